@@ -1,0 +1,1 @@
+//! Room not yet open.

@@ -1,0 +1,176 @@
+//! Two variants, pair by pair, and what may be said of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Machine, Metric, Workload};
+
+/// How the two windows of a pair are laid in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Both at the same time: neighbours hit both alike, but the arms share the machine, so latency differences shrink.
+    Duet,
+    /// One after the other in random order: true magnitudes, more noise.
+    Solo,
+}
+
+/// What a pair compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PairKind {
+    /// A against A: the control, which must stay silent.
+    Control,
+    /// A against B.
+    Test,
+}
+
+/// The rule by which the verdict is found. Written to disk before the first window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The one metric that was named before the run.
+    pub primary: Metric,
+    /// Metrics that are told beside it; their intervals are widened for their number.
+    pub secondary: Vec<Metric>,
+    /// Two-sided error of the primary interval (0.05 means a 95 % interval).
+    pub alpha: f64,
+    /// A ratio inside 1/(1+d) to 1+d is as good as equal.
+    pub equivalence: f64,
+    /// Resamples of the bootstrap.
+    pub resamples: u32,
+    /// Seed of order and bootstrap.
+    pub seed: u64,
+    /// The rule in words, as it is shown.
+    pub words: String,
+}
+
+/// The plan of a comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Duet or solo.
+    pub mode: Mode,
+    /// A/B pairs.
+    pub pairs: u32,
+    /// A/A pairs of the control.
+    pub control_pairs: u32,
+    /// The order of all pairs; `true` in `swapped` means that the second arm is started or sent to first.
+    pub order: Vec<PairKind>,
+    /// See `order`; same length.
+    pub swapped: Vec<bool>,
+    /// How the verdict is found.
+    pub rule: Rule,
+}
+
+/// One pair as measured. A pair with a window that can't be used is kept with its reason and left out of the estimate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairOutcome {
+    /// Number in the design's order.
+    pub index: u32,
+    /// Control or test.
+    pub kind: PairKind,
+    /// Window file of the first arm (A), relative to the comparison's file.
+    pub window_a: String,
+    /// Window file of the second arm (B, or A's twin in a control).
+    pub window_b: String,
+    /// Value of each metric in the first arm.
+    pub values_a: BTreeMap<Metric, f64>,
+    /// Value of each metric in the second arm.
+    pub values_b: BTreeMap<Metric, f64>,
+    /// Why the pair does not count, if it does not.
+    pub dropped: Option<String>,
+}
+
+/// A ratio with its interval over pairs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// What was compared.
+    pub metric: Metric,
+    /// Pairs that count.
+    pub pairs: u32,
+    /// Geometric mean of A's values.
+    pub value_a: f64,
+    /// Geometric mean of B's values.
+    pub value_b: f64,
+    /// Geometric mean of B/A.
+    pub ratio: f64,
+    /// Lower end of the interval of the ratio.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Confidence of that interval, after the correction for the number of metrics (0.95 = 95 %).
+    pub confidence: f64,
+    /// Standard deviation of the log ratio.
+    pub log_ratio_sd: f64,
+    /// Smallest effect these pairs would have shown with 80 % power, as a ratio above 1 (1.08 = 8 %).
+    pub detectable_ratio: f64,
+}
+
+/// The four verdicts, about B against A.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// B is better.
+    Better,
+    /// B is worse.
+    Worse,
+    /// B is as good as A, within the rule's margin.
+    Equivalent,
+    /// These pairs do not show it.
+    NotShown,
+}
+
+impl Verdict {
+    /// The verdict for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Equivalent => "equivalent",
+            Self::NotShown => "not shown",
+        }
+    }
+}
+
+/// An estimate with its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// A/B.
+    pub estimate: Estimate,
+    /// A/A of the same session; `None` when no control pair counts.
+    pub control: Option<Estimate>,
+    /// What may be said.
+    pub verdict: Verdict,
+    /// Why, in words.
+    pub why: String,
+    /// Whether this is the metric named before the run.
+    pub primary: bool,
+}
+
+/// Two variants under one workload, judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Name of A, for example `baseline`.
+    pub a: String,
+    /// Name of B, for example `pgo`.
+    pub b: String,
+    /// The load that judged.
+    pub workload: Workload,
+    /// Plan and rule.
+    pub design: Design,
+    /// All pairs in the order they were measured.
+    pub pairs: Vec<PairOutcome>,
+    /// One for each metric that could be estimated, the primary first.
+    pub judgements: Vec<Judgement>,
+    /// Metrics that could not be estimated, with the reason.
+    pub not_estimated: BTreeMap<Metric, String>,
+    /// Where it ran.
+    pub machine: Machine,
+}
+
+impl Comparison {
+    /// The judgement of the metric named before the run; `None` when it could not be estimated.
+    pub fn primary(&self) -> Option<&Judgement> {
+        self.judgements.iter().find(|judgement| judgement.primary)
+    }
+}

@@ -1,0 +1,160 @@
+//! The file format: one JSON object that says its version and what it holds.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Comparison, LedgerEntry, Machine, Optimization, Window};
+
+/// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A noun that can stand in a record file of its own.
+pub trait Body: Serialize + DeserializeOwned {
+    /// The value of the `kind` field, for example `window`.
+    const KIND: &'static str;
+}
+
+impl Body for Window {
+    const KIND: &'static str = "window";
+}
+impl Body for Comparison {
+    const KIND: &'static str = "comparison";
+}
+impl Body for Optimization {
+    const KIND: &'static str = "optimization";
+}
+impl Body for Machine {
+    const KIND: &'static str = "machine";
+}
+impl Body for LedgerEntry {
+    const KIND: &'static str = "ledger-entry";
+}
+
+/// What stands around every record: `{"hone_record": 1, "kind": "window", "body": {...}}`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    hone_record: u32,
+    kind: String,
+    body: T,
+}
+
+/// Only the head of a record file, enough to decide how to read the rest.
+#[derive(Debug, Deserialize)]
+struct Head {
+    hone_record: Option<u32>,
+    kind: Option<String>,
+}
+
+/// Why a text is not the record that was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The text is not JSON, or its body has another shape than the kind promises.
+    #[error("not a readable {wanted} record: {source}")]
+    Shape {
+        /// The kind that was asked for.
+        wanted: &'static str,
+        /// Line, column and expectation.
+        source: serde_json::Error,
+    },
+    /// JSON, but not one of ours.
+    #[error("not a Hone record: the fields `hone_record` and `kind` are missing")]
+    Foreign,
+    /// Written by a newer Hone.
+    #[error(
+        "the record has format version {found}, this build reads up to {FORMAT_VERSION}; use a newer hone"
+    )]
+    Newer {
+        /// Version in the file.
+        found: u32,
+    },
+    /// A record of another kind.
+    #[error("the record holds a `{found}`, wanted a `{wanted}`")]
+    OtherKind {
+        /// Kind in the file.
+        found: String,
+        /// The kind that was asked for.
+        wanted: &'static str,
+    },
+}
+
+impl<T: Body> Envelope<T> {
+    /// Puts a noun into its envelope.
+    pub fn new(body: T) -> Self {
+        Self { hone_record: FORMAT_VERSION, kind: T::KIND.to_owned(), body }
+    }
+
+    /// Reads a record file's text.
+    ///
+    /// # Errors
+    /// When the text is no record, of another kind, of a newer version, or of another shape.
+    pub fn parse(text: &str) -> Result<T, RecordError> {
+        let shape = |source| RecordError::Shape { wanted: T::KIND, source };
+        let head: Head = serde_json::from_str(text).map_err(shape)?;
+        let (Some(version), Some(kind)) = (head.hone_record, head.kind) else {
+            return Err(RecordError::Foreign);
+        };
+        if version > FORMAT_VERSION {
+            return Err(RecordError::Newer { found: version });
+        }
+        if kind != T::KIND {
+            return Err(RecordError::OtherKind { found: kind, wanted: T::KIND });
+        }
+        let envelope: Self = serde_json::from_str(text).map_err(shape)?;
+        Ok(envelope.body)
+    }
+
+    /// The record as a file's text, indented, with a final newline.
+    ///
+    /// # Errors
+    /// Only when a number is not finite (JSON has no such value); that is a defect in the caller's arithmetic.
+    pub fn to_text(&self) -> Result<String, RecordError> {
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// The record on one line, for append-only files and pipes.
+    ///
+    /// # Errors
+    /// As for [`Envelope::to_text`].
+    pub fn to_line(&self) -> Result<String, RecordError> {
+        let mut line =
+            serde_json::to_string(self).map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;
+        line.push('\n');
+        Ok(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let message = match Envelope::<Machine>::parse(text) {
+            Ok(machine) => format!("ok {}", machine.cpu_model),
+            Err(error) => error.to_string(),
+        };
+        assert!(message.starts_with(expected), "{text}: got {message}");
+    }
+
+    #[test]
+    fn a_machine_survives_the_round_trip() {
+        let machine = Machine { cpu_model: "Example 9".into(), cores: 2, ..Machine::default() };
+        let text = Envelope::new(machine.clone()).to_text().unwrap();
+        assert_eq!(Envelope::<Machine>::parse(&text).unwrap(), machine);
+    }
+
+    #[test]
+    fn what_is_not_a_record_is_refused_by_name() {
+        check("", "not a readable machine record: EOF");
+        check("{}", "not a Hone record");
+        check(r#"{"hone_record": 2, "kind": "machine"}"#, "the record has format version 2");
+        check(r#"{"hone_record": 1, "kind": "window"}"#, "the record holds a `window`");
+        check(
+            r#"{"hone_record": 1, "kind": "machine"}"#,
+            "not a readable machine record: missing field `body`",
+        );
+    }
+}

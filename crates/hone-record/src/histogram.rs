@@ -1,0 +1,160 @@
+//! Latency histograms: HDR in memory, a base64 text of HDR V2 without compression on disk.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use serde::{Deserialize, Serialize};
+
+/// Smallest latency told apart, in nanoseconds.
+pub const LATENCY_LOW_NS: u64 = 1;
+/// Largest latency kept; longer ones are counted at this value (ten minutes).
+pub const LATENCY_HIGH_NS: u64 = 600_000_000_000;
+/// Three significant digits: an error of at most 0.1 %.
+const DIGITS: u8 = 3;
+
+/// A latency histogram in nanoseconds. On disk: base64 of HdrHistogram's V2 encoding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hdr(Histogram<u64>);
+
+/// Why a text is no histogram.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HdrError {
+    /// Not base64.
+    #[error("the histogram is not base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// Base64, but not an HDR V2 histogram.
+    #[error("the histogram is not HDR V2: {0}")]
+    Hdr(String),
+}
+
+impl Default for Hdr {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hdr {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(LATENCY_LOW_NS, LATENCY_HIGH_NS, DIGITS);
+        Self(histogram.expect("the bounds are constants that HdrHistogram accepts"))
+    }
+
+    /// Counts one latency. Longer than [`LATENCY_HIGH_NS`] counts as that.
+    pub fn record_ns(&mut self, latency_ns: u64) {
+        self.0.saturating_record(latency_ns);
+    }
+
+    /// Adds another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        // Both sides have the bounds of `new`, or were checked against them in `from_base64`.
+        self.0.add(&other.0).expect("histograms of one kind have the same bounds");
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency at a quantile (0 to 1), in microseconds; `None` without samples.
+    pub fn quantile_us(&self, quantile: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile) as f64 / 1e3)
+    }
+
+    /// The latency at a quantile, only when at least `beyond` samples lie above it: a p99.9 needs 1,000 samples
+    /// for each one beyond.
+    pub fn quantile_us_if_supported(&self, quantile: f64, beyond: u64) -> Option<f64> {
+        let above = (self.count() as f64 * (1.0 - quantile)).floor();
+        (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
+    }
+
+    /// Largest sample, in microseconds.
+    pub fn max_us(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e3)
+    }
+
+    /// Arithmetic mean, in microseconds.
+    pub fn mean_us(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean() / 1e3)
+    }
+
+    /// The text that goes into a record.
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(&self.0, &mut bytes)
+            .expect("a histogram with our bounds serialises into memory");
+        STANDARD.encode(bytes)
+    }
+
+    /// Reads the text of a record.
+    ///
+    /// # Errors
+    /// When it is not base64, not HDR V2, or has other bounds than ours.
+    pub fn from_base64(text: &str) -> Result<Self, HdrError> {
+        let bytes = STANDARD.decode(text)?;
+        let histogram: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HdrError::Hdr(error.to_string()))?;
+        if histogram.sigfig() != DIGITS || histogram.high() != LATENCY_HIGH_NS {
+            return Err(HdrError::Hdr("other bounds than 1 ns to 600 s with 3 digits".to_owned()));
+        }
+        Ok(Self(histogram))
+    }
+}
+
+impl Serialize for Hdr {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_base64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Hdr {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_base64(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_survive_the_text_form() {
+        let mut hdr = Hdr::new();
+        for ns in (1..=1000).map(|step| step * 1_000) {
+            hdr.record_ns(ns);
+        }
+        let back = Hdr::from_base64(&hdr.to_base64()).unwrap();
+        assert_eq!(back, hdr);
+        let p50 = back.quantile_us(0.5).unwrap();
+        assert!((p50 - 500.0).abs() <= 1.0, "{p50}");
+    }
+
+    #[test]
+    fn a_tail_without_samples_beyond_it_is_not_told() {
+        let mut hdr = Hdr::new();
+        (0..999).for_each(|_| hdr.record_ns(1_000));
+        assert_eq!(hdr.quantile_us_if_supported(0.999, 1), None);
+        hdr.record_ns(1_000);
+        assert!(hdr.quantile_us_if_supported(0.999, 1).is_some());
+    }
+
+    #[test]
+    fn longer_than_the_range_is_kept_at_its_end() {
+        let mut hdr = Hdr::new();
+        hdr.record_ns(u64::MAX);
+        assert_eq!(hdr.count(), 1);
+        assert!(hdr.max_us().unwrap() >= 600e6);
+    }
+
+    #[test]
+    fn broken_text_is_refused() {
+        for text in ["", "!!!", "AAAA", "HISTFAAAAEV42pNpmSzMwMDAxAABzFCaEUoz2X+AMIKZAEARAtM="] {
+            assert!(Hdr::from_base64(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The nouns of Hone and their versioned files.
+//!
+//! Everything that crosses the wall between two rooms, or that reaches the disk, is a type of this crate: a
+//! [`Machine`], an [`Artifact`] with the receipts of the tools that made it, a measured [`Window`], a
+//! [`Comparison`] with its [`Judgement`]s, an [`Optimization`]. The types are plain data: no process, no file,
+//! no clock. [`Envelope`] is the file format: one JSON object with a version and a kind.
+//!
+//! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
+
+mod artifact;
+mod comparison;
+mod envelope;
+mod histogram;
+mod machine;
+mod metric;
+mod optimization;
+mod window;
+
+pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, PairOutcome, Rule, Verdict};
+pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
+pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS};
+pub use machine::{Machine, PmuState};
+pub use metric::Metric;
+pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
+pub use window::{
+    CpuSeconds, Durability, Latencies, Outcome, Payload, Schedule, SeriesPoint, Window, WindowFacts, Workload,
+};

@@ -1,0 +1,103 @@
+//! What can be compared.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure of a window that two variants can be compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// CPU of the target (user and system) per acknowledged record.
+    CpuPerRecord,
+    /// CPU of the target per acknowledged request.
+    CpuPerRequest,
+    /// User-mode CPU of the target per acknowledged record: the part that a build can change.
+    UserCpuPerRecord,
+    /// Median latency, intended to ack.
+    LatencyP50,
+    /// 90th percentile.
+    LatencyP90,
+    /// 99th percentile.
+    LatencyP99,
+    /// 99.9th percentile.
+    LatencyP999,
+    /// Largest latency.
+    LatencyMax,
+    /// Requests acknowledged per second.
+    Throughput,
+}
+
+impl Metric {
+    /// Every metric, in the order that tables show them.
+    pub const ALL: [Self; 9] = [
+        Self::CpuPerRecord,
+        Self::CpuPerRequest,
+        Self::UserCpuPerRecord,
+        Self::LatencyP50,
+        Self::LatencyP90,
+        Self::LatencyP99,
+        Self::LatencyP999,
+        Self::LatencyMax,
+        Self::Throughput,
+    ];
+
+    /// The name in files and on the command line, units last.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuPerRecord => "cpu-per-record",
+            Self::CpuPerRequest => "cpu-per-request",
+            Self::UserCpuPerRecord => "user-cpu-per-record",
+            Self::LatencyP50 => "latency-p50",
+            Self::LatencyP90 => "latency-p90",
+            Self::LatencyP99 => "latency-p99",
+            Self::LatencyP999 => "latency-p999",
+            Self::LatencyMax => "latency-max",
+            Self::Throughput => "throughput",
+        }
+    }
+
+    /// The name for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::CpuPerRecord => "CPU per record",
+            Self::CpuPerRequest => "CPU per request",
+            Self::UserCpuPerRecord => "user CPU per record",
+            Self::LatencyP50 => "p50",
+            Self::LatencyP90 => "p90",
+            Self::LatencyP99 => "p99",
+            Self::LatencyP999 => "p99.9",
+            Self::LatencyMax => "max",
+            Self::Throughput => "throughput",
+        }
+    }
+
+    /// Unit of [`crate::Window::value`].
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Throughput => "requests/s",
+            _ => "µs",
+        }
+    }
+
+    /// Whether a smaller value is the better one.
+    pub fn lower_is_better(self) -> bool {
+        !matches!(self, Self::Throughput)
+    }
+
+    /// The metric of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_the_names_in_files() {
+        for metric in Metric::ALL {
+            assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
+            assert_eq!(Metric::from_name(metric.name()), Some(metric));
+        }
+    }
+}

@@ -1,1 +1,17 @@
-//! Room not yet open.
+//! Two variants, pair by pair: which pairs to measure in which order ([`plan`]), what ratio they show with which
+//! interval ([`estimate()`]), and what may be said of it ([`judge()`]).
+//!
+//! Pure: no process, file, socket or clock, and no randomness without a seed, so that a comparison can be computed
+//! again from its record.
+//!
+//! The pair is the unit of resampling, never the request: requests of one window share its neighbours, its
+//! caches and its layout, and are not independent.
+
+mod design;
+mod estimate;
+mod judge;
+mod student;
+
+pub use design::{DesignError, Plan, plan, rule_words};
+pub use estimate::{FEWEST_PAIRS, NotEstimated, Pairs, estimate, pairs_needed};
+pub use judge::{Judged, judge};

@@ -33,6 +33,8 @@ pub struct Rule {
     pub primary: Metric,
     /// Metrics that are told beside it; their intervals are widened for their number.
     pub secondary: Vec<Metric>,
+    /// The secondary metrics that must not get worse: one that does makes the whole result worse.
+    pub guards: Vec<Metric>,
     /// Two-sided error of the primary interval (0.05 means a 95 % interval).
     pub alpha: f64,
     /// A ratio inside 1/(1+d) to 1+d is as good as equal.
@@ -172,5 +174,22 @@ impl Comparison {
     /// The judgement of the metric named before the run; `None` when it could not be estimated.
     pub fn primary(&self) -> Option<&Judgement> {
         self.judgements.iter().find(|judgement| judgement.primary)
+    }
+
+    /// The guard rails that were broken: metrics named as guards that came out worse.
+    pub fn broken_guards(&self) -> impl Iterator<Item = &Judgement> {
+        self.judgements.iter().filter(|judgement| {
+            judgement.verdict == Verdict::Worse
+                && self.design.rule.guards.contains(&judgement.estimate.metric)
+        })
+    }
+
+    /// The verdict on the whole: worse when the primary metric or a guard rail is worse, otherwise the primary's;
+    /// not shown when the primary could not be estimated.
+    pub fn verdict(&self) -> Verdict {
+        if self.broken_guards().next().is_some() {
+            return Verdict::Worse;
+        }
+        self.primary().map_or(Verdict::NotShown, |judgement| judgement.verdict)
     }
 }

@@ -1,1 +1,28 @@
-//! Room not yet open.
+//! Load for a Kafka-API broker: an open-loop [`schedule`], the wire engine, and the recorder of three latencies.
+//!
+//! The wire engine sends Produce frames that were encoded before the window opened, at times that were fixed before
+//! the window opened. A request that can't be sent in time is sent late and its latency still runs from the time it
+//! was due, so a stalled broker can't hide behind a stalled client.
+//!
+//! This room owns sockets and clocks. It knows nothing of processes: who wants the target's CPU in a [`Window`]
+//! passes a [`Probe`].
+//!
+//! [`Window`]: hone_record::Window
+
+mod admin;
+mod connection;
+mod engine;
+mod error;
+mod frames;
+pub mod payload;
+mod poll;
+mod recorder;
+mod run;
+pub mod schedule;
+mod smoke;
+mod steadiness;
+
+pub use admin::{Admin, TopicLayout};
+pub use error::LoadError;
+pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Silent, Topic, prepare};
+pub use smoke::smoke_test;

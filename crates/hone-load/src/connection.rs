@@ -1,0 +1,261 @@
+//! One connection to a broker: frames out, acknowledgements in, in order.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::time::Duration;
+
+use hone_kafka::{Frame, ProduceFrame, parse_produce_response_v7};
+
+use crate::LoadError;
+
+/// Time to reach a broker on its own network.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// An acknowledgement of a thousand partitions has 30 kB; a megabyte is not an acknowledgement.
+const ACK_LIMIT_BYTES: usize = 1 << 20;
+/// What one read takes at most.
+const READ_BYTES: usize = 64 << 10;
+
+/// A request that waits for its acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InFlight {
+    /// Since the window's start.
+    pub intended_ns: u64,
+    /// Since the window's start.
+    pub sent_ns: u64,
+    /// Bytes of its batches.
+    pub batch_bytes: u64,
+}
+
+/// A request's end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ack {
+    /// The request.
+    pub request: InFlight,
+    /// Zero, or the first error among its partitions.
+    pub error_code: i16,
+}
+
+/// Connects with no delay for small segments.
+pub(crate) fn connect(address: &str) -> Result<TcpStream, LoadError> {
+    let failed = |source| LoadError::Connect { address: address.to_owned(), source };
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for resolved in address.to_socket_addrs().map_err(failed)? {
+        match TcpStream::connect_timeout(&resolved, CONNECT_LIMIT) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(failed)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(failed(last))
+}
+
+/// A connection of the wire engine.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: String,
+    /// Index of the leader it goes to, which is the index of its frame pool.
+    pub leader: usize,
+    stream: TcpStream,
+    outbound: Vec<u8>,
+    written: usize,
+    /// Zeroed once and reused; `received` says how much of it holds bytes.
+    inbound: Vec<u8>,
+    received: usize,
+    in_flight: VecDeque<InFlight>,
+    first_unanswered: i32,
+    next_correlation_id: i32,
+    next_frame: usize,
+    wants_writable: bool,
+}
+
+impl Connection {
+    /// Connects; `first_frame` is where it begins its turn through the pool.
+    pub(crate) fn open(address: &str, leader: usize, first_frame: usize) -> Result<Self, LoadError> {
+        let stream = connect(address)?;
+        stream
+            .set_nonblocking(true)
+            .map_err(|source| LoadError::System { what: "making a socket non-blocking", source })?;
+        Ok(Self {
+            address: address.to_owned(),
+            leader,
+            stream,
+            outbound: Vec::new(),
+            written: 0,
+            inbound: vec![0; READ_BYTES],
+            received: 0,
+            in_flight: VecDeque::new(),
+            first_unanswered: 0,
+            next_correlation_id: 0,
+            next_frame: first_frame,
+            wants_writable: false,
+        })
+    }
+
+    /// The same place again, after a time-out made this connection useless.
+    pub(crate) fn reopen(&self) -> Result<Self, LoadError> {
+        Self::open(&self.address, self.leader, self.next_frame)
+    }
+
+    pub(crate) fn socket(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    pub(crate) fn unanswered(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The request that waits longest.
+    pub(crate) fn oldest(&self) -> Option<InFlight> {
+        self.in_flight.front().copied()
+    }
+
+    /// Gives up all requests that wait.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = InFlight> + '_ {
+        self.in_flight.drain(..)
+    }
+
+    /// Bytes that the socket has not taken yet: the broker does not read.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.written < self.outbound.len()
+    }
+
+    /// Puts the next request of the pool behind those not yet written. With `acks` 0 it is its own end.
+    pub(crate) fn enqueue(
+        &mut self,
+        frames: &mut [(ProduceFrame, u64)],
+        intended_ns: u64,
+        sent_ns: u64,
+    ) -> InFlight {
+        let index = self.next_frame % frames.len();
+        self.next_frame = index + 1;
+        let (frame, batch_bytes) = &mut frames[index];
+        frame.set_correlation_id(self.next_correlation_id);
+        self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
+        self.outbound.extend_from_slice(frame.bytes());
+        InFlight { intended_ns, sent_ns, batch_bytes: *batch_bytes }
+    }
+
+    /// The request will be acknowledged.
+    pub(crate) fn expect_ack(&mut self, request: InFlight) {
+        self.in_flight.push_back(request);
+    }
+
+    /// Writes as much as the socket takes. The answer says whether interest in writability must change, and to what.
+    pub(crate) fn flush(&mut self) -> Result<Option<bool>, String> {
+        while self.written < self.outbound.len() {
+            match self.stream.write(&self.outbound[self.written..]) {
+                Ok(0) => return Err(self.closed()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("{}: writing failed: {error}", self.address)),
+            }
+        }
+        if self.written == self.outbound.len() {
+            self.outbound.clear();
+            self.written = 0;
+        }
+        let changed = self.is_blocked() != self.wants_writable;
+        self.wants_writable = self.is_blocked();
+        Ok(changed.then_some(self.wants_writable))
+    }
+
+    /// Reads what there is and hands every acknowledgement to `acked`.
+    pub(crate) fn receive(&mut self, mut acked: impl FnMut(Ack)) -> Result<(), String> {
+        if self.received == self.inbound.len() {
+            self.inbound.resize(self.received + READ_BYTES, 0);
+        }
+        match self.stream.read(&mut self.inbound[self.received..]) {
+            Ok(0) => return Err(self.closed()),
+            Ok(count) => self.received += count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(format!("{}: reading failed: {error}", self.address)),
+        }
+        let consumed = self.acknowledge(&mut acked)?;
+        self.inbound.copy_within(consumed..self.received, 0);
+        self.received -= consumed;
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, acked: &mut impl FnMut(Ack)) -> Result<usize, String> {
+        let mut consumed = 0;
+        loop {
+            match Frame::split(&self.inbound[consumed..self.received], ACK_LIMIT_BYTES) {
+                Frame::Incomplete { .. } => return Ok(consumed),
+                Frame::TooLarge { length } => {
+                    return Err(format!(
+                        "{}: sent garbage: a frame that says it has {length} bytes where an acknowledgement was due",
+                        self.address
+                    ));
+                }
+                Frame::Complete { body, consumed_bytes } => {
+                    let garbage = |problem: String| format!("{}: sent garbage: {problem}", self.address);
+                    let answer =
+                        parse_produce_response_v7(body).map_err(|error| garbage(error.to_string()))?;
+                    if answer.correlation_id != self.first_unanswered {
+                        return Err(garbage(format!(
+                            "an acknowledgement of request {} where {} was due",
+                            answer.correlation_id, self.first_unanswered
+                        )));
+                    }
+                    let request = self.in_flight.pop_front();
+                    let request =
+                        request.ok_or_else(|| garbage("an acknowledgement nobody waits for".to_owned()))?;
+                    self.first_unanswered = self.first_unanswered.wrapping_add(1);
+                    consumed += consumed_bytes;
+                    acked(Ack { request, error_code: answer.first_error_code });
+                }
+            }
+        }
+    }
+
+    fn closed(&self) -> String {
+        format!(
+            "{}: the broker closed the connection with {} requests unanswered",
+            self.address,
+            self.in_flight.len()
+        )
+    }
+
+    /// Sends one request and waits for its answer, for callers without a window.
+    pub(crate) fn send_and_wait(
+        &mut self,
+        frames: &mut [(ProduceFrame, u64)],
+        timeout_s: f64,
+    ) -> Result<(), LoadError> {
+        let what = "Produce v7".to_owned();
+        let garbage = |address: &str, problem: String| LoadError::Garbage {
+            address: address.to_owned(),
+            what: "Produce v7".to_owned(),
+            problem,
+        };
+        let limit = std::time::Instant::now() + Duration::from_secs_f64(timeout_s);
+        let request = self.enqueue(frames, 0, 0);
+        self.expect_ack(request);
+        let mut code = None;
+        while code.is_none() {
+            self.flush().map_err(|problem| garbage(&self.address, problem))?;
+            self.receive(|ack| code = Some(ack.error_code))
+                .map_err(|problem| garbage(&self.address, problem))?;
+            if code.is_none() && std::time::Instant::now() > limit {
+                return Err(LoadError::Slow { address: self.address.clone(), what, limit_s: timeout_s });
+            }
+            if code.is_none() {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+        match code {
+            None | Some(0) => Ok(()),
+            Some(code) => Err(LoadError::Refused {
+                address: self.address.clone(),
+                what,
+                error: hone_kafka::error_name(code),
+                message: String::new(),
+            }),
+        }
+    }
+}

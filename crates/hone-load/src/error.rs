@@ -1,0 +1,88 @@
+//! What can go wrong before a window opens; what goes wrong inside of one is the window's outcome.
+
+use std::io;
+
+/// Why a load could not be prepared or measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A setting that makes no sense.
+    #[error("the workload's {name}: {problem}")]
+    Setting {
+        /// Name of the setting.
+        name: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The broker could not be reached.
+    #[error("no connection to {address}: {source}; is the broker started and listening there?")]
+    Connect {
+        /// `host:port`.
+        address: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The connection broke while something was asked.
+    #[error("{address} broke the connection during {what}: {source}")]
+    Broken {
+        /// `host:port`.
+        address: String,
+        /// What was asked, for example `Metadata v7`.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The answer is not what the protocol says.
+    #[error(
+        "{address} gave an answer to {what} that is not Kafka's protocol: {problem}; is a Kafka-API broker (without TLS) listening there?"
+    )]
+    Garbage {
+        /// `host:port`.
+        address: String,
+        /// What was asked.
+        what: String,
+        /// What is wrong with the answer.
+        problem: String,
+    },
+    /// The broker answered with an error.
+    #[error("{address} refused {what}: {error}{message}")]
+    Refused {
+        /// `host:port`.
+        address: String,
+        /// What was asked.
+        what: String,
+        /// The error's name.
+        error: &'static str,
+        /// The broker's own words, with a leading separator, or nothing.
+        message: String,
+    },
+    /// The broker needs longer than allowed.
+    #[error("{address} did not answer {what} within {limit_s} s")]
+    Slow {
+        /// `host:port`.
+        address: String,
+        /// What was asked.
+        what: String,
+        /// The limit.
+        limit_s: f64,
+    },
+    /// A request can't be encoded.
+    #[error("a {what} request can't be encoded: {problem}")]
+    Encode {
+        /// What was to be asked.
+        what: String,
+        /// The codec's reason.
+        problem: String,
+    },
+    /// The kernel refuses something the engine needs.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The user interrupted the run.
+    #[error("interrupted")]
+    Interrupted,
+}

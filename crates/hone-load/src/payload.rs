@@ -1,0 +1,202 @@
+//! What records hold: seeded values, the same for both arms of a pair.
+
+use std::fmt::Write as _;
+
+use hone_record::Payload;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use crate::LoadError;
+
+/// The JSON shapes that [`Values`] can make.
+pub const JSON_SHAPES: [&str; 2] = ["orders", "telemetry"];
+
+/// An endless supply of record values.
+#[derive(Debug)]
+pub struct Values {
+    random: ChaCha8Rng,
+    make: Make,
+    bytes: usize,
+    serial: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Make {
+    Bytes { compressible_share: f64 },
+    Orders,
+    Telemetry,
+}
+
+impl Values {
+    /// Values of about `bytes` bytes (exactly, for [`Payload::Bytes`]; JSON comes within a field of it, and a shape
+    /// has a smallest size).
+    ///
+    /// # Errors
+    /// When the JSON shape is unknown or the compressible share lies outside of 0 to 1.
+    pub fn new(payload: &Payload, bytes: u32, seed: u64) -> Result<Self, LoadError> {
+        let make = match payload {
+            Payload::Bytes { compressible_share } if (0.0..=1.0).contains(compressible_share) => {
+                Make::Bytes { compressible_share: *compressible_share }
+            }
+            Payload::Bytes { compressible_share } => {
+                return Err(LoadError::Setting {
+                    name: "compressible_share",
+                    problem: format!("{compressible_share} does not lie between 0 and 1"),
+                });
+            }
+            Payload::Json { shape } => match shape.as_str() {
+                "orders" => Make::Orders,
+                "telemetry" => Make::Telemetry,
+                other => {
+                    return Err(LoadError::Setting {
+                        name: "payload shape",
+                        problem: format!("`{other}` is unknown; there are: {}", JSON_SHAPES.join(", ")),
+                    });
+                }
+            },
+        };
+        Ok(Self { random: ChaCha8Rng::seed_from_u64(seed), make, bytes: bytes as usize, serial: 0 })
+    }
+
+    /// The next value.
+    pub fn next_value(&mut self) -> Vec<u8> {
+        self.serial += 1;
+        match self.make {
+            Make::Bytes { compressible_share } => self.bytes_value(compressible_share),
+            Make::Orders => self.order().into_bytes(),
+            Make::Telemetry => self.reading().into_bytes(),
+        }
+    }
+
+    fn bytes_value(&mut self, compressible_share: f64) -> Vec<u8> {
+        let repeated = (self.bytes as f64 * compressible_share).round() as usize;
+        let mut value = vec![b'.'; self.bytes];
+        self.random.fill_bytes(&mut value[repeated..]);
+        value
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
+    }
+
+    fn pick<'a>(&mut self, words: &[&'a str]) -> &'a str {
+        words[self.below(words.len() as u32) as usize]
+    }
+
+    /// An order of a shop: nested objects, arrays, enums, a pattern; items are added until the size is reached.
+    fn order(&mut self) -> String {
+        const CURRENCIES: [&str; 4] = ["EUR", "USD", "GBP", "JPY"];
+        const CHANNELS: [&str; 3] = ["web", "app", "store"];
+        let serial = self.serial;
+        let mut text = format!(
+            r#"{{"order_id":"ord-{:012x}","customer":{{"id":{},"name":"{} {}","vip":{}}},"currency":"{}","channel":"{}","items":["#,
+            serial,
+            1 + self.below(2_000_000),
+            self.pick(&FIRST_NAMES),
+            self.pick(&LAST_NAMES),
+            self.below(20) == 0,
+            self.pick(&CURRENCIES),
+            self.pick(&CHANNELS),
+        );
+        loop {
+            let (sku, quantity, cents) = (self.below(90_000), 1 + self.below(9), 99 + self.below(99_900));
+            let _ = write!(
+                text,
+                r#"{{"sku":"{}-{:05}","quantity":{quantity},"unit_price":{}.{:02}}}"#,
+                self.pick(&["AX", "BK", "CT", "DV"]),
+                sku,
+                cents / 100,
+                cents % 100
+            );
+            // 60 bytes is one more item, 40 the closing fields.
+            if text.len() + 100 > self.bytes {
+                break;
+            }
+            text.push(',');
+        }
+        let _ = write!(text, r#"],"placed_at_ms":{}}}"#, 1_700_000_000_000 + self.serial * 17);
+        text
+    }
+
+    /// A reading of a device: numbers mostly, a map, a list of tags that grows to the size.
+    fn reading(&mut self) -> String {
+        const STATES: [&str; 4] = ["ok", "degraded", "failed", "maintenance"];
+        const TAGS: [&str; 8] =
+            ["hall-a", "hall-b", "roof", "spare", "calibrated", "leased", "line-3", "line-7"];
+        let serial = self.serial;
+        let mut text = format!(
+            r#"{{"device":"dev-{:06}","sequence":{},"state":"{}","values":{{"temperature_c":{}.{},"humidity_pct":{},"pressure_hpa":{},"voltage_v":3.{:03}}},"tags":["#,
+            self.below(50_000),
+            serial,
+            self.pick(&STATES),
+            self.below(60),
+            self.below(10),
+            self.below(101),
+            950 + self.below(100),
+            self.below(1000),
+        );
+        loop {
+            let _ = write!(text, r#""{}""#, self.pick(&TAGS));
+            if text.len() + 45 > self.bytes {
+                break;
+            }
+            text.push(',');
+        }
+        let _ = write!(text, r#"],"at_ms":{}}}"#, 1_700_000_000_000 + self.serial * 5);
+        text
+    }
+}
+
+const FIRST_NAMES: [&str; 8] = ["Ada", "Grace", "Edsger", "Barbara", "Donald", "Frances", "Tony", "Radia"];
+const LAST_NAMES: [&str; 8] =
+    ["Moreau", "Okafor", "Lindqvist", "Tanaka", "Novak", "Silva", "Haddad", "Kowalski"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(shape: &str, bytes: u32, seed: u64) -> Values {
+        Values::new(&Payload::Json { shape: shape.to_owned() }, bytes, seed).unwrap()
+    }
+
+    #[test]
+    fn json_values_are_json_and_near_their_size() {
+        for shape in JSON_SHAPES {
+            for bytes in [300, 512, 2_000] {
+                let mut values = json(shape, bytes, 5);
+                for _ in 0..200 {
+                    let value = values.next_value();
+                    serde_json::from_slice::<serde_json::Value>(&value).unwrap();
+                    let off = value.len().abs_diff(bytes as usize);
+                    assert!(off < 70, "{shape} {bytes}: {} bytes", value.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_compressible_share_is_what_it_says() {
+        let mut values = Values::new(&Payload::Bytes { compressible_share: 0.75 }, 1_000, 1).unwrap();
+        let value = values.next_value();
+        assert_eq!(value.len(), 1_000);
+        assert!(value[..750].iter().all(|byte| *byte == b'.'));
+        let distinct: std::collections::BTreeSet<u8> = value[750..].iter().copied().collect();
+        assert!(distinct.len() > 100);
+    }
+
+    #[test]
+    fn a_seed_repeats_the_values() {
+        let (mut first, mut again, mut other) =
+            (json("orders", 300, 1), json("orders", 300, 1), json("orders", 300, 2));
+        let (value, repeated, different) = (first.next_value(), again.next_value(), other.next_value());
+        assert_eq!(value, repeated);
+        assert_ne!(value, different);
+    }
+
+    #[test]
+    fn unknown_shapes_and_shares_are_refused_by_name() {
+        let error = Values::new(&Payload::Json { shape: "order".into() }, 10, 1).unwrap_err().to_string();
+        assert!(error.contains("`order` is unknown; there are: orders, telemetry"), "{error}");
+        assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! What happened to each request of a window, while it happens.
+
+use std::collections::BTreeMap;
+
+use hone_kafka::error_name;
+use hone_record::{Hdr, Latencies, SeriesPoint};
+
+use crate::connection::{Ack, InFlight};
+use crate::steadiness::SLOTS;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Counts and histograms of one window.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    duration_ns: u64,
+    /// Requests due so far.
+    pub due: u64,
+    /// Requests that came to an end so far, well or not.
+    pub ended: u64,
+    /// Requests acknowledged without an error.
+    pub acked: u64,
+    /// Requests acknowledged without an error before the window closed; the rest came while it was drained.
+    pub acked_in_window: u64,
+    /// Bytes of their batches.
+    pub acked_bytes: u64,
+    /// Errors by name.
+    pub errors: BTreeMap<String, u64>,
+    /// The three histograms.
+    pub latencies: Latencies,
+    /// Intended to sent, of the requests that found a free slot when they were due.
+    pub own_lateness: Hdr,
+    /// Requests due but not ended, at the ends of equal parts of the window.
+    pub backlog: Vec<u64>,
+    /// Seconds that are complete.
+    pub series: Vec<SeriesPoint>,
+    second: Hdr,
+    second_acked: u64,
+}
+
+impl Recorder {
+    pub(crate) fn new(duration_ns: u64) -> Self {
+        Self {
+            duration_ns,
+            due: 0,
+            ended: 0,
+            acked: 0,
+            acked_in_window: 0,
+            acked_bytes: 0,
+            errors: BTreeMap::new(),
+            latencies: Latencies::default(),
+            own_lateness: Hdr::new(),
+            backlog: Vec::with_capacity(SLOTS),
+            series: Vec::new(),
+            second: Hdr::new(),
+            second_acked: 0,
+        }
+    }
+
+    /// A request went out. `waited` says that no slot was free when it was due.
+    pub(crate) fn sent(&mut self, request: InFlight, waited: bool) {
+        let lateness = request.sent_ns.saturating_sub(request.intended_ns);
+        self.latencies.intended_to_sent.record_ns(lateness);
+        if !waited {
+            self.own_lateness.record_ns(lateness);
+        }
+    }
+
+    /// A request was acknowledged, or refused.
+    pub(crate) fn acked(&mut self, ack: Ack, now_ns: u64) {
+        self.end(ack.request, now_ns);
+        self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(ack.request.sent_ns));
+        if ack.error_code == 0 {
+            self.acked += 1;
+            self.acked_bytes += ack.request.batch_bytes;
+            self.acked_in_window += u64::from(now_ns <= self.duration_ns);
+            self.second_acked += 1;
+        } else {
+            self.count_error(error_name(ack.error_code));
+        }
+    }
+
+    /// A request was given up: it counts at the time it waited.
+    pub(crate) fn gave_up(&mut self, request: InFlight, now_ns: u64, error: &str) {
+        self.end(request, now_ns);
+        self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(request.sent_ns));
+        self.count_error(error);
+    }
+
+    /// A request never went out.
+    pub(crate) fn never_sent(&mut self, intended_ns: u64, now_ns: u64, error: &str) {
+        let request = InFlight { intended_ns, sent_ns: now_ns, batch_bytes: 0 };
+        self.end(request, now_ns);
+        self.latencies.intended_to_sent.record_ns(now_ns.saturating_sub(intended_ns));
+        self.count_error(error);
+    }
+
+    fn end(&mut self, request: InFlight, now_ns: u64) {
+        let latency = now_ns.saturating_sub(request.intended_ns);
+        self.ended += 1;
+        self.latencies.intended_to_ack.record_ns(latency);
+        self.second.record_ns(latency);
+    }
+
+    fn count_error(&mut self, name: &str) {
+        match self.errors.get_mut(name) {
+            Some(count) => *count += 1,
+            None => {
+                self.errors.insert(name.to_owned(), 1);
+            }
+        }
+    }
+
+    /// Notes the time: closes slots and seconds that have passed.
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        while self.backlog.len() < SLOTS
+            && now_ns >= (self.backlog.len() as u64 + 1) * self.duration_ns / SLOTS as u64
+        {
+            self.backlog.push(self.due - self.ended);
+        }
+        while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && now_ns <= self.duration_ns + SECOND_NS {
+            self.close_second();
+        }
+    }
+
+    /// Closes the last second if anything happened in it.
+    pub(crate) fn finish(&mut self) {
+        if self.second.count() > 0 {
+            self.close_second();
+        }
+    }
+
+    fn close_second(&mut self) {
+        self.series.push(SeriesPoint {
+            at_s: self.series.len() as f64,
+            acked_requests: self.second_acked,
+            latency_us_p50: self.second.quantile_us(0.5).unwrap_or(0.0),
+            latency_us_p99: self.second.quantile_us(0.99).unwrap_or(0.0),
+            latency_us_max: self.second.max_us().unwrap_or(0.0),
+            backlog_requests: self.due - self.ended,
+        });
+        self.second = Hdr::new();
+        self.second_acked = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(intended_ms: u64, sent_ms: u64) -> InFlight {
+        InFlight { intended_ns: intended_ms * 1_000_000, sent_ns: sent_ms * 1_000_000, batch_bytes: 10 }
+    }
+
+    #[test]
+    fn latency_runs_from_the_intended_time() {
+        let mut recorder = Recorder::new(SECOND_NS);
+        recorder.due = 1;
+        recorder.sent(request(100, 300), true);
+        recorder.acked(Ack { request: request(100, 300), error_code: 0 }, 400_000_000);
+        let close = |hdr: &Hdr, ms: f64| (hdr.quantile_us(0.5).unwrap() / 1e3 - ms).abs() < 0.5;
+        assert!(close(&recorder.latencies.intended_to_ack, 300.0));
+        assert!(close(&recorder.latencies.sent_to_ack, 100.0));
+        assert!(close(&recorder.latencies.intended_to_sent, 200.0));
+        assert_eq!(recorder.own_lateness.count(), 0, "the target had no room: not the generator's lateness");
+    }
+
+    #[test]
+    fn nothing_is_dropped() {
+        let mut recorder = Recorder::new(SECOND_NS);
+        recorder.due = 3;
+        recorder.acked(Ack { request: request(0, 0), error_code: 87 }, 1_000_000);
+        recorder.gave_up(request(0, 0), 2_000_000_000, "timeout");
+        recorder.never_sent(0, 3_000_000_000, "timeout");
+        assert_eq!((recorder.ended, recorder.acked), (3, 0));
+        assert_eq!(recorder.latencies.intended_to_ack.count(), 3);
+        assert_eq!(recorder.errors["timeout"], 2);
+        assert_eq!(recorder.errors["INVALID_RECORD"], 1);
+    }
+
+    #[test]
+    fn seconds_and_slots_close_on_time() {
+        let mut recorder = Recorder::new(4 * SECOND_NS);
+        recorder.due = 8;
+        recorder.acked(Ack { request: request(0, 0), error_code: 0 }, 500_000_000);
+        recorder.tick(2_100_000_000);
+        assert_eq!((recorder.series.len(), recorder.backlog.len()), (2, 21));
+        assert_eq!((recorder.series[0].acked_requests, recorder.series[1].acked_requests), (1, 0));
+        assert_eq!(recorder.backlog[20], 7);
+        recorder.tick(60 * SECOND_NS);
+        assert_eq!(recorder.backlog.len(), SLOTS);
+    }
+}

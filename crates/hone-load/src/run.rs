@@ -1,0 +1,316 @@
+//! From a workload to a window: prepare, warm up, measure.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hone_record::{CpuSeconds, Durability, Outcome, Window, WindowFacts, Workload};
+
+use crate::admin::{Admin, TopicLayout};
+use crate::engine::{End, Engine};
+use crate::recorder::Recorder;
+use crate::schedule::Arrivals;
+use crate::steadiness::{Seen, outcome};
+use crate::{LoadError, frames};
+
+/// Which topic the load goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topic {
+    /// A new one with the workload's partitions and properties, deleted after the window.
+    Fresh,
+    /// One that is there; it stays.
+    Existing(String),
+}
+
+/// What a load needs beside the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// `host:port` of any broker of the cluster.
+    pub address: String,
+    /// Name of the variant, for the record.
+    pub variant: String,
+    /// What the target does before it acknowledges, for the record.
+    pub storage: String,
+    /// The topic.
+    pub topic: Topic,
+    /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
+    pub lateness_limit_us: f64,
+}
+
+/// Looks at the target and the machine at the edges of a window.
+pub trait Probe {
+    /// The window opens.
+    fn start(&mut self);
+    /// The window has closed and everything is answered.
+    fn stop(&mut self) -> ProbeFacts;
+}
+
+/// What a [`Probe`] saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProbeFacts {
+    /// CPU of the target.
+    pub target_cpu: Option<CpuSeconds>,
+    /// Stolen CPU, share of all cores.
+    pub steal_share: f64,
+    /// CPU of everybody else, share of all cores.
+    pub others_share: f64,
+}
+
+/// Hears how far a load is; asked many times a second.
+pub trait Progress: Send {
+    /// `done` runs from 0 to 1 in each phase. Answers `false` to break the load off.
+    fn at(&mut self, phase: &'static str, done: f64) -> bool;
+}
+
+/// Hears nothing, never breaks off.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn at(&mut self, _phase: &'static str, _done: f64) -> bool {
+        true
+    }
+}
+
+impl Probe for Silent {
+    fn start(&mut self) {}
+
+    fn stop(&mut self) -> ProbeFacts {
+        ProbeFacts::default()
+    }
+}
+
+/// A load that is connected and warm.
+#[derive(Debug)]
+pub struct Prepared {
+    settings: Settings,
+    workload: Workload,
+    layout: TopicLayout,
+    engine: Engine,
+}
+
+/// Checks the workload, makes the topic, encodes the requests, connects and warms up.
+///
+/// # Errors
+/// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
+pub fn prepare(
+    settings: Settings,
+    workload: Workload,
+    progress: &mut dyn Progress,
+) -> Result<Prepared, LoadError> {
+    check(&workload)?;
+    let mut admin = Admin::connect(&settings.address)?;
+    let layout = match &settings.topic {
+        Topic::Existing(topic) => admin.layout(topic, None)?,
+        Topic::Fresh => {
+            let topic = fresh_name();
+            admin.create_topic(&topic, workload.partitions, &workload.topic_config)?;
+            admin.layout(&topic, Some(workload.partitions))?
+        }
+    };
+    let engine = Engine::new(&workload, &layout)?;
+    let mut prepared = Prepared { settings, workload, layout, engine };
+    match prepared.warm_up(progress) {
+        Ok(()) => Ok(prepared),
+        Err(error) => {
+            prepared.remove_topic();
+            Err(error)
+        }
+    }
+}
+
+fn fresh_name() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("hone-load-{now:x}")
+}
+
+fn check(workload: &Workload) -> Result<(), LoadError> {
+    let setting = |name, problem: &str| Err(LoadError::Setting { name, problem: problem.to_owned() });
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    if !positive(workload.requests_per_s) {
+        return setting("requests_per_s", "must be a positive number");
+    }
+    if !positive(workload.duration_s) {
+        return setting("duration_s", "must be a positive number of seconds");
+    }
+    if !positive(workload.timeout_s) || workload.timeout_s > 3_600.0 {
+        return setting("timeout_s", "must be a positive number of seconds, at most 3600");
+    }
+    for (name, value, most) in [
+        ("records_per_batch", workload.records_per_batch, 1_000_000),
+        ("record_bytes", workload.record_bytes, 64 << 20),
+        ("connections", workload.connections, 10_000),
+        ("in_flight", workload.in_flight, 1_000_000),
+        ("partitions", workload.partitions, 100_000),
+        ("partitions_per_request", workload.partitions_per_request, workload.partitions),
+    ] {
+        if value == 0 || value > most {
+            return Err(LoadError::Setting {
+                name,
+                problem: format!("must lie between 1 and {most}, got {value}"),
+            });
+        }
+    }
+    let batch_bytes = u64::from(workload.records_per_batch) * u64::from(workload.record_bytes);
+    if batch_bytes * u64::from(workload.partitions_per_request) > 256 << 20 {
+        return setting("records_per_batch", "times record_bytes makes a request of more than 256 MiB");
+    }
+    if !matches!(workload.acks, -1..=1) {
+        return setting("acks", "must be 0, 1 or -1 (all)");
+    }
+    frames::codec_of(workload).map(|_| ())
+}
+
+impl Prepared {
+    /// Sends the warm-up requests as fast as the in-flight limit allows, and waits for their answers.
+    fn warm_up(&mut self, progress: &mut dyn Progress) -> Result<(), LoadError> {
+        let requests = self.workload.warmup_requests;
+        let mut recorder = Recorder::new(u64::MAX / 64);
+        let mut look = |_now, recorder: &Recorder| {
+            progress.at("warm-up", recorder.ended as f64 / requests.max(1) as f64)
+        };
+        let arrivals = std::iter::repeat_n(0, requests as usize);
+        let end = self.engine.run(Instant::now(), arrivals, &mut recorder, &mut look)?;
+        let refused = |error: &'static str, message: String| LoadError::Refused {
+            address: self.settings.address.clone(),
+            what: "the warm-up's Produce requests".to_owned(),
+            error,
+            message,
+        };
+        if let End::Broken(reason) = end {
+            return Err(refused("connection lost", format!(": {reason}")));
+        }
+        if requests > 0 && recorder.acked == 0 {
+            return Err(refused("none was acknowledged", format!(": {:?}", recorder.errors)));
+        }
+        Ok(())
+    }
+
+    /// Measures one window that opens at `start`, which may lie a little ahead.
+    ///
+    /// A target that breaks off gives a window whose outcome says so; it is a result.
+    ///
+    /// # Errors
+    /// When the user interrupts, or this machine refuses a socket or a wait.
+    pub fn run(
+        mut self,
+        start: Instant,
+        probe: &mut dyn Probe,
+        progress: &mut dyn Progress,
+    ) -> Result<Window, LoadError> {
+        let duration_ns = (self.workload.duration_s * 1e9) as u64;
+        let arrivals =
+            Arrivals::new(self.workload.schedule, self.workload.requests_per_s, self.workload.seed)
+                .take_while(|due| *due < duration_ns);
+        let mut recorder = Recorder::new(duration_ns);
+        let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
+        std::thread::sleep(start.saturating_duration_since(Instant::now()));
+        let started_unix_ms =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        probe.start();
+        let cpu_before = ThreadCpu::now();
+        let end = self.engine.run(start, arrivals, &mut recorder, &mut look);
+        let generator_cpu = cpu_before.until(ThreadCpu::now());
+        let seen = probe.stop();
+        self.remove_topic();
+        recorder.tick(duration_ns);
+        recorder.finish();
+        Ok(self.window(end?, recorder, started_unix_ms, generator_cpu, seen))
+    }
+
+    fn window(
+        self,
+        end: End,
+        recorder: Recorder,
+        started_unix_ms: u64,
+        generator_cpu: CpuSeconds,
+        seen: ProbeFacts,
+    ) -> Window {
+        let outcome = self.outcome(end, &recorder);
+        let duration_s = self.workload.duration_s;
+        let records_per_request =
+            u64::from(self.workload.records_per_batch) * u64::from(self.workload.partitions_per_request);
+        let facts = WindowFacts {
+            requests: recorder.due,
+            acked_requests: recorder.acked,
+            acked_records: recorder.acked * records_per_request,
+            acked_bytes: recorder.acked_bytes,
+            asked_requests_per_s: recorder.due as f64 / duration_s,
+            reached_requests_per_s: recorder.acked_in_window as f64 / duration_s,
+            errors: recorder.errors,
+            target_cpu: seen.target_cpu,
+            generator_cpu,
+            steal_share: seen.steal_share,
+            others_share: seen.others_share,
+        };
+        Window {
+            variant: self.settings.variant,
+            address: self.settings.address,
+            durability: Durability { acks: self.workload.acks, storage: self.settings.storage },
+            workload: self.workload,
+            started_unix_ms,
+            duration_s,
+            outcome,
+            facts,
+            latencies: recorder.latencies,
+            series: recorder.series,
+        }
+    }
+
+    fn outcome(&self, end: End, recorder: &Recorder) -> Outcome {
+        if let End::Broken(reason) = end {
+            return Outcome::Failed { reason };
+        }
+        if recorder.acked == 0 && recorder.due > 0 {
+            return Outcome::Failed { reason: format!("no request was acknowledged: {:?}", recorder.errors) };
+        }
+        outcome(&Seen {
+            backlog: recorder.backlog.clone(),
+            due: recorder.due,
+            in_flight_limit: self.engine.in_flight_limit(),
+            own_lateness_us_p99: recorder.own_lateness.quantile_us(0.99).unwrap_or(0.0),
+            lateness_limit_us: self.settings.lateness_limit_us,
+        })
+    }
+
+    /// A topic of our own goes again. A broker that can't delete keeps it, which hurts no measurement.
+    fn remove_topic(&self) {
+        if self.settings.topic == Topic::Fresh
+            && let Ok(mut admin) = Admin::connect(&self.settings.address)
+        {
+            let _ = admin.delete_topic(&self.layout.topic);
+        }
+    }
+}
+
+/// CPU of the calling thread.
+#[derive(Debug, Clone, Copy)]
+struct ThreadCpu {
+    total_s: f64,
+    user_s: f64,
+    system_s: f64,
+}
+
+impl ThreadCpu {
+    fn now() -> Self {
+        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: both structures are valid for writing; the calls can't fail with these constants.
+        let usage = unsafe {
+            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut clock);
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Self {
+            total_s: Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32).as_secs_f64(),
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+        }
+    }
+
+    fn until(self, later: Self) -> CpuSeconds {
+        let user_s = later.user_s - self.user_s;
+        let both_s = user_s + later.system_s - self.system_s;
+        let user_share = (both_s >= 0.1).then(|| user_s / both_s);
+        CpuSeconds { total_s: later.total_s - self.total_s, user_share }
+    }
+}

@@ -1,1 +1,23 @@
-//! Room not yet open.
+//! The machine under the measurement.
+//!
+//! - [`observe`] reads what the machine is into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to know
+//!   whether there are any.
+//! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
+//! - [`ports`] finds the process behind a listening address.
+//! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
+//!   [`tools`] lists the tools that Hone can use.
+//!
+//! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
+//! other one. Nothing in this crate changes the machine, and nothing starts a program.
+
+pub mod cpu;
+pub mod doctor;
+mod error;
+mod kernel_text;
+pub mod observe;
+mod platform;
+pub mod pmu;
+pub mod ports;
+pub mod tools;
+
+pub use error::HostError;

@@ -47,6 +47,7 @@ pub struct Admin {
     address: String,
     stream: TcpStream,
     correlation_id: i32,
+    limit: Duration,
 }
 
 impl Admin {
@@ -56,11 +57,33 @@ impl Admin {
     /// When nobody listens there.
     pub fn connect(address: &str) -> Result<Self, LoadError> {
         let stream = connect(address)?;
+        let mut admin = Self { address: address.to_owned(), stream, correlation_id: 0, limit: ANSWER_LIMIT };
+        admin.limit_answers(ANSWER_LIMIT)?;
+        Ok(admin)
+    }
+
+    /// Asks whether a Kafka-API broker answers at `host:port` within `limit`.
+    ///
+    /// # Errors
+    /// When nobody listens there, or what answers is not a broker that knows itself.
+    pub fn ready(address: &str, limit: Duration) -> Result<(), LoadError> {
+        let mut admin = Self::connect(address)?;
+        admin.limit_answers(limit)?;
+        let request = MetadataRequest::default().with_topics(Some(Vec::new()));
+        let answer: MetadataResponse = admin.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        if answer.brokers.is_empty() {
+            return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
+        }
+        Ok(())
+    }
+
+    fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
         for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-            set(&stream, Some(ANSWER_LIMIT))
+            set(&self.stream, Some(limit))
                 .map_err(|source| LoadError::System { what: "setting a socket's time limit", source })?;
         }
-        Ok(Self { address: address.to_owned(), stream, correlation_id: 0 })
+        self.limit = limit;
+        Ok(())
     }
 
     /// Creates a topic with one replica on a single node, the cluster's default elsewhere.
@@ -206,11 +229,12 @@ impl Admin {
     }
 
     fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+        let limit_s = self.limit.as_secs_f64();
         let broken = |address: &str, source: std::io::Error| match source.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => LoadError::Slow {
                 address: address.to_owned(),
                 what: what.to_owned(),
-                limit_s: ANSWER_LIMIT.as_secs_f64(),
+                limit_s,
             },
             _ => LoadError::Broken { address: address.to_owned(), what: what.to_owned(), source },
         };

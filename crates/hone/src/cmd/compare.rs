@@ -1,0 +1,127 @@
+//! `hone compare A B`: two brokers, pair by pair.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use hone_compare::Plan;
+use hone_record::{Comparison, Metric, Mode, Verdict};
+use hone_tool::System;
+
+use super::workload::WorkloadOptions;
+use super::{Desk, default_runs};
+use crate::Ending;
+use crate::arm::{Arm, Place};
+use crate::drive::{Contest, compare};
+use crate::folder::RunFolder;
+use crate::show;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeName {
+    Duet,
+    Solo,
+}
+
+/// Compare two brokers under the same load, pair by pair, and say what may be said.
+///
+/// A and B are each host:port of a broker that runs, or a command that Hone starts for every window and stops
+/// afterwards, with {port} and {data} (a fresh folder) filled in. Arrivals and payloads are the same for both arms of a
+/// pair; the order is random; A/A control pairs run in the same session. The rule for the verdict is written to the run's
+/// folder before the first window.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone compare 127.0.0.1:9092 127.0.0.1:9192
+  hone compare --mode solo --pairs 20 old:9092 new:9092 --rate 5000
+  hone compare './old/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}' \\
+               './new/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}'
+  hone compare A B --primary latency-p50 --guard latency-p99 --json")]
+pub(crate) struct Arguments {
+    /// The state before: host:port, or a command.
+    a: String,
+    /// The state after: host:port, or a command.
+    b: String,
+    /// Both arms at once (steadier), or one after the other (true magnitudes).
+    #[arg(long, value_enum, default_value = "duet")]
+    mode: ModeName,
+    /// A/B pairs.
+    #[arg(long, default_value_t = 14)]
+    pairs: u32,
+    /// A/A pairs; 0 goes without a control.
+    #[arg(long, default_value_t = 6)]
+    control_pairs: u32,
+    /// The metric that the verdict hangs on.
+    #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
+    primary: Metric,
+    /// A metric that must not get worse; may be repeated.
+    #[arg(long = "guard", value_parser = metric)]
+    guards: Vec<Metric>,
+    /// Two-sided error of the primary interval.
+    #[arg(long, default_value_t = 0.05)]
+    alpha: f64,
+    /// Margin inside which the two count as equivalent.
+    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
+    equivalence: f64,
+    /// Folder under which the run's folder is made.
+    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    output: PathBuf,
+    #[command(flatten)]
+    workload: WorkloadOptions,
+}
+
+fn metric(name: &str) -> Result<Metric, String> {
+    let known = || Metric::ALL.map(Metric::name).join(", ");
+    Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
+}
+
+pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    let arms = arms(&arguments)?;
+    let folder = RunFolder::create(&arguments.output, "compare")?;
+    let comparison = measure(&arguments, arms, &folder, desk)?;
+    let ending = if comparison.verdict() == Verdict::Worse { Ending::Worse } else { Ending::Done };
+    folder.write_record("comparison.json", comparison.clone())?;
+    desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
+    Ok(ending)
+}
+
+fn with_place(comparison: &Comparison, folder: &Path) -> String {
+    format!("{}\nRecord: {}\n", show::comparison::text(comparison), folder.join("comparison.json").display())
+}
+
+fn arms(arguments: &Arguments) -> Result<[Arm; 2]> {
+    let arm = |name: &str, text: &str| anyhow::Ok(Arm { name: name.to_owned(), place: Place::parse(text)? });
+    let arms = [arm("A", &arguments.a)?, arm("B", &arguments.b)?];
+    if matches!(arms[0].place, Place::Address(_)) && arms[0].place == arms[1].place {
+        bail!("A and B are the same broker, {}; for an A/A test start two", arguments.a);
+    }
+    Ok(arms)
+}
+
+fn measure(arguments: &Arguments, arms: [Arm; 2], folder: &RunFolder, desk: &Desk) -> Result<Comparison> {
+    let design = hone_compare::plan(&Plan {
+        mode: match arguments.mode {
+            ModeName::Duet => Mode::Duet,
+            ModeName::Solo => Mode::Solo,
+        },
+        pairs: arguments.pairs,
+        control_pairs: arguments.control_pairs,
+        primary: arguments.primary,
+        guards: arguments.guards.clone(),
+        alpha: arguments.alpha,
+        equivalence: arguments.equivalence,
+        seed: arguments.workload.workload("")?.seed,
+    })?;
+    let runner = System::new(folder.join("logs"))?;
+    let contest = Contest {
+        arms,
+        workload: arguments.workload.workload("command-line")?,
+        design,
+        storage: arguments.workload.storage.clone(),
+        lateness_limit_us: arguments.workload.lateness_limit_us(),
+        folder,
+        prefix: String::new(),
+        runner: &runner,
+        machine: hone_host::observe::machine(Path::new("/")),
+    };
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    compare(&contest, &desk.progress)
+}

@@ -1,0 +1,107 @@
+//! `hone load`: one window against a broker that runs.
+
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_load::{Settings, Topic};
+use hone_record::{Envelope, Outcome, Window};
+
+use super::workload::WorkloadOptions;
+use super::Desk;
+use crate::Ending;
+use crate::probe::TargetProbe;
+use crate::show;
+
+/// Send an open-loop Produce load to a broker and measure what its clients would see.
+///
+/// Every request has a time at which it is due, fixed before the window opens; latency runs from that time, so a stall
+/// of the broker shows at its full length. The load goes to a topic of its own that is deleted afterwards, unless
+/// --topic names one.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone load 127.0.0.1:9092
+  hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
+  hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
+  hone load broker-1:9092 --topic existing --acks 1 --json > window.json")]
+pub(crate) struct Arguments {
+    /// host:port of any broker of the cluster.
+    #[arg(value_name = "BROKER")]
+    broker: String,
+    /// Send to this topic, which exists and stays, instead of a fresh one.
+    #[arg(long)]
+    topic: Option<String>,
+    /// Process whose CPU counts, with its children; found by itself when the broker listens on this machine.
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Also write the record to this file.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    workload: WorkloadOptions,
+}
+
+pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    let output = arguments.output.as_deref().map(Output::claim).transpose()?;
+    let window = measure(&arguments, desk)?;
+    if let Some(output) = output {
+        output.keep(&window)?;
+    }
+    let ending = match window.outcome {
+        Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
+        Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
+    };
+    desk.show(window, show::window::text)?;
+    Ok(ending)
+}
+
+fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
+    let workload = arguments.workload.workload("command-line")?;
+    let settings = Settings {
+        address: arguments.broker.clone(),
+        variant: "target".to_owned(),
+        storage: arguments.workload.storage.clone(),
+        topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+        lateness_limit_us: arguments.workload.lateness_limit_us(),
+    };
+    desk.progress.doing("load");
+    let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
+    let pid = arguments.pid.or_else(|| listener(&arguments.broker));
+    let ours = pid.into_iter().chain([std::process::id()]).collect();
+    let window = prepared.run(Instant::now(), &mut TargetProbe::new(pid, ours), &mut desk.progress.load())?;
+    Ok(window)
+}
+
+fn listener(broker: &str) -> Option<u32> {
+    hone_host::ports::listener_pid(broker.to_socket_addrs().ok()?.next()?)
+}
+
+/// An output file that was found writable before anything was measured.
+struct Output {
+    path: PathBuf,
+    temporary: PathBuf,
+}
+
+impl Output {
+    fn claim(path: &std::path::Path) -> Result<Self> {
+        let temporary = path.with_extension("part");
+        std::fs::write(&temporary, "")
+            .with_context(|| format!("the output file {} can't be written", path.display()))?;
+        Ok(Self { path: path.to_owned(), temporary })
+    }
+
+    fn keep(self, window: &Window) -> Result<()> {
+        let text = Envelope::new(window.clone()).to_text()?;
+        std::fs::write(&self.temporary, text)
+            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
+            .with_context(|| format!("the output file {} can't be written", self.path.display()))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.temporary);
+    }
+}

@@ -1,0 +1,91 @@
+//! One file for each verb: its arguments, their conversion into a room's settings, the call, the show.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+use hone_record::{Body, Envelope};
+
+use crate::Ending;
+use crate::progress::Progress;
+
+mod compare;
+mod load;
+mod workload;
+
+/// Makes streaming services faster, and proves it.
+#[derive(Debug, Parser)]
+#[command(name = "hone", version, arg_required_else_help = true, after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured and worse.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Print the result as a record (JSON) on stdout instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Show no progress.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Load(load::Arguments),
+    Compare(compare::Arguments),
+}
+
+/// What every verb may need of the command line and the terminal.
+pub(crate) struct Desk {
+    json: bool,
+    pub(crate) progress: Progress,
+}
+
+pub(crate) fn run(cli: Cli) -> Result<Ending> {
+    let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet) };
+    let ending = match cli.verb {
+        Verb::Load(arguments) => load::run(arguments, &desk),
+        Verb::Compare(arguments) => compare::run(arguments, &desk),
+    };
+    desk.progress.clear();
+    ending
+}
+
+impl Desk {
+    /// The result of a verb, as text or as a record.
+    pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<()> {
+        self.progress.clear();
+        if self.json {
+            print(&Envelope::new(record).to_text()?);
+        } else {
+            print(&text(&record));
+        }
+        Ok(())
+    }
+}
+
+/// The one place that writes to stdout. A reader that has gone away (`| head`) is no error.
+pub(crate) fn print(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Where runs are kept unless told otherwise.
+pub(crate) fn default_runs() -> PathBuf {
+    PathBuf::from("runs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,147 @@
+//! A run's folder: every stage ends in a file that the next one can read alone.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_record::{Body, Envelope};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The folder of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes `parent/name-NNN` with the next free number, and proves that it can be written.
+    pub(crate) fn create(parent: &Path, name: &str) -> Result<Self> {
+        let cannot = || format!("the output folder {} can't be written; name another with --output", parent.display());
+        fs::create_dir_all(parent).with_context(cannot)?;
+        for number in 1..100_000 {
+            let path = parent.join(format!("{name}-{number:03}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Self { path: path.canonicalize().with_context(cannot)? }.proved(),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(cannot),
+            }
+        }
+        bail!("{} is full of runs named {name}", parent.display())
+    }
+
+    /// Opens an earlier run's folder.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let path = path.canonicalize().with_context(|| format!("there is no run folder {}", path.display()))?;
+        if !path.is_dir() {
+            bail!("{} is not a folder; name the folder of a run", path.display());
+        }
+        Self { path }.proved()
+    }
+
+    /// Proves by writing, because rights, quotas and read-only mounts all look different from outside.
+    fn proved(self) -> Result<Self> {
+        let probe = self.path.join(".writable");
+        File::create(&probe)
+            .and_then(|mut file| file.write_all(b"x").and_then(|()| file.sync_all()))
+            .and_then(|()| fs::remove_file(&probe))
+            .with_context(|| format!("the run folder {} can't be written", self.path.display()))?;
+        Ok(self)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where servers keep their data while they run.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        self.join("scratch")
+    }
+
+    /// Writes a record whole or not at all.
+    pub(crate) fn write_record<T: Body>(&self, name: &str, body: T) -> Result<PathBuf> {
+        self.write_text(name, &Envelope::new(body).to_text()?)
+    }
+
+    /// Reads a record.
+    pub(crate) fn read_record<T: Body>(&self, name: &str) -> Result<T> {
+        read_record(&self.join(name))
+    }
+
+    /// Writes a text whole or not at all: a new file that then takes the name.
+    pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.join(name);
+        let failed = || format!("{} can't be written", path.display());
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        let temporary = path.with_extension("part");
+        let mut file = File::create(&temporary).with_context(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)?;
+        fs::rename(&temporary, &path).with_context(failed)?;
+        Ok(path)
+    }
+
+    /// Writes a private note of this run (not a record that others read).
+    pub(crate) fn write_note<T: Serialize>(&self, name: &str, note: &T) -> Result<()> {
+        self.write_text(name, &serde_json::to_string_pretty(note)?).map(|_| ())
+    }
+
+    /// A note of an earlier attempt; `None` when that step was not finished.
+    pub(crate) fn read_note<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.join(name);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
+        };
+        let note = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not what this version of hone writes; start a new run", path.display()))?;
+        Ok(Some(note))
+    }
+}
+
+/// Reads a record file.
+pub(crate) fn read_record<T: Body>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
+    Envelope::parse(&text).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_numbered_and_never_overwritten() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = RunFolder::create(parent.path(), "run").unwrap();
+        let second = RunFolder::create(parent.path(), "run").unwrap();
+        assert_ne!(first.path(), second.path());
+        assert!(second.path().ends_with("run-002"));
+    }
+
+    #[test]
+    fn a_note_comes_back_and_a_missing_one_is_none() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        folder.write_note("steps/a.json", &vec![1, 2]).unwrap();
+        assert_eq!(folder.read_note::<Vec<u32>>("steps/a.json").unwrap(), Some(vec![1, 2]));
+        assert_eq!(folder.read_note::<Vec<u32>>("steps/b.json").unwrap(), None);
+        assert!(folder.read_note::<String>("steps/a.json").is_err());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let message = format!("{:#}", RunFolder::create(&file, "run").unwrap_err());
+        assert!(message.contains("can't be written; name another with --output"), "{message}");
+        assert!(RunFolder::open(&file).is_err());
+    }
+}

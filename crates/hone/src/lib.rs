@@ -1,0 +1,69 @@
+//! `hone`: arguments become settings, settings go to a room, what comes back is shown.
+//!
+//! This crate is the only one that prints, the only one that ends the process, and the only one that knows more than
+//! one room.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod arm;
+mod cmd;
+mod drive;
+mod experiment;
+mod folder;
+mod probe;
+mod progress;
+mod show;
+
+/// How a verb ended; the exit code is an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// 0: done.
+    Done,
+    /// 1: could not, and the output has said why.
+    CouldNot,
+    /// 3: measured, and worse.
+    Worse,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Done => Self::SUCCESS,
+            Ending::CouldNot => Self::from(1),
+            Ending::Worse => Self::from(3),
+        }
+    }
+}
+
+/// Runs the program with these arguments (the first is its name) and answers its exit code: 0 done, 1 could not,
+/// 2 wrong usage, 3 measured and worse.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match cmd::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors of this kind too, with their own stream and code.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let ended = hone_tool::interrupt::install().map_err(anyhow::Error::from).and_then(|()| cmd::run(cli));
+    match ended {
+        Ok(ending) => ending.into(),
+        Err(error) => {
+            report(&error);
+            ExitCode::from(1)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where an error is told")]
+fn report(error: &anyhow::Error) {
+    if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value == "full") {
+        eprintln!("hone: {error:?}");
+    } else {
+        eprintln!("hone: {error:#}");
+    }
+}

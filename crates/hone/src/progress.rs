@@ -1,0 +1,108 @@
+//! What a waiting user sees: bars on a terminal, finished lines everywhere, both on stderr.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use hone_record::{Design, PairKind, PairOutcome};
+use hone_tool::interrupt;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Lines and a bar on stderr.
+#[derive(Debug, Clone)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    quiet: bool,
+}
+
+const TICK: Duration = Duration::from_millis(120);
+
+impl Progress {
+    /// With `quiet`, nothing is shown at all.
+    pub(crate) fn new(quiet: bool) -> Self {
+        let show = !quiet && std::io::stderr().is_terminal();
+        let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(1_000), target);
+        let style = ProgressStyle::with_template("{spinner} {prefix} {bar:24} {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        if show {
+            bar.enable_steady_tick(TICK);
+        }
+        Self { bar, quiet }
+    }
+
+    /// A finished line that stays.
+    pub(crate) fn line(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        self.bar.suspend(|| say(text));
+    }
+
+    /// What is being done now; gone with the next one.
+    pub(crate) fn doing(&self, what: &str) {
+        self.bar.set_prefix(what.to_owned());
+        self.bar.set_position(0);
+        self.bar.set_message(String::new());
+    }
+
+    /// Detail behind what is being done.
+    pub(crate) fn detail(&self, text: &str) {
+        self.bar.set_message(text.chars().take(80).collect::<String>());
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    pub(crate) fn begin_pair(&self, design: &Design, index: usize) {
+        self.doing(&format!("pair {} of {}", index + 1, design.order.len()));
+    }
+
+    /// One line for a measured pair.
+    pub(crate) fn pair(&self, design: &Design, pair: &PairOutcome) {
+        let kind = match pair.kind {
+            PairKind::Control => "A/A",
+            PairKind::Test => "A/B",
+        };
+        let what = match &pair.dropped {
+            Some(reason) => format!("does not count: {reason}"),
+            None => ratios(design, pair),
+        };
+        self.line(&format!("  pair {:>2} of {}  {kind}  {what}", pair.index + 1, design.order.len()));
+    }
+
+    /// A view for a load.
+    pub(crate) fn load(&self) -> LoadProgress {
+        LoadProgress { bar: self.bar.clone() }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "progress belongs to the person at the terminal")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+fn ratios(design: &Design, pair: &PairOutcome) -> String {
+    let shown = [design.rule.primary, hone_record::Metric::LatencyP50, hone_record::Metric::LatencyP99];
+    let ratio = |metric| Some(pair.values_b.get(&metric)? / pair.values_a.get(&metric)?);
+    let text = |metric: hone_record::Metric| match ratio(metric) {
+        Some(ratio) => format!("{} {ratio:.3}", metric.label()),
+        None => format!("{} -", metric.label()),
+    };
+    shown.map(text).join("   ")
+}
+
+/// The bar as a load sees it; also carries the interrupt to it.
+#[derive(Debug)]
+pub(crate) struct LoadProgress {
+    bar: ProgressBar,
+}
+
+impl hone_load::Progress for LoadProgress {
+    fn at(&mut self, phase: &'static str, done: f64) -> bool {
+        self.bar.set_message(phase);
+        self.bar.set_position((done * 1_000.0) as u64);
+        !interrupt::requested()
+    }
+}

@@ -1,0 +1,112 @@
+//! A comparison as text.
+
+use hone_record::{Comparison, Estimate, Judgement, Mode, Verdict};
+
+use super::table::table;
+use super::number;
+
+/// The whole account of a comparison.
+pub(crate) fn text(comparison: &Comparison) -> String {
+    let mut rows = vec![
+        ["metric", &comparison.a, &comparison.b, "ratio", "interval", "verdict", "A/A control"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(comparison.judgements.iter().map(row));
+    let mut out = format!("{}\n\n{}", sentence(comparison), table(&rows));
+    for (metric, reason) in &comparison.not_estimated {
+        out.push_str(&format!("  {}: {reason}\n", metric.label()));
+    }
+    out.push_str(&format!("\n{}\n", footnote(comparison)));
+    out
+}
+
+fn row(judgement: &Judgement) -> Vec<String> {
+    let estimate = &judgement.estimate;
+    let unit = estimate.metric.unit();
+    let value = |value: f64| match unit {
+        "µs" => super::span_us(value),
+        _ => number(value),
+    };
+    let mark = if judgement.primary { "* " } else { "  " };
+    vec![
+        format!("{mark}{}", estimate.metric.label()),
+        value(estimate.value_a),
+        value(estimate.value_b),
+        format!("{:.3}", estimate.ratio),
+        interval(estimate),
+        verdict_mark(judgement.verdict).to_owned(),
+        judgement.control.as_ref().map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
+    ]
+}
+
+fn interval(estimate: &Estimate) -> String {
+    format!("[{:.3}, {:.3}]", estimate.low, estimate.high)
+}
+
+/// The verdict with a shape, so that it does not hang on colour or on reading closely.
+pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "+ better",
+        Verdict::Worse => "! worse",
+        Verdict::Equivalent => "= equivalent",
+        Verdict::NotShown => "? not shown",
+    }
+}
+
+/// The verdict in one sentence.
+pub(crate) fn sentence(comparison: &Comparison) -> String {
+    let Some(judgement) = comparison.primary() else {
+        let metric = comparison.design.rule.primary;
+        let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
+        return format!("Not shown: {} could not be estimated, {reason}.", metric.label());
+    };
+    let estimate = &judgement.estimate;
+    let counted = format!(
+        "{:.3} × {} ({:.0} % interval {:.3} to {:.3}, {} {} pairs)",
+        estimate.ratio,
+        comparison.a,
+        estimate.confidence * 100.0,
+        estimate.low,
+        estimate.high,
+        estimate.pairs,
+        match comparison.design.mode {
+            Mode::Duet => "duet",
+            Mode::Solo => "solo",
+        }
+    );
+    let metric = estimate.metric.label();
+    let mut text = format!(
+        "{} against {}, {metric}: {}. {} is {counted}; {}.",
+        comparison.b,
+        comparison.a,
+        judgement.verdict.label(),
+        comparison.b,
+        judgement.why
+    );
+    for broken in comparison.broken_guards() {
+        text.push_str(&format!(
+            " Guard rail broken: {} is worse, {:.3} × {}.",
+            broken.estimate.metric.label(),
+            broken.estimate.ratio,
+            comparison.a
+        ));
+    }
+    text
+}
+
+fn footnote(comparison: &Comparison) -> String {
+    let dropped: Vec<String> = comparison
+        .pairs
+        .iter()
+        .filter_map(|pair| Some(format!("  pair {}: {}", pair.index + 1, pair.dropped.as_ref()?)))
+        .collect();
+    let mut text = format!("* {}", comparison.design.rule.words);
+    if comparison.design.mode == Mode::Duet {
+        text.push_str("\n  In a duet both arms share the machine: latency differences come out smaller than alone.");
+    }
+    if !dropped.is_empty() {
+        text.push_str(&format!("\n  Pairs that do not count:\n{}", dropped.join("\n")));
+    }
+    text
+}

@@ -1,0 +1,73 @@
+//! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
+
+pub(crate) mod comparison;
+pub(crate) mod table;
+pub(crate) mod window;
+
+/// A number with three significant digits, thousands separated.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        _ if magnitude >= 100.0 || magnitude == 0.0 => 0,
+        _ if magnitude >= 10.0 => 1,
+        _ if magnitude >= 1.0 => 2,
+        _ => 3,
+    };
+    let plain = format!("{value:.decimals$}");
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let mut grouped = String::new();
+    let digits = whole.trim_start_matches('-');
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let sign = if whole.starts_with('-') { "-" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{grouped}{point}{fraction}")
+}
+
+/// A time span given in microseconds, in the unit that reads best.
+pub(crate) fn span_us(value_us: f64) -> String {
+    match value_us {
+        value if value >= 1e6 => format!("{} s", number(value / 1e6)),
+        value if value >= 1e3 => format!("{} ms", number(value / 1e3)),
+        value => format!("{} µs", number(value)),
+    }
+}
+
+/// A size in bytes, in the unit that reads best.
+pub(crate) fn bytes(value: u64) -> String {
+    match value as f64 {
+        value if value >= 1e6 => format!("{} MB", number(value / 1e6)),
+        value if value >= 1e3 => format!("{} kB", number(value / 1e3)),
+        value => format!("{value} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_sensible_digits() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (1.2345, "1.23"),
+            (12.345, "12.3"),
+            (123.45, "123"),
+            (1_234_567.0, "1,234,567"),
+            (-1234.5, "-1,234"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(number(value), expected);
+        }
+        assert_eq!(span_us(1_500.0), "1.50 ms");
+        assert_eq!(bytes(6_300_000), "6.30 MB");
+    }
+}

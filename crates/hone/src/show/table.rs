@@ -1,0 +1,29 @@
+//! Plain text tables.
+
+/// Rows of equal length become aligned lines: the first column to the left, the others to the right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let padding = " ".repeat(width - cell.chars().count());
+            if column == 0 { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
+        });
+        format!("  {}\n", cells.collect::<Vec<_>>().join("   ")).trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [["a", "µs", "x"], ["long", "12", ""]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&rows), "  a      µs   x\n  long   12\n");
+    }
+}

@@ -1,0 +1,119 @@
+//! One load as text.
+
+use hone_record::{Hdr, Outcome, Window};
+
+use super::table::table;
+use super::{bytes, number, span_us};
+
+/// The whole account of a window.
+pub(crate) fn text(window: &Window) -> String {
+    let facts = &window.facts;
+    let mut lines = vec![
+        format!("{} at {}: {}", window.variant, window.address, load_words(window)),
+        format!("outcome     {}", outcome_words(window)),
+        format!(
+            "throughput  {} requests/s acknowledged of {} asked, {} records/s, {}/s",
+            number(facts.reached_requests_per_s),
+            number(facts.asked_requests_per_s),
+            number(facts.acked_records as f64 / window.duration_s),
+            bytes((facts.acked_bytes as f64 / window.duration_s) as u64),
+        ),
+        format!("CPU         target {}; generator {}", target_words(window), generator_words(window)),
+        format!("machine     {}", machine_words(window)),
+    ];
+    if !facts.errors.is_empty() {
+        let errors: Vec<String> = facts.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        lines.push(format!("errors      {}", errors.join(", ")));
+    }
+    let latencies = match window.outcome {
+        Outcome::Steady => format!("\n{}", latency_table(window)),
+        _ => String::new(),
+    };
+    format!("{}\n{latencies}", lines.join("\n"))
+}
+
+/// The load in words.
+pub(crate) fn load_words(window: &Window) -> String {
+    let workload = &window.workload;
+    let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
+    format!(
+        "{} requests/s of {} × {} B, {} for {} s, {} connections, acks={acks}, storage {}",
+        number(workload.requests_per_s),
+        workload.records_per_batch * workload.partitions_per_request,
+        workload.record_bytes,
+        match workload.schedule {
+            hone_record::Schedule::Uniform => "uniform",
+            hone_record::Schedule::Poisson => "Poisson",
+        },
+        window.duration_s,
+        workload.connections,
+        window.durability.storage,
+    )
+}
+
+fn outcome_words(window: &Window) -> String {
+    match &window.outcome {
+        Outcome::Steady => "steady: the target kept up".to_owned(),
+        Outcome::Saturated { backlog_requests } => format!(
+            "saturated: the backlog only grew, to {} requests; percentiles would only measure the length of the run. \
+             Ask for fewer requests per second",
+            number(*backlog_requests as f64)
+        ),
+        Outcome::GeneratorLate { lateness_us_p99, limit_us } => format!(
+            "the generator could not keep its schedule (p99 {} late, limit {}): the run failed, not the target. Ask \
+             for fewer requests per second, or give the generator a core of its own",
+            span_us(*lateness_us_p99),
+            span_us(*limit_us)
+        ),
+        Outcome::Failed { reason } => format!("failed: {reason}"),
+    }
+}
+
+fn target_words(window: &Window) -> String {
+    let facts = &window.facts;
+    let Some(cpu) = facts.target_cpu else {
+        return "not known (its process is not on this machine, or not visible; name it with --pid)".to_owned();
+    };
+    let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
+    format!(
+        "{} µs/record, {} µs/request{user}",
+        number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
+        number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
+    )
+}
+
+fn generator_words(window: &Window) -> String {
+    let per_request = window.facts.generator_cpu.total_s * 1e6 / window.facts.requests.max(1) as f64;
+    format!("{} µs/request", number(per_request))
+}
+
+fn machine_words(window: &Window) -> String {
+    format!(
+        "{:.0} % of all cores used by others, {:.1} % stolen",
+        window.facts.others_share * 100.0,
+        window.facts.steal_share * 100.0
+    )
+}
+
+fn latency_table(window: &Window) -> String {
+    let head = ["latency", "p50", "p90", "p99", "p99.9", "max", "samples"].map(str::to_owned).to_vec();
+    let row = |name: &str, hdr: &Hdr| {
+        let tail = |quantile| hdr.quantile_us_if_supported(quantile, 10).map_or("-".to_owned(), span_us);
+        vec![
+            name.to_owned(),
+            tail(0.5),
+            tail(0.9),
+            tail(0.99),
+            tail(0.999),
+            hdr.max_us().map_or("-".to_owned(), span_us),
+            number(hdr.count() as f64),
+        ]
+    };
+    let latencies = &window.latencies;
+    table(&[
+        head,
+        row("intended to ack", &latencies.intended_to_ack),
+        row("sent to ack", &latencies.sent_to_ack),
+        row("intended to sent", &latencies.intended_to_sent),
+    ])
+}

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use hone_kafka::error_name;
@@ -29,6 +29,10 @@ const FETCH_VERSION: i16 = 11;
 const ANSWER_LIMIT_BYTES: usize = 64 << 20;
 /// Brokers that create a topic across nodes need a moment; longer than this is a broker in trouble.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// A cluster may need this long to elect the leaders of a new topic.
+const NEW_TOPIC_LIMIT: Duration = Duration::from_secs(20);
+/// An existing topic's leaders are known, but for an election that happens to go on.
+const OLD_TOPIC_LIMIT: Duration = Duration::from_secs(2);
 /// Name under which the load introduces itself.
 pub(crate) const CLIENT_ID: &str = "hone-load";
 
@@ -127,14 +131,16 @@ impl Admin {
         self.accepted(&format!("to delete topic `{topic}`"), code, String::new())
     }
 
-    /// Waits until every one of a topic's partitions has a leader, and says where. With `partitions` it also waits until
-    /// there are so many.
+    /// Waits until every one of a topic's partitions has a leader, and says where. With `partitions` the topic has just
+    /// been made and time is given until there are so many; without, it must be there.
     ///
     /// # Errors
-    /// When the broker refuses, or the topic has no leaders after 20 s.
+    /// When the broker refuses, or the topic has no leaders in time.
     pub fn layout(&mut self, topic: &str, partitions: Option<u32>) -> Result<TopicLayout, LoadError> {
         let mut last = String::new();
-        for _ in 0..200 {
+        let patience = if partitions.is_some() { NEW_TOPIC_LIMIT } else { OLD_TOPIC_LIMIT };
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
             match self.layout_now(topic)? {
                 Ok(layout) => {
                     let found: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
@@ -145,9 +151,9 @@ impl Admin {
                 }
                 Err(why) => last = why,
             }
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(20));
         }
-        let message = format!(": after 20 s: {last}");
+        let message = format!(" after {} s: {last}", patience.as_secs());
         Err(LoadError::Refused {
             address: self.address.clone(),
             what: format!("to tell the leaders of topic `{topic}`"),
@@ -231,11 +237,9 @@ impl Admin {
     fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
         let limit_s = self.limit.as_secs_f64();
         let broken = |address: &str, source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => LoadError::Slow {
-                address: address.to_owned(),
-                what: what.to_owned(),
-                limit_s,
-            },
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                LoadError::Slow { address: address.to_owned(), what: what.to_owned(), limit_s }
+            }
             _ => LoadError::Broken { address: address.to_owned(), what: what.to_owned(), source },
         };
         self.stream.write_all(frame).map_err(|source| broken(&self.address, source))?;

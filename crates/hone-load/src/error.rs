@@ -15,7 +15,7 @@ pub enum LoadError {
         problem: String,
     },
     /// The broker could not be reached.
-    #[error("no connection to {address}: {source}; is the broker started and listening there?")]
+    #[error("no connection to {address} (is a broker started and listening there?)")]
     Connect {
         /// `host:port`.
         address: String,
@@ -23,7 +23,7 @@ pub enum LoadError {
         source: io::Error,
     },
     /// The connection broke while something was asked.
-    #[error("{address} broke the connection during {what}: {source}")]
+    #[error("{address} broke the connection during {what}")]
     Broken {
         /// `host:port`.
         address: String,
@@ -75,7 +75,7 @@ pub enum LoadError {
         problem: String,
     },
     /// The kernel refuses something the engine needs.
-    #[error("{what} failed: {source}")]
+    #[error("{what} failed")]
     System {
         /// What was tried.
         what: &'static str,

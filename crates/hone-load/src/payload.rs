@@ -50,7 +50,10 @@ impl Values {
                 other => {
                     return Err(LoadError::Setting {
                         name: "payload shape",
-                        problem: format!("`{other}` is unknown; there are: {}", JSON_SHAPES.join(", ")),
+                        problem: format!(
+                            "`{other}` is unknown; there are: bytes, {}",
+                            JSON_SHAPES.join(", ")
+                        ),
                     });
                 }
             },
@@ -196,7 +199,7 @@ mod tests {
     #[test]
     fn unknown_shapes_and_shares_are_refused_by_name() {
         let error = Values::new(&Payload::Json { shape: "order".into() }, 10, 1).unwrap_err().to_string();
-        assert!(error.contains("`order` is unknown; there are: orders, telemetry"), "{error}");
+        assert!(error.contains("`order` is unknown; there are: bytes, orders, telemetry"), "{error}");
         assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());
     }
 }

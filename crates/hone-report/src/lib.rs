@@ -1,1 +1,22 @@
-//! Room not yet open.
+//! Records in, one self-contained HTML page out.
+//!
+//! Three pages: of an optimisation, of a comparison, of one load run. Each is a single string that needs no network,
+//! no script and no font of its own; it adapts to a phone, to print and to a dark screen. Everything that comes from a
+//! record is escaped, and what a record does not hold becomes a sentence instead of an empty plot.
+//!
+//! The room is pure: no file, no clock, no process.
+
+mod escape;
+mod evidence;
+mod page;
+mod plot;
+mod quantity;
+mod section;
+mod sentence;
+mod table;
+
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
+
+pub use page::{comparison_page, optimization_page, window_page};

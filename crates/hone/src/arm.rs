@@ -81,7 +81,9 @@ impl Place {
 
 fn is_address(text: &str) -> bool {
     let port = text.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then_some(port));
-    !text.contains(char::is_whitespace) && !text.contains('/') && port.is_some_and(|port| port.parse::<u16>().is_ok())
+    !text.contains(char::is_whitespace)
+        && !text.contains('/')
+        && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// A program by path or by name in PATH, found before anything is measured.
@@ -122,7 +124,7 @@ impl Arm {
         let mut session = runner.start(&call)?;
         let ready = || match Admin::ready(&address, Duration::from_secs(2)) {
             Ok(()) => Readiness::Ready,
-            Err(error) => Readiness::NotYet(error.to_string()),
+            Err(error) => Readiness::NotYet(format!("{:#}", anyhow::Error::from(error))),
         };
         session.wait_until(program.ready_timeout, ready)?;
         let pid = Some(session.pid());
@@ -171,7 +173,10 @@ fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
         match std::fs::create_dir_all(scratch).and_then(|()| std::fs::create_dir(&folder)) {
             Ok(()) => return Ok(folder),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("the data folder {} can't be made", folder.display())),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("the data folder {} can't be made", folder.display()));
+            }
         }
     }
     bail!("{} is full of data folders of earlier runs; remove it", scratch.display())
@@ -182,7 +187,9 @@ fn placeholders(data: &Path) -> Result<impl Fn(&str) -> String + use<>> {
     let [port, port2] = free_ports()?;
     let data = data.display().to_string();
     Ok(move |text: &str| {
-        text.replace("{port}", &port.to_string()).replace("{port2}", &port2.to_string()).replace("{data}", &data)
+        text.replace("{port}", &port.to_string())
+            .replace("{port2}", &port2.to_string())
+            .replace("{data}", &data)
     })
 }
 

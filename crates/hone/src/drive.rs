@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::{Prepared, Settings, Topic};
-use hone_record::{Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Window, Workload};
+use hone_record::{
+    Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Window, Workload,
+};
 use hone_tool::Runner;
 
 use crate::arm::{Arm, Running};
@@ -84,7 +86,8 @@ impl Contest<'_> {
         let kind = self.design.order[index];
         let sides = self.sides(kind);
         // Other arrivals in each pair, the same for both arms of it.
-        let workload = Workload { seed: self.workload.seed.wrapping_add(index as u64), ..self.workload.clone() };
+        let workload =
+            Workload { seed: self.workload.seed.wrapping_add(index as u64), ..self.workload.clone() };
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
         let windows = match self.design.mode {
@@ -104,11 +107,18 @@ impl Contest<'_> {
         [a, second]
     }
 
-    fn duet(&self, sides: &[Arm; 2], order: [usize; 2], workload: &Workload, progress: &Progress) -> Result<[Window; 2]> {
+    fn duet(
+        &self,
+        sides: &[Arm; 2],
+        order: [usize; 2],
+        workload: &Workload,
+        progress: &Progress,
+    ) -> Result<[Window; 2]> {
         let mut running = in_order(order, |side| sides[side].start(self.runner, &self.folder.scratch()))?;
         let shared = running[0].pid == running[1].pid;
         let pids: Vec<u32> = running.iter().filter_map(|arm| arm.pid).collect();
-        let prepared = in_order(order, |side| self.prepare(&sides[side], &running[side], workload, progress))?;
+        let prepared =
+            in_order(order, |side| self.prepare(&sides[side], &running[side], workload, progress))?;
         let start = Instant::now() + START_AHEAD;
         let [first, second] = prepared;
         let run = |prepared: Prepared, pid: Option<u32>| {
@@ -135,7 +145,13 @@ impl Contest<'_> {
         Ok(windows)
     }
 
-    fn solo(&self, sides: &[Arm; 2], order: [usize; 2], workload: &Workload, progress: &Progress) -> Result<[Window; 2]> {
+    fn solo(
+        &self,
+        sides: &[Arm; 2],
+        order: [usize; 2],
+        workload: &Workload,
+        progress: &Progress,
+    ) -> Result<[Window; 2]> {
         in_order(order, |side| {
             let mut running = sides[side].start(self.runner, &self.folder.scratch())?;
             let prepared = self.prepare(&sides[side], &running, workload, progress)?;
@@ -148,7 +164,13 @@ impl Contest<'_> {
         })
     }
 
-    fn prepare(&self, arm: &Arm, running: &Running, workload: &Workload, progress: &Progress) -> Result<Prepared> {
+    fn prepare(
+        &self,
+        arm: &Arm,
+        running: &Running,
+        workload: &Workload,
+        progress: &Progress,
+    ) -> Result<Prepared> {
         let settings = Settings {
             address: running.address.clone(),
             variant: arm.name.clone(),
@@ -162,7 +184,7 @@ impl Contest<'_> {
 
     /// Window files first, then the pair that names them: a pair on disk always has its windows.
     fn keep(&self, index: usize, kind: PairKind, windows: [Window; 2]) -> Result<PairOutcome> {
-        let dropped = windows.iter().find_map(|window| why_it_does_not_count(window));
+        let dropped = windows.iter().find_map(why_it_does_not_count);
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
@@ -202,5 +224,6 @@ pub(crate) fn why_it_does_not_count(window: &Window) -> Option<String> {
     }
     let failed = window.facts.requests - window.facts.acked_requests;
     let share = failed as f64 / window.facts.requests.max(1) as f64;
-    (share > ERROR_SHARE_LIMIT).then(|| format!("{name} failed {failed} of {} requests", window.facts.requests))
+    (share > ERROR_SHARE_LIMIT)
+        .then(|| format!("{name} failed {failed} of {} requests", window.facts.requests))
 }

@@ -277,7 +277,8 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentErr
     }
     let judging =
         parsed.optimize.judge.iter().map(|name| workload("judge", name)).collect::<Result<Vec<_>, _>>()?;
-    let same = judging.iter().find(|judge| Workload { name: training.name.clone(), ..(*judge).clone() } == training);
+    let same =
+        judging.iter().find(|judge| Workload { name: training.name.clone(), ..(*judge).clone() } == training);
     if let Some(same) = same.filter(|_| !parsed.optimize.judge_what_was_trained) {
         let problem = format!(
             "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
@@ -326,7 +327,9 @@ fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
 
 /// The line on which a key is set, for problems that are found after parsing.
 fn line_of_key(text: &str, key: &str) -> Option<usize> {
-    let sets = |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let sets = |line: &str| {
+        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
     text.lines().position(sets).map(|index| index + 1)
 }
 
@@ -369,10 +372,16 @@ judge = ["judge"]
 
     #[test]
     fn mistakes_are_named_with_line_and_nearest_word() {
-        check(("requests_per_s = 100\nseed = 1", "request_per_s = 100"), "x.toml:9: unknown key `request_per_s`; did you mean `requests_per_s`?");
+        check(
+            ("requests_per_s = 100\nseed = 1", "request_per_s = 100"),
+            "x.toml:9: unknown key `request_per_s`; did you mean `requests_per_s`?",
+        );
         check(("[optimize]", "[optimise]"), "did you mean `optimize`?");
         check(("seed = 2", "seed = \"two\""), "x.toml:13: invalid type: string \"two\", expected u64");
-        check(("train = \"train\"", "train = \"trian\""), "x.toml:15: there is no workload `trian`; did you mean `train`?");
+        check(
+            ("train = \"train\"", "train = \"trian\""),
+            "x.toml:15: there is no workload `trian`; did you mean `train`?",
+        );
         check(("seed = 2", "seed = 1"), "judge_what_was_trained");
         check(("seed = 2", "acks = 2"), "acks must be 0, 1 or all, got `2`");
         check(("seed = 2", "schedule = \"poison\""), "unknown word `poison`; did you mean `poisson`?");

@@ -18,7 +18,8 @@ pub(crate) struct RunFolder {
 impl RunFolder {
     /// Makes `parent/name-NNN` with the next free number, and proves that it can be written.
     pub(crate) fn create(parent: &Path, name: &str) -> Result<Self> {
-        let cannot = || format!("the output folder {} can't be written; name another with --output", parent.display());
+        let cannot =
+            || format!("the output folder {} can't be written; name another with --output", parent.display());
         fs::create_dir_all(parent).with_context(cannot)?;
         for number in 1..100_000 {
             let path = parent.join(format!("{name}-{number:03}"));
@@ -33,7 +34,8 @@ impl RunFolder {
 
     /// Opens an earlier run's folder.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let path = path.canonicalize().with_context(|| format!("there is no run folder {}", path.display()))?;
+        let path =
+            path.canonicalize().with_context(|| format!("there is no run folder {}", path.display()))?;
         if !path.is_dir() {
             bail!("{} is not a folder; name the folder of a run", path.display());
         }
@@ -68,11 +70,6 @@ impl RunFolder {
         self.write_text(name, &Envelope::new(body).to_text()?)
     }
 
-    /// Reads a record.
-    pub(crate) fn read_record<T: Body>(&self, name: &str) -> Result<T> {
-        read_record(&self.join(name))
-    }
-
     /// Writes a text whole or not at all: a new file that then takes the name.
     pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.join(name);
@@ -100,8 +97,9 @@ impl RunFolder {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
         };
-        let note = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not what this version of hone writes; start a new run", path.display()))?;
+        let note = serde_json::from_str(&text).with_context(|| {
+            format!("{} is not what this version of hone writes; start a new run", path.display())
+        })?;
         Ok(Some(note))
     }
 }

@@ -13,6 +13,7 @@ mod cmd;
 mod drive;
 mod experiment;
 mod folder;
+mod optimize;
 mod probe;
 mod progress;
 mod show;

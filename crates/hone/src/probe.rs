@@ -45,9 +45,15 @@ impl Probe for TargetProbe {
         let both = |before: &Option<CpuSample>, after: &Option<CpuSample>| {
             Some(cpu::between(before.as_ref()?, after.as_ref()?))
         };
-        let ours_s: f64 =
-            before.ours.iter().zip(&after.ours).filter_map(|(before, after)| both(before, after)).map(|cpu| cpu.total_s).sum();
-        let system = before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));
+        let ours_s: f64 = before
+            .ours
+            .iter()
+            .zip(&after.ours)
+            .filter_map(|(before, after)| both(before, after))
+            .map(|cpu| cpu.total_s)
+            .sum();
+        let system =
+            before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));
         ProbeFacts {
             target_cpu: both(&before.target, &after.target),
             steal_share: system.map_or(0.0, |used| used.steal_share),

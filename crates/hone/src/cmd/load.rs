@@ -9,8 +9,8 @@ use clap::Args;
 use hone_load::{Settings, Topic};
 use hone_record::{Envelope, Outcome, Window};
 
-use super::workload::WorkloadOptions;
 use super::Desk;
+use super::workload::WorkloadOptions;
 use crate::Ending;
 use crate::probe::TargetProbe;
 use crate::show;

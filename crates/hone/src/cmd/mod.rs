@@ -4,18 +4,29 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use hone_record::{Body, Envelope};
+use hone_record::{Body, Envelope, FORMAT_VERSION};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::Ending;
 use crate::progress::Progress;
 
+// mod broker;
 mod compare;
+pub(crate) mod doctor;
 mod load;
+mod optimize;
+mod report;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
 #[derive(Debug, Parser)]
-#[command(name = "hone", version, arg_required_else_help = true, after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured and worse.")]
+#[command(
+    name = "hone",
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done, 1 could not, 2 wrong usage, 3 measured and worse."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -35,8 +46,12 @@ struct Common {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Doctor(doctor::Arguments),
+    // Broker(broker::Arguments),
     Load(load::Arguments),
     Compare(compare::Arguments),
+    Optimize(optimize::Arguments),
+    Report(report::Arguments),
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -48,8 +63,12 @@ pub(crate) struct Desk {
 pub(crate) fn run(cli: Cli) -> Result<Ending> {
     let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet) };
     let ending = match cli.verb {
+        Verb::Doctor(arguments) => doctor::run(arguments, &desk),
+        // Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(arguments, &desk),
+        Verb::Optimize(arguments) => optimize::run(arguments, &desk),
+        Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();
     ending
@@ -63,6 +82,23 @@ impl Desk {
             print(&Envelope::new(record).to_text()?);
         } else {
             print(&text(&record));
+        }
+        Ok(())
+    }
+
+    /// As [`Desk::show`], for findings that are told and not read again.
+    pub(crate) fn show_found<T: Serialize>(
+        &self,
+        kind: &str,
+        found: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        self.progress.clear();
+        if self.json {
+            let record = json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": found});
+            print(&format!("{record:#}\n"));
+        } else {
+            print(&text(found));
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use hone_record::{Comparison, Estimate, Judgement, Mode, Verdict};
 
-use super::table::table;
 use super::number;
+use super::table::table;
 
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
@@ -36,7 +36,10 @@ fn row(judgement: &Judgement) -> Vec<String> {
         format!("{:.3}", estimate.ratio),
         interval(estimate),
         verdict_mark(judgement.verdict).to_owned(),
-        judgement.control.as_ref().map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
+        judgement
+            .control
+            .as_ref()
+            .map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
     ]
 }
 
@@ -103,7 +106,9 @@ fn footnote(comparison: &Comparison) -> String {
         .collect();
     let mut text = format!("* {}", comparison.design.rule.words);
     if comparison.design.mode == Mode::Duet {
-        text.push_str("\n  In a duet both arms share the machine: latency differences come out smaller than alone.");
+        text.push_str(
+            "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",
+        );
     }
     if !dropped.is_empty() {
         text.push_str(&format!("\n  Pairs that do not count:\n{}", dropped.join("\n")));

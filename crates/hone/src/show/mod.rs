@@ -1,6 +1,8 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
 pub(crate) mod comparison;
+pub(crate) mod doctor;
+pub(crate) mod optimization;
 pub(crate) mod table;
 pub(crate) mod window;
 
@@ -43,6 +45,7 @@ pub(crate) fn span_us(value_us: f64) -> String {
 /// A size in bytes, in the unit that reads best.
 pub(crate) fn bytes(value: u64) -> String {
     match value as f64 {
+        value if value >= 1e9 => format!("{} GB", number(value / 1e9)),
         value if value >= 1e6 => format!("{} MB", number(value / 1e6)),
         value if value >= 1e3 => format!("{} kB", number(value / 1e3)),
         value => format!("{value} B"),

@@ -22,7 +22,8 @@ pub(crate) fn text(window: &Window) -> String {
         format!("machine     {}", machine_words(window)),
     ];
     if !facts.errors.is_empty() {
-        let errors: Vec<String> = facts.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let errors: Vec<String> =
+            facts.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
         lines.push(format!("errors      {}", errors.join(", ")));
     }
     let latencies = match window.outcome {
@@ -72,7 +73,8 @@ fn outcome_words(window: &Window) -> String {
 fn target_words(window: &Window) -> String {
     let facts = &window.facts;
     let Some(cpu) = facts.target_cpu else {
-        return "not known (its process is not on this machine, or not visible; name it with --pid)".to_owned();
+        return "not known (its process is not on this machine, or not visible; name it with --pid)"
+            .to_owned();
     };
     let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
     format!(

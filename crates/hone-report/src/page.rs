@@ -1,0 +1,83 @@
+//! The three pages and their skeleton.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Comparison, Optimization, Window, Workload};
+
+use crate::escape::{Element, Markup, el};
+use crate::section::{builds, ceiling, circumstances, headline, load_run, method, results, steps, workloads};
+
+/// The style sheet; part of the page.
+const STYLE: &str = include_str!("page.css");
+
+/// Constant heads. The policy is a second wall: even if something foreign came through, it could neither run nor load
+/// anything.
+const META: [&str; 4] = [
+    "<meta charset=\"utf-8\">",
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
+    "<meta name=\"color-scheme\" content=\"light dark\">",
+];
+
+/// The page of an optimisation. `windows` holds the windows of all its comparisons under the names that
+/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
+pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> String {
+    let judging: Vec<&Workload> =
+        optimization.comparisons.iter().map(|comparison| &comparison.workload).collect();
+    let judged =
+        optimization.comparisons.iter().enumerate().map(|(index, comparison)| {
+            results::of(&format!("comparison-{}", index + 1), comparison, windows)
+        });
+    let main = el("main")
+        .child(ceiling::of(&optimization.ceilings))
+        .children(judged)
+        .child(builds::of(&optimization.artifacts))
+        .child(workloads::side_by_side(&optimization.training, &judging))
+        .child(circumstances::durability(&optimization.durability))
+        .child(circumstances::machine(&optimization.machine))
+        .child(steps::of(&optimization.steps))
+        .child(method::of_optimization(optimization, windows));
+    document(&format!("{} – Hone", optimization.name), headline::optimization(optimization), main)
+}
+
+/// The page of a comparison. `windows` holds its windows under the names that [`hone_record::PairOutcome`] uses for
+/// them; a window that is not there is told as missing.
+pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Window>) -> String {
+    let durability = comparison
+        .pairs
+        .iter()
+        .find_map(|pair| windows.get(&pair.window_a))
+        .map(|window| circumstances::durability(&window.durability));
+    let main = el("main")
+        .child(results::of("comparison-1", comparison, windows))
+        .child(workloads::alone(&comparison.workload))
+        .children(durability)
+        .child(circumstances::machine(&comparison.machine))
+        .child(method::of_comparison(comparison, windows));
+    let title = format!("{} against {} – Hone", comparison.b, comparison.a);
+    document(&title, headline::comparison(comparison), main)
+}
+
+/// The page of one load run.
+pub fn window_page(window: &Window) -> String {
+    let main = el("main")
+        .children(load_run::remark(window))
+        .child(load_run::of(window))
+        .child(workloads::alone(&window.workload))
+        .child(circumstances::durability(&window.durability))
+        .child(method::of_window(window));
+    let title = format!("{} under {} – Hone", window.variant, window.workload.name);
+    document(&title, headline::window(window), main)
+}
+
+fn document(title: &str, header: Element, main: Element) -> String {
+    let html = el("html").attr("lang", "en").child(head(title)).child(el("body").child(header).child(main));
+    Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
+}
+
+fn head(title: &str) -> Element {
+    el("head")
+        .children(META.map(Markup::constant))
+        .child(el("title").text(title))
+        .child(el("style").child(Markup::constant(STYLE)))
+}

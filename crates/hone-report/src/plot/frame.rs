@@ -1,0 +1,249 @@
+//! What all plots share: the two sizes, the SVG around a drawing, axes, lines, legends.
+
+use super::scale;
+use crate::escape::{Element, Markup, el};
+
+/// Units of a wide drawing are about the pixels of a desktop page, those of a narrow one the pixels of a phone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// From 700 px on, and in print.
+    Wide,
+    /// Below.
+    Narrow,
+}
+
+impl Size {
+    /// Width of the drawing.
+    pub(crate) fn width(self) -> f64 {
+        self.pick(880.0, 360.0)
+    }
+
+    /// One value for each size.
+    pub(crate) fn pick<T>(self, wide: T, narrow: T) -> T {
+        match self {
+            Self::Wide => wide,
+            Self::Narrow => narrow,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.pick("wide", "narrow")
+    }
+
+    fn class(self) -> &'static str {
+        self.pick("plot wide", "plot narrow")
+    }
+}
+
+/// The inside of an SVG.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    /// Height in the units of its [`Size`].
+    pub(crate) height: f64,
+    /// What is drawn.
+    pub(crate) body: Markup,
+}
+
+/// Both sizes of a drawing with their title and description. `id` must be unique in the page.
+pub(crate) fn both_sizes(id: &str, title: &str, description: &str, draw: impl Fn(Size) -> Drawing) -> Markup {
+    let svg = |size: Size| {
+        let Drawing { height, body } = draw(size);
+        let [title_id, desc_id] = ["title", "desc"].map(|part| format!("{id}-{}-{part}", size.name()));
+        el("svg")
+            .class(size.class())
+            .attr("viewBox", format!("0 0 {} {}", size.width(), coordinate(height)))
+            .attr("role", "img")
+            .attr("aria-labelledby", format!("{title_id} {desc_id}"))
+            .child(el("title").attr("id", title_id).text(title))
+            .child(el("desc").attr("id", desc_id).text(description))
+            .child(body)
+    };
+    [svg(Size::Wide), svg(Size::Narrow)].into_iter().collect()
+}
+
+/// A position with one decimal: a tenth of a pixel is enough, and it keeps the page small.
+pub(crate) fn coordinate(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// How a line is drawn: colour and dash both tell the arms apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stroke {
+    /// The first arm: blue, dashed.
+    A,
+    /// The second arm: orange, solid.
+    B,
+    /// A third line: grey, dotted.
+    C,
+}
+
+impl Stroke {
+    /// Class of the line.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::A => "line a",
+            Self::B => "line b",
+            Self::C => "line c",
+        }
+    }
+
+    /// Class of a line that stands in the background.
+    pub(crate) fn faint_class(self) -> &'static str {
+        match self {
+            Self::A => "line a faint",
+            Self::B => "line b faint",
+            Self::C => "line c faint",
+        }
+    }
+}
+
+/// The key to lines: a sample of each and its name, as HTML so that it wraps.
+pub(crate) fn legend(entries: &[(Stroke, String)]) -> Element {
+    let entry = |(stroke, label): &(Stroke, String)| {
+        let sample = el("svg")
+            .class("key")
+            .attr("viewBox", "0 0 36 10")
+            .attr("aria-hidden", "true")
+            .child(el("path").class(stroke.class()).attr("d", "M1 5H35"));
+        el("li").child(sample).text(label)
+    };
+    el("ul").class("legend").children(entries.iter().map(entry))
+}
+
+/// A path through points, broken where one is missing.
+pub(crate) fn path(points: impl IntoIterator<Item = Option<(f64, f64)>>, class: &'static str) -> Element {
+    let mut commands = String::new();
+    let mut pen_down = false;
+    for point in points {
+        if let Some((x, y)) = point {
+            commands.push(if pen_down { 'L' } else { 'M' });
+            commands.push_str(&format!("{} {}", coordinate(x), coordinate(y)));
+        }
+        pen_down = point.is_some();
+    }
+    el("path").class(class).attr("d", commands)
+}
+
+/// A straight line.
+pub(crate) fn line(from: (f64, f64), to: (f64, f64), class: &'static str) -> Element {
+    el("line")
+        .class(class)
+        .attr("x1", coordinate(from.0))
+        .attr("y1", coordinate(from.1))
+        .attr("x2", coordinate(to.0))
+        .attr("y2", coordinate(to.1))
+}
+
+/// A rectangle between two corners.
+pub(crate) fn rectangle(from: (f64, f64), to: (f64, f64), class: &'static str) -> Element {
+    el("rect")
+        .class(class)
+        .attr("x", coordinate(from.0.min(to.0)))
+        .attr("y", coordinate(from.1.min(to.1)))
+        .attr("width", coordinate((to.0 - from.0).abs()))
+        .attr("height", coordinate((to.1 - from.1).abs()))
+}
+
+/// Where a text stands relative to its point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Anchor {
+    /// It begins there.
+    Start,
+    /// It is centred there.
+    Middle,
+    /// It ends there.
+    End,
+}
+
+/// A text; `y` is its baseline.
+pub(crate) fn label(x: f64, y: f64, anchor: Anchor, text: &str) -> Element {
+    let anchor = match anchor {
+        Anchor::Start => "start",
+        Anchor::Middle => "middle",
+        Anchor::End => "end",
+    };
+    el("text").attr("x", coordinate(x)).attr("y", coordinate(y)).attr("text-anchor", anchor).text(text)
+}
+
+/// Width of a text in the plots' 12-unit font: 0.58 of the font size for each character fits system fonts.
+pub(crate) fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 7.0
+}
+
+/// The rectangle in which data is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pane {
+    /// Left edge.
+    pub(crate) left: f64,
+    /// Right edge.
+    pub(crate) right: f64,
+    /// Upper edge.
+    pub(crate) top: f64,
+    /// Lower edge.
+    pub(crate) bottom: f64,
+}
+
+impl Pane {
+    /// Grid lines from left to right with labels left of the pane, `(position, label)` in order of importance: a label
+    /// that would overlap an earlier one is left out, its line is not.
+    pub(crate) fn y_axis(&self, ticks: &[(f64, String)]) -> Markup {
+        let boxes: Vec<(f64, f64)> = ticks.iter().map(|(y, _)| (*y, 12.0)).collect();
+        let kept = scale::without_overlap(&boxes, 1.0);
+        let mut out = Markup::default();
+        for (index, (y, text)) in ticks.iter().enumerate() {
+            out.push(line((self.left, *y), (self.right, *y), "grid"));
+            if kept.contains(&index) {
+                out.push(label(self.left - 8.0, y + 4.0, Anchor::End, text));
+            }
+        }
+        out
+    }
+
+    /// Grid lines from top to bottom with labels below the pane, in order of importance: a label that would overlap
+    /// an earlier one is left out, its line is not.
+    pub(crate) fn x_axis(&self, ticks: &[(f64, String)]) -> Markup {
+        let boxes: Vec<(f64, f64)> = ticks.iter().map(|(x, text)| (*x, text_width(text))).collect();
+        let kept = scale::without_overlap(&boxes, 6.0);
+        let mut out = Markup::default();
+        for (index, (x, text)) in ticks.iter().enumerate() {
+            out.push(line((*x, self.top), (*x, self.bottom), "grid"));
+            if kept.contains(&index) {
+                out.push(label(*x, self.bottom + 17.0, Anchor::Middle, text));
+            }
+        }
+        out
+    }
+
+    /// The line under the data.
+    pub(crate) fn floor(&self) -> Element {
+        line((self.left, self.bottom), (self.right, self.bottom), "axis")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_break_at_gaps() {
+        let drawn = path([Some((0.0, 1.0)), Some((2.0, 3.04)), None, Some((5.0, 6.0))], "line a");
+        assert_eq!(Markup::from(drawn).into_string(), "<path class=\"line a\" d=\"M0 1L2 3M5 6\"></path>");
+    }
+
+    #[test]
+    fn both_drawings_have_their_own_ids() {
+        let svg =
+            both_sizes("x", "T", "D", |_| Drawing { height: 10.0, body: Markup::default() }).into_string();
+        for id in ["x-wide-title", "x-wide-desc", "x-narrow-title", "x-narrow-desc"] {
+            assert_eq!(svg.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+        }
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!(coordinate(12.0), "12");
+        assert_eq!(coordinate(12.34), "12.3");
+        assert_eq!(coordinate(-0.5), "-0.5");
+    }
+}

@@ -1,0 +1,12 @@
+//! Plots as inline SVG. Each one is drawn twice, for a wide and for a narrow page, because a drawing that is only
+//! scaled down cannot be read on a phone; the style sheet shows one of them.
+
+pub(crate) mod forest;
+mod frame;
+pub(crate) mod mark;
+pub(crate) mod pairs;
+mod scale;
+pub(crate) mod series;
+pub(crate) mod spectrum;
+
+pub(crate) use frame::{Stroke, legend};

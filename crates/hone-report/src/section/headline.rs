@@ -1,0 +1,97 @@
+//! The top of a page: what was found, in one sentence, and what stands beside it.
+
+use hone_record::{Comparison, Optimization, Verdict, Window};
+
+use super::paragraph;
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity;
+use crate::sentence;
+
+/// Of an optimisation: the first comparison's verdict, then the others'.
+pub(crate) fn optimization(optimization: &Optimization) -> Element {
+    let header = header("Profile-guided optimisation", &optimization.name);
+    let header = match optimization.comparisons.split_first() {
+        None => header.child(el("p").class("sentence").text("No verdict: nothing was judged yet.")),
+        Some((first, others)) => header.child(verdict(first)).child(also(others)),
+    };
+    header.child(el("p").class("meta").text(&origin(optimization)))
+}
+
+fn origin(optimization: &Optimization) -> String {
+    format!(
+        "{} · {} · Hone {} · {}",
+        quantity::date_utc(optimization.started_unix_ms),
+        optimization.experiment,
+        optimization.hone_version,
+        machine_in_short(&optimization.machine)
+    )
+}
+
+fn machine_in_short(machine: &hone_record::Machine) -> String {
+    let model = if machine.cpu_model.is_empty() { "CPU model unknown" } else { &machine.cpu_model };
+    format!("{model}, {}", quantity::counted(u64::from(machine.cores), "core", "cores"))
+}
+
+/// Of a comparison.
+pub(crate) fn comparison(comparison: &Comparison) -> Element {
+    let title = format!("{} against {}", comparison.b, comparison.a);
+    header("Comparison", &title)
+        .child(verdict(comparison))
+        .child(el("p").class("meta").text(&machine_in_short(&comparison.machine)))
+}
+
+/// Of one load run.
+pub(crate) fn window(window: &Window) -> Element {
+    let title = format!("{} under {}", window.variant, window.workload.name);
+    let origin = format!(
+        "{} · {} · {} measured",
+        quantity::date_utc(window.started_unix_ms),
+        window.address,
+        quantity::wall_s(window.duration_s)
+    );
+    header("Load run", &title)
+        .child(el("p").class("sentence").text(&sentence::outcome(window)))
+        .child(el("p").class("meta").text(&origin))
+}
+
+fn header(kind: &str, title: &str) -> Element {
+    el("header").child(el("p").class("kicker").text(kind)).child(el("h1").text(title))
+}
+
+fn verdict(comparison: &Comparison) -> Markup {
+    let under = format!("Verdict under the workload “{}”", comparison.workload.name);
+    let mut block =
+        el("div").class("verdict").child(el("p").class("under").text(&under)).child(sentence_of(comparison));
+    if let Some(judgement) = comparison.primary() {
+        block = block.child(paragraph(&format!("Why: {}.", judgement.why.trim_end_matches('.'))));
+    }
+    if let Some(beside) = sentence::beside(comparison) {
+        let worse =
+            comparison.judgements.iter().any(|other| !other.primary && other.verdict == Verdict::Worse);
+        block = block.child(el("p").class(if worse { "beside worse" } else { "beside" }).text(&beside));
+    }
+    block.child(paragraph(&sentence::control(comparison))).into()
+}
+
+fn sentence_of(comparison: &Comparison) -> Element {
+    let mark = mark::inline_verdict(comparison.verdict());
+    el("p").class("sentence").child(mark).text(&sentence::verdict(comparison))
+}
+
+fn also(others: &[Comparison]) -> Markup {
+    if others.is_empty() {
+        return Markup::default();
+    }
+    let item = |comparison: &Comparison| {
+        el("li")
+            .child(el("b").text(&format!("{}: ", comparison.workload.name)))
+            .child(mark::inline_verdict(comparison.verdict()))
+            .text(&sentence::verdict(comparison))
+    };
+    el("div")
+        .class("also")
+        .child(el("p").class("under").text("Also judged"))
+        .child(el("ul").children(others.iter().map(item)))
+        .into()
+}

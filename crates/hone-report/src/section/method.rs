@@ -1,0 +1,167 @@
+//! How to read the page, and what it cannot say.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Comparison, Mode, Optimization, PairOutcome, Window};
+
+use super::{paragraph, results, section};
+use crate::escape::{Element, el};
+
+/// Of an optimisation.
+pub(crate) fn of_optimization(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> Element {
+    let mut limits = limits(&optimization.comparisons, windows);
+    limits.push(target_sentence(Some(is_embedded_broker(optimization))));
+    limits.push(
+        "One build of each variant: a profile changes the layout of the code, and so does chance. What a second build \
+         of the same variant would do is not part of these intervals.",
+    );
+    page(&optimization.comparisons, &limits)
+}
+
+/// Of a comparison.
+pub(crate) fn of_comparison(comparison: &Comparison, windows: &BTreeMap<String, Window>) -> Element {
+    let comparisons = std::slice::from_ref(comparison);
+    let mut limits = limits(comparisons, windows);
+    limits.push(target_sentence(None));
+    page(comparisons, &limits)
+}
+
+/// Of one load run.
+pub(crate) fn of_window(window: &Window) -> Element {
+    let network = network_sentence(std::iter::once(window));
+    let limits = [
+        "One window is one sample: it says what happened, not whether another variant is better. Compare pairs for that.",
+        network,
+        target_sentence(None),
+    ];
+    section("method", "How to read this page").child(reading_latency()).child(list(&limits))
+}
+
+fn page(comparisons: &[Comparison], limits: &[&str]) -> Element {
+    section("method", "How to read this page")
+        .child(reading_latency())
+        .children(READING.iter().map(|text| paragraph(text)))
+        .children(results::rules(comparisons))
+        .child(el("h3").text("What these figures cannot say"))
+        .child(list(limits))
+}
+
+fn list(limits: &[&str]) -> Element {
+    el("ul").children(limits.iter().map(|limit| el("li").text(limit)))
+}
+
+fn reading_latency() -> Element {
+    paragraph(
+        "Requests are due by a schedule that does not wait for answers. Latency runs from the due time to the \
+         acknowledgement; time-outs and errors are samples. A percentile is told only when ten samples lie beyond it.",
+    )
+}
+
+const READING: [&str; 2] = [
+    "A pair is one window of each variant. The estimate is the geometric mean of the pairs' ratios, its interval comes \
+     from resampling pairs, never requests. Better and worse need an interval that leaves equality out; equivalent needs \
+     the interval of the equivalence test (at twice the error) inside the margin; all else is not shown, which is no \
+     claim that there is no difference. A guard rail that gets worse makes the whole worse.",
+    "A/A pairs compare the first variant with itself in the same session: they show how large a difference the machine \
+     makes on its own. Marks: a disc with a tick is better, a square with a cross worse, a diamond with two bars \
+     equivalent, an empty ring not shown.",
+];
+
+fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec<&'static str> {
+    let of_pairs = |pair: &PairOutcome| [pair.window_a.clone(), pair.window_b.clone()];
+    let names = comparisons.iter().flat_map(|comparison| comparison.pairs.iter().flat_map(of_pairs));
+    let known: Vec<&Window> = names.filter_map(|name| windows.get(&name)).collect();
+    let mut limits = vec![network_sentence(known.into_iter())];
+    let any = |mode: Mode| comparisons.iter().any(|comparison| comparison.design.mode == mode);
+    if any(Mode::Duet) {
+        limits.push(
+            "Duet: both variants run at the same time, so neighbours hit both alike and small effects are seen; but the \
+             faster one leaves CPU to the slower one, so differences in latency come out smaller than they are alone.",
+        );
+    }
+    if any(Mode::Solo) {
+        limits.push(
+            "Solo: the variants run one after the other, so sizes are true, but what the machine does in between goes \
+             into the interval.",
+        );
+    }
+    limits
+}
+
+fn network_sentence<'a>(windows: impl Iterator<Item = &'a Window>) -> &'static str {
+    let local: Vec<bool> = windows.map(|window| is_loopback(&window.address)).collect();
+    if local.is_empty() {
+        "Where the load came from is not known here: over loopback no network takes part, and the generator shares the \
+         cores with the target."
+    } else if local.iter().all(|local| *local) {
+        "Loopback: the load came from the same machine. No network card and no network takes part, and the generator \
+         shares the cores with the target."
+    } else {
+        "Some windows went over a network: its delay is part of their latency, and the target's CPU is known only where \
+         it runs on the measuring machine."
+    }
+}
+
+fn is_loopback(address: &str) -> bool {
+    address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]:")
+}
+
+/// What the target is: `None` when the records do not say.
+fn target_sentence(embedded: Option<bool>) -> &'static str {
+    match embedded {
+        Some(true) => {
+            "The target is Hone's embedded broker: one node, no replication, so acks=all means this node. It stands in \
+             for a broker; its figures are no figures of Redpanda or Apache Kafka."
+        }
+        Some(false) => {
+            "The figures hold for this target, this machine and these workloads; another of each is another question."
+        }
+        None => {
+            "The figures hold for this target, this machine and this workload. Where the target is Hone's embedded \
+             broker, it only stands in for a broker: one node, no replication."
+        }
+    }
+}
+
+fn is_embedded_broker(optimization: &Optimization) -> bool {
+    let file = |path: &str| path.rsplit('/').next() == Some("hone-broker");
+    optimization.artifacts.iter().any(|artifact| file(&artifact.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::escape::Markup;
+    use crate::sample;
+
+    #[test]
+    fn loopback_is_said_when_it_is_so() {
+        for (address, wanted) in
+            [("127.0.0.1:9092", true), ("[::1]:9", true), ("10.0.0.3:9092", false), ("", false)]
+        {
+            assert_eq!(is_loopback(address), wanted, "{address}");
+        }
+        let mut window = sample::window("baseline", 1, 1.0);
+        assert!(network_sentence([&window].into_iter()).starts_with("Loopback"));
+        window.address = "broker.lan:9092".to_owned();
+        assert!(network_sentence([&window].into_iter()).starts_with("Some windows"));
+        assert!(network_sentence(std::iter::empty()).starts_with("Where the load"));
+    }
+
+    #[test]
+    fn the_stand_in_and_the_mode_are_named() {
+        let (mut optimization, windows) = sample::optimization();
+        let html =
+            |optimization: &Optimization| Markup::from(of_optimization(optimization, &windows)).into_string();
+        let page = html(&optimization);
+        assert!(
+            page.contains("embedded broker: one node")
+                && page.contains("Duet: both")
+                && !page.contains("Solo: ")
+        );
+        optimization.artifacts.iter_mut().for_each(|artifact| artifact.path = "bin/redis-server".to_owned());
+        optimization.comparisons.iter_mut().for_each(|comparison| comparison.design.mode = Mode::Solo);
+        let page = html(&optimization);
+        assert!(!page.contains("stands in") && page.contains("Solo: the variants"));
+    }
+}

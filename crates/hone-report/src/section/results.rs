@@ -1,0 +1,408 @@
+//! One comparison: the table of metrics and the plots.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Comparison, Estimate, Hdr, Judgement, Metric, PairKind, PairOutcome, Window};
+
+use super::{conditions, figure, no_figure, section};
+use crate::escape::{Element, Markup, el};
+use crate::evidence::{Arm, CountedPair, Evidence, log_ratio, merged};
+use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
+use crate::plot::{Stroke, forest, legend, mark, pairs, series, spectrum};
+use crate::quantity::{self, NBSP, NONE, TimeUnit};
+use crate::sentence;
+use crate::table::{Cell, Column, Table};
+
+/// The section of a comparison; `id` must be unique in the page.
+pub(crate) fn of(id: &str, comparison: &Comparison, windows: &BTreeMap<String, Window>) -> Element {
+    let evidence = Evidence::of(comparison, windows);
+    section(id, &format!("Judged under “{}”", comparison.workload.name))
+        .child(figures(comparison, &evidence))
+        .child(dropped(comparison))
+        .child(forest(id, comparison))
+        .child(spectrum(id, comparison, &evidence))
+        .child(pairs(id, comparison))
+        .child(series(id, comparison, &evidence))
+        .children(conditions::of(comparison, &evidence))
+}
+
+/// Judgements in the order of the table: the primary first, then the order of all metrics.
+fn ordered(comparison: &Comparison) -> Vec<&Judgement> {
+    let mut ordered: Vec<&Judgement> = comparison.judgements.iter().collect();
+    ordered.sort_by_key(|judgement| (!judgement.primary, judgement.estimate.metric));
+    ordered
+}
+
+fn figures(comparison: &Comparison, evidence: &Evidence) -> Element {
+    let columns = vec![
+        Column::words("metric"),
+        Column::numbers(arm_title(Stroke::A, &comparison.a)),
+        Column::numbers(arm_title(Stroke::B, &comparison.b)),
+        Column::numbers(Markup::text("ratio, interval")),
+        Column::words("verdict"),
+    ];
+    let mut table = Table::new(&table_name(comparison), columns).remark(&table_remark(comparison));
+    let judged = ordered(comparison);
+    for judgement in &judged {
+        let class = if judgement.primary { "primary" } else { "plain" };
+        table.row_of_class(
+            class,
+            metric_title(comparison, judgement.estimate.metric),
+            judged_cells(judgement),
+        );
+    }
+    let missing = Metric::ALL.into_iter().filter(|m| !judged.iter().any(|j| j.estimate.metric == *m));
+    for metric in missing {
+        if let Some(cells) = unjudged_cells(comparison, evidence, metric) {
+            table.row(metric_title(comparison, metric), cells);
+        }
+    }
+    table.class("scroll results").finish()
+}
+
+fn table_name(comparison: &Comparison) -> String {
+    format!("{} and {} under {}", comparison.a, comparison.b, comparison.workload.name)
+}
+
+fn table_remark(comparison: &Comparison) -> String {
+    let confidence = |primary: bool| {
+        let judgement = comparison.judgements.iter().find(|judgement| judgement.primary == primary)?;
+        Some(sentence::confidence(&judgement.estimate))
+    };
+    let intervals = match (confidence(true), confidence(false)) {
+        (Some(primary), Some(other)) if primary != other => {
+            format!(
+                "Intervals: {primary} for the primary metric, {other} for the others, corrected for their number."
+            )
+        }
+        (Some(all), _) | (None, Some(all)) => format!("Intervals: {all}."),
+        (None, None) => return "Nothing could be estimated.".to_owned(),
+    };
+    format!(
+        "Geometric means over the pairs that count; ratio = {} / {}. {intervals} “sees” is the smallest effect \
+         these pairs would show in four of five runs.",
+        comparison.b, comparison.a
+    )
+}
+
+fn arm_title(stroke: Stroke, name: &str) -> Markup {
+    let class = if stroke == Stroke::A { "arm a" } else { "arm b" };
+    el("span").class(class).text(name).into()
+}
+
+fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
+    let rule = &comparison.design.rule;
+    let remarks = [
+        (metric == Metric::Throughput).then_some(metric.unit()),
+        (metric == rule.primary).then_some("primary"),
+        rule.guards.contains(&metric).then_some("guard rail"),
+    ];
+    let remarks = remarks.into_iter().flatten().map(|remark| el("span").class("small").text(remark));
+    remarks.fold(Markup::text(metric.label()), Markup::with)
+}
+
+/// Two values of a metric in one unit.
+fn values(metric: Metric, a: f64, b: f64) -> [String; 2] {
+    if metric == Metric::Throughput {
+        return [a, b].map(quantity::significant);
+    }
+    let larger = if a.is_finite() && b.is_finite() { a.max(b) } else { 0.0 };
+    [a, b].map(|value| TimeUnit::fitting(larger).write(value))
+}
+
+fn judged_cells(judgement: &Judgement) -> Vec<Cell> {
+    let estimate = &judgement.estimate;
+    let [a, b] = values(estimate.metric, estimate.value_a, estimate.value_b);
+    let verdict =
+        mark::verdict_words(judgement.verdict).with(el("span").class("small").text(&sees(estimate)));
+    vec![
+        Cell::number(&a),
+        Cell::number(&b),
+        Cell::numbers(ratio_with_interval(estimate)),
+        Cell::words(verdict),
+    ]
+}
+
+fn sees(estimate: &Estimate) -> String {
+    if estimate.detectable_ratio.is_finite() && estimate.detectable_ratio > 1.0 {
+        let percent = quantity::percent_number((estimate.detectable_ratio - 1.0) * 100.0);
+        format!("sees ≥{NBSP}{percent}{NBSP}%")
+    } else {
+        String::new()
+    }
+}
+
+fn ratio_with_interval(estimate: &Estimate) -> Markup {
+    if !sentence::is_sound(estimate) {
+        return Markup::text(NONE);
+    }
+    let [low, high] = [estimate.low, estimate.high].map(quantity::ratio);
+    Markup::default()
+        .with(el("span").class("ratio").text(&quantity::ratio(estimate.ratio)))
+        .with(el("span").class("small change").text(&format!("({})", quantity::change(estimate.ratio))))
+        .with(el("span").class("small").text(&format!("{low} to {high}")))
+}
+
+/// A metric without a judgement: the reason when there is one, else its values without a claim; `None` when the
+/// record holds nothing of it.
+fn unjudged_cells(comparison: &Comparison, evidence: &Evidence, metric: Metric) -> Option<Vec<Cell>> {
+    let means = (evidence.mean(metric, Arm::A), evidence.mean(metric, Arm::B));
+    let reason = comparison.not_estimated.get(&metric);
+    if reason.is_none() && means == (None, None) {
+        return None;
+    }
+    let [a, b] = values(metric, means.0.unwrap_or(f64::NAN), means.1.unwrap_or(f64::NAN));
+    let words = reason.map_or("not judged".to_owned(), |reason| format!("not estimated: {reason}"));
+    Some(vec![Cell::number(&a), Cell::number(&b), Cell::text(&words).across(2)])
+}
+
+fn dropped(comparison: &Comparison) -> Element {
+    let left_out: Vec<&PairOutcome> = comparison.pairs.iter().filter(|pair| pair.dropped.is_some()).collect();
+    if left_out.is_empty() {
+        return el("p").text("No pair was left out.");
+    }
+    let item = |pair: &&PairOutcome| {
+        let reason = pair.dropped.as_deref().unwrap_or_default();
+        el("li").text(&format!("pair {} ({}): {reason}", pair.index, kind_name(pair.kind)))
+    };
+    let title = format!(
+        "{} of {} left out, with the reason",
+        left_out.len(),
+        quantity::counted(comparison.pairs.len() as u64, "pair", "pairs")
+    );
+    el("div")
+        .class("left-out")
+        .child(el("h3").text(&title))
+        .child(el("ul").children(left_out.iter().map(item)))
+}
+
+fn kind_name(kind: PairKind) -> &'static str {
+    match kind {
+        PairKind::Test => "A/B",
+        PairKind::Control => "A/A",
+    }
+}
+
+fn forest(id: &str, comparison: &Comparison) -> Element {
+    let title = "Ratios with their intervals";
+    let Some(plot) = forest::plot(&format!("{id}-forest"), title, comparison, &ordered(comparison)) else {
+        return no_figure(title, "No metric could be estimated, so there is no ratio to draw.");
+    };
+    let margin = quantity::chosen_percent(comparison.design.rule.equivalence);
+    let caption = format!(
+        "Left of 1, {b} needs less than {a}; for a metric with ↑ more is better. Shaded: the margin of ±{margin} \
+         inside which both are as good as equal. Grey with an empty diamond: the A/A control of the same session. \
+         An arrow is an interval that goes on.",
+        a = comparison.a,
+        b = comparison.b
+    );
+    figure(title, None, plot, &caption, None)
+}
+
+fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
+    let title = "Latency by percentile";
+    let arm = |stroke, name: &str, histogram| Line { stroke, label: name.to_owned(), histogram };
+    let lines = [
+        arm(Stroke::A, &comparison.a, merged(evidence.windows_a())),
+        arm(Stroke::B, &comparison.b, merged(evidence.windows_b())),
+    ];
+    let Some(plot) = spectrum::plot(&format!("{id}-spectrum"), title, &lines) else {
+        return no_figure(title, &without_windows(evidence));
+    };
+    let missing = match evidence.missing() {
+        0 => String::new(),
+        some => format!(" {} not at hand.", quantity::counted(some, "window was", "windows were")),
+    };
+    let caption = format!(
+        "Intended send to acknowledgement, all windows of the pairs that count together.{missing} The line is faint \
+         where fewer than {SAMPLES_BEYOND} samples lie beyond. Merged windows show the shape; the verdicts rest on \
+         the pairs."
+    );
+    figure(title, Some(key(&lines)), plot, &caption, Some(spectrum_numbers(title, &lines)))
+}
+
+/// The key to the lines of a spectrum.
+pub(super) fn key(lines: &[Line]) -> Element {
+    let entries: Vec<(Stroke, String)> = lines.iter().map(|line| (line.stroke, line.label.clone())).collect();
+    legend(&entries)
+}
+
+fn without_windows(evidence: &Evidence) -> String {
+    if evidence.pairs.is_empty() {
+        "No A/B pair counts, so there is no latency to draw.".to_owned()
+    } else {
+        "The windows of the pairs are not at hand, so their latencies cannot be drawn.".to_owned()
+    }
+}
+
+/// The spectrum as a table.
+pub(super) fn spectrum_numbers(title: &str, lines: &[Line]) -> Element {
+    const QUANTILES: [(f64, &str); 8] = [
+        (0.5, "p50"),
+        (0.75, "p75"),
+        (0.9, "p90"),
+        (0.95, "p95"),
+        (0.99, "p99"),
+        (0.999, "p99.9"),
+        (0.9999, "p99.99"),
+        (0.99999, "p99.999"),
+    ];
+    let heads = lines.iter().map(|line| Column::numbers(Markup::text(&line.label)));
+    let mut table = Table::new(title, std::iter::once(Column::words("percentile")).chain(heads).collect());
+    let cells = |read: &dyn Fn(&Hdr) -> Option<f64>| {
+        let text = |line: &Line| read(&line.histogram).map_or(NONE.to_owned(), quantity::time_us);
+        lines.iter().map(|line| Cell::number(&text(line))).collect::<Vec<_>>()
+    };
+    for (quantile, name) in QUANTILES {
+        table.row(Markup::text(name), cells(&|hdr| hdr.quantile_us_if_supported(quantile, SAMPLES_BEYOND)));
+    }
+    table.row(Markup::text("max"), cells(&Hdr::max_us));
+    table.row(Markup::text("mean"), cells(&Hdr::mean_us));
+    let counts = lines.iter().map(|line| Cell::number(&quantity::count(line.histogram.count())));
+    table.row(Markup::text("samples"), counts.collect());
+    table.finish()
+}
+
+fn pairs(id: &str, comparison: &Comparison) -> Element {
+    let primary = comparison.design.rule.primary;
+    let title = format!("Pair by pair: {}", sentence::noun(primary));
+    let Some(plot) = pairs::plot(&format!("{id}-pairs"), &title, comparison) else {
+        return no_figure(&title, &without_pairs(comparison));
+    };
+    let caption = format!(
+        "Discs: A/B pairs ({b} / {a}). Empty diamonds: A/A pairs. Crosses: pairs left out. Shaded: the interval of \
+         the estimate around its line. Dots that climb or fall together would be a drift.",
+        a = comparison.a,
+        b = comparison.b
+    );
+    figure(&title, None, plot, &caption, Some(pair_numbers(&title, comparison, primary)))
+}
+
+fn without_pairs(comparison: &Comparison) -> String {
+    if comparison.pairs.is_empty() {
+        "No pair was measured.".to_owned()
+    } else {
+        "No pair has a ratio of this metric: all were left out, or their windows cannot tell it.".to_owned()
+    }
+}
+
+fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element {
+    let columns = vec![
+        Column::words("pair"),
+        Column::words("kind"),
+        Column::numbers(Markup::text("first arm")),
+        Column::numbers(Markup::text("second arm")),
+        Column::numbers(Markup::text("ratio")),
+        Column::words("counts"),
+    ];
+    let mut table = Table::new(title, columns);
+    for pair in &comparison.pairs {
+        let value = |arm: Arm| arm.values(pair).get(&metric).copied().unwrap_or(f64::NAN);
+        let [a, b] = values(metric, value(Arm::A), value(Arm::B));
+        let ratio = log_ratio(pair, metric).map_or(NONE.to_owned(), |log| quantity::ratio(log.exp()));
+        let counts = pair.dropped.as_deref().map_or("yes".to_owned(), |reason| format!("no: {reason}"));
+        table.row(
+            Markup::text(&pair.index.to_string()),
+            vec![
+                Cell::text(kind_name(pair.kind)),
+                Cell::number(&a),
+                Cell::number(&b),
+                Cell::number(&ratio),
+                Cell::text(&counts),
+            ],
+        );
+    }
+    table.finish()
+}
+
+fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
+    let title = "Second by second";
+    let Some(CountedPair { outcome, a: Some(a), b: Some(b) }) =
+        evidence.median_pair(comparison.design.rule.primary)
+    else {
+        return no_figure(title, &without_windows(evidence));
+    };
+    let tracks = [
+        series::Track { stroke: Stroke::A, label: comparison.a.clone(), points: &a.series },
+        series::Track { stroke: Stroke::B, label: comparison.b.clone(), points: &b.series },
+    ];
+    let Some(plot) = series::plot(&format!("{id}-series"), title, &tracks) else {
+        return no_figure(title, "The windows of the median pair hold no time series.");
+    };
+    let caption = format!(
+        "Pair {}, the one in the middle by its ratio of {}; it stands for the others.",
+        outcome.index,
+        sentence::noun(comparison.design.rule.primary)
+    );
+    let entries = [(Stroke::A, comparison.a.clone()), (Stroke::B, comparison.b.clone())];
+    figure(title, Some(legend(&entries)), plot, &caption, Some(series_numbers(title, &tracks)))
+}
+
+/// A time series as a table.
+pub(super) fn series_numbers(title: &str, tracks: &[series::Track]) -> Element {
+    let of_track = |track: &series::Track| {
+        ["p50", "p99", "waiting"]
+            .map(|what| Column::numbers(Markup::text(&format!("{} {what}", track.label))))
+    };
+    let heads = tracks.iter().flat_map(of_track);
+    let mut table = Table::new(title, std::iter::once(Column::words("second")).chain(heads).collect());
+    let seconds = tracks.iter().map(|track| track.points.len()).max().unwrap_or(0);
+    for index in 0..seconds {
+        let cells = tracks.iter().flat_map(|track| second_cells(track, index)).collect();
+        let at_s = tracks.iter().find_map(|track| track.points.get(index)).map_or(0.0, |point| point.at_s);
+        table.row(Markup::text(&quantity::plain(at_s)), cells);
+    }
+    table.finish()
+}
+
+fn second_cells(track: &series::Track, index: usize) -> [Cell; 3] {
+    let Some(point) = track.points.get(index) else {
+        return [NONE; 3].map(Cell::number);
+    };
+    let latency = |us: f64| if point.acked_requests > 0 { quantity::time_us(us) } else { NONE.to_owned() };
+    [latency(point.latency_us_p50), latency(point.latency_us_p99), quantity::count(point.backlog_requests)]
+        .map(|text| Cell::number(&text))
+}
+
+/// The rules as they were written before the run; comparisons with the same rule and design share one.
+pub(crate) fn rules(comparisons: &[Comparison]) -> Vec<Element> {
+    let mut told: Vec<(Vec<&str>, &str, String)> = Vec::new();
+    for comparison in comparisons {
+        let (name, words, design) =
+            (&comparison.workload.name, rule_words(comparison), design_words(comparison));
+        match told
+            .iter_mut()
+            .find(|(_, told_words, told_design)| *told_words == words && *told_design == design)
+        {
+            Some((names, ..)) => names.push(name),
+            None => told.push((vec![name], words, design)),
+        }
+    }
+    told.iter().map(|(names, words, design)| rule(names, words, design)).collect()
+}
+
+fn rule(names: &[&str], words: &str, design: &str) -> Element {
+    let names = names.iter().map(|name| format!("“{name}”")).collect::<Vec<_>>().join(", ");
+    el("div")
+        .child(el("h3").text(&format!("The rule for {names}, fixed before the first window")))
+        .child(el("p").text(words))
+        .child(el("p").text(design))
+}
+
+fn rule_words(comparison: &Comparison) -> &str {
+    let words = comparison.design.rule.words.as_str();
+    if words.is_empty() { "The record holds no words for the rule." } else { words }
+}
+
+fn design_words(comparison: &Comparison) -> String {
+    let design = &comparison.design;
+    format!(
+        "{} in {} mode and {} in random order (seed {}); {} bootstrap resamples; margin of equivalence ±{}.",
+        quantity::counted(u64::from(design.pairs), "A/B pair", "A/B pairs"),
+        sentence::mode(design.mode),
+        quantity::counted(u64::from(design.control_pairs), "A/A pair", "A/A pairs"),
+        design.rule.seed,
+        quantity::count(u64::from(design.rule.resamples)),
+        quantity::chosen_percent(design.rule.equivalence)
+    )
+}

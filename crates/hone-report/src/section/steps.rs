@@ -1,0 +1,31 @@
+//! What was done, step by step, with the commands.
+
+use hone_record::StepReceipt;
+
+use super::{absent, command, section};
+use crate::escape::{Element, el};
+use crate::quantity;
+
+/// The section.
+pub(crate) fn of(steps: &[StepReceipt]) -> Element {
+    let section = section("steps", "Steps and commands");
+    if steps.is_empty() {
+        return section.child(absent("The record holds no step."));
+    }
+    let total: f64 = steps.iter().map(|step| step.took_s).filter(|took| took.is_finite()).sum();
+    section
+        .child(el("p").text(&format!(
+            "{} in {} altogether.",
+            quantity::counted(steps.len() as u64, "step", "steps"),
+            quantity::wall_s(total)
+        )))
+        .child(el("ol").class("steps").children(steps.iter().map(step)))
+}
+
+fn step(step: &StepReceipt) -> Element {
+    let head = el("p")
+        .child(el("b").text(&step.step))
+        .child(el("span").class("took").text(&quantity::wall_s(step.took_s)))
+        .child(el("span").class("note").text(&step.note));
+    el("li").child(head).children(step.command.as_deref().map(command))
+}

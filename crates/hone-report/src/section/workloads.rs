@@ -1,0 +1,152 @@
+//! The loads side by side, differences marked.
+
+use hone_record::{Payload, Schedule, Workload};
+
+use super::{paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::quantity::{self, NBSP};
+use crate::table::{Cell, Column, Table};
+
+/// Training next to judging loads.
+pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Element {
+    let all: Vec<&Workload> = std::iter::once(training).chain(judging.iter().copied()).collect();
+    let mut heads = vec![Column::words("property"), head("training", &training.name)];
+    heads.extend(judging.iter().map(|workload| head("judging", &workload.name)));
+    let mut table = Table::new("Training and judging workload", heads)
+        .remark("≠ marks what differs from the training workload.")
+        .class("scroll workloads");
+    for (name, read) in PROPERTIES {
+        property(&mut table, name, *read, &all);
+    }
+    for key in topic_keys(&all) {
+        let value =
+            |workload: &Workload| workload.topic_config.get(&key).cloned().unwrap_or_else(|| "–".to_owned());
+        property(&mut table, &format!("topic {key}"), value, &all);
+    }
+    let same = judging.iter().any(|workload| loads_alike(training, workload));
+    let section = section("workloads", "What trained and what judged");
+    let section = if same { section.child(warning()) } else { section };
+    section.child(table.finish())
+}
+
+/// One load alone.
+pub(crate) fn alone(workload: &Workload) -> Element {
+    let mut table = Table::facts("What was sent");
+    for (name, read) in PROPERTIES {
+        table.fact(name, &read(workload));
+    }
+    for (key, value) in &workload.topic_config {
+        table.fact(&format!("topic {key}"), value);
+    }
+    section("workload", "The workload").child(table.finish())
+}
+
+fn warning() -> Element {
+    paragraph(
+        "Trained and judged with the same load: the figures say nothing about a load that the profile has not seen.",
+    )
+    .class("warning")
+}
+
+fn head(role: &str, name: &str) -> Column {
+    Column::words_of(Markup::text(name).with(el("span").class("small").text(role)))
+}
+
+type Reading = fn(&Workload) -> String;
+
+const PROPERTIES: &[(&str, Reading)] = &[
+    ("seed", |w| w.seed.to_string()),
+    ("arrivals", |w| schedule(w.schedule).to_owned()),
+    ("requests/s asked for", |w| quantity::significant(w.requests_per_s)),
+    ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
+    ("size of a value", |w| quantity::bytes(u64::from(w.record_bytes))),
+    ("contents", |w| payload(&w.payload)),
+    ("compression", |w| w.compression.clone()),
+    ("connections", |w| quantity::count(u64::from(w.connections))),
+    ("in flight on each, at most", |w| quantity::count(u64::from(w.in_flight))),
+    ("partitions", |w| quantity::count(u64::from(w.partitions))),
+    ("partitions in a request", |w| quantity::count(u64::from(w.partitions_per_request))),
+    ("acks", |w| if w.acks == -1 { "all".to_owned() } else { w.acks.to_string() }),
+    ("warm-up requests", |w| quantity::count(w.warmup_requests)),
+    ("window", |w| seconds(w.duration_s)),
+    ("time-out", |w| seconds(w.timeout_s)),
+];
+
+fn schedule(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::Uniform => "uniform",
+        Schedule::Poisson => "Poisson",
+    }
+}
+
+fn payload(payload: &Payload) -> String {
+    match payload {
+        Payload::Bytes { compressible_share } => {
+            format!("bytes, {}{NBSP}compressible", quantity::share(*compressible_share))
+        }
+        Payload::Json { shape } => format!("JSON, {shape}"),
+    }
+}
+
+/// A time that somebody chose, without the digits of a measurement.
+fn seconds(seconds: f64) -> String {
+    format!("{}{NBSP}s", quantity::plain(seconds))
+}
+
+fn topic_keys(all: &[&Workload]) -> Vec<String> {
+    let mut keys: Vec<String> =
+        all.iter().flat_map(|workload| workload.topic_config.keys().cloned()).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn property(table: &mut Table, name: &str, read: impl Fn(&Workload) -> String, all: &[&Workload]) {
+    let values: Vec<String> = all.iter().map(|workload| read(workload)).collect();
+    let trained_with = values.first().cloned().unwrap_or_default();
+    let cell = |value: &String| {
+        if *value == trained_with {
+            Cell::text(value)
+        } else {
+            Cell::words(el("strong").text(&format!("≠{NBSP}{value}")))
+        }
+    };
+    table.row(Markup::text(name), values.iter().map(cell).collect());
+}
+
+/// Whether two loads send the same: all but the name, the length and the rate.
+fn loads_alike(left: &Workload, right: &Workload) -> bool {
+    let neutral = Workload {
+        name: right.name.clone(),
+        requests_per_s: right.requests_per_s,
+        warmup_requests: right.warmup_requests,
+        duration_s: right.duration_s,
+        timeout_s: right.timeout_s,
+        ..left.clone()
+    };
+    neutral == *right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn differences_are_marked_and_only_they() {
+        let training = sample::workload("train");
+        let judging = Workload { record_bytes: 999, ..sample::workload("judge") };
+        let html = Markup::from(side_by_side(&training, &[&judging])).into_string().replace(NBSP, " ");
+        assert_eq!(html.matches("<strong>≠").count(), 1);
+        assert!(html.contains("<strong>≠ 999 B</strong>"));
+        assert!(!html.contains("same load"));
+    }
+
+    #[test]
+    fn the_same_load_under_another_name_is_called_out() {
+        let training = sample::workload("train");
+        let judging = Workload { duration_s: 99.0, ..sample::workload("judge") };
+        let html = Markup::from(side_by_side(&training, &[&judging])).into_string();
+        assert!(html.contains("Trained and judged with the same load"));
+    }
+}

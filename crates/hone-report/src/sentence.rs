@@ -1,0 +1,499 @@
+//! Verdicts, controls and outcomes as sentences. Every figure comes from the estimate, every claim from the verdict.
+
+use hone_record::{
+    Comparison, Design, Durability, Estimate, Judgement, Metric, Mode, Outcome, PairKind, Verdict, Window,
+};
+
+use crate::quantity::{self, NBSP};
+
+/// How a difference of a metric is said.
+struct Wording {
+    less: &'static str,
+    more: &'static str,
+}
+
+fn wording(metric: Metric) -> Wording {
+    let (less, more) = match metric {
+        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => ("less", "more"),
+        Metric::Throughput => ("fewer", "more"),
+        _ => ("lower", "higher"),
+    };
+    Wording { less, more }
+}
+
+/// The metric inside a sentence: `p50 latency`, `CPU per record`.
+pub(crate) fn noun(metric: Metric) -> &'static str {
+    match metric {
+        Metric::CpuPerRecord => "CPU per record",
+        Metric::CpuPerRequest => "CPU per request",
+        Metric::UserCpuPerRecord => "user CPU per record",
+        Metric::LatencyP50 => "p50 latency",
+        Metric::LatencyP90 => "p90 latency",
+        Metric::LatencyP99 => "p99 latency",
+        Metric::LatencyP999 => "p99.9 latency",
+        Metric::LatencyMax => "largest latency",
+        Metric::Throughput => "requests per second",
+    }
+}
+
+/// The verdict in one sentence: the primary metric, and the guard rails when one is broken.
+pub(crate) fn verdict(comparison: &Comparison) -> String {
+    let sentence = match comparison.primary() {
+        Some(judgement) => judged(comparison, judgement),
+        None => without_primary(comparison),
+    };
+    match broken_guards(comparison) {
+        Some(broken) => format!("{}; {broken}.", sentence.trim_end_matches('.')),
+        None => sentence,
+    }
+}
+
+/// The guard rails that a variant broke, without a final point.
+fn broken_guards(comparison: &Comparison) -> Option<String> {
+    let broken: Vec<String> =
+        comparison.broken_guards().map(|judgement| named(judgement, judgement.verdict)).collect();
+    let names = broken.join(", ");
+    match broken.len() {
+        0 => None,
+        1 => Some(format!("but a guard rail is broken, {names}, so the whole is worse")),
+        _ => Some(format!("but guard rails are broken, {names}, so the whole is worse")),
+    }
+}
+
+fn judged(comparison: &Comparison, judgement: &Judgement) -> String {
+    let estimate = &judgement.estimate;
+    if !is_sound(estimate) {
+        let noun = noun(estimate.metric);
+        return format!("No verdict: the estimate of {noun} is not a ratio above zero with an interval.");
+    }
+    match judgement.verdict {
+        Verdict::Better | Verdict::Worse => shown(comparison, judgement),
+        Verdict::Equivalent => equivalent(comparison, estimate),
+        Verdict::NotShown => not_shown(comparison, estimate),
+    }
+}
+
+/// Whether ratio and interval are positive and finite, so that they can be told as percent.
+pub(crate) fn is_sound(estimate: &Estimate) -> bool {
+    [estimate.ratio, estimate.low, estimate.high].iter().all(|value| value.is_finite() && *value > 0.0)
+}
+
+fn shown(comparison: &Comparison, judgement: &Judgement) -> String {
+    let estimate = &judgement.estimate;
+    let wording = wording(estimate.metric);
+    let difference = difference(estimate.ratio, &wording);
+    let interval = if same_side(estimate) && (estimate.ratio < 1.0) == (estimate.high < 1.0) {
+        let [small, large] = sorted_percent(estimate.low, estimate.high);
+        format!("{small} to {large}{NBSP}%")
+    } else {
+        range(estimate.low, estimate.high, &wording)
+    };
+    let claim = claim(comparison, estimate.metric, &difference);
+    let basis = basis(estimate, &comparison.design);
+    let verdict = judgement.verdict.label();
+    format!("{claim} ({} interval {interval}, {basis}): {verdict}.", confidence(estimate))
+}
+
+fn equivalent(comparison: &Comparison, estimate: &Estimate) -> String {
+    let Comparison { a, b, .. } = comparison;
+    let noun = noun(estimate.metric);
+    let margin = quantity::chosen_percent(comparison.design.rule.equivalence);
+    let interval = range(estimate.low, estimate.high, &wording(estimate.metric));
+    let basis = basis(estimate, &comparison.design);
+    format!(
+        "Equivalent: in {noun}, {b} is as good as {a} within the margin of ±{margin} fixed before the run \
+         ({} interval {interval}, {basis}).",
+        confidence(estimate)
+    )
+}
+
+fn not_shown(comparison: &Comparison, estimate: &Estimate) -> String {
+    let wording = wording(estimate.metric);
+    let interval = range(estimate.low, estimate.high, &wording);
+    let claim = claim(comparison, estimate.metric, &interval);
+    let basis = basis(estimate, &comparison.design);
+    format!("Not shown: {claim} ({} interval, {basis}); {}.", confidence(estimate), smallest_effect(estimate))
+}
+
+/// What these pairs could have shown, without a final point.
+fn smallest_effect(estimate: &Estimate) -> String {
+    let detectable = estimate.detectable_ratio;
+    if !detectable.is_finite() || detectable <= 1.0 {
+        return "the smallest effect these pairs could have shown is not known".to_owned();
+    }
+    let percent = quantity::percent_number((detectable - 1.0) * 100.0);
+    format!(
+        "the smallest effect these pairs would have shown, in four of five such runs, is {percent}{NBSP}%"
+    )
+}
+
+/// `pgo spends X CPU per record than baseline`, where X is a difference or a range of differences.
+fn claim(comparison: &Comparison, metric: Metric, difference: &str) -> String {
+    let Comparison { a, b, .. } = comparison;
+    let noun = noun(metric);
+    match metric {
+        Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => {
+            format!("{b} spends {difference} {noun} than {a}")
+        }
+        Metric::Throughput => format!("{b} acknowledges {difference} {noun} than {a}"),
+        _ => format!("with {b}, the {noun} is {difference} than with {a}"),
+    }
+}
+
+fn difference(ratio: f64, wording: &Wording) -> String {
+    let percent = quantity::percent_number(((ratio - 1.0) * 100.0).abs());
+    format!("{percent}{NBSP}% {}", if ratio < 1.0 { wording.less } else { wording.more })
+}
+
+/// An interval in words: `9.3 to 13.1 % less`, or across one: `3.1 % less to 4.2 % more`.
+fn range(low: f64, high: f64, wording: &Wording) -> String {
+    if low >= 1.0 || high <= 1.0 {
+        let [small, large] = sorted_percent(low, high);
+        let side = if high <= 1.0 { wording.less } else { wording.more };
+        return format!("{small} to {large}{NBSP}% {side}");
+    }
+    format!("{} to {}", difference(low, wording), difference(high, wording))
+}
+
+fn same_side(estimate: &Estimate) -> bool {
+    estimate.high < 1.0 || estimate.low > 1.0
+}
+
+/// The sizes of two changes, the smaller first.
+fn sorted_percent(low: f64, high: f64) -> [String; 2] {
+    let mut sizes = [low, high].map(|ratio| ((ratio - 1.0) * 100.0).abs());
+    sizes.sort_by(f64::total_cmp);
+    sizes.map(quantity::percent_number)
+}
+
+/// Confidence of an interval, as `95 %`.
+pub(crate) fn confidence(estimate: &Estimate) -> String {
+    quantity::chosen_percent(estimate.confidence)
+}
+
+/// `14 duet pairs`.
+fn basis(estimate: &Estimate, design: &Design) -> String {
+    let pairs = estimate.pairs;
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    format!("{pairs}{NBSP}{} {noun}", mode(design.mode))
+}
+
+/// The mode's name.
+pub(crate) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Duet => "duet",
+        Mode::Solo => "solo",
+    }
+}
+
+fn without_primary(comparison: &Comparison) -> String {
+    let metric = comparison.design.rule.primary;
+    let noun = noun(metric);
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let reason = match comparison.not_estimated.get(&metric) {
+        Some(reason) => reason.trim_end_matches('.').to_owned(),
+        None if tests().next().is_none() => "no A/B pair was measured".to_owned(),
+        None if tests().all(|pair| pair.dropped.is_some()) => {
+            format!(
+                "none of the {} counts",
+                quantity::counted(tests().count() as u64, "A/B pair", "A/B pairs")
+            )
+        }
+        None => "the record gives no reason".to_owned(),
+    };
+    format!("No verdict: {noun}, the metric named before the run, could not be estimated: {reason}.")
+}
+
+/// The other metrics, grouped by verdict, what got worse first; `None` when there are none.
+pub(crate) fn beside(comparison: &Comparison) -> Option<String> {
+    let groups = [Verdict::Worse, Verdict::Better, Verdict::Equivalent, Verdict::NotShown];
+    let parts: Vec<String> = groups.into_iter().filter_map(|verdict| group(comparison, verdict)).collect();
+    (!parts.is_empty()).then(|| format!("Beside it – {}.", parts.join("; ")))
+}
+
+fn group(comparison: &Comparison, verdict: Verdict) -> Option<String> {
+    let names: Vec<String> = comparison
+        .judgements
+        .iter()
+        .filter(|judgement| !judgement.primary && judgement.verdict == verdict)
+        .map(|judgement| named(judgement, verdict))
+        .collect();
+    (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
+}
+
+fn named(judgement: &Judgement, verdict: Verdict) -> String {
+    let noun = noun(judgement.estimate.metric);
+    let has_change = matches!(verdict, Verdict::Better | Verdict::Worse) && is_sound(&judgement.estimate);
+    if has_change {
+        format!("{noun} ({})", quantity::change(judgement.estimate.ratio))
+    } else {
+        noun.to_owned()
+    }
+}
+
+/// What the A/A control of the primary metric says.
+pub(crate) fn control(comparison: &Comparison) -> String {
+    let Some(judgement) = comparison.primary() else {
+        return "Without an estimate there is no control to hold it against.".to_owned();
+    };
+    let Some(control) = judgement.control.as_ref().filter(|control| is_sound(control)) else {
+        return "No A/A pair counts: how much this session differs from itself is not known.".to_owned();
+    };
+    let noun = noun(control.metric);
+    let pairs = quantity::counted(u64::from(control.pairs), "A/A pair", "A/A pairs");
+    let figures = format!(
+        "{} (ratio {}, {} interval {} to {}, {pairs})",
+        quantity::change(control.ratio),
+        quantity::ratio(control.ratio),
+        confidence(control),
+        quantity::ratio(control.low),
+        quantity::ratio(control.high),
+    );
+    let a = &comparison.a;
+    let margin = comparison.design.rule.equivalence;
+    if control.low <= 1.0 && control.high >= 1.0 {
+        format!("The A/A control is silent, as it must be: {a} differs from itself by {figures} in {noun}.")
+    } else if control.ratio.ln().abs() <= (1.0 + margin).ln() {
+        format!(
+            "The A/A control shows a difference, though one inside the margin of ±{}: {a} differs from itself by \
+             {figures} in {noun}.",
+            quantity::chosen_percent(margin)
+        )
+    } else {
+        format!(
+            "The A/A control is not silent: {a} differs from itself by {figures} in {noun}; this session cannot tell \
+             variants apart that differ by as little."
+        )
+    }
+}
+
+/// How a window ended, in one sentence.
+pub(crate) fn outcome(window: &Window) -> String {
+    let facts = &window.facts;
+    let asked = quantity::significant(facts.asked_requests_per_s);
+    let reached = quantity::significant(facts.reached_requests_per_s);
+    match &window.outcome {
+        Outcome::Steady => steady(window, &asked, &reached),
+        Outcome::Saturated { backlog_requests } => format!(
+            "Saturated: {} of {asked}{NBSP}requests/s asked for were acknowledged and {} were waiting at the end; \
+             percentiles would only measure the length of the window, so none is told.",
+            reached,
+            quantity::counted(*backlog_requests, "request", "requests"),
+        ),
+        Outcome::GeneratorLate { lateness_us_p99, limit_us } => format!(
+            "Not measured: the generator itself was late, {} at its p99 where {} is the limit; \
+             that says nothing about the target.",
+            quantity::time_us(*lateness_us_p99),
+            quantity::time_us(*limit_us),
+        ),
+        Outcome::Failed { reason } => format!("Failed: {}.", reason.trim_end_matches('.')),
+    }
+}
+
+fn steady(window: &Window, asked: &str, reached: &str) -> String {
+    let latencies: Vec<String> = [Metric::LatencyP50, Metric::LatencyP99]
+        .into_iter()
+        .filter_map(|metric| Some(format!("{} {}", metric.label(), quantity::time_us(window.value(metric)?))))
+        .collect();
+    let tail = if latencies.is_empty() { String::new() } else { format!("; {}", latencies.join(", ")) };
+    format!("Steady: {reached} of {asked}{NBSP}requests/s asked for were acknowledged{tail}.")
+}
+
+/// The durability class in one sentence.
+pub(crate) fn durability(durability: &Durability) -> String {
+    let acks = match durability.acks {
+        0 => "acks=0: the client does not wait for an answer".to_owned(),
+        1 => "acks=1: the leader answers".to_owned(),
+        -1 => "acks=all: every in-sync replica has the record before the answer".to_owned(),
+        other => format!("acks={other}"),
+    };
+    let storage = match durability.storage.as_str() {
+        "page-cache" => "page-cache: the operating system has the record, a power cut may lose it".to_owned(),
+        "fsync" => "fsync: the record is on the device".to_owned(),
+        "unstated" | "" => "storage before the answer: not stated for this target".to_owned(),
+        other => format!("storage before the answer: {other}"),
+    };
+    format!("{acks}. {storage}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// Verdict, metric, ratio, low, high, detectable ratio, and the sentence.
+    type Case = (Verdict, Metric, [f64; 4], &'static str);
+
+    fn check(mode: Mode, pairs: u32, (judged, metric, [ratio, low, high, detectable], wanted): Case) {
+        let mut comparison = sample::bare_comparison(metric, judged, ratio, low, high, detectable);
+        comparison.design.mode = mode;
+        comparison.judgements[0].estimate.pairs = pairs;
+        assert_eq!(verdict(&comparison).replace(NBSP, " "), wanted);
+    }
+
+    #[test]
+    fn verdicts_as_sentences() {
+        let cases: [Case; 9] = [
+            (
+                Verdict::Better,
+                Metric::CpuPerRecord,
+                [0.888, 0.869, 0.907, 1.08],
+                "pgo spends 11.2 % less CPU per record than baseline (95 % interval 9.3 to 13.1 %, 14 duet pairs): better.",
+            ),
+            (
+                Verdict::Worse,
+                Metric::CpuPerRequest,
+                [1.1, 1.05, 1.152, 1.08],
+                "pgo spends 10.0 % more CPU per request than baseline (95 % interval 5.0 to 15.2 %, 14 duet pairs): worse.",
+            ),
+            (
+                Verdict::Better,
+                Metric::LatencyP50,
+                [0.5, 0.45, 0.56, 1.08],
+                "with pgo, the p50 latency is 50.0 % lower than with baseline (95 % interval 44.0 to 55.0 %, 14 duet pairs): better.",
+            ),
+            (
+                Verdict::Worse,
+                Metric::LatencyP999,
+                [2.5, 1.9, 3.2, 1.3],
+                "with pgo, the p99.9 latency is 150 % higher than with baseline (95 % interval 90.0 to 220 %, 14 duet pairs): worse.",
+            ),
+            (
+                Verdict::Worse,
+                Metric::Throughput,
+                [0.9, 0.85, 0.95, 1.08],
+                "pgo acknowledges 10.0 % fewer requests per second than baseline (95 % interval 5.0 to 15.0 %, 14 duet pairs): worse.",
+            ),
+            (
+                Verdict::Better,
+                Metric::CpuPerRecord,
+                [0.97, 0.93, 1.01, 1.08],
+                "pgo spends 3.0 % less CPU per record than baseline (95 % interval 7.0 % less to 1.0 % more, 14 duet pairs): better.",
+            ),
+            (
+                Verdict::NotShown,
+                Metric::CpuPerRecord,
+                [1.0, 0.969, 1.042, 1.08],
+                "Not shown: pgo spends 3.1 % less to 4.2 % more CPU per record than baseline (95 % interval, 14 duet pairs); \
+                 the smallest effect these pairs would have shown, in four of five such runs, is 8.0 %.",
+            ),
+            (
+                Verdict::NotShown,
+                Metric::LatencyP99,
+                [0.97, 0.94, 0.99, 1.0],
+                "Not shown: with pgo, the p99 latency is 1.0 to 6.0 % lower than with baseline (95 % interval, 14 duet pairs); \
+                 the smallest effect these pairs could have shown is not known.",
+            ),
+            (
+                Verdict::Equivalent,
+                Metric::CpuPerRecord,
+                [1.001, 0.995, 1.011, 1.02],
+                "Equivalent: in CPU per record, pgo is as good as baseline within the margin of ±2 % fixed before the run \
+                 (95 % interval 0.5 % less to 1.1 % more, 14 duet pairs).",
+            ),
+        ];
+        cases.into_iter().for_each(|case| check(Mode::Duet, 14, case));
+    }
+
+    #[test]
+    fn one_solo_pair_is_singular() {
+        let wanted = "pgo spends 11.2 % less CPU per record than baseline (95 % interval 9.3 to 13.1 %, 1 solo pair): better.";
+        check(Mode::Solo, 1, (Verdict::Better, Metric::CpuPerRecord, [0.888, 0.869, 0.907, 1.08], wanted));
+    }
+
+    #[test]
+    fn an_estimate_without_sense_is_no_verdict() {
+        for broken in [[f64::NAN, 0.9, 1.1], [1.0, 0.0, 1.1], [1.0, 0.9, f64::INFINITY]] {
+            let [ratio, low, high] = broken;
+            let comparison =
+                sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, ratio, low, high, 1.1);
+            let sentence = verdict(&comparison);
+            assert!(sentence.starts_with("No verdict: "), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn without_an_estimate_the_reason_is_told() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
+        comparison.judgements.clear();
+        assert_eq!(
+            verdict(&comparison),
+            "No verdict: CPU per record, the metric named before the run, could not be estimated: no A/B pair was measured."
+        );
+        comparison.not_estimated.insert(Metric::CpuPerRecord, "the target runs elsewhere.".to_owned());
+        assert!(verdict(&comparison).ends_with("could not be estimated: the target runs elsewhere."));
+    }
+
+    #[test]
+    fn what_got_worse_stands_first_beside_the_verdict() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
+        assert_eq!(beside(&comparison), None);
+        for (metric, judged, ratio) in [
+            (Metric::LatencyP50, Verdict::Better, 0.8),
+            (Metric::LatencyP99, Verdict::NotShown, 1.0),
+            (Metric::LatencyP999, Verdict::Worse, 1.2),
+        ] {
+            let other = sample::bare_comparison(metric, judged, ratio, ratio * 0.95, ratio * 1.05, 1.1);
+            comparison.judgements.push(Judgement { primary: false, ..other.judgements[0].clone() });
+        }
+        assert_eq!(
+            beside(&comparison).unwrap().replace(NBSP, " "),
+            "Beside it – worse: p99.9 latency (+20.0 %); better: p50 latency (−20.0 %); not shown: p99 latency."
+        );
+    }
+
+    #[test]
+    fn a_broken_guard_rail_is_part_of_the_verdict() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
+        let tail = sample::bare_comparison(Metric::LatencyP99, Verdict::Worse, 1.2, 1.1, 1.3, 1.1);
+        comparison.judgements.push(Judgement { primary: false, ..tail.judgements[0].clone() });
+        comparison.design.rule.guards.clear();
+        assert!(verdict(&comparison).ends_with("pairs): better."));
+        comparison.design.rule.guards.push(Metric::LatencyP99);
+        assert_eq!(
+            verdict(&comparison).replace(NBSP, " "),
+            "pgo spends 10.0 % less CPU per record than baseline (95 % interval 5.0 to 15.0 %, 14 duet pairs): better; \
+             but a guard rail is broken, p99 latency (+20.0 %), so the whole is worse."
+        );
+    }
+
+    #[test]
+    fn a_loud_control_is_called_loud() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.8, 0.95, 1.1);
+        assert!(control(&comparison).starts_with("No A/A pair counts"));
+        let mut twin = comparison.judgements[0].estimate.clone();
+        (twin.ratio, twin.low, twin.high, twin.pairs) = (1.003, 0.98, 1.03, 4);
+        comparison.judgements[0].control = Some(twin.clone());
+        assert!(control(&comparison).starts_with("The A/A control is silent"));
+        (twin.ratio, twin.low, twin.high) = (1.01, 1.003, 1.017);
+        comparison.judgements[0].control = Some(twin.clone());
+        assert!(control(&comparison).starts_with("The A/A control shows a difference, though one inside"));
+        (twin.ratio, twin.low, twin.high) = (1.06, 1.03, 1.09);
+        comparison.judgements[0].control = Some(twin);
+        assert!(control(&comparison).starts_with("The A/A control is not silent"));
+    }
+
+    #[test]
+    fn outcomes_of_a_window() {
+        let mut window = sample::window("baseline", 1, 1.0);
+        assert!(outcome(&window).starts_with("Steady: "), "{}", outcome(&window));
+        window.outcome = Outcome::Saturated { backlog_requests: 12_345 };
+        assert!(outcome(&window).replace(NBSP, " ").contains("12,345 requests were waiting"));
+        window.outcome = Outcome::GeneratorLate { lateness_us_p99: 12_000.0, limit_us: 500.0 };
+        assert!(outcome(&window).replace(NBSP, " ").contains("12.0 ms at its p99 where 500 µs is the limit"));
+        window.outcome = Outcome::Failed { reason: "connection refused.".to_owned() };
+        assert_eq!(outcome(&window), "Failed: connection refused.");
+    }
+
+    #[test]
+    fn durability_is_spelled_out() {
+        let class = |acks, storage: &str| durability(&Durability { acks, storage: storage.to_owned() });
+        assert!(class(-1, "fsync").starts_with("acks=all"));
+        assert!(class(1, "unstated").contains("not stated"));
+        assert!(class(7, "tape").contains("acks=7") && class(7, "tape").contains("tape"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Tables: a caption, named columns, a header cell for each row, and room to scroll on a narrow page.
+
+use crate::escape::{Element, Markup, el};
+
+/// A table under construction.
+#[derive(Debug)]
+pub(crate) struct Table {
+    caption: Markup,
+    /// What the scrolling region is called by a screen reader.
+    name: String,
+    columns: Vec<Column>,
+    rows: Vec<Element>,
+    class: &'static str,
+}
+
+/// A column's title.
+#[derive(Debug)]
+pub(crate) struct Column {
+    title: Markup,
+    number: bool,
+}
+
+impl Column {
+    /// A column of words.
+    pub(crate) fn words(title: &str) -> Self {
+        Self::words_of(Markup::text(title))
+    }
+
+    /// A column of words, its title with a remark.
+    pub(crate) fn words_of(title: Markup) -> Self {
+        Self { title, number: false }
+    }
+
+    /// A column of numbers, right-aligned.
+    pub(crate) fn numbers(title: impl Into<Markup>) -> Self {
+        Self { title: title.into(), number: true }
+    }
+}
+
+/// A cell.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    content: Markup,
+    class: &'static str,
+    columns: usize,
+}
+
+impl Cell {
+    /// Words.
+    pub(crate) fn words(content: impl Into<Markup>) -> Self {
+        Self { content: content.into(), class: "words", columns: 1 }
+    }
+
+    /// Plain text.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::words(Markup::text(text))
+    }
+
+    /// A number.
+    pub(crate) fn number(text: &str) -> Self {
+        Self::numbers(Markup::text(text))
+    }
+
+    /// Several numbers or a number with a remark.
+    pub(crate) fn numbers(content: impl Into<Markup>) -> Self {
+        Self { content: content.into(), class: "number", columns: 1 }
+    }
+
+    /// Lets the cell reach over several columns.
+    #[must_use]
+    pub(crate) fn across(self, columns: usize) -> Self {
+        Self { columns, ..self }
+    }
+
+    fn finish(self) -> Element {
+        let cell = el("td").class(self.class);
+        let cell = if self.columns > 1 { cell.attr("colspan", self.columns) } else { cell };
+        cell.child(self.content)
+    }
+}
+
+impl Table {
+    /// A table with the columns' titles in its head; the first column holds the rows' titles.
+    pub(crate) fn new(name: &str, columns: Vec<Column>) -> Self {
+        Self {
+            caption: Markup::text(name),
+            name: name.to_owned(),
+            columns,
+            rows: Vec::new(),
+            class: "scroll",
+        }
+    }
+
+    /// A table of facts: a title and a value in each row, no head.
+    pub(crate) fn facts(name: &str) -> Self {
+        Self::new(name, Vec::new())
+    }
+
+    /// Adds a remark to the caption.
+    #[must_use]
+    pub(crate) fn remark(mut self, text: &str) -> Self {
+        self.caption.push(el("span").class("remark").text(text));
+        self
+    }
+
+    /// Gives the region around the table another class.
+    #[must_use]
+    pub(crate) fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, title: impl Into<Markup>, cells: Vec<Cell>) {
+        self.row_of_class("plain", title, cells);
+    }
+
+    /// Adds a row that stands out.
+    pub(crate) fn row_of_class(&mut self, class: &'static str, title: impl Into<Markup>, cells: Vec<Cell>) {
+        let head = el("th").attr("scope", "row").child(title);
+        self.rows.push(el("tr").class(class).child(head).children(cells.into_iter().map(Cell::finish)));
+    }
+
+    /// Adds a row of a table of facts.
+    pub(crate) fn fact(&mut self, title: &str, value: &str) {
+        self.row(Markup::text(title), vec![Cell::text(value)]);
+    }
+
+    /// The table in its scrolling region.
+    pub(crate) fn finish(self) -> Element {
+        let is_facts = self.columns.is_empty();
+        let table = el("table").class(if is_facts { "facts" } else { "figures" });
+        let table = table.child(el("caption").child(self.caption));
+        let table = if is_facts { table } else { table.child(head(self.columns)) };
+        el("div")
+            .class(self.class)
+            .attr("role", "region")
+            .attr("tabindex", "0")
+            .attr("aria-label", self.name)
+            .child(table.child(el("tbody").children(self.rows)))
+    }
+}
+
+fn head(columns: Vec<Column>) -> Element {
+    let cell = |column: Column| {
+        let class = if column.number { "number" } else { "words" };
+        el("th").attr("scope", "col").class(class).child(column.title)
+    };
+    el("thead").child(el("tr").children(columns.into_iter().map(cell)))
+}
+
+/// Several short texts in one cell, one on each line.
+pub(crate) fn lines<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Markup {
+    texts.into_iter().map(|text| el("div").text(text.as_ref())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_columns_have_their_scope() {
+        let mut table = Table::new("n", vec![Column::words("metric"), Column::numbers(Markup::text("a"))]);
+        table.row(Markup::text("p50"), vec![Cell::number("1")]);
+        table.row(Markup::text("p99"), vec![Cell::text("none").across(2)]);
+        let html = Markup::from(table.finish()).into_string();
+        assert_eq!(html.matches("scope=\"col\"").count(), 2);
+        assert_eq!(html.matches("scope=\"row\"").count(), 2);
+        assert!(html.contains("<caption>n</caption>") && html.contains("colspan=\"2\""));
+    }
+}

@@ -1,0 +1,431 @@
+//! The pages as a browser sees them: well-formed, self-contained, accessible, escaped, and honest where data is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hone_record::{Hdr, Metric, Optimization, Outcome, Verdict, Window, WindowFacts};
+use hone_report::{comparison_page, optimization_page, window_page};
+use scraper::{ElementRef, Html, Selector};
+
+mod sample;
+
+type Windows = BTreeMap<String, Window>;
+
+fn select<'a>(page: &'a Html, selector: &'a str) -> Vec<ElementRef<'a>> {
+    page.select(&Selector::parse(selector).unwrap()).collect()
+}
+
+fn text_of(element: ElementRef) -> String {
+    element.text().collect()
+}
+
+/// A page's visible text with plain spaces.
+fn words(page: &str) -> String {
+    let html = Html::parse_document(page);
+    select(&html, "body").into_iter().map(text_of).collect::<String>().replace('\u{a0}', " ")
+}
+
+/// Everything that must hold for any page, whatever the records hold.
+fn check(page: &str) -> Html {
+    let html = Html::parse_document(page);
+    assert_eq!(html.errors, Vec::<String>::new(), "the parser had to repair something");
+    check_ids(&html);
+    check_self_contained(&html);
+    check_headings(&html);
+    check_tables(&html);
+    check_drawings(&html);
+    html
+}
+
+fn ids(html: &Html) -> Vec<&str> {
+    html.tree.nodes().filter_map(ElementRef::wrap).filter_map(|element| element.value().id()).collect()
+}
+
+fn check_ids(html: &Html) {
+    let all = ids(html);
+    let unique: BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(all.len(), unique.len(), "an id stands twice");
+    for element in select(html, "[aria-labelledby]") {
+        for id in element.attr("aria-labelledby").unwrap().split(' ') {
+            assert!(unique.contains(id), "{id} is nowhere");
+        }
+    }
+}
+
+fn check_self_contained(html: &Html) {
+    for element in html.tree.nodes().filter_map(ElementRef::wrap) {
+        let name = element.value().name();
+        assert!(
+            !["script", "link", "img", "iframe", "object", "embed", "image", "use"].contains(&name),
+            "{name}"
+        );
+        for (attribute, value) in element.value().attrs() {
+            assert!(!attribute.starts_with("on"), "{name} {attribute}");
+            assert!(
+                !["src", "srcset", "href", "style", "xlink:href", "data"].contains(&attribute),
+                "{name} {attribute}"
+            );
+            assert!(attribute == "aria-label" || !value.contains("url("), "{name} {attribute}");
+        }
+    }
+    let style: String = select(html, "style").into_iter().map(text_of).collect();
+    for outside in ["http:", "https:", "url(", "@import", "@font-face"] {
+        assert!(!style.contains(outside), "{outside}");
+    }
+    assert_eq!(select(html, "meta[http-equiv=Content-Security-Policy]").len(), 1);
+}
+
+fn check_headings(html: &Html) {
+    assert_eq!(select(html, "h1").len(), 1);
+    let levels =
+        select(html, "h1, h2, h3, h4").into_iter().map(|heading| heading.value().name().as_bytes()[1] - b'0');
+    levels.fold(0, |before, level| {
+        assert!(level <= before + 1, "a heading skips a level");
+        level
+    });
+}
+
+fn check_tables(html: &Html) {
+    for table in select(html, "table") {
+        let captions: Vec<_> = table.select(&Selector::parse("caption").unwrap()).collect();
+        assert_eq!(captions.len(), 1);
+        assert!(!text_of(captions[0]).is_empty());
+        let columns = |row: ElementRef| -> usize {
+            let cells = row.child_elements();
+            cells.map(|cell| cell.attr("colspan").map_or(1, |span| span.parse().unwrap())).sum()
+        };
+        let widths: BTreeSet<usize> = table.select(&Selector::parse("tr").unwrap()).map(columns).collect();
+        assert!(widths.len() <= 1, "rows of different width: {widths:?} in {}", text_of(captions[0]));
+    }
+    for head in select(html, "th") {
+        assert!(head.attr("scope").is_some());
+    }
+}
+
+fn check_drawings(html: &Html) {
+    for svg in select(html, "svg") {
+        let described = svg.attr("role") == Some("img") && svg.attr("aria-labelledby").is_some();
+        assert!(described || svg.attr("aria-hidden") == Some("true"));
+    }
+    for element in select(html, "svg *") {
+        for (name, value) in element.value().attrs() {
+            assert!(!value.contains("NaN") && !value.contains("inf"), "{name}=\"{value}\"");
+        }
+    }
+    let wide = select(html, "svg.plot.wide").len();
+    assert_eq!(wide, select(html, "svg.plot.narrow").len());
+}
+
+#[test]
+fn all_pages_are_well_formed_and_self_contained() {
+    let (optimization, windows) = sample::optimization();
+    let page = check(&optimization_page(&optimization, &windows));
+    // Two comparisons with four plots each.
+    assert_eq!(select(&page, "svg.plot.wide").len(), 8);
+    let page = check(&comparison_page(&optimization.comparisons[0], &windows));
+    assert_eq!(select(&page, "svg.plot.wide").len(), 4);
+    let page = check(&window_page(&sample::window("baseline", 1, 1.0)));
+    assert_eq!(select(&page, "svg.plot.wide").len(), 2);
+}
+
+#[test]
+fn an_optimisation_tells_what_it_found_and_how() {
+    let (optimization, windows) = sample::optimization();
+    let page = words(&optimization_page(&optimization, &windows));
+    let estimate = &optimization.comparisons[0].primary().unwrap().estimate;
+    for wanted in [
+        format!("pgo spends {:.1} % less CPU per record than baseline", (1.0 - estimate.ratio) * 100.0),
+        "13 duet pairs): better.".to_owned(),
+        format!("{:.3} to {:.3}", estimate.low, estimate.high),
+        "A build can change at most 78 % of the CPU".to_owned(),
+        "pair 6 (A/B): steal was 21 %".to_owned(),
+        "96.1 s".to_owned(),
+        "4.90 MiB".to_owned(),
+        "1.93 MiB".to_owned(),
+        "9f2c4e7d1a5b3c8e6f0d2b4a7c9e1f3d5b7a9c0e2d4f6a8b1c3e5d7f9a0b2c4d".to_owned(),
+        "14,822".to_owned(),
+        "zstd-sys (C): left out".to_owned(),
+        "passed: wrote and read back records of every codec, 10,000 records".to_owned(),
+        "rustc: rustc 1.95.0".to_owned(),
+        "≠ JSON, telemetry".to_owned(),
+        "page-cache: the operating system has the record".to_owned(),
+        "AMD EPYC 7B13".to_owned(),
+        "llvm-profdata merge -o".to_owned(),
+        "2026-11-20 18:47 UTC".to_owned(),
+        "Loopback: the load came from the same machine".to_owned(),
+        "embedded broker: one node".to_owned(),
+        "differences in latency come out smaller".to_owned(),
+    ] {
+        assert!(page.contains(&wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn the_table_has_every_metric_with_its_verdict_in_words() {
+    let (optimization, windows) = sample::optimization();
+    let comparison = &optimization.comparisons[0];
+    let html = Html::parse_document(&comparison_page(comparison, &windows));
+    let rows: Vec<String> = select(&html, ".results tbody tr").into_iter().map(text_of).collect();
+    assert_eq!(rows.len(), Metric::ALL.len());
+    for metric in Metric::ALL {
+        let judgement = comparison.judgements.iter().find(|j| j.estimate.metric == metric).unwrap();
+        let row = rows.iter().find(|row| row.starts_with(metric.label())).unwrap();
+        assert!(row.contains(judgement.verdict.label()), "{row}");
+        assert!(row.contains(&format!("{:.3}", judgement.estimate.ratio)), "{row}");
+    }
+    assert!(rows[0].starts_with("CPU per recordprimary"), "the primary stands first: {}", rows[0]);
+}
+
+#[test]
+fn a_broken_guard_rail_turns_the_mark_at_the_top() {
+    let (mut optimization, windows) = sample::optimization();
+    let comparison = &mut optimization.comparisons[0];
+    let guard = comparison.judgements.iter_mut().find(|j| j.estimate.metric == Metric::LatencyP99).unwrap();
+    guard.verdict = Verdict::Worse;
+    let html = check(&comparison_page(comparison, &windows));
+    assert_eq!(select(&html, ".sentence .mark.worse").len(), 1);
+    assert_eq!(select(&html, ".beside.worse").len(), 1);
+    assert!(text_of(select(&html, ".sentence")[0]).contains("a guard rail is broken"));
+}
+
+const HOSTILE: &str =
+    "\"><script>alert('x')</script><img src=x onerror=alert(1)></td></svg>&lt;\u{202e}\0 url(http://x)";
+
+/// Puts the hostile text into every text of a record that may be any text: one after the other, kept when the record
+/// can still be read (a verdict or a histogram cannot be just any text).
+fn with_hostile_texts(optimization: &Optimization) -> (Optimization, usize) {
+    let mut json = serde_json::to_value(optimization).unwrap();
+    let mut paths = Vec::new();
+    text_paths(&json, String::new(), &mut paths);
+    let mut planted = 0;
+    for path in paths {
+        let place = json.pointer_mut(&path).unwrap();
+        let before = std::mem::replace(place, HOSTILE.into());
+        if Optimization::deserialized(&json).is_some() {
+            planted += 1;
+        } else {
+            *json.pointer_mut(&path).unwrap() = before;
+        }
+    }
+    (Optimization::deserialized(&json).unwrap(), planted)
+}
+
+trait Deserialized: Sized {
+    fn deserialized(json: &serde_json::Value) -> Option<Self>;
+}
+
+impl Deserialized for Optimization {
+    fn deserialized(json: &serde_json::Value) -> Option<Self> {
+        serde_json::from_value(json.clone()).ok()
+    }
+}
+
+fn text_paths(json: &serde_json::Value, path: String, out: &mut Vec<String>) {
+    match json {
+        serde_json::Value::String(_) => out.push(path),
+        serde_json::Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| text_paths(item, format!("{path}/{index}"), out));
+        }
+        serde_json::Value::Object(fields) => {
+            let pointer = |key: &str| key.replace('~', "~0").replace('/', "~1");
+            fields.iter().for_each(|(key, item)| text_paths(item, format!("{path}/{}", pointer(key)), out));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let (mut optimization, mut windows) = sample::optimization();
+    optimization.training.topic_config.insert(HOSTILE.to_owned(), HOSTILE.to_owned());
+    optimization.comparisons[1].judgements.clear();
+    optimization.comparisons[1].not_estimated.insert(Metric::CpuPerRecord, "reason".to_owned());
+    let (hostile, planted) = with_hostile_texts(&optimization);
+    assert!(planted > 100, "only {planted} texts were replaced");
+    // Every pair now names the same window.
+    let mut window = windows.pop_first().unwrap().1;
+    window.variant = HOSTILE.to_owned();
+    window.address = HOSTILE.to_owned();
+    window.workload = hostile.training.clone();
+    window.durability = hostile.durability.clone();
+    window.facts.errors.insert(HOSTILE.to_owned(), 7);
+    let windows: Windows = BTreeMap::from([(HOSTILE.to_owned(), window.clone())]);
+    window.outcome = Outcome::Failed { reason: HOSTILE.to_owned() };
+    let pages = [
+        optimization_page(&hostile, &windows),
+        comparison_page(&hostile.comparisons[0], &windows),
+        comparison_page(&hostile.comparisons[1], &windows),
+        window_page(&window),
+        window_page(&windows[HOSTILE]),
+    ];
+    for page in pages {
+        let html = check(&page);
+        assert_eq!(select(&html, "script, img").len(), 0);
+        assert!(text_of(select(&html, "body")[0]).contains("\"><script>alert('x')</script>"));
+    }
+}
+
+#[test]
+fn without_windows_sentences_stand_in_the_place_of_plots() {
+    let (optimization, _) = sample::optimization();
+    let page = comparison_page(&optimization.comparisons[0], &Windows::new());
+    let html = check(&page);
+    // Ratios and pairs live in the comparison itself.
+    assert_eq!(select(&html, "svg.plot.wide").len(), 2);
+    assert!(words(&page).contains("The windows of the pairs are not at hand"));
+}
+
+#[test]
+fn some_missing_windows_are_counted() {
+    let (optimization, mut windows) = sample::optimization();
+    let comparison = &optimization.comparisons[0];
+    let named = comparison.pairs.iter().find(|pair| pair.dropped.is_none()).unwrap();
+    windows.remove(&named.window_b);
+    assert!(words(&comparison_page(comparison, &windows)).contains("1 window was not at hand."));
+}
+
+#[test]
+fn when_no_pair_counts_the_page_says_so() {
+    let (mut optimization, windows) = sample::optimization();
+    let comparison = &mut optimization.comparisons[0];
+    for pair in &mut comparison.pairs {
+        pair.dropped = Some("window a is saturated".to_owned());
+    }
+    comparison.judgements.clear();
+    let page = comparison_page(comparison, &windows);
+    let html = check(&page);
+    assert_eq!(select(&html, "svg.plot").len(), 0);
+    let words = words(&page);
+    for wanted in [
+        "No verdict: CPU per record, the metric named before the run, could not be estimated: none of the 14 A/B pairs counts.",
+        "18 of 18 pairs left out",
+        "No metric could be estimated, so there is no ratio to draw.",
+        "No A/B pair counts, so there is no latency to draw.",
+        "No pair has a ratio of this metric",
+    ] {
+        assert!(words.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn without_cpu_the_reason_stands_in_the_table() {
+    let (mut optimization, windows) = sample::optimization();
+    let comparison = &mut optimization.comparisons[0];
+    let cpu = [Metric::CpuPerRecord, Metric::CpuPerRequest, Metric::UserCpuPerRecord];
+    comparison.judgements.retain(|judgement| !cpu.contains(&judgement.estimate.metric));
+    for metric in cpu {
+        comparison.pairs.iter_mut().for_each(|pair| {
+            pair.values_a.remove(&metric);
+            pair.values_b.remove(&metric);
+        });
+        comparison.not_estimated.insert(metric, "the target's process is on another machine".to_owned());
+    }
+    let page = comparison_page(comparison, &windows);
+    let html = check(&page);
+    let rows: Vec<String> = select(&html, ".results tbody tr").into_iter().map(text_of).collect();
+    let row = rows.iter().find(|row| row.starts_with("CPU per record")).unwrap();
+    assert!(row.contains("not estimated: the target's process is on another machine"), "{row}");
+    assert!(words(&page).contains("could not be estimated: the target's process is on another machine."));
+}
+
+#[test]
+fn an_optimisation_that_broke_off_is_still_a_page() {
+    let (mut optimization, _) = sample::optimization();
+    optimization.comparisons.clear();
+    optimization.artifacts.clear();
+    optimization.ceilings.clear();
+    optimization.steps.clear();
+    let page = optimization_page(&optimization, &Windows::new());
+    check(&page);
+    for wanted in ["No verdict: nothing was judged yet.", "holds no build", "was not probed", "holds no step"]
+    {
+        assert!(words(&page).contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn a_saturated_window_tells_no_percentile() {
+    let page = window_page(&sample::saturated_window());
+    let html = check(&page);
+    let words = words(&page);
+    assert!(
+        words.contains("Saturated: 1,060 of 2,000 requests/s")
+            && words.contains("9,412 requests were waiting")
+    );
+    assert!(words.contains("timeout: 312"));
+    assert_eq!(select(&html, "#run-spectrum-wide-title").len(), 0);
+    assert_eq!(select(&html, "#run-series-wide-title").len(), 1);
+}
+
+#[test]
+fn an_empty_window_is_sentences() {
+    let mut window = sample::window("baseline", 1, 1.0);
+    window.facts = WindowFacts::default();
+    window.latencies = hone_record::Latencies::default();
+    window.series.clear();
+    let page = window_page(&window);
+    let html = check(&page);
+    assert_eq!(select(&html, "svg.plot").len(), 0);
+    let words = words(&page);
+    for wanted in
+        ["No request was due", "Nothing was acknowledged", "holds no time series", "not on this machine"]
+    {
+        assert!(words.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_never_reach_a_page() {
+    let (mut optimization, mut windows) = sample::optimization();
+    let broken = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, f64::MAX, f64::MIN_POSITIVE];
+    let mut next = broken.into_iter().cycle();
+    let mut take = || next.next().unwrap();
+    for comparison in &mut optimization.comparisons {
+        for judgement in &mut comparison.judgements {
+            let estimate = &mut judgement.estimate;
+            for place in
+                [&mut estimate.ratio, &mut estimate.low, &mut estimate.high, &mut estimate.detectable_ratio]
+            {
+                *place = take();
+            }
+            (estimate.value_a, estimate.value_b, estimate.confidence) = (take(), take(), take());
+        }
+        for value in comparison.pairs.iter_mut().flat_map(|pair| pair.values_a.values_mut()) {
+            *value = take();
+        }
+        (comparison.design.rule.equivalence, comparison.workload.requests_per_s) = (take(), take());
+    }
+    for point in windows.values_mut().flat_map(|window| window.series.iter_mut()) {
+        (point.at_s, point.latency_us_p50, point.latency_us_p99) = (take(), take(), take());
+    }
+    for ceiling in &mut optimization.ceilings {
+        (ceiling.user_share, ceiling.cpu_us_per_record) = (take(), take());
+    }
+    for artifact in &mut optimization.artifacts {
+        artifact.build_s = take();
+    }
+    let page = optimization_page(&optimization, &windows);
+    check(&page);
+    assert!(!words(&page).contains("NaN") && !words(&page).contains("inf "));
+    for window in windows.values().take(3) {
+        check(&window_page(window));
+    }
+}
+
+#[test]
+fn one_sample_makes_a_page() {
+    let mut window = sample::window("baseline", 1, 1.0);
+    let mut hdr = Hdr::new();
+    hdr.record_ns(5_000);
+    window.latencies.intended_to_ack = hdr;
+    window.series.truncate(1);
+    check(&window_page(&window));
+}
+
+#[test]
+fn the_same_records_give_the_same_page() {
+    let (optimization, windows) = sample::optimization();
+    assert_eq!(optimization_page(&optimization, &windows), optimization_page(&optimization, &windows));
+}

@@ -1,0 +1,497 @@
+//! Records as a real run would leave them, built through the public types from seeded numbers.
+
+#![allow(dead_code, reason = "the unit tests, the page tests and the example each use a part of it")]
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use hone_record::{
+    Artifact, Ceiling, CodeInside, Comparison, CpuSeconds, Design, Durability, Estimate, HotFunction,
+    Judgement, Latencies, Machine, Metric, Mode, Optimization, Outcome, PairKind, PairOutcome, Payload,
+    PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, ToolReceipt,
+    Verdict, Window, WindowFacts, Workload,
+};
+
+/// Seconds of a window.
+const SECONDS: u64 = 10;
+/// Requests in each second.
+const REQUESTS_PER_S: u64 = 2_000;
+
+/// Deterministic numbers (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in (0, 1).
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Standard normal.
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// A service's latency: a log-normal body, one slow in a hundred, one stall in two thousand.
+    fn latency_us(&mut self, factor: f64) -> f64 {
+        let body = 180.0 * factor * (0.25 * self.normal()).exp();
+        let dice = self.unit();
+        let slow = if dice < 0.01 { -1_500.0 * self.unit().ln() } else { 0.0 };
+        let stall = if dice > 0.9995 { 12_000.0 + 9_000.0 * self.unit() } else { 0.0 };
+        body + slow + stall
+    }
+}
+
+/// The load of the sample comparison.
+pub(crate) fn workload(name: &str) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        seed: 7_001,
+        schedule: Schedule::Poisson,
+        requests_per_s: REQUESTS_PER_S as f64,
+        records_per_batch: 8,
+        record_bytes: 420,
+        payload: Payload::Json { shape: "telemetry".to_owned() },
+        compression: "lz4".to_owned(),
+        connections: 4,
+        in_flight: 16,
+        partitions: 8,
+        partitions_per_request: 1,
+        acks: 1,
+        warmup_requests: 20_000,
+        duration_s: SECONDS as f64,
+        timeout_s: 5.0,
+        topic_config: BTreeMap::from([
+            ("compression.type".to_owned(), "zstd".to_owned()),
+            ("hone.validate.schema".to_owned(), "telemetry-v2".to_owned()),
+        ]),
+    }
+}
+
+/// One steady window; `factor` scales its latency and CPU.
+pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
+    let mut numbers = Numbers(seed);
+    let mut latencies = Latencies::default();
+    let mut series = Vec::new();
+    for second in 0..SECONDS {
+        series.push(second_of_load(second, factor, &mut numbers, &mut latencies));
+    }
+    let requests = SECONDS * REQUESTS_PER_S;
+    let cpu_s = requests as f64 * 8.0 * 21.3e-6 * factor * (0.02 * numbers.normal()).exp();
+    Window {
+        variant: variant.to_owned(),
+        address: "127.0.0.1:40117".to_owned(),
+        workload: workload("validate"),
+        durability: Durability { acks: 1, storage: "page-cache".to_owned() },
+        started_unix_ms: 1_795_200_420_000 + seed % 64 * 12_000,
+        duration_s: SECONDS as f64,
+        outcome: Outcome::Steady,
+        facts: WindowFacts {
+            requests,
+            acked_requests: requests,
+            acked_records: requests * 8,
+            acked_bytes: requests * 1_240,
+            asked_requests_per_s: REQUESTS_PER_S as f64,
+            reached_requests_per_s: REQUESTS_PER_S as f64 * (1.0 + 0.001 * numbers.normal()),
+            errors: BTreeMap::new(),
+            target_cpu: Some(CpuSeconds {
+                total_s: cpu_s,
+                user_share: Some(0.78 + 0.005 * numbers.normal()),
+            }),
+            generator_cpu: CpuSeconds { total_s: 0.31, user_share: Some(0.41) },
+            steal_share: 0.012,
+            others_share: 0.034,
+        },
+        latencies,
+        series,
+    }
+}
+
+fn second_of_load(second: u64, factor: f64, numbers: &mut Numbers, latencies: &mut Latencies) -> SeriesPoint {
+    let mut all: Vec<f64> = (0..REQUESTS_PER_S).map(|_| numbers.latency_us(factor)).collect();
+    for &us in &all {
+        let late_us = 8.0 - 6.0 * numbers.unit().ln();
+        latencies.intended_to_ack.record_ns(((us + late_us) * 1e3) as u64);
+        latencies.sent_to_ack.record_ns((us * 1e3) as u64);
+        latencies.intended_to_sent.record_ns((late_us * 1e3) as u64);
+    }
+    all.sort_by(f64::total_cmp);
+    let at = |quantile: f64| all[(quantile * (all.len() - 1) as f64) as usize];
+    SeriesPoint {
+        at_s: second as f64,
+        acked_requests: REQUESTS_PER_S,
+        latency_us_p50: at(0.5),
+        latency_us_p99: at(0.99),
+        latency_us_max: at(1.0),
+        backlog_requests: numbers.next() % 4,
+    }
+}
+
+/// A window of a target that can't keep up.
+pub(crate) fn saturated_window() -> Window {
+    let mut window = window("baseline", 3, 40.0);
+    window.outcome = Outcome::Saturated { backlog_requests: 9_412 };
+    window.facts.acked_requests = 10_588;
+    window.facts.acked_records = 10_588 * 8;
+    window.facts.acked_bytes = 10_588 * 1_240;
+    window.facts.reached_requests_per_s = 1_058.0;
+    window.facts.target_cpu = Some(CpuSeconds { total_s: 9.91, user_share: Some(0.79) });
+    window.facts.errors = BTreeMap::from([("timeout".to_owned(), 312)]);
+    for (index, point) in window.series.iter_mut().enumerate() {
+        point.backlog_requests = 940 * (index as u64 + 1);
+    }
+    window
+}
+
+/// A comparison of `pgo` with `baseline` with one judgement and no pairs.
+pub(crate) fn bare_comparison(
+    metric: Metric,
+    verdict: Verdict,
+    ratio: f64,
+    low: f64,
+    high: f64,
+    detectable_ratio: f64,
+) -> Comparison {
+    let estimate = Estimate {
+        metric,
+        pairs: 14,
+        value_a: 20.0,
+        value_b: 20.0 * ratio,
+        ratio,
+        low,
+        high,
+        confidence: 0.95,
+        log_ratio_sd: 0.05,
+        detectable_ratio,
+    };
+    Comparison {
+        a: "baseline".to_owned(),
+        b: "pgo".to_owned(),
+        workload: workload("validate"),
+        design: design(metric, 14, 4),
+        pairs: Vec::new(),
+        judgements: vec![Judgement {
+            estimate,
+            control: None,
+            verdict,
+            why: "as given".to_owned(),
+            primary: true,
+        }],
+        not_estimated: BTreeMap::new(),
+        machine: machine(),
+    }
+}
+
+fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
+    let order: Vec<PairKind> = (0..pairs + control_pairs)
+        .map(
+            |index| {
+                if index % 5 == 2 && index / 5 < control_pairs { PairKind::Control } else { PairKind::Test }
+            },
+        )
+        .collect();
+    Design {
+        mode: Mode::Duet,
+        pairs,
+        control_pairs,
+        swapped: order.iter().enumerate().map(|(index, _)| index % 3 == 1).collect(),
+        order,
+        rule: Rule {
+            primary,
+            secondary: Metric::ALL.into_iter().filter(|metric| *metric != primary).collect(),
+            guards: vec![Metric::LatencyP99],
+            alpha: 0.05,
+            equivalence: 0.02,
+            resamples: 10_000,
+            seed: 42,
+            words: "Better or worse when the 95 % interval of the ratio leaves 1 out; equivalent when it lies within \
+                    1/1.02 to 1.02; otherwise not shown."
+                .to_owned(),
+        },
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        cpu_model: "AMD EPYC 7B13".to_owned(),
+        cores: 2,
+        l1i_bytes: 32 * 1024,
+        memory_bytes: 25_200_000_000,
+        kernel: "6.1.0-28-amd64".to_owned(),
+        os: "Debian GNU/Linux 12 (bookworm)".to_owned(),
+        virtualization: Some("kvm".to_owned()),
+        container: None,
+        governor: None,
+        perf_event_paranoid: Some(2),
+        pmu: PmuState::None,
+        load_average_1m: 0.42,
+        steal_share: 0.004,
+    }
+}
+
+/// A comparison with windows; `effect` is the true ratio of B to A.
+pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String, Window>) -> Comparison {
+    let design = design(Metric::CpuPerRecord, 14, 4);
+    let mut numbers = Numbers(name.len() as u64 * 37);
+    let pairs: Vec<PairOutcome> = design
+        .order
+        .iter()
+        .enumerate()
+        .map(|(index, kind)| pair(name, index as u32, *kind, effect, &mut numbers, windows))
+        .collect();
+    let judgements = Metric::ALL.into_iter().filter_map(|metric| judgement(&pairs, metric)).collect();
+    Comparison {
+        a: "baseline".to_owned(),
+        b: "pgo".to_owned(),
+        workload: workload(name),
+        design,
+        pairs,
+        judgements,
+        not_estimated: BTreeMap::new(),
+        machine: machine(),
+    }
+}
+
+fn pair(
+    name: &str,
+    index: u32,
+    kind: PairKind,
+    effect: f64,
+    numbers: &mut Numbers,
+    windows: &mut BTreeMap<String, Window>,
+) -> PairOutcome {
+    // Neighbours hit both windows of a pair, though not quite alike.
+    let neighbours = (0.1 * numbers.normal()).exp();
+    let twin = neighbours * (0.03 * numbers.normal()).exp();
+    let factor_b = if kind == PairKind::Test { twin * effect } else { twin };
+    let mut a = window("baseline", numbers.next(), neighbours);
+    let mut b = window(if kind == PairKind::Test { "pgo" } else { "baseline" }, numbers.next(), factor_b);
+    let dropped = (index == 6 && kind == PairKind::Test)
+        .then(|| "steal was 21 % of all cores in window b, the limit is 10 %".to_owned());
+    a.workload = workload(name);
+    b.workload = workload(name);
+    let values = |window: &Window| {
+        Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
+    };
+    let outcome = PairOutcome {
+        index,
+        kind,
+        window_a: format!("windows/{name}-{index:02}-a.json"),
+        window_b: format!("windows/{name}-{index:02}-b.json"),
+        values_a: values(&a),
+        values_b: values(&b),
+        dropped,
+    };
+    windows.insert(outcome.window_a.clone(), a);
+    windows.insert(outcome.window_b.clone(), b);
+    outcome
+}
+
+/// A normal interval is enough for a sample; the real one is a bootstrap.
+fn estimate(pairs: &[PairOutcome], kind: PairKind, metric: Metric) -> Option<Estimate> {
+    let values: Vec<(f64, f64)> = pairs
+        .iter()
+        .filter(|pair| pair.kind == kind && pair.dropped.is_none())
+        .filter_map(|pair| Some((*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?)))
+        .collect();
+    if values.len() < 3 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| values.iter().map(of).sum::<f64>() / n;
+    let log_ratio = mean(&|(a, b)| (b / a).ln());
+    let variance = values.iter().map(|(a, b)| ((b / a).ln() - log_ratio).powi(2)).sum::<f64>() / (n - 1.0);
+    let (width, confidence) = if metric == Metric::CpuPerRecord { (2.16, 0.95) } else { (3.2, 0.99375) };
+    let half = width * (variance / n).sqrt();
+    Some(Estimate {
+        metric,
+        pairs: values.len() as u32,
+        value_a: mean(&|(a, _)| a.ln()).exp(),
+        value_b: mean(&|(_, b)| b.ln()).exp(),
+        ratio: log_ratio.exp(),
+        low: (log_ratio - half).exp(),
+        high: (log_ratio + half).exp(),
+        confidence,
+        log_ratio_sd: variance.sqrt(),
+        detectable_ratio: ((width + 0.84) * (variance / n).sqrt()).exp(),
+    })
+}
+
+fn judgement(pairs: &[PairOutcome], metric: Metric) -> Option<Judgement> {
+    let estimate = estimate(pairs, PairKind::Test, metric)?;
+    let control = self::estimate(pairs, PairKind::Control, metric);
+    let verdict = match (estimate.low, estimate.high) {
+        (low, high) if low > 1.0 / 1.02 && high < 1.02 => Verdict::Equivalent,
+        (_, high) if high < 1.0 && metric.lower_is_better() => Verdict::Better,
+        (low, _) if low > 1.0 && metric.lower_is_better() => Verdict::Worse,
+        _ => Verdict::NotShown,
+    };
+    let why = format!(
+        "the interval {:.3} to {:.3} of {} pairs against the rule",
+        estimate.low, estimate.high, estimate.pairs
+    );
+    Some(Judgement { estimate, control, verdict, why, primary: metric == Metric::CpuPerRecord })
+}
+
+fn tools() -> Vec<ToolReceipt> {
+    let receipt = |name: &str, path: &str, version: &str| ToolReceipt {
+        name: name.to_owned(),
+        path: path.to_owned(),
+        version: version.to_owned(),
+    };
+    vec![
+        receipt("rustc", "/opt/rust/bin/rustc", "rustc 1.95.0 (2026-04-14)"),
+        receipt(
+            "llvm-profdata",
+            "/opt/rust/lib/rustlib/x86_64-unknown-linux-gnu/bin/llvm-profdata",
+            "LLVM version 22.1.0",
+        ),
+    ]
+}
+
+fn artifact(variant: &str, file_bytes: u64, text_bytes: u64, build_s: f64) -> Artifact {
+    let flags = if variant == "pgo" { "-Cprofile-use=run/2026-11-20/train/merged.profdata" } else { "" };
+    Artifact {
+        variant: variant.to_owned(),
+        path: format!("run/2026-11-20/{variant}/hone-broker"),
+        sha256: format!("{:016x}", file_bytes.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(4),
+        file_bytes,
+        text_bytes,
+        build_s,
+        command: format!(
+            "CARGO_TARGET_DIR=run/2026-11-20/{variant}/target RUSTFLAGS='{flags}' cargo build --release --package \
+             hone-broker --bin hone-broker"
+        ),
+        tools: tools(),
+        profile: None,
+        applied: None,
+        code_inside: vec![CodeInside {
+            name: "zstd-sys (C)".to_owned(),
+            profiled: variant == "pgo",
+            how: "clang of the same LLVM, the same profile".to_owned(),
+        }],
+        smoke: Some(SmokeTest {
+            what: "wrote and read back records of every codec".to_owned(),
+            records: 10_000,
+            passed: true,
+            difference: None,
+        }),
+    }
+}
+
+fn pgo_artifact() -> Artifact {
+    let mut pgo = artifact("pgo", 5_310_000, 2_020_000, 96.1);
+    pgo.profile = Some(ProfileProof {
+        path: "run/2026-11-20/train/merged.profdata".to_owned(),
+        sha256: "9f2c4e7d1a5b3c8e6f0d2b4a7c9e1f3d5b7a9c0e2d4f6a8b1c3e5d7f9a0b2c4d".to_owned(),
+        bytes: 2_480_000,
+        raw_files: 1,
+        raw_bytes: 9_870_000,
+        level: "IR".to_owned(),
+        functions: 14_822,
+        max_count: 91_204_551,
+        total_count: 3_801_223_907,
+        hot_functions: [
+            "hone_broker::validate::object",
+            "hone_broker::json::string",
+            "ZSTD_compressBlock_fast",
+        ]
+        .iter()
+        .zip([91_204_551, 55_120_034, 31_992_001])
+        .map(|(name, max_count)| HotFunction { name: (*name).to_owned(), max_count })
+        .collect(),
+        hot_functions_of_target: 2,
+    });
+    pgo.applied = Some(ProfileApplied {
+        discarded_functions: 3,
+        discarded_count: 41_223,
+        discarded_weight: 0.000_011,
+        missing_functions: 812,
+        messages: vec!["hash mismatch: function control flow change detected".to_owned()],
+    });
+    pgo
+}
+
+fn steps() -> Vec<StepReceipt> {
+    let step = |name: &str, took_s: f64, command: Option<&str>, note: &str| StepReceipt {
+        step: name.to_owned(),
+        took_s,
+        command: command.map(str::to_owned),
+        note: note.to_owned(),
+    };
+    vec![
+        step("probe-ceiling", 22.4, None, "78 % of the CPU is the target's own user code"),
+        step(
+            "build-baseline",
+            71.3,
+            Some("cargo build --release --package hone-broker --bin hone-broker"),
+            "4.9 MiB",
+        ),
+        step(
+            "build-instrumented",
+            83.0,
+            Some(
+                "RUSTFLAGS='-Cprofile-generate=run/2026-11-20/raw' cargo build --release --package hone-broker --bin hone-broker",
+            ),
+            "8.1 MiB",
+        ),
+        step("train", 41.0, None, "320,000 requests of `train-orders`, 1 raw profile of 9.4 MiB"),
+        step(
+            "merge",
+            0.62,
+            Some("llvm-profdata merge -o run/2026-11-20/train/merged.profdata run/2026-11-20/raw"),
+            "14,822 functions",
+        ),
+        step("judge", 401.0, None, "18 pairs, 1 dropped"),
+    ]
+}
+
+/// An optimisation with two judging workloads, and its windows. Made once, for it takes a second.
+pub(crate) fn optimization() -> (Optimization, BTreeMap<String, Window>) {
+    static MADE: OnceLock<(Optimization, BTreeMap<String, Window>)> = OnceLock::new();
+    MADE.get_or_init(make_optimization).clone()
+}
+
+fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
+    let mut windows = BTreeMap::new();
+    let comparisons =
+        vec![comparison("validate", 0.885, &mut windows), comparison("plain", 0.992, &mut windows)];
+    let mut training = workload("train-orders");
+    training.seed = 11;
+    training.record_bytes = 300;
+    training.payload = Payload::Json { shape: "orders".to_owned() };
+    training.topic_config.insert("hone.validate.schema".to_owned(), "orders-v1".to_owned());
+    let optimization = Optimization {
+        name: "broker: small validated batches".to_owned(),
+        experiment: "examples/broker/hone.toml".to_owned(),
+        hone_version: "0.1.0".to_owned(),
+        machine: machine(),
+        training,
+        durability: Durability { acks: 1, storage: "page-cache".to_owned() },
+        ceilings: vec![ceiling("validate", 21.3, 0.78), ceiling("plain", 3.48, 0.21)],
+        artifacts: vec![artifact("baseline", 5_140_000, 1_910_000, 71.3), pgo_artifact()],
+        comparisons,
+        steps: steps(),
+        started_unix_ms: 1_795_200_420_000,
+    };
+    (optimization, windows)
+}
+
+fn ceiling(workload: &str, cpu_us_per_record: f64, user_share: f64) -> Ceiling {
+    Ceiling {
+        workload: workload.to_owned(),
+        cpu_us_per_record,
+        user_share,
+        words: format!(
+            "A build can change at most {:.0} % of the CPU; the rest is the kernel's.",
+            user_share * 100.0
+        ),
+    }
+}

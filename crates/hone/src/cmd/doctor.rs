@@ -1,0 +1,101 @@
+//! `hone doctor`: what this machine and its tools allow.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use hone_host::doctor::{Finding, examine};
+use hone_host::tools::{KNOWN_TOOLS, KnownTool, Place, Surroundings, ToolFinding, rustc_llvm_major};
+use hone_record::{Machine, ToolReceipt};
+use hone_tool::{Call, Runner as _, System, Tool};
+use serde::Serialize;
+
+use super::Desk;
+use crate::Ending;
+use crate::show;
+
+/// Look at this machine and at every tool that Hone can use: path, version, whether it fits, how to get what is missing.
+///
+/// Hardware counters are found by opening them. Nothing is changed and nothing needs to be installed for it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {}
+
+/// Everything that was found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Examination {
+    pub(crate) machine: Machine,
+    pub(crate) tools: Vec<ToolFinding>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// A tool that needs longer to tell its version is not usable.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(_arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("looking at the tools");
+    let examination = look()?;
+    desk.show_found("doctor", &examination, show::doctor::text)?;
+    // A warning is an answer; the doctor has done its work.
+    Ok(Ending::Done)
+}
+
+fn look() -> Result<Examination> {
+    let root = Path::new("/");
+    let machine = hone_host::observe::machine(root);
+    let rustc = ask_rustc();
+    let around = Surroundings {
+        rustc_llvm: rustc.as_ref().and_then(|rustc| rustc_llvm_major(&rustc.version)),
+        manager: hone_host::observe::package_manager(root),
+        rustup: rustc
+            .as_ref()
+            .is_some_and(|rustc| rustc.sysroot.components().any(|part| part.as_os_str() == ".rustup")),
+        // SAFETY: a question without side effects.
+        as_root: unsafe { libc::geteuid() } == 0,
+    };
+    let beside: Vec<PathBuf> = rustc.iter().map(|rustc| rustc.tools.clone()).collect();
+    let tools: Vec<ToolFinding> = KNOWN_TOOLS
+        .iter()
+        .map(|known| known.finding(locate(known, around.rustc_llvm, &beside), &around))
+        .collect();
+    // The tools stand in a list of their own, with what they are for and how to get them.
+    let findings = examine(&machine, &[]);
+    Ok(Examination { machine, tools, findings })
+}
+
+/// The first of a tool's names that is there and answers.
+fn locate(known: &KnownTool, rustc_llvm: Option<u32>, beside: &[PathBuf]) -> Option<ToolReceipt> {
+    let variable = format!("HONE_{}", known.name.to_uppercase().replace('-', "_"));
+    let receipt = |program: &String| {
+        let tool = Tool::new(program, &variable).version_args(known.version_args);
+        let found = match known.place {
+            Place::BesideRustc => tool.locate_beside(beside),
+            Place::Path => tool.locate(&[]),
+        };
+        found.ok()?.receipt().ok()
+    };
+    known.programs(rustc_llvm).iter().find_map(receipt)
+}
+
+struct Rustc {
+    version: String,
+    sysroot: PathBuf,
+    tools: PathBuf,
+}
+
+/// What rustc says of itself; `None` without one.
+fn ask_rustc() -> Option<Rustc> {
+    let found = Tool::new("rustc", "HONE_RUSTC").locate(&[]).ok()?;
+    let logs = std::env::temp_dir().join(format!("hone-doctor-{}", std::process::id()));
+    let ask = |args: &[&str]| {
+        let runner = System::new(&logs).ok()?;
+        let call = Call::new("rustc", found.path(), "/").args(args.iter().copied()).limit(VERSION_LIMIT);
+        runner.run(&call).ok()?.stdout_text().ok()
+    };
+    let (version, sysroot) = (ask(&["-vV"]), ask(&["--print", "sysroot"]));
+    let _ = std::fs::remove_dir_all(&logs);
+    let (version, sysroot) = (version?, PathBuf::from(sysroot?.trim()));
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "))?.to_owned();
+    let tools = sysroot.join("lib/rustlib").join(host).join("bin");
+    Some(Rustc { version, sysroot, tools })
+}

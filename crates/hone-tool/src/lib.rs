@@ -1,1 +1,31 @@
-//! Room not yet open.
+//! The one door to other programs.
+//!
+//! A room builds a [`Call`] (pure data), hands it to a [`Runner`], and gets a [`Finished`] or a [`Session`] back.
+//! Only [`System`] starts anything. What it promises:
+//!
+//! - every child has a working directory, log files for both of its outputs, and a process group of its own;
+//! - when a call ends, by itself, by its time limit, by an interrupt or by a dropped [`Session`], no process of
+//!   that group is left;
+//! - a call that promised files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
+//! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
+
+mod call;
+mod child;
+mod dry;
+mod error;
+pub mod interrupt;
+mod replay;
+mod runner;
+mod session;
+mod system;
+mod tail;
+mod tool;
+
+pub use call::{Call, DEFAULT_LIMIT, Promise};
+pub use dry::Dry;
+pub use error::{Lack, Scene, ToolError};
+pub use replay::Replay;
+pub use runner::{Finished, Runner};
+pub use session::{Readiness, Session, StopSignal, Stopped};
+pub use system::{Progress, System};
+pub use tool::{Found, Install, Origin, Tool, Version};

@@ -1,0 +1,241 @@
+//! One child with its process group: started so that it can't outlive Hone, ended so that nothing is left of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Call;
+
+/// Waits between two looks at a child grow up to this.
+const POLL_MAX: Duration = Duration::from_millis(20);
+
+/// How long a killed group may take to vanish; SIGKILL only waits for the kernel.
+const VANISH_LIMIT: Duration = Duration::from_secs(5);
+
+/// A program file that some other thread's fork still holds open for writing can't be started for a moment.
+const BUSY_RETRIES: u32 = 50;
+
+/// A started child that leads its own process group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    pid: i32,
+    status: Option<ExitStatus>,
+}
+
+impl Group {
+    /// Starts the call with its outputs going straight into the two files: a grandchild that keeps them open can then
+    /// never make us wait for an end of file.
+    pub(crate) fn start(call: &Call, stdout: File, stderr: File) -> io::Result<Self> {
+        let mut command = command_of(call)?;
+        command.stdout(stdout).stderr(stderr);
+        let child = spawn_on_lasting_thread(command)?;
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        Ok(Self { child, pid, status: None })
+    }
+
+    /// The leader's process id, which is also the group's.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The leader's end, if it has ended. What is left of its group is killed first, while the leader's unreaped id
+    /// still keeps the group's id from being given to somebody else.
+    pub(crate) fn try_exit(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() && has_ended(self.pid)? {
+            self.kill()?;
+        }
+        Ok(self.status)
+    }
+
+    /// Waits for the leader's end, at most until the deadline.
+    pub(crate) fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        let mut pause = Pause::default();
+        loop {
+            let status = self.try_exit()?;
+            if status.is_some() || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            pause.sleep();
+        }
+    }
+
+    /// Sends a signal to the leader alone; a stopped one is woken so that it can obey.
+    pub(crate) fn signal_leader(&self, signal: i32) {
+        if self.status.is_none() {
+            send(self.pid, signal);
+            send(self.pid, libc::SIGCONT);
+        }
+    }
+
+    /// TERM to the whole group, a grace, then KILL; returns how the leader ended.
+    pub(crate) fn end(&mut self, grace: Duration) -> io::Result<ExitStatus> {
+        if self.status.is_none() {
+            send(-self.pid, libc::SIGTERM);
+            send(-self.pid, libc::SIGCONT);
+        }
+        match self.wait_until(Instant::now() + grace)? {
+            Some(status) => Ok(status),
+            None => self.kill(),
+        }
+    }
+
+    /// KILL to the whole group; reaps the leader and waits until the rest is gone.
+    pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
+        if let Some(status) = self.status {
+            return Ok(status);
+        }
+        send(-self.pid, libc::SIGKILL);
+        let status = self.child.wait()?;
+        self.status = Some(status);
+        wait_for_rest(self.pid);
+        Ok(status)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nobody is left to tell an error to.
+        let _ = self.kill();
+    }
+}
+
+/// Sleeps that start short and grow, so that a short child costs little time and a long one little CPU.
+pub(crate) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(Duration::from_millis(1))
+    }
+}
+
+impl Pause {
+    pub(crate) fn sleep(&mut self) {
+        thread::sleep(self.0);
+        self.0 = (self.0 * 2).min(POLL_MAX);
+    }
+}
+
+fn command_of(call: &Call) -> io::Result<Command> {
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    let mut command = Command::new(call.program());
+    command.args(call.arguments()).current_dir(call.cwd()).process_group(0);
+    command.stdin(match call.stdin_file() {
+        Some(path) => Stdio::from(File::open(path)?),
+        None => Stdio::null(),
+    });
+    for (name, value) in call.environment() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let hone = std::process::id();
+    // SAFETY: the closure runs between fork and exec and calls only prctl and getppid, which are async-signal-safe,
+    // and builds an error without allocating.
+    unsafe {
+        command.pre_exec(move || die_with_parent(hone));
+    }
+    Ok(command)
+}
+
+/// Asks the kernel to kill this child when its parent ends, however the parent ends.
+fn die_with_parent(hone: u32) -> io::Result<()> {
+    // SAFETY: both calls take plain integers and touch no memory of ours.
+    let (set, parent) = unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+    // The parent may have ended before the request was in place.
+    if set != 0 || u32::try_from(parent) != Ok(hone) {
+        return Err(io::Error::from_raw_os_error(libc::ECANCELED));
+    }
+    Ok(())
+}
+
+type Order = (Command, mpsc::SyncSender<io::Result<Child>>);
+
+/// The kernel ties "my parent ended" to the *thread* that forked, so all children come from one thread that lasts as
+/// long as the process.
+fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (sender, receiver) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in receiver {
+                // When nobody waits for the answer any more, the child is dropped unreaped and dies with us.
+                let _ = answer.send(spawn(&mut command));
+            }
+        });
+        sender
+    });
+    let (answer, child) = mpsc::sync_channel(1);
+    orders.send((command, answer)).map_err(io::Error::other)?;
+    child.recv().map_err(io::Error::other)?
+}
+
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..BUSY_RETRIES {
+        match command.spawn() {
+            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => thread::sleep(POLL_MAX),
+            other => return other,
+        }
+    }
+    command.spawn()
+}
+
+/// Whether the child has ended, without reaping it.
+fn has_ended(pid: i32) -> io::Result<bool> {
+    let id = libc::id_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: `siginfo_t` is plain data for which all zeroes is a valid value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is a valid, writable `siginfo_t` for the whole call.
+    let done = unsafe {
+        libc::waitid(libc::P_PID, id, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: after a successful `waitid` the field is set; it is 0 when no child has changed state.
+    Ok(unsafe { info.si_pid() } != 0)
+}
+
+/// Sends a signal; a target that is already gone is what was wanted.
+fn send(target: i32, signal: i32) {
+    // SAFETY: plain integers; the caller holds the unreaped child, so the id still belongs to it.
+    unsafe { libc::kill(target, signal) };
+}
+
+/// Waits until no process of the group runs any more. Zombies that another parent has yet to reap do not count.
+fn wait_for_rest(group: i32) {
+    let deadline = Instant::now() + VANISH_LIMIT;
+    let mut pause = Pause::default();
+    while group_exists(group) && group_runs(group) && Instant::now() < deadline {
+        pause.sleep();
+    }
+}
+
+fn group_exists(group: i32) -> bool {
+    // SAFETY: signal 0 only asks whether the group exists.
+    unsafe { libc::kill(-group, 0) == 0 }
+}
+
+fn group_runs(group: i32) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return false;
+    };
+    processes.flatten().any(|process| is_running_member(&process.path(), group))
+}
+
+fn is_running_member(process: &Path, group: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(process.join("stat")) else {
+        return false;
+    };
+    // `pid (name) state ppid pgrp ...`; the name may hold spaces and parentheses.
+    let mut fields = stat.rsplit(") ").next().unwrap_or_default().split_ascii_whitespace();
+    let state = fields.next().unwrap_or_default();
+    let member = fields.nth(1).and_then(|field| field.parse::<i32>().ok()) == Some(group);
+    member && !matches!(state, "Z" | "X")
+}

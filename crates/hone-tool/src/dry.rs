@@ -1,0 +1,47 @@
+//! A runner that only writes down what it was asked.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::Scene;
+use crate::{Call, Finished, Runner, Session, ToolError};
+
+/// Collects calls and starts nothing. Every call "succeeds" with empty outputs; no promised file appears.
+#[derive(Debug, Default)]
+pub struct Dry {
+    calls: Mutex<Vec<Call>>,
+}
+
+impl Dry {
+    /// A runner without calls.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The calls so far, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, call: &Call) {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
+    }
+}
+
+impl Runner for Dry {
+    fn run(&self, call: &Call) -> Result<Finished, ToolError> {
+        self.note(call);
+        let nothing = PathBuf::from("/dev/null");
+        Ok(Finished { code: 0, stdout_path: nothing.clone(), stderr_path: nothing, took: Duration::ZERO })
+    }
+
+    fn start(&self, call: &Call) -> Result<Session, ToolError> {
+        self.note(call);
+        Err(ToolError::Refused {
+            scene: Scene::of(call, None),
+            reason: "a dry run starts no server".to_owned(),
+            next: "run without --dry-run".to_owned(),
+        })
+    }
+}

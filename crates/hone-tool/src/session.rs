@@ -1,0 +1,263 @@
+//! A child that stays: a server under study, for example.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use crate::child::{Group, Pause};
+use crate::error::Scene;
+use crate::system::{Logs, unwaitable};
+use crate::{Call, ToolError, interrupt};
+
+/// How much of a session's output a search for a line reads at most.
+const SEARCH_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a look at the world says about a session that should get ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is ready.
+    Ready,
+    /// Not yet, and what is missing; the last such text stands in the error when time runs out.
+    NotYet(String),
+}
+
+/// Which signal it took to end a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM was enough.
+    Term,
+    /// It ignored SIGTERM for the whole grace and was killed: what it writes at its end is lost.
+    Kill,
+    /// It had ended before it was asked to.
+    AlreadyExited,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// What it took.
+    pub signal: StopSignal,
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// From the request to the end.
+    pub took: Duration,
+    /// Everything it wrote to standard output.
+    pub stdout_path: PathBuf,
+    /// Everything it wrote to standard error.
+    pub stderr_path: PathBuf,
+}
+
+impl Stopped {
+    /// Whether the program ended by its own return or `exit`, not by a signal: only then do handlers that run at the
+    /// end (profile writers among them) run.
+    pub fn ended_by_itself(&self) -> bool {
+        self.status.signal().is_none()
+    }
+}
+
+/// A long-lived child with its process group. Dropping it kills the group and reaps it.
+#[derive(Debug)]
+pub struct Session {
+    call: Call,
+    group: Group,
+    stdout_path: PathBuf,
+    stderr_path: PathBuf,
+}
+
+impl Session {
+    pub(crate) fn new(call: Call, group: Group, logs: Logs) -> Self {
+        Self { call, group, stdout_path: logs.stdout_path, stderr_path: logs.stderr_path }
+    }
+
+    /// The child's process id.
+    pub fn pid(&self) -> u32 {
+        self.group.pid().unsigned_abs()
+    }
+
+    /// The id of its process group, for signals to all of it.
+    pub fn process_group(&self) -> i32 {
+        self.group.pid()
+    }
+
+    /// The call that started it.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The log of its standard output.
+    pub fn stdout_path(&self) -> &Path {
+        &self.stdout_path
+    }
+
+    /// The log of its standard error.
+    pub fn stderr_path(&self) -> &Path {
+        &self.stderr_path
+    }
+
+    /// How it ended, if it has ended. What it left in its group is then gone too.
+    ///
+    /// # Errors
+    /// When the system can't tell.
+    pub fn try_exit(&mut self) -> Result<Option<ExitStatus>, ToolError> {
+        self.group.try_exit().map_err(|error| unwaitable(&self.call, &error))
+    }
+
+    /// Fails when it has ended: to be asked whenever its work is still wanted.
+    ///
+    /// # Errors
+    /// [`ToolError::Died`] with its status and last words; `wanted` says what it should have been doing.
+    pub fn check_alive(&mut self, wanted: &str) -> Result<(), ToolError> {
+        match self.try_exit()? {
+            None => Ok(()),
+            Some(status) => {
+                Err(ToolError::Died { scene: self.scene(), status, waited_for: wanted.to_owned() })
+            }
+        }
+    }
+
+    /// Asks again and again until the answer is [`Readiness::Ready`].
+    ///
+    /// # Errors
+    /// [`ToolError::Died`] as soon as the child ends, [`ToolError::TimedOut`] with the last answer, and
+    /// [`ToolError::Interrupted`]. In the last two the child is left to its owner, whose drop ends it.
+    pub fn wait_until(
+        &mut self,
+        timeout: Duration,
+        mut ask: impl FnMut() -> Readiness,
+    ) -> Result<(), ToolError> {
+        let deadline = Instant::now() + timeout;
+        let mut pause = Pause::default();
+        loop {
+            let missing = match ask() {
+                Readiness::Ready => return self.check_alive("it had just got ready"),
+                Readiness::NotYet(missing) => missing,
+            };
+            self.check_alive(&missing)?;
+            if interrupt::requested() {
+                return Err(ToolError::Interrupted { scene: self.scene() });
+            }
+            if Instant::now() >= deadline {
+                return Err(ToolError::TimedOut { scene: self.scene(), limit: timeout, waited_for: missing });
+            }
+            pause.sleep();
+        }
+    }
+
+    /// Waits for the first whole line of standard output that starts with `prefix`, and returns it without its end.
+    ///
+    /// # Errors
+    /// As [`Session::wait_until`]; [`ToolError::Unreadable`] when 16 MiB of output hold no such line.
+    pub fn stdout_line_matching(&mut self, prefix: &str, timeout: Duration) -> Result<String, ToolError> {
+        let mut search = LineSearch::new(&self.stdout_path, prefix)?;
+        let mut outcome = Ok(None);
+        self.wait_until(timeout, || {
+            outcome = search.advance();
+            match &outcome {
+                Ok(None) => Readiness::NotYet(format!("no line of its output starts with \"{prefix}\"")),
+                Ok(Some(_)) | Err(_) => Readiness::Ready,
+            }
+        })
+        .or_else(|error| self.forgive_if_found(&mut search, &mut outcome, error))?;
+        outcome?.ok_or_else(|| search.unreadable("the line is gone".to_owned()))
+    }
+
+    /// A child that printed its line and ended in the same moment still gave its line.
+    fn forgive_if_found(
+        &self,
+        search: &mut LineSearch,
+        outcome: &mut Result<Option<String>, ToolError>,
+        error: ToolError,
+    ) -> Result<(), ToolError> {
+        if matches!((&error, &*outcome), (ToolError::Died { .. }, Ok(None))) {
+            *outcome = search.advance();
+        }
+        match outcome {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Ends it: TERM to the process itself, up to `grace` to obey, then KILL to the group. Reaps it.
+    ///
+    /// # Errors
+    /// When the system can't tell how it ended.
+    pub fn stop(mut self, grace: Duration) -> Result<Stopped, ToolError> {
+        let start = Instant::now();
+        let (signal, status) =
+            stop_group(&mut self.group, grace).map_err(|error| unwaitable(&self.call, &error))?;
+        Ok(Stopped {
+            signal,
+            status,
+            took: start.elapsed(),
+            stdout_path: self.stdout_path.clone(),
+            stderr_path: self.stderr_path.clone(),
+        })
+    }
+
+    /// The scene as it is now, for an error of the caller's own about this child.
+    pub fn scene(&self) -> Box<Scene> {
+        Scene::of(&self.call, Some(&self.stderr_path))
+    }
+}
+
+fn stop_group(group: &mut Group, grace: Duration) -> io::Result<(StopSignal, ExitStatus)> {
+    if let Some(status) = group.try_exit()? {
+        return Ok((StopSignal::AlreadyExited, status));
+    }
+    group.signal_leader(libc::SIGTERM);
+    match group.wait_until(Instant::now() + grace)? {
+        Some(status) => Ok((StopSignal::Term, status)),
+        None => Ok((StopSignal::Kill, group.kill()?)),
+    }
+}
+
+/// Reads a growing file line by line.
+struct LineSearch {
+    path: PathBuf,
+    file: File,
+    prefix: Vec<u8>,
+    seen: u64,
+    partial: Vec<u8>,
+}
+
+impl LineSearch {
+    fn new(path: &Path, prefix: &str) -> Result<Self, ToolError> {
+        let file = File::open(path).map_err(|error| unreadable(path, error.to_string()))?;
+        let prefix = prefix.as_bytes().to_vec();
+        Ok(Self { path: path.to_path_buf(), file, prefix, seen: 0, partial: Vec::new() })
+    }
+
+    /// The wanted line, if it is among what has been written by now.
+    fn advance(&mut self) -> Result<Option<String>, ToolError> {
+        let mut fresh = Vec::new();
+        self.file
+            .seek(SeekFrom::Start(self.seen))
+            .and_then(|_| (&self.file).take(SEARCH_BYTES as u64).read_to_end(&mut fresh))
+            .map_err(|error| self.unreadable(error.to_string()))?;
+        self.seen += fresh.len() as u64;
+        self.partial.extend(fresh);
+        while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
+            let rest = self.partial.split_off(end + 1);
+            let line = std::mem::replace(&mut self.partial, rest);
+            if line.starts_with(&self.prefix) {
+                return Ok(Some(String::from_utf8_lossy(&line).trim_end().to_owned()));
+            }
+        }
+        if self.seen > SEARCH_BYTES as u64 {
+            return Err(self.unreadable(format!("no wanted line in {} bytes", self.seen)));
+        }
+        Ok(None)
+    }
+
+    fn unreadable(&self, reason: String) -> ToolError {
+        unreadable(&self.path, reason)
+    }
+}
+
+fn unreadable(path: &Path, reason: String) -> ToolError {
+    let next = "look into the log yourself".to_owned();
+    ToolError::Unreadable { what: path.display().to_string(), reason, next }
+}

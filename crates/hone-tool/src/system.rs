@@ -1,0 +1,267 @@
+//! The runner that really starts programs.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::child::{Group, Pause};
+use crate::error::Scene;
+use crate::replay::Recorder;
+use crate::tail::last_line;
+use crate::{Call, Finished, Lack, Promise, Runner, Session, ToolError, interrupt};
+
+/// Between TERM and KILL, for a call that is ended from outside.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The log is looked at no more often than this for a line to show.
+const PROGRESS_EVERY: Duration = Duration::from_millis(250);
+
+/// What a running call is doing, told a few times a second.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// Time since its start.
+    pub elapsed: Duration,
+    /// The last line of its standard error, or of its standard output when it has said nothing there.
+    pub last_line: Option<&'a str>,
+}
+
+type ProgressHook = Box<dyn Fn(Progress<'_>) + Send + Sync>;
+
+/// Starts programs. Every child's outputs go to `<n>-<step>.stdout` and `.stderr` in one folder.
+pub struct System {
+    log_dir: PathBuf,
+    next: AtomicU32,
+    progress: Option<ProgressHook>,
+    recorder: Option<Recorder>,
+}
+
+/// The open log files of one child.
+pub(crate) struct Logs {
+    pub(crate) stdout_path: PathBuf,
+    pub(crate) stderr_path: PathBuf,
+}
+
+impl System {
+    /// A runner that logs to this folder. The folder is made; numbers go on behind those of an earlier run.
+    ///
+    /// # Errors
+    /// [`ToolError::Unreadable`] when the folder can't be made, listed or written.
+    pub fn new(log_dir: impl Into<PathBuf>) -> Result<Self, ToolError> {
+        let given = log_dir.into();
+        let log_dir = std::path::absolute(&given).unwrap_or(given);
+        let first = prepare(&log_dir).map_err(|error| ToolError::Unreadable {
+            what: format!("log folder {}", log_dir.display()),
+            reason: error.to_string(),
+            next: "name a folder that can be written".to_owned(),
+        })?;
+        Ok(Self { log_dir, next: AtomicU32::new(first), progress: None, recorder: None })
+    }
+
+    /// Calls this a few times a second while a call runs, so that somebody can show what it is doing.
+    #[must_use]
+    pub fn on_progress(mut self, hook: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Box::new(hook));
+        self
+    }
+
+    /// Keeps a transcript of every successful call in this folder, for [`crate::Replay`].
+    #[must_use]
+    pub fn recording_to(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.recorder = Some(Recorder::new(folder.into()));
+        self
+    }
+
+    /// The folder with the logs.
+    pub fn log_dir(&self) -> &Path {
+        &self.log_dir
+    }
+
+    fn spawn(&self, call: &Call) -> Result<(Group, Logs), ToolError> {
+        if interrupt::requested() {
+            return Err(ToolError::Interrupted { scene: Scene::of(call, None) });
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let stem = format!("{number:03}-{}", file_name_of(call.step()));
+        let logs = Logs {
+            stdout_path: self.log_dir.join(format!("{stem}.stdout")),
+            stderr_path: self.log_dir.join(format!("{stem}.stderr")),
+        };
+        let (stdout, stderr) = (create(&logs.stdout_path)?, create(&logs.stderr_path)?);
+        match Group::start(call, stdout, stderr) {
+            Ok(group) => Ok((group, logs)),
+            Err(error) => Err(refusal(call, &error)),
+        }
+    }
+
+    /// Waits for the end; ends the group on an interrupt or at the limit.
+    fn wait(
+        &self,
+        call: &Call,
+        group: &mut Group,
+        logs: &Logs,
+        start: Instant,
+    ) -> Result<ExitStatus, ToolError> {
+        let scene = || Scene::of(call, Some(&logs.stderr_path));
+        let mut pause = Pause::default();
+        let mut told = start;
+        loop {
+            if let Some(status) = group.try_exit().map_err(|error| unwaitable(call, &error))? {
+                return Ok(status);
+            }
+            let out_of_time = start.elapsed() >= call.time_limit();
+            if out_of_time || interrupt::requested() {
+                group.end(GRACE).map_err(|error| unwaitable(call, &error))?;
+                return Err(if out_of_time {
+                    ToolError::TimedOut {
+                        scene: scene(),
+                        limit: call.time_limit(),
+                        waited_for: "it did not end".into(),
+                    }
+                } else {
+                    ToolError::Interrupted { scene: scene() }
+                });
+            }
+            if told.elapsed() >= PROGRESS_EVERY {
+                told = Instant::now();
+                self.tell(call, logs, start);
+            }
+            pause.sleep();
+        }
+    }
+
+    fn tell(&self, call: &Call, logs: &Logs, start: Instant) {
+        if let Some(hook) = &self.progress {
+            let line = last_line(&logs.stderr_path).or_else(|| last_line(&logs.stdout_path));
+            hook(Progress { call, elapsed: start.elapsed(), last_line: line.as_deref() });
+        }
+    }
+}
+
+impl Runner for System {
+    fn run(&self, call: &Call) -> Result<Finished, ToolError> {
+        let before: Vec<Option<Stamp>> =
+            call.promises().iter().map(|promise| Stamp::of(&promise.path)).collect();
+        let start = Instant::now();
+        let (mut group, logs) = self.spawn(call)?;
+        let status = self.wait(call, &mut group, &logs, start)?;
+        let took = start.elapsed();
+        let Some(code) = status.code().filter(|&code| call.accepts(code)) else {
+            return Err(ToolError::Failed { scene: Scene::of(call, Some(&logs.stderr_path)), status });
+        };
+        for (promise, before) in call.promises().iter().zip(before) {
+            if let Some(lack) = lack_of(promise, before) {
+                let scene = Scene::of(call, Some(&logs.stderr_path));
+                return Err(ToolError::NothingProduced { scene, file: promise.path.clone(), lack });
+            }
+        }
+        let finished = Finished { code, stdout_path: logs.stdout_path, stderr_path: logs.stderr_path, took };
+        if let Some(recorder) = &self.recorder {
+            recorder.keep(call, &finished)?;
+        }
+        Ok(finished)
+    }
+
+    fn start(&self, call: &Call) -> Result<Session, ToolError> {
+        let (group, logs) = self.spawn(call)?;
+        Ok(Session::new(call.clone(), group, logs))
+    }
+}
+
+/// What shows that a file was written again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    modified_ns: (i64, i64),
+    changed_ns: (i64, i64),
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            inode: (metadata.dev(), metadata.ino()),
+            modified_ns: (metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn lack_of(promise: &Promise, before: Option<Stamp>) -> Option<Lack> {
+    let Ok(metadata) = fs::metadata(&promise.path) else {
+        return Some(Lack::Missing);
+    };
+    if metadata.len() == 0 {
+        return Some(Lack::Empty);
+    }
+    (promise.fresh && before == Some(Stamp::from(&metadata))).then_some(Lack::Stale)
+}
+
+/// Makes the folder, proves that it can be written, and finds the first free number.
+fn prepare(folder: &Path) -> io::Result<u32> {
+    fs::create_dir_all(folder)?;
+    tempfile::tempfile_in(folder)?;
+    let mut highest = 0_u32;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let digits: String = name.to_string_lossy().chars().take_while(char::is_ascii_digit).collect();
+        highest = highest.max(digits.parse().unwrap_or(0));
+    }
+    Ok(highest.saturating_add(1))
+}
+
+/// A step's name without what a file name can't hold.
+pub(crate) fn file_name_of(step: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    step.chars().map(fit).take(80).collect()
+}
+
+fn create(path: &Path) -> Result<File, ToolError> {
+    File::create_new(path).map_err(|error| ToolError::Unreadable {
+        what: format!("log {}", path.display()),
+        reason: error.to_string(),
+        next: "make room on the disk, or name another log folder".to_owned(),
+    })
+}
+
+fn refusal(call: &Call, error: &io::Error) -> ToolError {
+    let (reason, next) = if !call.cwd().is_dir() {
+        (
+            format!("the working directory {} is not there", call.cwd().display()),
+            "make it, or name another one",
+        )
+    } else if call.stdin_file().is_some_and(|file| !file.is_file()) {
+        ("the file for its standard input is not there".to_owned(), "look at the file's name")
+    } else if error.kind() == io::ErrorKind::NotFound {
+        (
+            format!("{} (or the interpreter it names) is not there", call.program().display()),
+            "install it, or name another one",
+        )
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        (
+            format!("{} may not be executed: {error}", call.program().display()),
+            "look at its mode, its owner, and whether its file system is mounted noexec",
+        )
+    } else {
+        (error.to_string(), "look at the program's file, at free memory and at the limits of processes")
+    };
+    ToolError::Refused { scene: Scene::of(call, None), reason, next: next.to_owned() }
+}
+
+pub(crate) fn unwaitable(call: &Call, error: &io::Error) -> ToolError {
+    ToolError::Unreadable {
+        what: format!("state of the child of step {}", call.step()),
+        reason: error.to_string(),
+        next: "another part of the program may have reaped it; that is a defect".to_owned(),
+    }
+}

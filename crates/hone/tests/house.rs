@@ -1,0 +1,78 @@
+//! The house's own rules, read from the manifests: a room knows the foundations, never another room.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What every room may know.
+const FOUNDATIONS: [&str; 3] = ["hone-record", "hone-tool", "hone-kafka"];
+/// What the foundations may know of each other.
+const BELOW: [(&str, &[&str]); 3] = [("hone-record", &[]), ("hone-kafka", &[]), ("hone-tool", &["hone-record"])];
+/// The only one that walks between rooms.
+const PROGRAM: &str = "hone";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Hone's own crates among the dependencies of each crate. Dev-dependencies may cross: rooms meet in tests.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let manifests = crates.map(|entry| entry.unwrap().path().join("Cargo.toml"));
+    manifests
+        .map(|manifest| {
+            let text = fs::read_to_string(&manifest).unwrap();
+            let manifest: toml::Table = text.parse().unwrap();
+            let name = manifest["package"]["name"].as_str().unwrap().to_owned();
+            let tables = ["dependencies", "build-dependencies"].into_iter().filter_map(|table| manifest.get(table));
+            let ours = tables
+                .flat_map(|table| table.as_table().unwrap().keys().cloned())
+                .filter(|dependency| dependency.starts_with(PROGRAM))
+                .collect();
+            (name, ours)
+        })
+        .collect()
+}
+
+#[test]
+fn a_room_knows_the_foundations_and_no_other_room() {
+    let all = dependencies();
+    assert!(all.len() > 8, "the crates were not found: {all:?}");
+    for (name, ours) in &all {
+        let below = BELOW.iter().find(|(foundation, _)| foundation == name);
+        let allowed: &[&str] = match below {
+            Some((_, below)) => below,
+            None if name == PROGRAM => continue,
+            None => &FOUNDATIONS,
+        };
+        for dependency in ours {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn folders_are_named_after_their_crates_and_every_crate_takes_the_lints() {
+    for name in dependencies().keys() {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap_or_else(|_| panic!("no folder crates/{name}"));
+        assert!(text.contains("[lints]\nworkspace = true"), "{name} does not take the workspace's lints");
+    }
+}
+
+/// A crate's own clippy.toml would replace the root's, and with it the one door to other programs.
+#[test]
+fn no_crate_replaces_the_clippy_rules() {
+    for name in dependencies().keys() {
+        assert!(!root().join("crates").join(name).join("clippy.toml").exists(), "{name} replaces clippy.toml");
+    }
+}
+
+/// Every crate is named on the map of the house.
+#[test]
+fn the_map_shows_every_crate() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    for name in dependencies().keys() {
+        assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name `{name}`");
+    }
+}

@@ -54,7 +54,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 impl Place {
     /// `host:port` is an address, anything else a command line, split as a shell would and never given to one.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str, ready_timeout: Duration, stop_timeout: Duration) -> Result<Self> {
         if is_address(text) {
             return Ok(Self::Address(text.to_owned()));
         }
@@ -73,8 +73,8 @@ impl Place {
             args: args.to_vec(),
             env: BTreeMap::new(),
             address: "127.0.0.1:{port}".to_owned(),
-            ready_timeout: Duration::from_secs(30),
-            stop_timeout: Duration::from_secs(30),
+            ready_timeout,
+            stop_timeout,
         }))
     }
 }
@@ -206,12 +206,16 @@ fn free_ports() -> Result<[u16; 2]> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<Place> {
+        Place::parse(text, Duration::from_secs(1), Duration::from_secs(1))
+    }
+
     #[test]
     fn addresses_and_commands_are_told_apart() {
         for address in ["127.0.0.1:9092", "broker-1.example:9092", "[::1]:9092"] {
-            assert_eq!(Place::parse(address).unwrap(), Place::Address(address.to_owned()));
+            assert_eq!(parse(address).unwrap(), Place::Address(address.to_owned()));
         }
-        let Place::Program(program) = Place::parse("sh -c 'a b' --listen 127.0.0.1:{port}").unwrap() else {
+        let Place::Program(program) = parse("sh -c 'a b' --listen 127.0.0.1:{port}").unwrap() else {
             panic!("not a program");
         };
         assert!(program.path.is_absolute());
@@ -227,7 +231,7 @@ mod tests {
             ("", "an arm is empty"),
             ("./no/such {port}", "there is no program ./no/such"),
         ] {
-            let message = format!("{:#}", Place::parse(text).unwrap_err());
+            let message = format!("{:#}", parse(text).unwrap_err());
             assert!(message.contains(expected), "{text}: {message}");
         }
     }

@@ -1,6 +1,7 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -61,6 +62,12 @@ pub(crate) struct Arguments {
     /// Margin inside which the two count as equivalent.
     #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
     equivalence: f64,
+    /// Seconds that a started command has to answer as a broker.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    ready_timeout: f64,
+    /// Seconds that it has to end after SIGTERM before it is killed.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    stop_timeout: f64,
     /// Folder under which the run's folder is made.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -88,7 +95,13 @@ fn with_place(comparison: &Comparison, folder: &Path) -> String {
 }
 
 fn arms(arguments: &Arguments) -> Result<[Arm; 2]> {
-    let arm = |name: &str, text: &str| anyhow::Ok(Arm { name: name.to_owned(), place: Place::parse(text)? });
+    let limits = [arguments.ready_timeout, arguments.stop_timeout].map(Duration::try_from_secs_f64);
+    let [Ok(ready), Ok(stop)] = limits else {
+        bail!("--ready-timeout and --stop-timeout must be numbers of seconds, zero or more");
+    };
+    let arm = |name: &str, text: &str| {
+        anyhow::Ok(Arm { name: name.to_owned(), place: Place::parse(text, ready, stop)? })
+    };
     let arms = [arm("A", &arguments.a)?, arm("B", &arguments.b)?];
     if matches!(arms[0].place, Place::Address(_)) && arms[0].place == arms[1].place {
         bail!("A and B are the same broker, {}; for an A/A test start two", arguments.a);

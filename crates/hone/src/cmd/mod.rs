@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::progress::Progress;
 
-// mod broker;
+mod broker;
 mod compare;
 pub(crate) mod doctor;
 mod load;
@@ -47,7 +47,7 @@ struct Common {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Arguments),
-    // Broker(broker::Arguments),
+    Broker(broker::Arguments),
     Load(load::Arguments),
     Compare(compare::Arguments),
     Optimize(optimize::Arguments),
@@ -64,7 +64,7 @@ pub(crate) fn run(cli: Cli) -> Result<Ending> {
     let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet) };
     let ending = match cli.verb {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
-        // Verb::Broker(arguments) => broker::run(arguments, &desk),
+        Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),

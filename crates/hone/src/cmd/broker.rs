@@ -1,0 +1,91 @@
+//! `hone broker`: the embedded broker.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use hone_broker::{Broker, Notices, Settings};
+use hone_tool::interrupt;
+
+use super::{Desk, print};
+use crate::Ending;
+
+/// Serve a single-node Kafka-API broker over an on-disk log, until SIGTERM or Ctrl-C.
+///
+/// Acknowledged means written to the page cache: that survives a kill, not a power cut. It prints one line on stdout
+/// when it serves: `ready kafka=ADDRESS metrics=ADDRESS data=FOLDER pid=N`. The same broker is the program hone-broker.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone broker --data /var/tmp/broker
+  hone broker --data /var/tmp/broker --listen 127.0.0.1:0 --metrics off
+  kcat -b 127.0.0.1:9092 -L")]
+pub(crate) struct Arguments {
+    /// Folder of logs and metadata; made when missing.
+    #[arg(long, value_name = "FOLDER")]
+    data: PathBuf,
+    /// Address for clients; port 0 picks a free one.
+    #[arg(long, default_value = "127.0.0.1:9092", value_name = "ADDRESS")]
+    listen: SocketAddr,
+    /// Address that clients are told, when it is not the one that was bound.
+    #[arg(long, value_name = "ADDRESS")]
+    advertise: Option<SocketAddr>,
+    /// Address of /metrics and /ready, or `off`.
+    #[arg(long, default_value = "127.0.0.1:9644", value_name = "ADDRESS", value_parser = metrics)]
+    metrics: Metrics,
+    /// Worker threads; one for each core unless told otherwise.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Partitions of a topic that is made without a number.
+    #[arg(long, default_value_t = 1)]
+    partitions: i32,
+    /// Unknown topics stay unknown.
+    #[arg(long)]
+    no_auto_create: bool,
+}
+
+/// Where metrics are served, if anywhere.
+#[derive(Debug, Clone, Copy)]
+struct Metrics(Option<SocketAddr>);
+
+fn metrics(text: &str) -> Result<Metrics, String> {
+    if text == "off" {
+        return Ok(Metrics(None));
+    }
+    text.parse().map(|address| Metrics(Some(address))).map_err(|_| "wanted ADDRESS:PORT, or off".to_owned())
+}
+
+/// How often the wait for the end looks at the flag.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    let progress = desk.progress.clone();
+    let mut settings = Settings::new(&arguments.data);
+    settings.listen = arguments.listen;
+    settings.advertised = arguments.advertise;
+    settings.metrics_listen = arguments.metrics.0;
+    settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
+    settings.default_partitions = arguments.partitions.max(1);
+    settings.auto_create_topics = !arguments.no_auto_create;
+    settings.notices = Notices::to(move |notice| progress.line(notice));
+    if !arguments.listen.ip().is_loopback() {
+        desk.progress.line(&format!(
+            "{} is reachable from other machines, and nobody is asked who they are",
+            arguments.listen
+        ));
+    }
+    let broker = Broker::start(settings)?;
+    let metrics = broker.metrics_addr().map_or("off".to_owned(), |address| address.to_string());
+    print(&format!(
+        "ready kafka={} metrics={metrics} data={} pid={}\n",
+        broker.kafka_addr(),
+        arguments.data.display(),
+        std::process::id()
+    ));
+    while !interrupt::requested() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    broker.stop()?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,252 @@
+//! Everything that a user can get wrong, and everything that a target can do wrong: one clear error, a code that is not
+//! zero, no process left, and nothing lost that was measured.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+
+mod stage;
+use stage::{Broker, hone, hone_in, processes_with, script, unlike_any_other};
+
+/// A listener that treats every connection alike; it lives as long as the test's process.
+fn server(serve: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || listener.incoming().flatten().for_each(&serve));
+    address
+}
+
+#[test]
+fn a_broker_that_is_not_there() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    hone(&["load", &gone]).expect_code(1).expect_error(&format!("no connection to {gone}")).expect_error("refused");
+    hone(&["load", "no-such-host.invalid:9092"]).expect_code(1).expect_error("no-such-host.invalid:9092");
+}
+
+#[test]
+fn a_broker_that_answers_garbage() {
+    let address = server(|mut stream| {
+        let mut bytes = [0; 1024];
+        let _ = stream.read(&mut bytes);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        thread::sleep(std::time::Duration::from_secs(1));
+    });
+    hone(&["load", &address]).expect_code(1).expect_error("not Kafka's protocol").expect_error(&address);
+}
+
+#[test]
+fn a_broker_that_closes_half_way() {
+    let address = server(|mut stream| {
+        let mut bytes = [0; 1024];
+        let _ = stream.read(&mut bytes);
+        let _ = stream.write_all(&[0, 0, 0, 100, 0, 0]);
+    });
+    hone(&["load", &address]).expect_code(1).expect_error("broke the connection during");
+}
+
+/// Passes bytes between a client and a real broker, and breaks off after so many bytes of answers.
+fn cut_after(broker: &str, bytes: usize, last_words: &'static [u8]) -> String {
+    let broker = broker.to_owned();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = proxy.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in proxy.incoming().flatten() {
+            let server = std::net::TcpStream::connect(&broker).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            thread::spawn(move || std::io::copy(&mut from, &mut to));
+            thread::spawn(move || {
+                let mut client = client;
+                let _ = std::io::copy(&mut server.try_clone().unwrap().take(bytes as u64), &mut client);
+                let _ = client.write_all(last_words);
+                let _ = client.shutdown(std::net::Shutdown::Both);
+                let _ = server.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    format!("127.0.0.1:{port}")
+}
+
+/// The broker names itself in Metadata, so the proxy's port must be the advertised one.
+fn load_through_cut(last_words: &'static [u8]) -> stage::Ran {
+    let data = tempfile::tempdir().unwrap();
+    let behind = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let proxy = cut_after(&behind, 20_000, last_words);
+    let mut broker = stage::hone_command();
+    broker.args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"]).arg(data.path());
+    let mut broker = broker.stdout(std::process::Stdio::null()).spawn().unwrap();
+    while std::net::TcpStream::connect(&behind).is_err() {
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let ran = hone(&["load", &proxy, "--rate", "2000", "--warmup", "100", "--connections", "1", "--duration", "5"]);
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    ran
+}
+
+#[test]
+fn a_broker_that_closes_in_the_middle_of_a_window() {
+    let ran = load_through_cut(b"").expect_code(1);
+    assert!(ran.stdout.contains("failed: "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("closed the connection with"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_broker_that_turns_to_garbage_in_the_middle_of_a_window() {
+    let ran = load_through_cut(&[0x7f; 64]).expect_code(1);
+    assert!(ran.stdout.contains("sent garbage"), "{}", ran.stdout);
+}
+
+#[test]
+fn settings_that_make_no_sense() {
+    let broker = Broker::start();
+    for (option, value, expected) in [
+        ("--rate", "0", "requests_per_s"),
+        ("--rate", "nan", "requests_per_s"),
+        ("--duration", "-1", "duration_s"),
+        ("--records", "0", "records_per_batch: must lie between 1 and"),
+        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, orders, telemetry"),
+        ("--compression", "brotli", "`brotli` is not one of none, gzip, snappy, lz4, zstd"),
+        ("--partitions-per-request", "9", "partitions_per_request"),
+        ("--topic", "not-there", "not-there"),
+        ("--topic-config", "novalue", "write KEY=VALUE"),
+    ] {
+        let assigned = format!("{option}={value}");
+        hone(&["load", &broker.address, &assigned]).expect_code(1).expect_error(expected);
+    }
+    hone(&["load", &broker.address, "--acks", "2"]).expect_code(2).expect_error("acks must be 0, 1 or all");
+    hone(&["load"]).expect_code(2);
+    hone(&["compare", &broker.address, &broker.address]).expect_code(1).expect_error("the same broker");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_found_before_the_load() {
+    let broker = Broker::start();
+    let ran = hone(&["load", &broker.address, "--output", "/no/such/folder/window.json"]);
+    ran.expect_code(1).expect_error("/no/such/folder/window.json can't be written");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("runs"), "a file").unwrap();
+    let ran = hone_in(folder.path(), &["compare", &broker.address, "127.0.0.1:1"]);
+    ran.expect_code(1).expect_error("the output folder runs can't be written");
+}
+
+#[test]
+fn a_target_that_never_gets_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = unlike_any_other("never-ready");
+    let sleeper = script(folder.path(), &mark, "echo waiting for the moon >&2; sleep 600 & wait");
+    let command = format!("{} {{port}}", sleeper.display());
+    let ran = hone_in(folder.path(), &["compare", &command, &command, "--ready-timeout", "1"]);
+    ran.expect_code(1).expect_error("waiting for the moon").expect_error("1 s");
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+}
+
+#[test]
+fn a_target_that_dies_at_its_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let dier = script(folder.path(), "dier", "echo 'address in use, says the target' >&2; exit 7");
+    let command = format!("{} {{port}}", dier.display());
+    let ran = hone_in(folder.path(), &["compare", &command, &command]);
+    ran.expect_code(1).expect_error("address in use, says the target").expect_error("7");
+}
+
+fn broker_command(wrapper: &str) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    format!("{wrapper}{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}")
+}
+
+const SMALL: [&str; 12] = [
+    "--rate", "500", "--duration", "0.4", "--warmup", "50", "--pairs", "5", "--control-pairs", "0", "--primary", "latency-p50",
+];
+
+#[test]
+fn a_target_that_dies_while_it_is_loaded_keeps_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    // Fine in its first two starts, dead half a second into the others.
+    let text = format!(
+        "count={}/count; echo x >> $count; if [ $(wc -l < $count) -gt 2 ]; then (sleep 0.5; kill -9 $$) & fi; exec \"$@\"",
+        folder.path().display()
+    );
+    let wrapper = script(folder.path(), "wrapper", &text);
+    let (a, b) = (broker_command(""), broker_command(&format!("{} ", wrapper.display())));
+    let args = ["compare", &a, &b, "--rate", "500", "--duration", "1.5", "--warmup", "50", "--primary", "latency-p50"];
+    let ran = hone_in(folder.path(), &args);
+    let ran = ran.expect_code(1);
+    assert!(ran.stderr.contains("pair 3"), "{}", ran.stderr);
+    let run = folder.path().join("runs/compare-001");
+    assert!(run.join("pairs/001.json").is_file(), "the second pair's result is gone");
+    assert!(run.join("design.json").is_file());
+}
+
+#[test]
+fn a_target_that_ignores_sigterm_is_killed_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = unlike_any_other("ignores-term");
+    let wrapper = script(folder.path(), &mark, "trap '' TERM; \"$@\" & while :; do wait; sleep 0.1; done");
+    let (a, b) = (broker_command(""), broker_command(&format!("{} ", wrapper.display())));
+    let args = [&["compare", &a, &b][..], &SMALL, &["--stop-timeout", "0.3"]].concat();
+    hone_in(folder.path(), &args).expect_code(0);
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    assert_eq!(processes_with(&folder.path().display().to_string()), Vec::<u32>::new());
+}
+
+#[test]
+fn an_interrupt_leaves_no_process_and_keeps_the_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command("");
+    let mut child = stage::hone_command()
+        .args(["compare", &command, &command, "--rate", "500", "--duration", "0.5", "--warmup", "10"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = folder.path().join("runs/compare-001/pairs/000.json");
+    while !first.is_file() {
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"));
+    assert_eq!(processes_with(&folder.path().display().to_string()), Vec::<u32>::new());
+    assert!(first.is_file());
+}
+
+#[test]
+fn reports_of_what_is_no_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.json");
+    let report = |text: &str| {
+        fs::write(&file, text).unwrap();
+        hone(&["report", file.to_str().unwrap()]).expect_code(1)
+    };
+    report("not json").expect_error("is not a record");
+    report("{}").expect_error("is not a Hone record");
+    report(r#"{"hone_record": 99, "kind": "window", "body": {}}"#).expect_error("use a newer hone");
+    report(r#"{"hone_record": 1, "kind": "machine", "body": {}}"#).expect_error("of which there is no page");
+    report(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).expect_error("missing field");
+    hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("holds neither");
+    hone(&["report", "/no/such/file"]).expect_code(1).expect_error("/no/such/file can't be read");
+}
+
+#[test]
+fn experiments_with_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hone.toml");
+    let good = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/broker/hone.toml")).unwrap();
+    let check = |from: &str, to: &str, expected: &str| {
+        let text = good.replacen(from, to, 1);
+        assert_ne!(text, good, "`{from}` does not stand in the example");
+        fs::write(&file, text).unwrap();
+        hone_in(folder.path(), &["optimize", "hone.toml"]).expect_code(1).expect_error(expected);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a folder was made for a broken experiment");
+    };
+    check("requests_per_s", "request_per_s", "unknown key `request_per_s`; did you mean `requests_per_s`?");
+    check("pairs = 14", "pairs = \"many\"", "invalid type: string \"many\", expected u32");
+    check("train = \"telemetry\"", "train = \"telemetri\"", "did you mean `telemetry`?");
+    check("primary = \"cpu-per-record\"", "primary = \"cpu_per_record\"", "did you mean `cpu-per-record`?");
+    check("mode = \"duet\"", "mode = \"duett\"", "did you mean `duet`?");
+}

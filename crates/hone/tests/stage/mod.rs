@@ -1,0 +1,141 @@
+//! What the tests of the program share: running it, and looking after what it leaves behind.
+
+#![expect(clippy::disallowed_methods, reason = "tests start the program as its users do")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// What a run of `hone` brought.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Fails with everything that was said when the code is another one.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless stderr holds the text; the text may leave out nothing that matters to a user.
+    #[track_caller]
+    pub fn expect_error(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "wanted: {text}\nstderr:\n{}", self.stderr);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
+    }
+
+    /// The record on stdout.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// The program under test, not started yet.
+pub fn hone_command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_hone"))
+}
+
+/// Runs `hone` with these arguments in a folder.
+pub fn hone_in(folder: &Path, args: &[&str]) -> Ran {
+    Ran::of(hone_command().args(args).current_dir(folder).stdin(Stdio::null()).output().unwrap())
+}
+
+/// Runs `hone` with these arguments.
+pub fn hone(args: &[&str]) -> Ran {
+    hone_in(Path::new("."), args)
+}
+
+/// An embedded broker of its own process, with its data in a temporary folder; killed on drop.
+pub struct Broker {
+    pub child: Child,
+    pub address: String,
+    pub metrics: String,
+    pub data: tempfile::TempDir,
+}
+
+impl Broker {
+    pub fn start() -> Self {
+        Self::over(tempfile::tempdir().unwrap())
+    }
+
+    pub fn over(data: tempfile::TempDir) -> Self {
+        let mut child = hone_command()
+            .args(["broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
+            .arg(data.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let field = |name: &str| {
+            let start = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+            start.unwrap_or_else(|| panic!("no {name} in `{line}`")).to_owned()
+        };
+        Self { address: field("kafka="), metrics: field("metrics="), child, data }
+    }
+
+    /// Sends a signal to the broker.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: the child has not been waited for, so its pid is its own.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Kills it and gives its data folder back.
+    pub fn kill(mut self) -> tempfile::TempDir {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        std::mem::replace(&mut self.data, tempfile::tempdir().unwrap())
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processes whose command line holds this text, which a test made unlike any other.
+pub fn processes_with(text: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let folders = fs::read_dir("/proc").unwrap().flatten();
+    folders
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| *pid != own)
+        .filter(|pid| {
+            let mut line = Vec::new();
+            let read = fs::File::open(format!("/proc/{pid}/cmdline")).and_then(|mut file| file.read_to_end(&mut line));
+            read.is_ok() && String::from_utf8_lossy(&line).contains(text)
+        })
+        .collect()
+}
+
+/// A text that stands in no other command line of this machine.
+pub fn unlike_any_other(name: &str) -> String {
+    format!("hone-test-{name}-{}", std::process::id())
+}
+
+/// An executable script.
+pub fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}

@@ -1,1 +1,33 @@
-//! Room not yet open.
+//! Profile-guided optimisation of a Cargo target.
+//!
+//! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
+//! them out ([`Pgo`]), *verify* reads what came of it (`messages`, `profile`, `elf`, `said`, `proof`). The order of
+//! work, of which the training itself belongs to the caller:
+//!
+//! 1. [`Pgo::prepare`]: everything cheap is checked before anything long starts;
+//! 2. [`Pgo::build_baseline`], [`Pgo::build_instrumented`];
+//! 3. the caller starts the instrumented program with [`profile_env`], trains it, and stops it with SIGTERM;
+//! 4. [`Pgo::merge`], then [`Pgo::prove_profile`]: no build may use a profile that was not proven;
+//! 5. [`Pgo::build_optimized`], then [`Pgo::prove_applied`].
+//!
+//! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
+
+mod elf;
+mod flags;
+mod messages;
+mod pgo;
+mod plan;
+mod profile;
+mod proof;
+mod refusal;
+mod said;
+mod target;
+mod toolchain;
+
+pub use elf::{FileFacts, file_facts};
+pub use messages::NativeCode;
+pub use pgo::{Built, Merged, Pgo, Proven};
+pub use plan::profile_env;
+pub use refusal::Refusal;
+pub use target::CargoTarget;
+pub use toolchain::{CCompiler, Toolchain};

@@ -11,6 +11,8 @@ use crate::estimate::FEWEST_PAIRS;
 pub struct Plan {
     /// Duet or solo.
     pub mode: Mode,
+    /// Whether the arms of a duet have places of their own and change them.
+    pub places: bool,
     /// A/B pairs.
     pub pairs: u32,
     /// A/A pairs; zero goes without a control.
@@ -78,7 +80,15 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         words: String::new(),
     };
     rule.words = rule_words(&rule);
-    Ok(Design { mode: plan.mode, pairs: plan.pairs, control_pairs: plan.control_pairs, order, swapped, rule })
+    Ok(Design {
+        mode: plan.mode,
+        places: plan.places,
+        pairs: plan.pairs,
+        control_pairs: plan.control_pairs,
+        order,
+        swapped,
+        rule,
+    })
 }
 
 fn check(plan: &Plan) -> Result<(), DesignError> {
@@ -155,6 +165,7 @@ mod tests {
     fn asked(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         Plan {
             mode: Mode::Duet,
+            places: false,
             pairs,
             control_pairs,
             primary: Metric::CpuPerRecord,

@@ -100,6 +100,7 @@ mod tests {
     fn rule() -> Rule {
         let asked = Plan {
             mode: Mode::Duet,
+            places: false,
             pairs: 10,
             control_pairs: 6,
             primary: Metric::CpuPerRecord,

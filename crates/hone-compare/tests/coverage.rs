@@ -69,6 +69,7 @@ fn verdicts(effect: f64, noise: Noise, sessions: u64) -> BTreeMap<&'static str, 
     for seed in 0..sessions {
         let asked = Plan {
             mode: Mode::Duet,
+            places: false,
             pairs: 14,
             control_pairs: 6,
             primary: Metric::CpuPerRecord,

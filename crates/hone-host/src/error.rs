@@ -37,4 +37,12 @@ pub enum HostError {
         /// The answer of the system.
         source: io::Error,
     },
+    /// A thread could not be bound to cores, or its cores could not be read.
+    #[error("could not bind thread {task} to cores: {source}")]
+    Affinity {
+        /// The kernel's id of the thread; 0 is the calling one.
+        task: i32,
+        /// The answer of the system.
+        source: io::Error,
+    },
 }

@@ -3,13 +3,16 @@
 //! - [`observe`] reads what the machine is into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to know
 //!   whether there are any.
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
+//! - [`affinity`] binds processes that the caller started to cores.
 //! - [`ports`] finds the process behind a listening address.
 //! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
 //!   [`tools`] lists the tools that Hone can use.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
-//! other one. Nothing in this crate changes the machine, and nothing starts a program.
+//! other one. Nothing in this crate changes the machine (but for the cores of processes that the caller started), and
+//! nothing starts a program.
 
+pub mod affinity;
 pub mod cpu;
 pub mod doctor;
 mod error;

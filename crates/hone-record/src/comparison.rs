@@ -52,6 +52,9 @@ pub struct Rule {
 pub struct Design {
     /// Duet or solo.
     pub mode: Mode,
+    /// Whether the arms of a duet, each with its generator, are bound to two halves of the cores, and change places
+    /// all the time. Only where Hone starts both arms, and there are two cores or more.
+    pub places: bool,
     /// A/B pairs.
     pub pairs: u32,
     /// A/A pairs of the control.

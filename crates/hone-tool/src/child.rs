@@ -163,12 +163,14 @@ fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
     static ORDERS: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
         let (sender, receiver) = mpsc::channel::<Order>();
-        thread::spawn(move || {
+        let serve = move || {
             for (mut command, answer) in receiver {
                 // When nobody waits for the answer any more, the child is dropped unreaped and dies with us.
                 let _ = answer.send(spawn(&mut command));
             }
-        });
+        };
+        // Without the thread its receiver is gone, and every order below fails with an error of its own.
+        let _ = thread::Builder::new().name("spawner".to_owned()).spawn(serve);
         sender
     });
     let (answer, child) = mpsc::sync_channel(1);

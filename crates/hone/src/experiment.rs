@@ -53,6 +53,8 @@ pub(crate) struct Target {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Compare {
     pub(crate) mode: Mode,
+    /// Bind the arms of a duet to halves of the cores and swap them.
+    pub(crate) places: bool,
     pub(crate) pairs: u32,
     pub(crate) control_pairs: u32,
     pub(crate) primary: Metric,
@@ -67,6 +69,7 @@ impl Default for Compare {
     fn default() -> Self {
         Self {
             mode: Mode::Duet,
+            places: true,
             pairs: 14,
             control_pairs: 6,
             primary: Metric::CpuPerRecord,

@@ -14,6 +14,7 @@ mod drive;
 mod experiment;
 mod folder;
 mod optimize;
+mod places;
 mod probe;
 mod progress;
 mod show;

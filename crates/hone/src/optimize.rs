@@ -365,6 +365,7 @@ impl Job<'_> {
         for workload in &self.experiment.judging {
             let design = hone_compare::plan(&Plan {
                 mode: settings.mode,
+                places: settings.places,
                 pairs: settings.pairs,
                 control_pairs: settings.control_pairs,
                 primary: settings.primary,

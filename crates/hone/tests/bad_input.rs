@@ -21,7 +21,10 @@ fn server(serve: impl Fn(std::net::TcpStream) + Send + Sync + 'static) -> String
 #[test]
 fn a_broker_that_is_not_there() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    hone(&["load", &gone]).expect_code(1).expect_error(&format!("no connection to {gone}")).expect_error("refused");
+    hone(&["load", &gone])
+        .expect_code(1)
+        .expect_error(&format!("no connection to {gone}"))
+        .expect_error("refused");
     hone(&["load", "no-such-host.invalid:9092"]).expect_code(1).expect_error("no-such-host.invalid:9092");
 }
 
@@ -74,12 +77,15 @@ fn load_through_cut(last_words: &'static [u8]) -> stage::Ran {
     let behind = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let proxy = cut_after(&behind, 20_000, last_words);
     let mut broker = stage::hone_command();
-    broker.args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"]).arg(data.path());
+    broker
+        .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"])
+        .arg(data.path());
     let mut broker = broker.stdout(std::process::Stdio::null()).spawn().unwrap();
     while std::net::TcpStream::connect(&behind).is_err() {
         thread::sleep(std::time::Duration::from_millis(20));
     }
-    let ran = hone(&["load", &proxy, "--rate", "2000", "--warmup", "100", "--connections", "1", "--duration", "5"]);
+    let ran =
+        hone(&["load", &proxy, "--rate", "2000", "--warmup", "100", "--connections", "1", "--duration", "5"]);
     broker.kill().unwrap();
     broker.wait().unwrap();
     ran
@@ -157,7 +163,18 @@ fn broker_command(wrapper: &str) -> String {
 }
 
 const SMALL: [&str; 12] = [
-    "--rate", "500", "--duration", "0.4", "--warmup", "50", "--pairs", "5", "--control-pairs", "0", "--primary", "latency-p50",
+    "--rate",
+    "500",
+    "--duration",
+    "0.4",
+    "--warmup",
+    "50",
+    "--pairs",
+    "5",
+    "--control-pairs",
+    "0",
+    "--primary",
+    "latency-p50",
 ];
 
 #[test]
@@ -170,7 +187,19 @@ fn a_target_that_dies_while_it_is_loaded_keeps_what_was_measured() {
     );
     let wrapper = script(folder.path(), "wrapper", &text);
     let (a, b) = (broker_command(""), broker_command(&format!("{} ", wrapper.display())));
-    let args = ["compare", &a, &b, "--rate", "500", "--duration", "1.5", "--warmup", "50", "--primary", "latency-p50"];
+    let args = [
+        "compare",
+        &a,
+        &b,
+        "--rate",
+        "500",
+        "--duration",
+        "1.5",
+        "--warmup",
+        "50",
+        "--primary",
+        "latency-p50",
+    ];
     let ran = hone_in(folder.path(), &args);
     let ran = ran.expect_code(1);
     assert!(ran.stderr.contains("pair 3"), "{}", ran.stderr);
@@ -236,13 +265,19 @@ fn reports_of_what_is_no_record() {
 fn experiments_with_mistakes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hone.toml");
-    let good = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/broker/hone.toml")).unwrap();
+    let good =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/broker/hone.toml"))
+            .unwrap();
     let check = |from: &str, to: &str, expected: &str| {
         let text = good.replacen(from, to, 1);
         assert_ne!(text, good, "`{from}` does not stand in the example");
         fs::write(&file, text).unwrap();
         hone_in(folder.path(), &["optimize", "hone.toml"]).expect_code(1).expect_error(expected);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a folder was made for a broken experiment");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "a folder was made for a broken experiment"
+        );
     };
     check("requests_per_s", "request_per_s", "unknown key `request_per_s`; did you mean `requests_per_s`?");
     check("pairs = 14", "pairs = \"many\"", "invalid type: string \"many\", expected u32");

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// What every room may know.
 const FOUNDATIONS: [&str; 3] = ["hone-record", "hone-tool", "hone-kafka"];
 /// What the foundations may know of each other.
-const BELOW: [(&str, &[&str]); 3] = [("hone-record", &[]), ("hone-kafka", &[]), ("hone-tool", &["hone-record"])];
+const BELOW: [(&str, &[&str]); 3] =
+    [("hone-record", &[]), ("hone-kafka", &[]), ("hone-tool", &["hone-record"])];
 /// The only one that walks between rooms.
 const PROGRAM: &str = "hone";
 
@@ -24,7 +25,8 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
             let text = fs::read_to_string(&manifest).unwrap();
             let manifest: toml::Table = text.parse().unwrap();
             let name = manifest["package"]["name"].as_str().unwrap().to_owned();
-            let tables = ["dependencies", "build-dependencies"].into_iter().filter_map(|table| manifest.get(table));
+            let tables =
+                ["dependencies", "build-dependencies"].into_iter().filter_map(|table| manifest.get(table));
             let ours = tables
                 .flat_map(|table| table.as_table().unwrap().keys().cloned())
                 .filter(|dependency| dependency.starts_with(PROGRAM))
@@ -64,7 +66,10 @@ fn folders_are_named_after_their_crates_and_every_crate_takes_the_lints() {
 #[test]
 fn no_crate_replaces_the_clippy_rules() {
     for name in dependencies().keys() {
-        assert!(!root().join("crates").join(name).join("clippy.toml").exists(), "{name} replaces clippy.toml");
+        assert!(
+            !root().join("crates").join(name).join("clippy.toml").exists(),
+            "{name} replaces clippy.toml"
+        );
     }
 }
 

@@ -199,6 +199,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         .collect();
     Design {
         mode: Mode::Duet,
+        places: true,
         pairs,
         control_pairs,
         swapped: order.iter().enumerate().map(|(index, _)| index % 3 == 1).collect(),

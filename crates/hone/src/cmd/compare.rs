@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     /// Both arms at once (steadier), or one after the other (true magnitudes).
     #[arg(long, value_enum, default_value = "duet")]
     mode: ModeName,
+    /// Leave the arms of a duet of two commands where the scheduler puts them, instead of binding each to one half of
+    /// the cores and swapping them four times a second.
+    #[arg(long)]
+    free: bool,
     /// A/B pairs.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
@@ -115,6 +119,7 @@ fn measure(arguments: &Arguments, arms: [Arm; 2], folder: &RunFolder, desk: &Des
             ModeName::Duet => Mode::Duet,
             ModeName::Solo => Mode::Solo,
         },
+        places: !arguments.free && arms.iter().all(|arm| matches!(arm.place, Place::Program(_))),
         pairs: arguments.pairs,
         control_pairs: arguments.control_pairs,
         primary: arguments.primary,

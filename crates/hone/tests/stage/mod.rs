@@ -41,7 +41,8 @@ impl Ran {
     /// The record on stdout.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
     }
 }
 
@@ -120,7 +121,8 @@ pub fn processes_with(text: &str) -> Vec<u32> {
         .filter(|pid| *pid != own)
         .filter(|pid| {
             let mut line = Vec::new();
-            let read = fs::File::open(format!("/proc/{pid}/cmdline")).and_then(|mut file| file.read_to_end(&mut line));
+            let read = fs::File::open(format!("/proc/{pid}/cmdline"))
+                .and_then(|mut file| file.read_to_end(&mut line));
             read.is_ok() && String::from_utf8_lossy(&line).contains(text)
         })
         .collect()

@@ -1,0 +1,215 @@
+//! Facts read from object files: sizes, and the names of the functions that were instrumented.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flate2::read::ZlibDecoder;
+use object::read::archive::ArchiveFile;
+use object::{Object, ObjectSection};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// Section in which instrumented code keeps the names of its functions. It is loaded with the program, so it survives
+/// every kind of strip.
+const NAMES: &str = "__llvm_prf_names";
+
+/// Names of even the largest programs need far less.
+const NAMES_BYTES: u64 = 1 << 30;
+
+/// What can be said about a program without running it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFacts {
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Size of the section `.text`.
+    pub text_bytes: u64,
+    /// SHA-256 of the file, hex.
+    pub sha256: String,
+    /// SHA-256 of the contents of `.text`, hex: the same for two files whose machine code is the same.
+    pub text_sha256: String,
+    /// Whether the program counts for a profile while it runs.
+    pub instrumented: bool,
+}
+
+/// Reads the facts about a program file.
+///
+/// # Errors
+/// When the file can't be read or is no object file with a `.text`.
+pub fn file_facts(path: &Path) -> Result<FileFacts> {
+    let bytes = read(path)?;
+    let file = parse(&bytes, path)?;
+    let text = file.section_by_name(".text").with_context(|| format!("{} has no .text", path.display()))?;
+    let code =
+        text.data().with_context(|| format!("the .text of {} lies outside the file", path.display()))?;
+    Ok(FileFacts {
+        file_bytes: bytes.len() as u64,
+        text_bytes: text.size(),
+        sha256: sha256_hex(&bytes),
+        text_sha256: sha256_hex(code),
+        instrumented: file.section_by_name(NAMES).is_some(),
+    })
+}
+
+/// Names of the instrumented functions of a program; empty when it is not instrumented.
+pub(crate) fn instrumented_functions(path: &Path) -> Result<HashSet<String>> {
+    let bytes = read(path)?;
+    let file = parse(&bytes, path)?;
+    names_in(&file).with_context(|| format!("the function names in {} can't be read", path.display()))
+}
+
+/// Names of the instrumented functions in a static library; empty when none of its objects is instrumented. Members
+/// that are no object files (assembly lists, bitcode) are passed over.
+pub(crate) fn instrumented_functions_of_archive(path: &Path) -> Result<HashSet<String>> {
+    let bytes = read(path)?;
+    let archive = ArchiveFile::parse(&*bytes).with_context(|| format!("{} is no archive", path.display()))?;
+    let mut names = HashSet::new();
+    for member in archive.members() {
+        let data = member
+            .and_then(|member| member.data(&*bytes))
+            .with_context(|| format!("{} is cut off", path.display()))?;
+        if let Ok(file) = object::File::parse(data) {
+            names.extend(names_in(&file).with_context(|| format!("in {}", path.display()))?);
+        }
+    }
+    Ok(names)
+}
+
+/// SHA-256 of some bytes, hex.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("{} can't be read", path.display()))
+}
+
+fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<object::File<'a>> {
+    object::File::parse(bytes).with_context(|| format!("{} is no object file", path.display()))
+}
+
+fn names_in(file: &object::File<'_>) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
+    // A relocatable object can have one such section for each group of functions.
+    for section in file.sections().filter(|section| section.name().is_ok_and(|name| name == NAMES)) {
+        let data = section.data().context("a section lies outside the file")?;
+        names.extend(decode_names(data).context("the section of names is malformed")?);
+    }
+    Ok(names)
+}
+
+/// Decodes a section of names: chunks of (length, compressed length or 0, bytes), the lengths as ULEB128, the names
+/// parted by a byte of value 1, zeroes between the chunks.
+fn decode_names(mut data: &[u8]) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    loop {
+        while let [0, rest @ ..] = data {
+            data = rest;
+        }
+        if data.is_empty() {
+            return Some(names);
+        }
+        let length = uleb128(&mut data)?;
+        let packed = uleb128(&mut data)?;
+        let taken = usize::try_from(if packed == 0 { length } else { packed }).ok()?;
+        let (chunk, rest) = data.split_at_checked(taken)?;
+        data = rest;
+        let text = if packed == 0 { chunk.to_vec() } else { inflate(chunk, length)? };
+        let words = text.split(|&byte| byte == 1).filter(|word| !word.is_empty());
+        names.extend(words.map(|word| String::from_utf8_lossy(word).into_owned()));
+    }
+}
+
+fn uleb128(data: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..63).step_by(7) {
+        let (&byte, rest) = data.split_first()?;
+        *data = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The stated length is only believed as far as the bytes bear it out.
+fn inflate(packed: &[u8], length: u64) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = ZlibDecoder::new(packed).take(length.min(NAMES_BYTES) + 1).read_to_end(&mut text).ok()?;
+    (read as u64 == length).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::ZlibEncoder};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn names_are_decoded_plain_and_packed() {
+        let zipped = packed(b"c\x01file.c;d");
+        let mut section = b"\x03\0a\x01b\0\0".to_vec();
+        section.extend([10, u8::try_from(zipped.len()).unwrap()]);
+        section.extend(&zipped);
+        section.extend([0; 5]);
+        assert_eq!(decode_names(&section).unwrap(), ["a", "b", "c", "file.c;d"]);
+        assert_eq!(decode_names(&[]).unwrap(), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn lengths_are_not_believed() {
+        assert_eq!(decode_names(&[0x7f, 0, b'a']), None, "longer than the section");
+        assert_eq!(decode_names(&[0x80; 12]), None, "a length without an end");
+        let zipped = packed(&[b'a'; 1000]);
+        let mut section = vec![3, u8::try_from(zipped.len()).unwrap()];
+        section.extend(zipped);
+        assert_eq!(decode_names(&section), None, "more text than stated");
+    }
+
+    #[test]
+    fn what_is_no_program_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        assert!(format!("{:#}", file_facts(&path).unwrap_err()).contains("x is no object file"));
+        assert!(format!("{:#}", file_facts(dir.path()).unwrap_err()).contains("can't be read"));
+        assert!(instrumented_functions_of_archive(&path).is_err());
+    }
+
+    #[test]
+    fn the_own_program_is_not_instrumented() {
+        let own = std::env::current_exe().unwrap();
+        let facts = file_facts(&own).unwrap();
+        assert!(!facts.instrumented && facts.text_bytes > 10_000 && facts.text_bytes < facts.file_bytes);
+        assert!(instrumented_functions(&own).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_section_makes_it_panic(bytes: Vec<u8>) {
+            decode_names(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_packed_section_does_not_make_it_panic(at in 0..40_usize, byte: u8) {
+            let zipped = packed(b"_ZN4mainE\x01file.c;turn\x01mix_seed");
+            let mut section = vec![27, u8::try_from(zipped.len()).unwrap()];
+            section.extend(zipped);
+            let at = at % section.len();
+            section[at] = byte;
+            decode_names(&section);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! How additional compiler flags reach rustc without displacing those that are already configured.
+//!
+//! Cargo knows four sources of rustflags and uses only the first that exists (The Cargo Book, `build.rustflags`):
+//! `CARGO_ENCODED_RUSTFLAGS`; `RUSTFLAGS`; all matching `target.*.rustflags`; `build.rustflags`. So a flag set in one
+//! of them silently hides all sources behind it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use hone_tool::Call;
+
+/// Between two flags in `CARGO_ENCODED_RUSTFLAGS`.
+const SEPARATOR: char = '\u{1f}';
+
+/// Everything that can hold rustflags, read but not yet interpreted.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// `CARGO_ENCODED_RUSTFLAGS`.
+    pub(crate) encoded: Option<String>,
+    /// `RUSTFLAGS`.
+    pub(crate) plain: Option<String>,
+    /// `CARGO_TARGET_<TRIPLE>_RUSTFLAGS`.
+    pub(crate) target: Option<String>,
+    /// `CARGO_BUILD_RUSTFLAGS`.
+    pub(crate) build: Option<String>,
+    /// Cargo's configuration files, the farthest from the project first.
+    pub(crate) files: Vec<(PathBuf, String)>,
+}
+
+impl Sources {
+    /// Reads the environment and the configuration files that count for a build in `dir`.
+    pub(crate) fn read(dir: &Path, triple: &str) -> Result<Self> {
+        let target = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase().replace(['-', '.'], "_"));
+        let mut files = Vec::new();
+        for path in config_files(dir) {
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("Cargo's configuration {} can't be read", path.display()))?;
+            files.push((path, text));
+        }
+        Ok(Self {
+            encoded: variable("CARGO_ENCODED_RUSTFLAGS")?,
+            plain: variable("RUSTFLAGS")?,
+            target: variable(&target)?,
+            build: variable("CARGO_BUILD_RUSTFLAGS")?,
+            files,
+        })
+    }
+}
+
+fn variable(name: &str) -> Result<Option<String>> {
+    match env::var_os(name).map(OsString::into_string) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(_)) => bail!("the environment variable {name} is not UTF-8: correct or unset it"),
+    }
+}
+
+/// Cargo's home first, then from the root down to the project. In one folder the name without an ending wins.
+fn config_files(dir: &Path) -> Vec<PathBuf> {
+    let home = env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let in_project = dir.ancestors().map(|folder| folder.join(".cargo")).collect::<Vec<_>>();
+    let mut folders: Vec<PathBuf> = home.into_iter().collect();
+    folders.extend(in_project.into_iter().rev());
+    let mut seen = Vec::new();
+    for folder in folders {
+        let file =
+            ["config", "config.toml"].map(|name| folder.join(name)).into_iter().find(|file| file.is_file());
+        if let Some(file) = file.filter(|file| !seen.contains(file)) {
+            seen.push(file);
+        }
+    }
+    seen
+}
+
+/// The way that additional flags take, and what already travels on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// By `CARGO_ENCODED_RUSTFLAGS`, with these flags of the user in front.
+    Encoded(Vec<String>),
+    /// By `--config target.<triple>.rustflags`, which Cargo joins with the target flags that are configured.
+    TargetConfig,
+}
+
+impl Route {
+    /// Chooses the way that loses nothing, or refuses when none is certain.
+    pub(crate) fn choose(sources: &Sources, triple: &str) -> Result<Self> {
+        if let Some(encoded) = &sources.encoded {
+            let flags = encoded.split(SEPARATOR).filter(|flag| !flag.is_empty());
+            return Ok(Self::Encoded(flags.map(str::to_owned).collect()));
+        }
+        if let Some(plain) = &sources.plain {
+            return Ok(Self::Encoded(words(plain)));
+        }
+        let configured = Configured::read(sources, triple)?;
+        if configured.for_triple || (configured.for_some_cfg && configured.build.is_empty()) {
+            return Ok(Self::TargetConfig);
+        }
+        if configured.for_some_cfg {
+            bail!(
+                "Cargo's configuration has rustflags both under [build] and under [target.'cfg(...)'], and which of \
+                 them apply can't be told without building: set RUSTFLAGS to the flags that the target needs"
+            );
+        }
+        Ok(Self::Encoded(configured.build))
+    }
+
+    /// Adds flags to a call of cargo. Must come before a `--`.
+    pub(crate) fn apply(&self, call: Call, triple: &str, added: &[String]) -> Call {
+        match self {
+            Self::Encoded(own) => {
+                let all: Vec<&str> = own.iter().chain(added).map(String::as_str).collect();
+                if all.is_empty() {
+                    return call;
+                }
+                call.env_remove("RUSTFLAGS").env("CARGO_ENCODED_RUSTFLAGS", all.join(&SEPARATOR.to_string()))
+            }
+            Self::TargetConfig if added.is_empty() => call,
+            Self::TargetConfig => {
+                let list = toml::Value::Array(added.iter().cloned().map(toml::Value::String).collect());
+                call.arg("--config").arg(format!("target.{triple}.rustflags={list}"))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Configured {
+    for_triple: bool,
+    for_some_cfg: bool,
+    build: Vec<String>,
+}
+
+impl Configured {
+    fn read(sources: &Sources, triple: &str) -> Result<Self> {
+        let mut found = Self { for_triple: sources.target.is_some(), ..Self::default() };
+        for (path, text) in &sources.files {
+            found.add(path, text, triple)?;
+        }
+        // Of single values the environment wins over files; lists are joined, files first.
+        found.build.extend(sources.build.iter().flat_map(|flags| words(flags)));
+        Ok(found)
+    }
+
+    fn add(&mut self, path: &Path, text: &str, triple: &str) -> Result<()> {
+        let table: toml::Table =
+            text.parse().with_context(|| format!("Cargo's configuration {} is not TOML", path.display()))?;
+        if table.contains_key("include") {
+            bail!(
+                "Cargo's configuration {} includes other files, whose rustflags Hone does not see: set RUSTFLAGS to \
+                 the flags that the target needs",
+                path.display()
+            );
+        }
+        if let Some(flags) = table.get("build").and_then(|build| build.get("rustflags")) {
+            self.build.extend(flag_list(flags).with_context(|| {
+                format!("build.rustflags in {} is neither text nor a list of texts", path.display())
+            })?);
+        }
+        let targets = table.get("target").and_then(toml::Value::as_table);
+        for (name, settings) in targets.into_iter().flatten() {
+            let Some(flags) = settings.get("rustflags") else {
+                continue;
+            };
+            // Cargo joins lists with lists, and stops at a text that meets a list.
+            if name == triple && !flags.is_array() {
+                bail!(
+                    "target.{name}.rustflags in {} is no list, so no flag can be added to it: write it as \
+                     [\"...\", \"...\"]",
+                    path.display()
+                );
+            }
+            self.for_triple |= name == triple;
+            self.for_some_cfg |= name.starts_with("cfg(");
+        }
+        Ok(())
+    }
+}
+
+fn flag_list(value: &toml::Value) -> Option<Vec<String>> {
+    match value {
+        toml::Value::String(text) => Some(words(text)),
+        toml::Value::Array(list) => list.iter().map(|flag| flag.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_configuration_makes_it_panic(
+            text in "(\\[?(build|target|rustflags|'cfg\\(x\\)'|x86_64-unknown-linux-gnu)\\]?|[.=\n]|'-Ca'|\\['-C', 5?\\]|7){0,14}",
+        ) {
+            let _ = Route::choose(&files(&[&text]), TRIPLE);
+        }
+    }
+
+    const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+    fn files(texts: &[&str]) -> Sources {
+        let files =
+            texts.iter().enumerate().map(|(i, text)| (PathBuf::from(format!("/{i}")), (*text).to_owned()));
+        Sources { files: files.collect(), ..Sources::default() }
+    }
+
+    fn check(sources: Sources, expected: &str) {
+        let line = match Route::choose(&sources, TRIPLE) {
+            Ok(route) => {
+                let call = Call::new("s", "cargo", "/");
+                route.apply(call, TRIPLE, &["-Cx=1".into(), "-Cy".into()]).to_string().replace(SEPARATOR, "|")
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(line.contains(expected), "{line}");
+    }
+
+    #[test]
+    fn configured_flags_are_kept() {
+        let encoded = "env -u RUSTFLAGS CARGO_ENCODED_RUSTFLAGS=";
+        check(files(&[]), &format!("{encoded}'-Cx=1|-Cy' cargo"));
+        check(
+            Sources { plain: Some(" -Ca  -Cb ".into()), ..files(&["build.rustflags = ['-Cno']"]) },
+            &format!("{encoded}'-Ca|-Cb|-Cx=1|-Cy' cargo"),
+        );
+        check(
+            Sources { encoded: Some("-Ca b\u{1f}-Cc".into()), plain: Some("-Cno".into()), ..files(&[]) },
+            &format!("{encoded}'-Ca b|-Cc|-Cx=1|-Cy' cargo"),
+        );
+        check(
+            files(&["[build]\nrustflags = '-Ca -Cb'", "build.rustflags = ['-C c']"]),
+            &format!("{encoded}'-Ca|-Cb|-C c|-Cx=1|-Cy' cargo"),
+        );
+        check(
+            Sources { build: Some("-Cb".into()), ..files(&["build.rustflags = ['-Ca']"]) },
+            &format!("{encoded}'-Ca|-Cb|-Cx=1|-Cy' cargo"),
+        );
+        let config = format!(r#"cargo --config 'target.{TRIPLE}.rustflags=["-Cx=1", "-Cy"]'"#);
+        check(
+            files(&["[target.x86_64-unknown-linux-gnu]\nrustflags = ['-Ca']", "build.rustflags = 'b'"]),
+            &config,
+        );
+        check(files(&["[target.'cfg(unix)']\nrustflags = ['-Ca']"]), &config);
+        check(Sources { target: Some("-Ca".into()), ..files(&[]) }, &config);
+        check(files(&["[target.other]\nrustflags = ['-Ca']"]), &format!("{encoded}'-Cx=1|-Cy' cargo"));
+    }
+
+    #[test]
+    fn what_is_uncertain_is_refused() {
+        check(
+            files(&["[target.'cfg(unix)']\nrustflags = ['-Ca']", "build.rustflags = 'b'"]),
+            "set RUSTFLAGS to the flags that the target needs",
+        );
+        check(files(&["include = 'other.toml'"]), "/0 includes other files");
+        check(
+            files(&["[target.x86_64-unknown-linux-gnu]\nrustflags = '-Ca'"]),
+            "target.x86_64-unknown-linux-gnu.rustflags in /0 is no list",
+        );
+        check(files(&["build.rustflags = 5"]), "build.rustflags in /0 is neither text nor a list of texts");
+        check(files(&["= ="]), "/0 is not TOML");
+    }
+
+    #[test]
+    fn without_flags_the_call_stays_as_it_is() {
+        let call = Call::new("s", "cargo", "/");
+        assert_eq!(Route::Encoded(vec![]).apply(call.clone(), TRIPLE, &[]), call);
+        assert_eq!(Route::TargetConfig.apply(call.clone(), TRIPLE, &[]), call);
+    }
+}

@@ -1,0 +1,154 @@
+//! Whether a merged profile may be used: pure, from its contents and the names in the instrumented program.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use hone_record::HotFunction;
+
+use crate::Refusal;
+use crate::profile::{Function, Profile};
+
+/// A profile of this very build has all of its functions in the program; one of another build, or of another program
+/// with some of the same dependencies, has few of them.
+const LEAST_KNOWN_PERCENT: u64 = 90;
+
+/// What speaks for a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heat {
+    /// All hot functions, hottest first.
+    pub(crate) functions: Vec<HotFunction>,
+    /// How many of them belong to the target's own crates; at least 1.
+    pub(crate) of_target: u32,
+}
+
+/// Holds a profile against the program it should be of. The paths are for the errors.
+pub(crate) fn prove(
+    profile: &Profile,
+    file: &Path,
+    in_binary: &HashSet<String>,
+    binary: &Path,
+    own_crates: &BTreeSet<String>,
+) -> Result<Heat, Refusal> {
+    let file = file.to_path_buf();
+    if !profile.ir {
+        return Err(Refusal::WrongLevel { file, level: profile.level().to_owned() });
+    }
+    if profile.functions.is_empty() {
+        return Err(Refusal::Hollow { file, what: "functions" });
+    }
+    if profile.max_count == 0 {
+        return Err(Refusal::Hollow { file, what: "count above 0" });
+    }
+    let functions = profile.functions.len() as u64;
+    let known = profile.functions.iter().filter(|function| in_binary.contains(&function.name)).count() as u64;
+    if known * 100 < functions * LEAST_KNOWN_PERCENT {
+        return Err(Refusal::OtherBinary { file, binary: binary.to_path_buf(), known, functions });
+    }
+    heat(&profile.hot(), own_crates)
+}
+
+fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Result<Heat, Refusal> {
+    let names: Vec<String> = hot.iter().map(|function| demangle(function.symbol())).collect();
+    let of_target =
+        names.iter().filter(|name| crate_of(name).is_some_and(|found| own_crates.contains(found))).count();
+    if of_target == 0 {
+        let crates = own_crates.iter().cloned().collect::<Vec<_>>().join(", ");
+        return Err(Refusal::TargetNotHot { hot: hot.len(), crates });
+    }
+    let functions = hot
+        .iter()
+        .zip(names)
+        .map(|(function, name)| HotFunction { name, max_count: function.max_count })
+        .collect();
+    Ok(Heat { functions, of_target: u32::try_from(of_target).unwrap_or(u32::MAX) })
+}
+
+/// The Rust path without its hash, or the symbol itself when it is not Rust's.
+pub(crate) fn demangle(symbol: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(symbol))
+}
+
+/// The crate that a demangled path starts with: `a` in `a::b`, `<a::T as c::D>::e` and `<&mut [a::T]>::f`.
+fn crate_of(name: &str) -> Option<&str> {
+    let mut rest = name;
+    loop {
+        let shorter = ["<", "&", "[", "(", "*const ", "*mut ", "mut ", "dyn "]
+            .into_iter()
+            .fold(rest, |rest, prefix| rest.strip_prefix(prefix).unwrap_or(rest));
+        if shorter.len() == rest.len() {
+            break;
+        }
+        rest = shorter;
+    }
+    let (first, _) = rest.split_once("::")?;
+    let is_name = !first.is_empty() && first.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TINY: &str = include_str!("../tests/fixtures/tiny.proftext");
+    const OTHER: &str = include_str!("../tests/fixtures/other.proftext");
+
+    fn names(text: &str) -> HashSet<String> {
+        Profile::parse(text).unwrap().functions.into_iter().map(|function| function.name).collect()
+    }
+
+    fn check(text: &str, binary: &str, crates: &[&str]) -> Result<Heat, String> {
+        let own = crates.iter().map(|&name| name.to_owned()).collect();
+        let profile = Profile::parse(text).unwrap();
+        prove(&profile, Path::new("/p"), &names(binary), Path::new("/b"), &own)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_profile_of_the_program_is_proven() {
+        let heat = check(TINY, TINY, &["tiny_server"]).unwrap();
+        let hot = |name: &str, max_count| HotFunction { name: name.into(), max_count };
+        assert_eq!(
+            heat.functions[..2],
+            [hot("tiny_server::handle_request", 1_834_676_138), hot("mix_seed", 211_402_341)]
+        );
+        assert_eq!((heat.functions.len(), heat.of_target), (8, 4));
+    }
+
+    #[test]
+    fn everything_else_is_refused_with_the_reason() {
+        let refused = |text, binary, crates: &[&str], reason: &str| {
+            let error = check(text, binary, crates).unwrap_err();
+            assert!(error.starts_with(reason), "{error}");
+        };
+        let own = ["tiny_server"];
+        refused("", TINY, &own, "the profile /p has level Front-end, needed is IR");
+        refused("main\n1\n1\n5\n", TINY, &own, "the profile /p has level Front-end, needed is IR");
+        refused(":ir\n", TINY, &own, "the profile /p has no functions");
+        refused(":ir\nmain\n1\n1\n0\n", TINY, &own, "the profile /p has no count above 0");
+        refused(OTHER, TINY, &own, "the profile /p is of another binary: 1 of its 16 functions are in /b\n");
+        refused(TINY, TINY, &["x", "y"], "none of the 8 hot functions of the profile belongs to x, y:");
+    }
+
+    #[test]
+    fn paths_belong_to_the_crate_they_start_with() {
+        let check = |name, expected| assert_eq!(crate_of(name), expected, "{name}");
+        check("broker::log::append", Some("broker"));
+        check("<broker::Log as core::ops::Drop>::drop", Some("broker"));
+        check("<&mut [broker::Log]>::sort", Some("broker"));
+        check("<dyn broker::Log>::x", Some("broker"));
+        check("core::ptr::drop_in_place<broker::Log>", Some("core"));
+        check("ZSTD_compressBlock_doubleFast", None);
+        check("<<a::B>::c as d>::e", Some("a"));
+        check("", None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_makes_it_panic(name in "(<|&|mut |::|[a-zé_]|\\*const |_ZN|\\$){0,30}") {
+            crate_of(&demangle(&name));
+            crate_of(&name);
+        }
+    }
+}

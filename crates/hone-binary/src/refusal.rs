@@ -1,0 +1,133 @@
+//! Reasons for which Hone does not go on with a profile or a build, although the tools would.
+
+use std::path::PathBuf;
+
+/// How a server must end so that its profile is written; said wherever that seems to be the cause.
+const END_WELL: &str = "stop it with SIGTERM and let it return from `main` (or call `exit`); SIGKILL, `_exit` and an \
+                        unhandled SIGTERM write nothing";
+
+/// A profile or a build that must not be used. Found in the chain of the `anyhow` errors of this crate.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The training left no raw profile.
+    #[error(
+        "no raw profile (*.profraw) in {}: the server was killed before it wrote its profile, or the program that ran \
+         was not the instrumented one\n  next: {END_WELL}; start it with the LLVM_PROFILE_FILE that was planned",
+        folder.display()
+    )]
+    NoRawProfile {
+        /// Where it should be.
+        folder: PathBuf,
+    },
+    /// A raw profile of 0 bytes.
+    #[error(
+        "{} is empty (0 bytes): the server was killed before it wrote its profile\n  next: {END_WELL}",
+        file.display()
+    )]
+    EmptyRawProfile {
+        /// The file.
+        file: PathBuf,
+    },
+    /// llvm-profdata can't read the raw profiles.
+    #[error("the raw profiles can't be merged: {reason}\n  next: {next}\n{details}")]
+    Unmergeable {
+        /// What is wrong with them.
+        reason: &'static str,
+        /// The way out.
+        next: &'static str,
+        /// What the tool said.
+        details: String,
+    },
+    /// The merged profile is not made of the instrumentation that the compiler can use.
+    #[error(
+        "the profile {} has level {level}, needed is IR: it is empty, or was made by `-Cinstrument-coverage` or \
+         `-fprofile-instr-generate`\n  next: train the instrumented build again", file.display()
+    )]
+    WrongLevel {
+        /// The merged profile.
+        file: PathBuf,
+        /// Its level.
+        level: String,
+    },
+    /// Nothing in the profile.
+    #[error("the profile {} has no {what}\n  next: check that the training reached the instrumented server", file.display())]
+    Hollow {
+        /// The merged profile.
+        file: PathBuf,
+        /// `functions`, or `count above 0`.
+        what: &'static str,
+    },
+    /// The profile was taken from another program, or from another build of it.
+    #[error(
+        "the profile {} is of another binary: {known} of its {functions} functions are in {}\n  next: train \
+         this instrumented build, and give it a raw folder of its own", file.display(), binary.display()
+    )]
+    OtherBinary {
+        /// The merged profile.
+        file: PathBuf,
+        /// The instrumented program.
+        binary: PathBuf,
+        /// Functions of the profile that the program has.
+        known: u64,
+        /// Functions of the profile.
+        functions: u64,
+    },
+    /// The training did not reach the program's own code.
+    #[error(
+        "none of the {hot} hot functions of the profile belongs to {crates}: the training did not reach the target's \
+         own code\n  next: check address and success of the training load"
+    )]
+    TargetNotHot {
+        /// Hot functions of the profile.
+        hot: usize,
+        /// The crates that were looked for.
+        crates: String,
+    },
+    /// A build that should be instrumented is not.
+    #[error(
+        "{} is not instrumented (it has no section __llvm_prf_names): the flag -Cprofile-generate did not reach the \
+         compiler\n  next: look for rustflags in RUSTC_WRAPPER, build scripts and Cargo profiles", binary.display()
+    )]
+    NotInstrumented {
+        /// The program.
+        binary: PathBuf,
+    },
+    /// A build that should not be instrumented is.
+    #[error(
+        "{} is instrumented, it would be slow and write profiles\n  next: remove -Cprofile-generate and \
+         -Cinstrument-coverage from the target's own flags", binary.display()
+    )]
+    Instrumented {
+        /// The program.
+        binary: PathBuf,
+    },
+    /// The compiler could not use the profile and only warned.
+    #[error(
+        "the compiler did not use the profile: {message}\n  next: merge and prove the profile again with this toolchain's llvm-profdata"
+    )]
+    NotUsed {
+        /// Its warning.
+        message: String,
+    },
+    /// The compiler used next to nothing of the profile.
+    #[error(
+        "the profile does not fit the code: {what}\n  next: the sources or flags have changed since the instrumented \
+         build; build, train and merge again"
+    )]
+    DoesNotFit {
+        /// The share that was lost.
+        what: String,
+    },
+    /// The rebuilt program has the same code as the baseline.
+    #[error(
+        "{} has the same machine code as {}: the profile changed nothing\n  next: check that the profile covers \
+         the target's own code", optimized.display(), baseline.display()
+    )]
+    SameCode {
+        /// The program built with the profile.
+        optimized: PathBuf,
+        /// The program built without.
+        baseline: PathBuf,
+    },
+}

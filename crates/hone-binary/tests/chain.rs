@@ -1,0 +1,318 @@
+//! The whole chain with the real tools, on a server of forty lines; and every way in which it silently goes wrong.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hone_binary::{Built, CargoTarget, Merged, Pgo, Refusal, profile_env};
+use hone_tool::{Call, Runner, StopSignal, System};
+
+/// Long enough to never matter on a busy machine.
+const PLENTY: Duration = Duration::from_secs(120);
+
+struct Bench {
+    dir: tempfile::TempDir,
+    system: System,
+}
+
+impl Bench {
+    /// A copy of the tiny server. `None`, with a printed skip, when the toolchain lacks a tool.
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny");
+        fs::create_dir_all(dir.path().join("tiny/src")).unwrap();
+        for file in ["Cargo.toml", "Cargo.lock", "build.rs", "mix.c", "src/main.rs"] {
+            fs::copy(tiny.join(file), dir.path().join("tiny").join(file)).unwrap();
+        }
+        let system = System::new(dir.path().join("log")).unwrap();
+        let bench = Self { dir, system };
+        let lacks = bench
+            .pgo()
+            .map_or_else(|error| Some(format!("{error:#}")), |pgo| pgo.c_left_out().map(str::to_owned));
+        match lacks {
+            None => Some(bench),
+            Some(reason) => {
+                skip(&reason);
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn target(&self) -> CargoTarget {
+        CargoTarget::new(self.path("tiny"), "tiny-server")
+    }
+
+    fn pgo(&self) -> anyhow::Result<Pgo<'_>> {
+        Pgo::prepare(&self.system, self.target(), &self.path("work"))
+    }
+
+    /// Runs the server until it has worked for a while, then ends it by TERM or by KILL.
+    fn train(&self, built: &Built, raw: &str, kill: bool) -> PathBuf {
+        let raw = self.path(raw);
+        fs::create_dir_all(&raw).unwrap();
+        let (name, value) = profile_env(&raw);
+        let call = Call::new("server", &built.executable, self.dir.path()).env(name, value);
+        let mut session = self.system.start(&call).unwrap();
+        session.stdout_line_matching("ready", PLENTY).unwrap();
+        if kill {
+            // SAFETY: the session is alive and unreaped, so the id is its own.
+            unsafe { libc::kill(session.process_group(), libc::SIGKILL) };
+        }
+        let stopped = session.stop(PLENTY).unwrap();
+        match kill {
+            true => assert_eq!(stopped.status.signal(), Some(libc::SIGKILL)),
+            false => assert_eq!((stopped.signal, stopped.status.code()), (StopSignal::Term, Some(0))),
+        }
+        raw
+    }
+
+    fn edit(&self, file: &str, from: &str, to: &str) {
+        let path = self.path("tiny").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from));
+        fs::write(path, text.replace(from, to)).unwrap();
+    }
+}
+
+/// A missing tool is a printed skip, unless the environment says that every tool must be there.
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+fn skip(reason: &str) {
+    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
+    eprintln!("skipped: {reason}");
+}
+
+fn refusal(error: &anyhow::Error) -> &Refusal {
+    error.downcast_ref().unwrap_or_else(|| panic!("no refusal: {error:#}"))
+}
+
+#[test]
+fn the_whole_chain_and_a_stale_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let baseline = pgo.build_baseline().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    assert!(!baseline.facts.instrumented && instrumented.facts.instrumented);
+    assert!(instrumented.facts.text_bytes > baseline.facts.text_bytes);
+    assert!(!bench.path("work/stray-profiles").exists(), "the build itself wrote profiles");
+
+    let merged = pgo.merge(&bench.train(&instrumented, "raw", false)).unwrap();
+    assert_eq!(merged.raw_files, 1);
+    let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
+    let proof = &proven.proof;
+    assert_eq!(proof.level, "IR");
+    assert!(proof.functions >= 10 && proof.max_count > 100_000 && proof.total_count > proof.max_count);
+    assert_eq!(proof.hot_functions[0].name, "tiny_server::handle_request");
+    assert_eq!(proof.hot_functions[0].max_count, proof.max_count);
+    let mix = &proven.code_inside[0];
+    assert_eq!((mix.name.as_str(), mix.profiled), ("tiny-server (C or C++: mix)", true));
+    assert_eq!(mix.how, "1 of its 2 instrumented functions ran in the training");
+
+    let optimized = pgo.build_optimized(&merged).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, proof).unwrap();
+    assert_eq!((applied.discarded_functions, applied.missing_functions), (0, 0), "{applied:?}");
+    assert_eq!(applied.discarded_weight, 0.0);
+    let artifact = pgo.artifact(&optimized, Some((&proven, &applied)));
+    assert_eq!(artifact.profile.unwrap().sha256, merged.sha256);
+    assert_eq!(
+        artifact.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()[..3],
+        ["cargo", "rustc", "llvm-profdata"]
+    );
+    assert_eq!((optimized.fresh, optimized.crates_up_to_date), (false, 0));
+    let again = pgo.build_baseline().unwrap();
+    assert_eq!((again.fresh, again.crates_compiled), (true, 0), "nothing has changed");
+    assert_eq!(again.facts, baseline.facts);
+
+    let same = pgo.prove_applied(&baseline, &baseline, proof).unwrap_err();
+    assert!(matches!(refusal(&same), Refusal::SameCode { .. }), "{same:#}");
+
+    bench.edit("src/main.rs", "sum ^= i << 3", "sum ^= if i & 64 == 0 { i << 3 } else { 7 }");
+    bench.edit("mix.c", "return x / 2;", "return x > 9 ? x / 2 : x + 5;");
+    let stale = pgo.build_optimized(&merged).unwrap();
+    let applied = pgo.prove_applied(&stale, &baseline, proof).unwrap_err();
+    let Refusal::DoesNotFit { what } = refusal(&applied) else { panic!("{applied:#}") };
+    assert!(what.ends_with("% of its counts were thrown away"), "{what}");
+
+    bench.edit("src/main.rs", "sum ^= if i & 64 == 0 { i << 3 } else { 7 }", "sum ^= i << 3");
+    let stale = pgo.build_optimized(&merged).unwrap();
+    let applied = pgo.prove_applied(&stale, &baseline, proof).unwrap();
+    assert!(applied.discarded_functions > 0, "the C functions, told by their own compiler: {applied:?}");
+    assert!(applied.discarded_weight > 0.0 && applied.discarded_count > 0);
+}
+
+#[test]
+fn what_a_training_can_leave_behind_is_refused_with_the_reason() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+
+    let killed = pgo.merge(&bench.train(&instrumented, "killed", true)).unwrap_err();
+    assert!(matches!(refusal(&killed), Refusal::NoRawProfile { .. } | Refusal::EmptyRawProfile { .. }));
+    assert!(killed.to_string().contains("the server was killed before it wrote its profile"), "{killed:#}");
+    assert!(killed.to_string().contains("stop it with SIGTERM"));
+    let never = pgo.merge(&bench.path("never-made")).unwrap_err();
+    assert!(matches!(refusal(&never), Refusal::NoRawProfile { .. }));
+
+    let raw = bench.train(&instrumented, "raw", false);
+    let good = raw.read_dir().unwrap().next().unwrap().unwrap().path();
+    fs::write(raw.join("z.profraw"), "").unwrap();
+    let empty = pgo.merge(&raw).unwrap_err();
+    assert_eq!(refusal(&empty), &Refusal::EmptyRawProfile { file: raw.join("z.profraw") });
+
+    let bytes = fs::read(&good).unwrap();
+    fs::write(raw.join("z.profraw"), &bytes[..bytes.len() / 2]).unwrap();
+    let cut = pgo.merge(&raw).unwrap_err();
+    assert!(cut.to_string().contains("one is cut off or is no profile"), "{cut:#}");
+    assert!(cut.to_string().contains("command: cd "), "{cut:#}");
+    fs::write(raw.join("z.profraw"), "garbage").unwrap();
+    let garbage = pgo.merge(&raw).unwrap_err();
+    assert!(matches!(refusal(&garbage), Refusal::Unmergeable { .. }), "{garbage:#}");
+}
+
+/// What `llvm-profdata` of the toolchain makes of raw files, without Hone's checks.
+fn merged_unchecked(bench: &Bench, pgo: &Pgo<'_>, name: &str, raw: &Path) -> Merged {
+    let path = bench.path(name);
+    let call = Call::new("merge-unchecked", &pgo.toolchain().profdata, bench.dir.path());
+    bench.system.run(&call.args(["merge", "-o"]).arg(&path).arg(raw).produces(&path)).unwrap();
+    Merged { path, sha256: "0".repeat(64), bytes: 1, raw_files: 1, raw_bytes: 1, command: String::new() }
+}
+
+#[test]
+fn profiles_that_no_build_may_use_are_refused_with_the_reason() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let baseline = pgo.build_baseline().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+
+    fs::write(bench.path("empty.profraw"), "").unwrap();
+    let hollow = merged_unchecked(&bench, &pgo, "hollow.profdata", &bench.path("empty.profraw"));
+    let error = pgo.prove_profile(&hollow, &instrumented).unwrap_err();
+    let Refusal::WrongLevel { level, .. } = refusal(&error) else { panic!("{error:#}") };
+    assert_eq!(level, "Front-end");
+    let built = pgo.build_optimized(&hollow).unwrap();
+    let error = pgo.prove_applied(&built, &baseline, &proof_of(&bench, &pgo, &instrumented)).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::NotUsed { .. }), "the compiler only warns: {error:#}");
+
+    let garbage = Merged { path: bench.path("garbage.profdata"), ..hollow.clone() };
+    fs::write(&garbage.path, "this is no profile, only a text that is longer than any header of one\n")
+        .unwrap();
+    let error = pgo.prove_profile(&garbage, &instrumented).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::Unmergeable { .. }), "{error:#}");
+
+    let other = bench.path("other");
+    fs::create_dir_all(other.join("src")).unwrap();
+    fs::write(other.join("Cargo.toml"), "[package]\nname = 'other'\nversion = '0.1.0'\n[workspace]\n")
+        .unwrap();
+    let source = "fn main() { let mut v: Vec<u64> = (0..1000).map(|i| i * 7919 % 1000).collect(); v.sort(); println!(\"{}\", v[3]); }";
+    fs::write(other.join("src/main.rs"), source).unwrap();
+    let other =
+        Pgo::prepare(&bench.system, CargoTarget::new(other, "other"), &bench.path("other-work")).unwrap();
+    let other_built = other.build_instrumented().unwrap();
+    let (name, value) = profile_env(&bench.path("other-raw"));
+    let call = Call::new("other", &other_built.executable, bench.dir.path()).env(name, value);
+    bench.system.run(&call).unwrap();
+    let foreign = pgo.merge(&bench.path("other-raw")).unwrap();
+    let error = pgo.prove_profile(&foreign, &instrumented).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::OtherBinary { .. }), "{error:#}");
+    assert!(other.prove_profile(&foreign, &other_built).is_ok(), "of its own program it is a good one");
+}
+
+fn proof_of(bench: &Bench, pgo: &Pgo<'_>, instrumented: &Built) -> hone_record::ProfileProof {
+    let merged = pgo.merge(&bench.train(instrumented, "good-raw", false)).unwrap();
+    pgo.prove_profile(&merged, instrumented).unwrap().proof
+}
+
+#[test]
+fn c_code_is_named_when_it_is_left_out() {
+    let Some(bench) = Bench::new() else { return };
+    let target = CargoTarget { c_code: false, ..bench.target() };
+    let pgo = Pgo::prepare(&bench.system, target, &bench.path("work")).unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    let merged = pgo.merge(&bench.train(&instrumented, "raw", false)).unwrap();
+    let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
+    let mix = &proven.code_inside[0];
+    assert!(!mix.profiled);
+    assert_eq!(mix.how, "not instrumented: the experiment leaves C code out");
+    assert!(!proven.proof.hot_functions.iter().any(|function| function.name == "mix_seed"));
+}
+
+/// The flag from the configuration must reach the compiler in every variant: without it the program does not compile.
+#[test]
+fn configured_rustflags_are_not_displaced() {
+    if ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"].iter().any(|name| std::env::var_os(name).is_some()) {
+        // Cargo itself then passes over every configuration.
+        return skip("rustflags are set in the environment");
+    }
+    for section in ["target.'cfg(unix)'", "target.x86_64-unknown-linux-gnu", "build"] {
+        let Some(bench) = Bench::new() else { return };
+        if section.contains("x86_64") && bench.pgo().unwrap().toolchain().host != "x86_64-unknown-linux-gnu" {
+            continue;
+        }
+        bench.edit(
+            "src/main.rs",
+            "fn main() {",
+            "#[cfg(not(wanted))]\ncompile_error!(\"the flag is lost\");\n\nfn main() {",
+        );
+        fs::create_dir_all(bench.path("tiny/.cargo")).unwrap();
+        let config = format!("[{section}]\nrustflags = ['--cfg', 'wanted']\n");
+        fs::write(bench.path("tiny/.cargo/config.toml"), config).unwrap();
+        let pgo = bench.pgo().unwrap();
+        assert!(pgo.build_instrumented().unwrap().facts.instrumented, "{section}");
+        pgo.build_baseline().unwrap();
+    }
+}
+
+#[test]
+fn cheap_checks_come_first() {
+    let Some(bench) = Bench::new() else { return };
+    let fails = |target: CargoTarget, work: PathBuf| {
+        let error = Pgo::prepare(&bench.system, target, &work).err().unwrap();
+        format!("{error:#}")
+    };
+    let work = bench.path("work");
+    let wrong_bin = CargoTarget { bin: "tiny-servr".into(), ..bench.target() };
+    assert!(fails(wrong_bin, work.clone()).ends_with("; the nearest there is `tiny-server`"));
+    let nowhere = CargoTarget { manifest_dir: bench.path("none"), ..bench.target() };
+    assert!(fails(nowhere, work.clone()).contains("none/Cargo.toml is not there"));
+    let flags = CargoTarget { extra_rustflags: vec!["-Cprofile-generate".into()], ..bench.target() };
+    assert!(fails(flags, work).contains("set by Hone itself"));
+    fs::write(bench.path("file"), "").unwrap();
+    assert!(fails(bench.target(), bench.path("file/work")).contains("can't be made: name another one"));
+    assert!(!bench.path("work/baseline").exists(), "nothing was built");
+}
+
+/// Its C code is compiled for the same triple as the program's, and linked without a profile runtime.
+#[test]
+fn a_build_script_that_links_c_code_gets_the_way_out() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir_all(bench.path("tiny/helper/src")).unwrap();
+    fs::copy(bench.path("tiny/build.rs"), bench.path("tiny/helper/build.rs")).unwrap();
+    // A call through a pointer is counted by a function of the runtime.
+    let source = fs::read_to_string(bench.path("tiny/mix.c")).unwrap();
+    let indirect = "uint64_t apply(uint64_t (*f)(uint64_t), uint64_t x) { return f(x); }\n";
+    fs::write(bench.path("tiny/helper/mix.c"), source + indirect).unwrap();
+    let manifest = "[package]\nname = 'helper'\nversion = '0.1.0'\nedition = '2021'\n";
+    fs::write(bench.path("tiny/helper/Cargo.toml"), manifest).unwrap();
+    let source =
+        "extern \"C\" { fn mix_seed(x: u64) -> u64; }\npub fn seed() -> u64 { unsafe { mix_seed(7) } }\n";
+    fs::write(bench.path("tiny/helper/src/lib.rs"), source).unwrap();
+    bench.edit(
+        "Cargo.toml",
+        "[workspace]",
+        "[workspace]\n[build-dependencies]\nhelper = { path = \"helper\" }",
+    );
+    bench.edit("build.rs", "fn main() {", "fn main() {\n    helper::seed();");
+    fs::remove_file(bench.path("tiny/Cargo.lock")).unwrap();
+
+    let pgo = bench.pgo().unwrap();
+    pgo.build_baseline().unwrap();
+    let error = pgo.build_instrumented().unwrap_err();
+    assert!(error.to_string().contains("leave C code out of the profile (c_code = false)"), "{error:#}");
+    let without_c = CargoTarget { c_code: false, ..bench.target() };
+    let pgo = Pgo::prepare(&bench.system, without_c, &bench.path("work")).unwrap();
+    assert!(pgo.build_instrumented().unwrap().facts.instrumented);
+}

@@ -1,1 +1,24 @@
-//! Room not yet open.
+//! Kafka frames and record batches: read without decoding, patched in place, built from nothing.
+//!
+//! The `kafka-protocol` crate knows every message. What it lacks, and what a load generator and a broker need on
+//! every request, is here: headers of v2 record batches read where they lie ([`batch`]), records walked without
+//! allocation ([`mod@records`]), the four codecs with a limit on what they may unpack ([`mod@codec`]), frames split off a
+//! stream ([`frame`]) and Produce requests that are encoded once and sent a million times ([`produce`]).
+//!
+//! The crate is pure: no socket, no file, no clock. Every parser takes bytes and trusts no length in them.
+
+pub mod batch;
+pub mod codec;
+pub mod error_code;
+pub mod frame;
+pub mod produce;
+pub mod records;
+pub mod wire;
+
+pub use batch::{Batch, BatchError, BatchHeader, batches};
+pub use codec::{Codec, CodecError};
+pub use error_code::error_name;
+pub use frame::{Frame, RequestHead};
+pub use produce::{PartitionAck, ProduceFrame, ProduceResponse, parse_produce_response_v7};
+pub use records::{BatchBuilder, Record, RecordError, records};
+pub use wire::{Reader, WireError};

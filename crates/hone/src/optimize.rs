@@ -56,6 +56,10 @@ struct Told<T> {
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 const CEILING_PROBE_S: f64 = 3.0;
+/// CPU that the tick counters need before they tell user from kernel.
+const USER_SHARE_NEEDS_S: f64 = 0.1;
+/// Nobody should wait longer for a ceiling.
+const CEILING_PROBE_LIMIT_S: f64 = 60.0;
 /// Batches a partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;
 
@@ -256,12 +260,33 @@ impl Job<'_> {
         let arm = self.arm(BASELINE, &baseline.executable, BTreeMap::new());
         let mut found = Vec::new();
         for workload in &self.experiment.judging {
-            let probe = Workload { duration_s: workload.duration_s.min(CEILING_PROBE_S), ..workload.clone() };
-            let (window, _) = self.window(&arm, &probe)?;
-            found.push(ceiling(&window, self.target())?);
+            found.push(self.ceiling(&arm, workload)?);
         }
         let note = found.iter().map(|ceiling| format!("{}: {}", ceiling.workload, ceiling.words));
         Ok(Told { note: note.collect::<Vec<_>>().join("; "), command: None, result: found })
+    }
+
+    /// Probes for as long as it takes to tell user from kernel.
+    fn ceiling(&self, arm: &Arm, workload: &Workload) -> Result<Ceiling> {
+        let mut probe_s = CEILING_PROBE_S;
+        loop {
+            let (window, _) = self.window(arm, &Workload { duration_s: probe_s, ..workload.clone() })?;
+            let cpu = window.facts.target_cpu.context("the CPU of the started program could not be read")?;
+            if let Some(user_share) = cpu.user_share {
+                return Ok(ceiling(&window, cpu.total_s, user_share));
+            }
+            let needed_s = 1.5 * probe_s * USER_SHARE_NEEDS_S / cpu.total_s.max(1e-6);
+            if needed_s > CEILING_PROBE_LIMIT_S {
+                bail!(
+                    "workload `{}` made {} use only {:.3} s of CPU in {probe_s:.0} s, too little to tell user from \
+                     kernel; ask for more requests per second",
+                    workload.name,
+                    self.target().bin,
+                    cpu.total_s
+                );
+            }
+            probe_s = needed_s.max(2.0 * probe_s);
+        }
     }
 
     /// Loads the instrumented program with the training workload and stops it so that the profile is written.
@@ -464,22 +489,14 @@ fn entry(found: &Optimization, comparison: &Comparison, decision: &str, run: &Pa
 }
 
 /// The kernel's share of a target's CPU is out of reach of every build of the target.
-fn ceiling(window: &Window, target: &Target) -> Result<Ceiling> {
-    let cpu = window.facts.target_cpu.context("the CPU of the started program could not be read")?;
-    let cpu_us_per_record = cpu.total_s * 1e6 / window.facts.acked_records.max(1) as f64;
-    let user_share = cpu.user_share.with_context(|| {
-        format!(
-            "workload `{}` made {} use only {:.2} s of CPU in {} s, too little to tell user from kernel; ask for more \
-             requests per second",
-            window.workload.name, target.bin, cpu.total_s, window.duration_s
-        )
-    })?;
+fn ceiling(window: &Window, cpu_s: f64, user_share: f64) -> Ceiling {
+    let cpu_us_per_record = cpu_s * 1e6 / window.facts.acked_records.max(1) as f64;
     let words = format!(
         "{:.0} % of the CPU is user code; a build can save at most that, the other {:.0} % are the kernel's",
         user_share * 100.0,
         (1.0 - user_share) * 100.0
     );
-    Ok(Ceiling { workload: window.workload.name.clone(), cpu_us_per_record, user_share, words })
+    Ceiling { workload: window.workload.name.clone(), cpu_us_per_record, user_share, words }
 }
 
 /// How long the builds that are still there took, by the hash of their program.

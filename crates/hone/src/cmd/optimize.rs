@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let folder = folder(&arguments, &experiment, &text)?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     let done = carry_out(&arguments, &experiment, &folder, desk);
-    let found = done.map_err(|error| with_way_on(error, &arguments.file, &folder))?;
+    let found = done.map_err(|error| with_way_on(&error, &arguments.file, &folder))?;
     let page = report::write(&folder.join("optimization.json"), None)?;
     let worse = found.comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
@@ -111,11 +111,11 @@ fn newest(output: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// An error keeps what was done; say how to go on.
-fn with_way_on(error: anyhow::Error, file: &Path, folder: &RunFolder) -> anyhow::Error {
+fn with_way_on(error: &anyhow::Error, file: &Path, folder: &RunFolder) -> anyhow::Error {
     let what = if interrupt::requested() { "interrupted" } else { "broken off" };
-    error.context(format!(
-        "{what}; finished steps are kept. To go on: hone optimize {} --resume {}",
+    anyhow::anyhow!(
+        "{error:#}\n{what}; finished steps are kept. To go on: hone optimize {} --resume {}",
         file.display(),
         folder.path().display()
-    ))
+    )
 }

@@ -1,6 +1,7 @@
 //! What the tests of the program share: running it, and looking after what it leaves behind.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program as its users do")]
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part of the stage")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -71,10 +72,7 @@ pub struct Broker {
 
 impl Broker {
     pub fn start() -> Self {
-        Self::over(tempfile::tempdir().unwrap())
-    }
-
-    pub fn over(data: tempfile::TempDir) -> Self {
+        let data = tempfile::tempdir().unwrap();
         let mut child = hone_command()
             .args(["broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
             .arg(data.path())
@@ -97,12 +95,6 @@ impl Broker {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Kills it and gives its data folder back.
-    pub fn kill(mut self) -> tempfile::TempDir {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        std::mem::replace(&mut self.data, tempfile::tempdir().unwrap())
-    }
 }
 
 impl Drop for Broker {

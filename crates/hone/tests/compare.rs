@@ -1,0 +1,76 @@
+//! `hone compare` on real brokers: addresses and commands, duet and solo, and what stands on the disk afterwards.
+
+use std::fs;
+
+mod stage;
+use stage::{Broker, hone, hone_in};
+
+fn broker_command(options: &str) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}{options}")
+}
+
+// The tests share two cores with each other: lateness of the generator is theirs, and not what is tested here.
+const SMALL: [&str; 10] =
+    ["--rate", "800", "--duration", "0.5", "--warmup", "100", "--pairs", "6", "--lateness-limit", "2000"];
+
+#[test]
+fn two_addresses_in_a_duet() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (Broker::start(), Broker::start());
+    let ran = hone_in(
+        folder.path(),
+        &[&["compare", &a.address, &b.address, "--json", "--quiet", "--control-pairs", "5"][..], &SMALL].concat(),
+    );
+    // With these short windows any verdict is possible; what must hold is the record.
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let record = ran.json();
+    let body = &record["body"];
+    assert_eq!(record["kind"], "comparison");
+    let pairs = body["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 11);
+    for pair in pairs.iter().filter(|pair| pair["dropped"].is_null()) {
+        let has = |side: &str, metric: &str| !pair[side][metric].is_null();
+        assert!(has("values_a", "latency-p50") && has("values_b", "latency-p50"), "{pair}");
+        // In a control both arms load one process, whose CPU can't be told apart.
+        let told = pair["kind"] == "test";
+        assert_eq!((has("values_a", "cpu-per-record"), has("values_b", "cpu-per-record")), (told, told), "{pair}");
+    }
+    assert!(pairs.iter().filter(|pair| pair["dropped"].is_null()).count() > 2, "next to no pair counts: {pairs:#?}");
+}
+
+#[test]
+fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (broker_command(""), broker_command(" --threads 1"));
+    let args = [&["compare", &a, &b, "--mode", "solo", "--control-pairs", "0"][..], &SMALL].concat();
+    let ran = hone_in(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let run = folder.path().join("runs/compare-001");
+    let design: serde_json::Value = serde_json::from_slice(&fs::read(run.join("design.json")).unwrap()).unwrap();
+    assert!(design["rule"]["words"].as_str().unwrap().contains("Primary metric: CPU per record"));
+    assert_eq!(fs::read_dir(run.join("windows")).unwrap().count(), 12);
+    assert_eq!(fs::read_dir(run.join("pairs")).unwrap().count(), 6);
+    assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "data folders were left");
+    assert!(ran.stdout.contains("solo pairs"), "{}", ran.stdout);
+    let page = hone(&["report", run.to_str().unwrap()]).expect_code(0);
+    let html = fs::read_to_string(page.stdout.trim()).unwrap();
+    assert!(html.contains("<svg") && html.contains("CPU per record"));
+}
+
+/// A load that costs one arm far more than the other needs no statistics to be seen.
+#[test]
+fn an_arm_that_works_twice_as_much_is_worse() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = broker_command("");
+    let busy = stage::script(
+        folder.path(),
+        "busy",
+        // A neighbour inside the arm's process tree that burns half a core.
+        "(while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.02; done) & exec \"$@\"",
+    );
+    let worse = format!("{} {plain}", busy.display());
+    let args = [&["compare", &plain, &worse, "--control-pairs", "0"][..], &SMALL].concat();
+    let ran = hone_in(folder.path(), &args).expect_code(3);
+    assert!(ran.stdout.contains("worse"), "{}", ran.stdout);
+}

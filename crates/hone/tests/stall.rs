@@ -1,0 +1,99 @@
+//! The instrument is honest: a broker that stands still for a second shows it, one that can't keep up is called saturated,
+//! and a generator that can't is not blamed on the broker.
+
+use std::thread;
+use std::time::Duration;
+
+mod stage;
+use stage::{Broker, hone};
+
+fn quantile_us(record: &serde_json::Value, quantile: f64) -> f64 {
+    let text = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
+    hone_record::Hdr::from_base64(text).unwrap().quantile_us(quantile).unwrap()
+}
+
+#[test]
+fn a_stop_of_one_second_shows_at_its_full_length() {
+    let broker = Broker::start();
+    let load = ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "500", "--json", "--quiet"];
+    let ran = thread::scope(|scope| {
+        let load = scope.spawn(|| hone(&load));
+        thread::sleep(Duration::from_secs(5));
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_secs(1));
+        broker.signal(libc::SIGCONT);
+        load.join().unwrap()
+    });
+    let record = ran.expect_code(0).json();
+    let (p50_us, p99_us) = (quantile_us(&record, 0.5), quantile_us(&record, 0.99));
+    assert!(p99_us > 500_000.0, "p99 {p99_us} µs: the stall is hidden");
+    assert!(p99_us < 1_500_000.0, "p99 {p99_us} µs: longer than the stall");
+    assert!(p50_us < 100_000.0, "p50 {p50_us} µs: the stall is everywhere");
+    assert_eq!(record["body"]["outcome"], "steady");
+    let points = record["body"]["series"].as_array().unwrap();
+    let worst = points.iter().filter(|point| point["latency_us_max"].as_f64().unwrap() > 500_000.0).count();
+    assert!((1..=3).contains(&worst), "{worst} of {} seconds are bad: {points:#?}", points.len());
+}
+
+#[test]
+fn a_stop_to_the_end_times_out_and_is_no_percentile() {
+    let broker = Broker::start();
+    let load = [
+        "load", &broker.address, "--rate", "500", "--duration", "3", "--timeout", "1", "--warmup", "100", "--json", "--quiet",
+    ];
+    let ran = thread::scope(|scope| {
+        let load = scope.spawn(|| hone(&load));
+        thread::sleep(Duration::from_secs(2));
+        broker.signal(libc::SIGSTOP);
+        let ran = load.join().unwrap();
+        broker.signal(libc::SIGCONT);
+        ran
+    });
+    let record = ran.json();
+    let facts = &record["body"]["facts"];
+    let errors = facts["errors"]["timeout"].as_u64().unwrap_or(0);
+    let acked = facts["acked_requests"].as_u64().unwrap();
+    assert!(errors > 100, "{errors} requests timed out");
+    assert_eq!(acked + errors, facts["requests"].as_u64().unwrap(), "requests were dropped from the record");
+    assert!(quantile_us(&record, 0.99) > 900_000.0, "time-outs are no samples");
+}
+
+#[test]
+fn more_than_the_broker_can_do_is_saturation() {
+    let broker = Broker::start();
+    // A schema check of 200 records a request at this rate is several times what a core can do.
+    let ran = hone(&[
+        "load", &broker.address, "--rate", "5000", "--duration", "3", "--warmup", "10", "--records", "200", "--payload", "orders",
+        "--bytes", "600", "--topic-config", "hone.value.schema={\"type\":\"object\"}", "--connections", "2", "--in-flight", "4",
+    ]);
+    let ran = ran.expect_code(0);
+    assert!(ran.stdout.contains("saturated: the backlog only grew"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("p99"), "percentiles of a saturated run: {}", ran.stdout);
+}
+
+#[test]
+fn a_generator_that_is_late_fails_the_run_and_not_the_broker() {
+    let broker = Broker::start();
+    let ran = hone(&[
+        "load", &broker.address, "--rate", "3000", "--duration", "2", "--warmup", "10", "--in-flight", "10000", "--lateness-limit", "0.001",
+    ]);
+    let ran = ran.expect_code(1);
+    assert!(ran.stdout.contains("the run failed, not the target"), "{}", ran.stdout);
+}
+
+/// The CPU that is charged to the broker is the broker's: told by the kernel in another way, it is the same.
+#[test]
+fn the_cpu_of_the_target_is_the_targets() {
+    let broker = Broker::start();
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", broker.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()
+    };
+    let before = ticks();
+    let ran = hone(&["load", &broker.address, "--rate", "5000", "--duration", "4", "--warmup", "0", "--json", "--quiet"]);
+    let told_s = ran.expect_code(0).json()["body"]["facts"]["target_cpu"]["total_s"].as_f64().unwrap();
+    let kernel_s = (ticks() - before) / 100.0;
+    assert!(kernel_s > 0.05, "the broker did nothing");
+    assert!((told_s / kernel_s - 1.0).abs() < 0.4, "hone says {told_s} s, /proc/PID/stat {kernel_s} s");
+}

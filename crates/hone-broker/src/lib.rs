@@ -1,1 +1,45 @@
-//! Room not yet open.
+//! A single-node Kafka-API broker over an on-disk log: the first target that Hone optimises, and a stand-in where no
+//! Redpanda or Kafka is at hand.
+//!
+//! What it is not: it has one node and no replica, so `acks=all` means "here"; it acknowledges what `write` has
+//! handed to the page cache (`storage=page-cache`): that survives `kill -9`, not a power cut; it keeps everything, knows no
+//! transactions, no authorization and no TLS.
+//!
+//! Threads over epoll: each worker has its own, and its own connections. A partition is one lock; a request takes it for
+//! one append or one look-up. Every request is decoded from the bytes as they came, and batches are patched and stored
+//! without a copy. A topic can make that more work, as the big brokers' topics can: `compression.type` packs batches anew,
+//! and `hone.value.schema` (an inline JSON Schema) refuses batches with a record that is not JSON or breaks the schema.
+//!
+//! ```no_run
+//! use hone_broker::{Broker, Settings};
+//!
+//! let broker = Broker::start(Settings::new("/var/tmp/hone-broker"))?;
+//! assert!(broker.kafka_addr().ip().is_loopback());
+//! broker.stop()?;
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+
+mod acceptor;
+mod broker;
+mod connection;
+mod cpu;
+mod groups;
+mod keys;
+mod mailbox;
+mod metrics;
+mod node;
+mod offsets;
+mod partition;
+mod producers;
+mod properties;
+mod protocol;
+mod schema;
+mod segment;
+mod settings;
+#[cfg(feature = "planted-slowdown")]
+mod slowdown;
+mod topics;
+mod worker;
+
+pub use broker::Broker;
+pub use settings::{Notices, Settings};

@@ -1,0 +1,76 @@
+//! The thread that accepts clients, hands them round the workers, and keeps the time of the consumer groups.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::mailbox::{Letter, Ticket};
+use crate::node::Node;
+use crate::worker::BELL;
+
+const LISTENER: Token = Token(0);
+/// How exactly groups keep their time.
+const GROUP_TICK: Duration = Duration::from_millis(25);
+/// Pause after an error such as too many open files, before the next try.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts until `stop` is set and the bell rung.
+pub(crate) fn run(
+    node: &Arc<Node>,
+    listener: &TcpListener,
+    mut poll: Poll,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    poll.registry().register(&mut SourceFd(&listener.as_raw_fd()), LISTENER, Interest::READABLE)?;
+    let mut events = Events::with_capacity(16);
+    let mut next_worker = 0;
+    let mut retry = false;
+    while !stop.load(Ordering::Acquire) {
+        let timeout = match (retry, node.groups_are_idle()) {
+            (true, _) => Some(ACCEPT_PAUSE),
+            (false, false) => Some(GROUP_TICK),
+            (false, true) => None,
+        };
+        match poll.poll(&mut events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => (),
+        }
+        if retry || events.iter().any(|event| event.token() != BELL) {
+            retry = !accept_all(node, listener, &mut next_worker);
+        }
+        node.with_groups(|groups, due| groups.tick(Instant::now(), due));
+    }
+    Ok(())
+}
+
+/// Accepts everyone who waits; `false` when it must be tried again later, since no event will say so.
+fn accept_all(node: &Node, listener: &TcpListener, next_worker: &mut usize) -> bool {
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                // A client that is gone already is found by its worker.
+                if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
+                    let worker = *next_worker % node.mailboxes.len().max(1);
+                    *next_worker = worker + 1;
+                    let letter = Letter::Connected(TcpStream::from_std(stream));
+                    node.post(Ticket { worker, connection: 0 }, letter);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => (),
+            Err(error) => {
+                node.settings.notices.say(&format!("can't accept a client: {error}"));
+                return false;
+            }
+        }
+    }
+}

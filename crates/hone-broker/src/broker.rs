@@ -1,0 +1,200 @@
+//! A running broker: its threads, from start to stop.
+
+use std::fs::{self, File, TryLockError};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, bail};
+use mio::{Poll, Waker};
+
+use crate::acceptor;
+use crate::mailbox::{Letter, Mailbox, Ticket};
+use crate::metrics;
+use crate::node::Node;
+use crate::offsets::Offsets;
+use crate::settings::Settings;
+use crate::topics::Topics;
+use crate::worker::{BELL, Worker};
+
+const LOCK_FILE: &str = "lock";
+
+/// A running broker. Dropping it stops it, as [`Broker::stop`] does, without telling of errors.
+pub struct Broker {
+    node: Arc<Node>,
+    kafka_addr: SocketAddr,
+    metrics_addr: Option<SocketAddr>,
+    stopping: Arc<AtomicBool>,
+    metrics_bell: Option<Arc<Waker>>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+    /// Unlocked when it is closed.
+    _lock: File,
+}
+
+impl Broker {
+    /// Binds, opens the data folder (cutting torn tails) and starts all threads. Clients are served when it returns.
+    ///
+    /// # Errors
+    /// When a port is in use, or the data folder can't be written, is used by another broker, or is damaged.
+    pub fn start(settings: Settings) -> anyhow::Result<Self> {
+        if settings.threads == 0 {
+            bail!("a broker needs at least one thread");
+        }
+        let lock = lock_data_dir(&settings.data_dir)?;
+        // Bound before the log is read: a port in use should not cost a scan.
+        let listener = bind(settings.listen, "clients")?;
+        let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
+        let kafka_addr = listener.local_addr()?;
+        let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
+        let topics = Topics::open(&settings.data_dir, settings.notices.clone())?;
+        let offsets = Offsets::open(&settings.data_dir)
+            .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+
+        let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
+        let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
+        let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
+        let mailboxes = bells.into_iter().map(Mailbox::new).collect();
+        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let mut broker = Self {
+            node,
+            kafka_addr,
+            metrics_addr: None,
+            stopping: Arc::default(),
+            metrics_bell: None,
+            threads: Vec::new(),
+            _lock: lock,
+        };
+        broker.start_threads(polls, listener, acceptor_poll)?;
+        if let Some(listener) = metrics_listener {
+            broker.start_metrics(listener)?;
+        }
+        Ok(broker)
+    }
+
+    fn start_threads(
+        &mut self,
+        polls: Vec<Poll>,
+        listener: TcpListener,
+        acceptor_poll: Poll,
+    ) -> anyhow::Result<()> {
+        for (index, poll) in polls.into_iter().enumerate() {
+            let worker = Worker::new(index, Arc::clone(&self.node), poll);
+            self.spawn(&format!("worker-{index}"), move || worker.run())?;
+        }
+        let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
+        self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
+    }
+
+    fn start_metrics(&mut self, listener: TcpListener) -> anyhow::Result<()> {
+        self.metrics_addr = Some(listener.local_addr()?);
+        let (poll, bell) = poll_with_bell()?;
+        self.metrics_bell = Some(Arc::new(bell));
+        let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
+        self.spawn("metrics", move || metrics::run(&node, &listener, poll, &stopping))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        body: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+        self.threads.push(thread.with_context(|| format!("can't start the thread {name}"))?);
+        Ok(())
+    }
+
+    /// Where clients connect: the bound address, with the real port.
+    pub fn kafka_addr(&self) -> SocketAddr {
+        self.kafka_addr
+    }
+
+    /// Where `/metrics` and `/ready` are; `None` when off.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics_addr
+    }
+
+    /// Stops accepting, lets clients take the answers that are ready, and joins every thread.
+    ///
+    /// # Errors
+    /// When a thread had failed before.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        self.stop_threads()
+    }
+
+    fn stop_threads(&mut self) -> anyhow::Result<()> {
+        self.stopping.store(true, Ordering::Release);
+        self.node.ring();
+        if let Some(bell) = &self.metrics_bell {
+            bell.wake().context("can't wake the metrics thread")?;
+        }
+        for worker in 0..self.node.mailboxes.len() {
+            self.node.post(Ticket { worker, connection: 0 }, Letter::Stop);
+        }
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            let name = thread.thread().name().unwrap_or("?").to_owned();
+            let ended = match thread.join() {
+                Ok(ended) => ended.with_context(|| format!("the thread {name} failed")),
+                Err(_) => Err(anyhow::anyhow!("the thread {name} panicked")),
+            };
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // Who wants to know calls `stop`.
+        let _ = self.stop_threads();
+    }
+}
+
+/// Makes the folder and locks it for this process, however that one ends.
+fn lock_data_dir(data_dir: &Path) -> anyhow::Result<File> {
+    let shown = data_dir.display();
+    fs::create_dir_all(data_dir)
+        .with_context(|| format!("can't make the data folder {shown}; give another one"))?;
+    let path = data_dir.join(LOCK_FILE);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .with_context(|| format!("can't write into the data folder {shown}; give another one"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            bail!(
+                "the data folder {shown} is in use by another broker; stop that one, or give another folder"
+            )
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("can't lock {}", path.display()))
+        }
+    }
+}
+
+fn bind(address: SocketAddr, purpose: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).with_context(|| {
+        format!("can't listen on {address} for {purpose}; give another address, or port 0 for a free one")
+    })
+}
+
+/// A client can't connect to 0.0.0.0; without an address to tell it, this machine's loopback is the only one known.
+fn advertisable(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        ip if !ip.is_unspecified() => ip,
+        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
+fn poll_with_bell() -> anyhow::Result<(Poll, Waker)> {
+    let poll = Poll::new().context("can't make an epoll")?;
+    let bell = Waker::new(poll.registry(), BELL).context("can't make a waker")?;
+    Ok((poll, bell))
+}

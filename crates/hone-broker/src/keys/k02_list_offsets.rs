@@ -1,0 +1,82 @@
+//! ListOffsets: the ends of a log, or the first record of a time.
+
+use std::io;
+
+use hone_kafka::WireError;
+
+use super::{Call, Outcome};
+use crate::partition::{LEADER_EPOCH, Partition};
+use crate::protocol::{Answer, code};
+
+/// Behind the last record.
+const LATEST: i64 = -1;
+/// The first record.
+const EARLIEST: i64 = -2;
+/// The record with the largest timestamp.
+const MAX_TIMESTAMP: i64 = -3;
+/// The first record on local disk, which is the first one here.
+const EARLIEST_LOCAL: i64 = -4;
+/// The last record in tiered storage, of which there is none.
+const LATEST_TIERED: i64 = -5;
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let version = call.version;
+    let mut fields = call.fields();
+    fields.i32("replica id")?;
+    if version >= 2 {
+        fields.i8("isolation level")?;
+        answer.i32(0);
+    }
+    let topics = fields.array("topics")?;
+    answer.array(topics);
+    for _ in 0..topics {
+        let name = fields.string("topic")?;
+        answer.string(name);
+        let topic = call.node.topics.by_name(name);
+        let partitions = fields.array("partitions")?;
+        answer.array(partitions);
+        for _ in 0..partitions {
+            let index = fields.i32("partition")?;
+            if version >= 4 {
+                fields.i32("current leader epoch")?;
+            }
+            let timestamp = fields.i64("timestamp")?;
+            fields.tags()?;
+            let partition = topic.as_ref().and_then(|topic| topic.partition(index));
+            let (error, at) = match partition.map(|partition| look_up(partition, timestamp)) {
+                None => (code::UNKNOWN_TOPIC_OR_PARTITION, (-1, -1)),
+                Some(Ok(at)) => (code::NONE, at),
+                Some(Err(_)) => (code::KAFKA_STORAGE_ERROR, (-1, -1)),
+            };
+            answer.i32(index);
+            answer.i16(error);
+            answer.i64(at.0);
+            answer.i64(at.1);
+            if version >= 4 {
+                answer.i32(if at.1 < 0 { -1 } else { LEADER_EPOCH });
+            }
+            answer.tags();
+        }
+        fields.tags()?;
+        answer.tags();
+    }
+    if version >= 10 {
+        fields.i32("timeout")?;
+    }
+    fields.tags()?;
+    answer.tags();
+    Ok(Outcome::Reply)
+}
+
+/// Timestamp and offset; -1 for what there is not.
+fn look_up(partition: &Partition, timestamp: i64) -> io::Result<(i64, i64)> {
+    let (start, next) = partition.offsets();
+    let found = match timestamp {
+        LATEST => Some((-1, next)),
+        EARLIEST | EARLIEST_LOCAL => Some((-1, start)),
+        LATEST_TIERED => None,
+        MAX_TIMESTAMP => partition.max_timestamp()?,
+        time => partition.offset_for_timestamp(time)?,
+    };
+    Ok(found.unwrap_or((-1, -1)))
+}

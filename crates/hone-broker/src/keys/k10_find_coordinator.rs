@@ -1,0 +1,57 @@
+//! FindCoordinator: always this broker.
+
+use hone_kafka::WireError;
+
+use super::{Call, Outcome};
+use crate::node::NODE_ID;
+use crate::protocol::{Answer, code};
+
+const GROUP: i8 = 0;
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let version = call.version;
+    let mut fields = call.fields();
+    if version <= 3 {
+        fields.string("key")?;
+    }
+    let key_type = if version >= 1 { fields.i8("key type")? } else { GROUP };
+    let error = if key_type == GROUP { code::NONE } else { code::INVALID_REQUEST };
+    let message = (error != code::NONE).then_some("this broker coordinates consumer groups only");
+    if version >= 1 {
+        answer.i32(0);
+    }
+    if version <= 3 {
+        fields.tags()?;
+        answer.i16(error);
+        if version >= 1 {
+            answer.nullable_string(message);
+        }
+        write_node(call, answer, error);
+        answer.tags();
+        return Ok(Outcome::Reply);
+    }
+    let keys = fields.array("coordinator keys")?;
+    answer.array(keys);
+    for _ in 0..keys {
+        answer.string(fields.string("key")?);
+        write_node(call, answer, error);
+        answer.i16(error);
+        answer.nullable_string(message);
+        answer.tags();
+    }
+    fields.tags()?;
+    answer.tags();
+    Ok(Outcome::Reply)
+}
+
+fn write_node(call: &Call<'_>, answer: &mut Answer<'_>, error: i16) {
+    if error == code::NONE {
+        answer.i32(NODE_ID);
+        answer.string(&call.node.advertised.ip().to_string());
+        answer.i32(i32::from(call.node.advertised.port()));
+    } else {
+        answer.i32(-1);
+        answer.string("");
+        answer.i32(-1);
+    }
+}

@@ -1,0 +1,34 @@
+//! InitProducerId: a new id for each producer that asks. An idempotent producer that asks again gets a new one, too.
+
+use hone_kafka::WireError;
+
+use super::{Call, Outcome};
+use crate::protocol::{Answer, code};
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let mut fields = call.fields();
+    let transactional = fields.nullable_string("transactional id")?.is_some();
+    fields.i32("transaction timeout")?;
+    if call.version >= 3 {
+        fields.i64("producer id")?;
+        fields.i16("producer epoch")?;
+    }
+    fields.tags()?;
+    let (error, id) = if transactional {
+        (code::INVALID_REQUEST, -1)
+    } else {
+        match call.node.topics.new_producer_id() {
+            Ok(id) => (code::NONE, id),
+            Err(error) => {
+                call.node.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
+                (code::KAFKA_STORAGE_ERROR, -1)
+            }
+        }
+    };
+    answer.i32(0);
+    answer.i16(error);
+    answer.i64(id);
+    answer.i16(if error == code::NONE { 0 } else { -1 });
+    answer.tags();
+    Ok(Outcome::Reply)
+}

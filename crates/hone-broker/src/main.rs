@@ -1,0 +1,132 @@
+//! `hone-broker`: the broker as a program of its own, so that it can be built, optimised and killed like any other.
+//!
+//! It prints one line on stdout when it serves, notices and errors on stderr, and ends normally on SIGTERM and SIGINT, so
+//! that an instrumented build writes its profile.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use hone_broker::{Broker, Notices, Settings};
+use lexopt::prelude::*;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+const USAGE: &str = "\
+hone-broker: a single-node Kafka-API broker over an on-disk log (acknowledged: written to the page cache)
+
+usage: hone-broker --data DIR [options]
+
+  --data DIR              folder of logs and metadata; made when missing
+  --listen ADDR:PORT      for clients; port 0 picks a free one        [127.0.0.1:9092]
+  --advertise ADDR:PORT   what clients are told, an address, no name  [the one bound]
+  --metrics ADDR:PORT     /metrics and /ready; `off` for none         [127.0.0.1:9644]
+  --threads N             worker threads                              [one for each core]
+  --partitions N          of a topic made without a number            [1]
+  --no-auto-create        unknown topics stay unknown
+  --max-request-bytes N   a longer request closes its connection      [33554432]
+  --help, --version
+
+It prints `ready kafka=ADDR metrics=ADDR data=DIR pid=N` on stdout once it serves, and ends on SIGTERM or SIGINT.
+Exit codes: 0 stopped, 1 could not, 2 wrong usage.
+";
+
+/// What the command line asks for.
+enum Wanted {
+    Run(Settings),
+    Print(String),
+}
+
+fn main() -> ExitCode {
+    let settings = match parse(lexopt::Parser::from_env()) {
+        Ok(Wanted::Run(settings)) => settings,
+        Ok(Wanted::Print(text)) => {
+            say(text.trim_end());
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            complain(&format!("{error}; see hone-broker --help"));
+            return ExitCode::from(2);
+        }
+    };
+    match run(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(settings: Settings) -> anyhow::Result<()> {
+    // Before the ready line: whoever reads it may send a signal at once.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
+    let data_dir = settings.data_dir.clone();
+    if !settings.listen.ip().is_loopback() {
+        complain(&format!(
+            "{} is reachable from other machines, and nobody is asked who they are",
+            settings.listen
+        ));
+    }
+    let broker = Broker::start(settings)?;
+    let metrics = broker.metrics_addr().map_or("off".to_owned(), |address| address.to_string());
+    let data = data_dir.display();
+    say(&format!(
+        "ready kafka={} metrics={metrics} data={data} pid={}",
+        broker.kafka_addr(),
+        std::process::id()
+    ));
+    signals.forever().next();
+    broker.stop()
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
+    let mut settings = Settings::new("");
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("data") => settings.data_dir = parser.value()?.into(),
+            Long("listen") => settings.listen = parser.value()?.parse()?,
+            Long("advertise") => settings.advertised = Some(parser.value()?.parse()?),
+            Long("metrics") => settings.metrics_listen = parser.value()?.parse_with(metrics_address)?,
+            Long("threads") => settings.threads = parser.value()?.parse_with(at_least_one)? as usize,
+            Long("partitions") => settings.default_partitions = parser.value()?.parse_with(at_least_one)?,
+            Long("no-auto-create") => settings.auto_create_topics = false,
+            Long("max-request-bytes") => {
+                settings.max_request_bytes = parser.value()?.parse_with(at_least_one)? as usize;
+            }
+            Long("help") | Short('h') => return Ok(Wanted::Print(USAGE.to_owned())),
+            Long("version") => {
+                return Ok(Wanted::Print(concat!("hone-broker ", env!("CARGO_PKG_VERSION")).to_owned()));
+            }
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    if settings.data_dir.as_os_str().is_empty() {
+        return Err("--data DIR is missing".into());
+    }
+    settings.notices = Notices::to(complain);
+    Ok(Wanted::Run(settings))
+}
+
+fn metrics_address(text: &str) -> Result<Option<SocketAddr>, std::net::AddrParseError> {
+    if text == "off" { Ok(None) } else { text.parse().map(Some) }
+}
+
+fn at_least_one(text: &str) -> Result<i32, String> {
+    match text.parse() {
+        Ok(number) if number >= 1 => Ok(number),
+        _ => Err("wanted a number from 1 on".to_owned()),
+    }
+}
+
+/// A program of its own, so it prints: its ready line is for whoever started it. Not by `println!`, which panics when
+/// the reader has gone; nothing can be told to a reader that has gone.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Notices, and the one error line.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "hone-broker: {line}");
+}

@@ -1,0 +1,78 @@
+//! How a broker is to run.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+/// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
+#[derive(Clone)]
+pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Notices {
+    /// Sends every notice to `sink`.
+    pub fn to(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sink))
+    }
+
+    /// Drops every notice.
+    pub fn nowhere() -> Self {
+        Self::to(|_| ())
+    }
+
+    pub(crate) fn say(&self, notice: &str) {
+        (self.0)(notice);
+    }
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Notices")
+    }
+}
+
+/// How a broker is to run. [`Settings::new`] has the defaults.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Address for clients; port 0 picks a free one. Default 127.0.0.1:9092.
+    pub listen: SocketAddr,
+    /// Address that clients are told; default the one that was bound. It is never a name: a client may resolve one
+    /// to an address family on which nobody listens.
+    pub advertised: Option<SocketAddr>,
+    /// Address for `/metrics` and `/ready`; default 127.0.0.1:9644, `None` for off.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Folder of logs and metadata; created when missing, locked while the broker runs.
+    pub data_dir: PathBuf,
+    /// Worker threads; default one for each core.
+    pub threads: usize,
+    /// Partitions of a topic that is made without a number.
+    pub default_partitions: i32,
+    /// Whether Metadata for an unknown topic makes it (if the client does not forbid it).
+    pub auto_create_topics: bool,
+    /// Largest request accepted, in bytes. A longer one closes its connection.
+    pub max_request_bytes: usize,
+    /// How long the first members of an empty group wait for others, in milliseconds.
+    pub group_initial_delay_ms: u64,
+    /// Where notices go.
+    pub notices: Notices,
+}
+
+impl Settings {
+    /// The defaults, over a data folder.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        Self {
+            listen: loopback(9092),
+            advertised: None,
+            metrics_listen: Some(loopback(9644)),
+            data_dir: data_dir.into(),
+            threads: available_parallelism().map_or(1, usize::from),
+            default_partitions: 1,
+            auto_create_topics: true,
+            max_request_bytes: 32 << 20,
+            group_initial_delay_ms: 50,
+            notices: Notices::nowhere(),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Every API in every version that is served: the request as a foreign encoder writes it, the answer as a foreign
+//! decoder reads it, to the last byte.
+
+mod support;
+
+use hone_kafka::Codec;
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
+use kafka_protocol::messages::leave_group_request::MemberIdentity;
+use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
+use kafka_protocol::messages::*;
+use support::*;
+
+struct Setup {
+    _folder: tempfile::TempDir,
+    _broker: hone_broker::Broker,
+    client: Client,
+    served: Vec<ApiVersion>,
+}
+
+fn setup() -> Setup {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker_with(folder.path(), |settings| settings.group_initial_delay_ms = 0);
+    let mut client = Client::connect(broker.kafka_addr());
+    let served = client.call(0, &ApiVersionsRequest::default()).api_keys;
+    assert_eq!(create(&mut client, "t", &[]).0, 0);
+    Setup { _folder: folder, _broker: broker, client, served }
+}
+
+impl Setup {
+    fn versions(&self, key: i16) -> std::ops::RangeInclusive<i16> {
+        let api = self.served.iter().find(|api| api.api_key == key).unwrap();
+        api.min_version..=api.max_version
+    }
+
+    fn topic_id(&mut self) -> kafka_protocol::messages::metadata_response::MetadataResponseTopic {
+        self.client.call(12, &MetadataRequest::default().with_topics(None)).topics[0].clone()
+    }
+}
+
+#[test]
+fn api_versions() {
+    let mut setup = setup();
+    for version in setup.versions(18) {
+        let response =
+            setup.client.call(version, &ApiVersionsRequest::default().with_client_software_name(text("x")));
+        assert_eq!((response.error_code, response.api_keys.len()), (0, 16));
+        // Anything but a beginning at 0 makes librdkafka send uncompressed without a word.
+        assert_eq!(response.api_keys.iter().find(|api| api.api_key == 0).unwrap().min_version, 0);
+    }
+}
+
+#[test]
+fn metadata() {
+    let mut setup = setup();
+    let id = setup.topic_id().topic_id;
+    for version in setup.versions(3) {
+        let named = MetadataRequestTopic::default().with_name(Some(topic("t")));
+        let response = setup.client.call(version, &MetadataRequest::default().with_topics(Some(vec![named])));
+        let found = &response.topics[0];
+        assert_eq!((found.error_code, found.partitions.len()), (0, 1));
+        assert_eq!(found.name.as_ref().map(|name| name.as_str()), Some("t"));
+        assert_eq!(found.partitions[0].leader_id, response.brokers[0].node_id);
+        let all = if version == 0 { Some(vec![]) } else { None };
+        assert_eq!(setup.client.call(version, &MetadataRequest::default().with_topics(all)).topics.len(), 1);
+        if version >= 1 {
+            let none = setup.client.call(version, &MetadataRequest::default().with_topics(Some(vec![])));
+            assert!(none.topics.is_empty());
+        }
+        if version >= 12 {
+            let by_id = MetadataRequestTopic::default().with_name(None).with_topic_id(id);
+            let response =
+                setup.client.call(version, &MetadataRequest::default().with_topics(Some(vec![by_id])));
+            assert_eq!(response.topics[0].name.as_ref().map(|name| name.as_str()), Some("t"));
+        }
+    }
+}
+
+#[test]
+fn metadata_makes_topics_unless_told_not_to() {
+    let mut setup = setup();
+    let ask = |name: &str| {
+        MetadataRequest::default()
+            .with_topics(Some(vec![MetadataRequestTopic::default().with_name(Some(topic(name)))]))
+    };
+    let response = setup.client.call(4, &ask("not-made").with_allow_auto_topic_creation(false));
+    assert_eq!(response.topics[0].error_code, 3);
+    assert_eq!(
+        setup.client.call(4, &ask("made").with_allow_auto_topic_creation(true)).topics[0].error_code,
+        0
+    );
+    assert_eq!(
+        setup.client.call(4, &ask("no/name").with_allow_auto_topic_creation(true)).topics[0].error_code,
+        17
+    );
+}
+
+#[test]
+fn produce_and_fetch() {
+    let mut setup = setup();
+    let id = setup.topic_id().topic_id;
+    let mut next = 0;
+    for version in 3..=13 {
+        let mut request = produce_request("t", 0, batch(Codec::Zstd, &["a", "b"]));
+        if version >= 13 {
+            request.topic_data[0].name = topic("");
+            request.topic_data[0].topic_id = id;
+        }
+        let response = setup.client.call(version, &request);
+        let partition = &response.responses[0].partition_responses[0];
+        assert_eq!((partition.error_code, partition.base_offset), (0, next), "v{version}");
+        next += 2;
+    }
+    for version in setup.versions(1) {
+        let mut partition = FetchPartition::default().with_fetch_offset(3).with_partition_max_bytes(1);
+        partition.current_leader_epoch = if version >= 9 { 0 } else { -1 };
+        let mut topics = FetchTopic::default().with_partitions(vec![partition]);
+        if version >= 13 {
+            topics.topic_id = id;
+        } else {
+            topics.topic = topic("t");
+        }
+        let request = FetchRequest::default()
+            .with_max_wait_ms(0)
+            .with_min_bytes(1)
+            .with_max_bytes(1)
+            .with_topics(vec![topics]);
+        let response = setup.client.call(version, &request);
+        let partition = &response.responses[0].partitions[0];
+        assert_eq!((partition.error_code, partition.high_watermark), (0, next), "v{version}");
+        let set = partition.records.clone().unwrap();
+        let found: Vec<_> =
+            hone_kafka::batches(&set).map(|batch| batch.unwrap().header.base_offset).collect();
+        assert_eq!(found, [2], "the whole batch around the offset, although it is above every limit");
+    }
+}
+
+#[test]
+fn unknown_topics_and_ids_have_their_own_errors() {
+    let mut setup = setup();
+    let mut request = produce_request("missing", 0, batch(Codec::None, &["a"]));
+    assert_eq!(setup.client.call(12, &request).responses[0].partition_responses[0].error_code, 3);
+    request.topic_data[0].name = topic("");
+    request.topic_data[0].topic_id = "00000000-0000-0000-0000-00000000abcd".parse().unwrap();
+    assert_eq!(setup.client.call(13, &request).responses[0].partition_responses[0].error_code, 100);
+    let mut request = fetch_request("missing", 0, 1_000);
+    assert_eq!(setup.client.call(12, &request).responses[0].partitions[0].error_code, 3);
+    request.topics[0].topic = topic("");
+    assert_eq!(setup.client.call(13, &request).responses[0].partitions[0].error_code, 100);
+    let beyond = fetch_request("t", 99, 1_000);
+    assert_eq!(setup.client.call(12, &beyond).responses[0].partitions[0].error_code, 1);
+}
+
+#[test]
+fn list_offsets() {
+    let mut setup = setup();
+    for version in setup.versions(2) {
+        let partition = ListOffsetsPartition::default().with_timestamp(-1);
+        let topics = ListOffsetsTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+        let response = setup.client.call(version, &ListOffsetsRequest::default().with_topics(vec![topics]));
+        let partition = &response.topics[0].partitions[0];
+        assert_eq!((partition.error_code, partition.offset), (0, 0));
+    }
+}
+
+#[test]
+fn find_coordinator() {
+    let mut setup = setup();
+    for version in setup.versions(10) {
+        let request = if version <= 3 {
+            FindCoordinatorRequest::default().with_key(text("g"))
+        } else {
+            FindCoordinatorRequest::default().with_coordinator_keys(vec![text("g"), text("h")])
+        };
+        let response = setup.client.call(version, &request);
+        if version <= 3 {
+            assert_eq!((response.error_code, response.node_id.0), (0, 1));
+        } else {
+            let keys: Vec<_> =
+                response.coordinators.iter().map(|found| (found.key.as_str(), found.error_code)).collect();
+            assert_eq!(keys, [("g", 0), ("h", 0)]);
+        }
+    }
+}
+
+/// One member through its whole life, in the same relative version of each API.
+#[test]
+fn groups() {
+    let mut setup = setup();
+    for version in 0..=9_i16 {
+        let group = GroupId(text(&format!("g{version}")));
+        let (generation, member) = join(&mut setup.client, version, &group);
+        let sync_version = version.min(5);
+        let plan = SyncGroupRequestAssignment::default()
+            .with_member_id(member.clone())
+            .with_assignment("mine".into());
+        let mut sync = SyncGroupRequest::default()
+            .with_group_id(group.clone())
+            .with_generation_id(generation)
+            .with_member_id(member.clone())
+            .with_assignments(vec![plan]);
+        if sync_version >= 5 {
+            sync = sync.with_protocol_type(Some(text("consumer"))).with_protocol_name(Some(text("range")));
+        }
+        let synced = setup.client.call(sync_version, &sync);
+        assert_eq!((synced.error_code, &synced.assignment[..]), (0, b"mine".as_slice()));
+
+        let heartbeat = HeartbeatRequest::default()
+            .with_group_id(group.clone())
+            .with_generation_id(generation)
+            .with_member_id(member.clone());
+        assert_eq!(setup.client.call(version.min(4), &heartbeat).error_code, 0);
+
+        commit_and_fetch(&mut setup.client, version.clamp(2, 9), &group, generation, &member);
+
+        let leave_version = version.min(5);
+        let leave = LeaveGroupRequest::default().with_group_id(group.clone());
+        let leave = if leave_version <= 2 {
+            leave.with_member_id(member.clone())
+        } else {
+            leave.with_members(vec![MemberIdentity::default().with_member_id(member.clone())])
+        };
+        let left = setup.client.call(leave_version, &leave);
+        assert_eq!(left.error_code, 0);
+        assert!(left.members.iter().all(|member| member.error_code == 0));
+        assert_eq!(setup.client.call(version.min(4), &heartbeat).error_code, 25);
+    }
+}
+
+fn join(client: &mut Client, version: i16, group: &GroupId) -> (i32, kafka_protocol::protocol::StrBytes) {
+    let protocol = JoinGroupRequestProtocol::default().with_name(text("range")).with_metadata("meta".into());
+    let mut request = JoinGroupRequest::default()
+        .with_group_id(group.clone())
+        .with_session_timeout_ms(10_000)
+        .with_protocol_type(text("consumer"))
+        .with_protocols(vec![protocol]);
+    if version >= 1 {
+        request.rebalance_timeout_ms = 10_000;
+    }
+    let mut response = client.call(version, &request);
+    if version >= 4 {
+        assert_eq!(response.error_code, 79, "an id first");
+        request.member_id = response.member_id;
+        response = client.call(version, &request);
+    }
+    assert_eq!((response.error_code, response.members.len()), (0, 1));
+    assert_eq!(&response.members[0].metadata[..], b"meta");
+    assert_eq!(response.leader, response.member_id);
+    (response.generation_id, response.member_id)
+}
+
+fn commit_and_fetch(
+    client: &mut Client,
+    version: i16,
+    group: &GroupId,
+    generation: i32,
+    member: &kafka_protocol::protocol::StrBytes,
+) {
+    let partition = OffsetCommitRequestPartition::default()
+        .with_committed_offset(17)
+        .with_committed_metadata(Some(text("note")));
+    let topics = OffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+    let commit = OffsetCommitRequest::default()
+        .with_group_id(group.clone())
+        .with_generation_id_or_member_epoch(generation)
+        .with_member_id(member.clone())
+        .with_topics(vec![topics]);
+    let response = client.call(version, &commit);
+    assert_eq!(response.topics[0].partitions[0].error_code, 0);
+
+    if version >= 8 {
+        let topics =
+            OffsetFetchRequestTopics::default().with_name(topic("t")).with_partition_indexes(vec![0, 5]);
+        for asked in [Some(vec![topics]), None] {
+            let all = asked.is_none();
+            let group = OffsetFetchRequestGroup::default().with_group_id(group.clone()).with_topics(asked);
+            let response = client.call(version, &OffsetFetchRequest::default().with_groups(vec![group]));
+            let found = &response.groups[0].topics[0].partitions;
+            assert_eq!((found[0].committed_offset, found[0].metadata.as_deref()), (17, Some("note")));
+            assert!(all || found[1].committed_offset == -1);
+        }
+    } else {
+        let topics =
+            OffsetFetchRequestTopic::default().with_name(topic("t")).with_partition_indexes(vec![0, 5]);
+        let fetch =
+            OffsetFetchRequest::default().with_group_id(group.clone()).with_topics(Some(vec![topics]));
+        let found = client.call(version, &fetch).topics[0].partitions.clone();
+        assert_eq!((found[0].committed_offset, found[1].committed_offset), (17, -1));
+    }
+}
+
+#[test]
+fn offset_fetch_version_1() {
+    let mut setup = setup();
+    let topics = OffsetFetchRequestTopic::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+    let fetch =
+        OffsetFetchRequest::default().with_group_id(GroupId(text("g"))).with_topics(Some(vec![topics]));
+    assert_eq!(setup.client.call(1, &fetch).topics[0].partitions[0].committed_offset, -1);
+}
+
+#[test]
+fn init_producer_id() {
+    let mut setup = setup();
+    let mut given = std::collections::HashSet::new();
+    for version in setup.versions(22) {
+        let response =
+            setup.client.call(version, &InitProducerIdRequest::default().with_transactional_id(None));
+        assert_eq!((response.error_code, response.producer_epoch), (0, 0));
+        assert!(given.insert(response.producer_id.0), "an id is given once");
+        let transactional =
+            InitProducerIdRequest::default().with_transactional_id(Some(TransactionalId(text("x"))));
+        assert_eq!(setup.client.call(version, &transactional).error_code, 42);
+    }
+}
+
+#[test]
+fn topics_are_made_described_and_deleted() {
+    let mut setup = setup();
+    for version in setup.versions(19) {
+        let request = create_request("made", 3, &[("compression.type", "lz4")]);
+        let only_asked = setup.client.call(version, &request.clone().with_validate_only(true));
+        assert_eq!(only_asked.topics[0].error_code, 0);
+        let made = setup.client.call(version, &request);
+        assert_eq!(made.topics[0].error_code, 0, "v{version}");
+        if version >= 5 {
+            assert_eq!(made.topics[0].num_partitions, 3);
+        }
+        assert_eq!(setup.client.call(version, &request).topics[0].error_code, 36);
+        describe(&mut setup);
+        let delete_version = (version - 1).clamp(1, 6);
+        let deleted = setup.client.call(delete_version, &delete(delete_version, "made"));
+        assert_eq!(deleted.responses[0].error_code, 0);
+        assert_eq!(
+            setup.client.call(delete_version, &delete(delete_version, "made")).responses[0].error_code,
+            3
+        );
+    }
+}
+
+fn delete(version: i16, name: &str) -> DeleteTopicsRequest {
+    if version <= 5 {
+        DeleteTopicsRequest::default().with_topic_names(vec![topic(name)])
+    } else {
+        DeleteTopicsRequest::default()
+            .with_topics(vec![DeleteTopicState::default().with_name(Some(topic(name)))])
+    }
+}
+
+fn describe(setup: &mut Setup) {
+    for version in setup.versions(32) {
+        let resource =
+            DescribeConfigsResource::default().with_resource_type(2).with_resource_name(text("made"));
+        let response =
+            setup.client.call(version, &DescribeConfigsRequest::default().with_resources(vec![resource]));
+        let rows = &response.results[0].configs;
+        let row = rows.iter().find(|row| row.name.as_str() == "compression.type").unwrap();
+        assert_eq!((row.value.as_deref(), row.config_source), (Some("lz4"), 1));
+    }
+}

@@ -1,7 +1,7 @@
 //! One connection to a broker: frames out, acknowledgements in, in order.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use hone_kafka::{Frame, ProduceFrame, parse_produce_response_v7};
 
 use crate::LoadError;
+use crate::clock::{Clock, receive_timed, stamp_arrivals};
 
 /// Time to reach a broker on its own network.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -65,11 +66,13 @@ pub(crate) struct Connection {
     /// Zeroed once and reused; `received` says how much of it holds bytes.
     inbound: Vec<u8>,
     received: usize,
+    /// Size of the last acknowledgement; the next one is most likely as long.
+    ack_bytes: usize,
     in_flight: VecDeque<InFlight>,
     first_unanswered: i32,
     next_correlation_id: i32,
     next_frame: usize,
-    wants_writable: bool,
+    blocked: bool,
 }
 
 impl Connection {
@@ -78,7 +81,8 @@ impl Connection {
         let stream = connect(address)?;
         stream
             .set_nonblocking(true)
-            .map_err(|source| LoadError::System { what: "making a socket non-blocking", source })?;
+            .and_then(|()| stamp_arrivals(stream.as_raw_fd()))
+            .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
         Ok(Self {
             address: address.to_owned(),
             leader,
@@ -87,11 +91,12 @@ impl Connection {
             written: 0,
             inbound: vec![0; READ_BYTES],
             received: 0,
+            ack_bytes: 0,
             in_flight: VecDeque::new(),
             first_unanswered: 0,
             next_correlation_id: 0,
             next_frame: first_frame,
-            wants_writable: false,
+            blocked: false,
         })
     }
 
@@ -118,9 +123,9 @@ impl Connection {
         self.in_flight.drain(..)
     }
 
-    /// Bytes that the socket has not taken yet: the broker does not read.
+    /// The socket took no more at the last flush: the broker does not read.
     pub(crate) fn is_blocked(&self) -> bool {
-        self.written < self.outbound.len()
+        self.blocked
     }
 
     /// Puts the next request of the pool behind those not yet written. With `acks` 0 it is its own end.
@@ -159,26 +164,41 @@ impl Connection {
             self.outbound.clear();
             self.written = 0;
         }
-        let changed = self.is_blocked() != self.wants_writable;
-        self.wants_writable = self.is_blocked();
-        Ok(changed.then_some(self.wants_writable))
+        let was_blocked = std::mem::replace(&mut self.blocked, !self.outbound.is_empty());
+        Ok((was_blocked != self.blocked).then_some(self.blocked))
     }
 
-    /// Reads what there is and hands every acknowledgement to `acked`.
-    pub(crate) fn receive(&mut self, mut acked: impl FnMut(Ack)) -> Result<(), String> {
+    /// Reads what there is and hands every acknowledgement to `acked`, with the time at which the kernel had received it.
+    pub(crate) fn receive(&mut self, clock: &Clock, mut acked: impl FnMut(Ack, u64)) -> Result<(), String> {
+        while let Some(received_ns) = self.read_once(clock)? {
+            let consumed = self.acknowledge(&mut |ack| acked(ack, received_ns))?;
+            self.inbound.copy_within(consumed..self.received, 0);
+            self.received -= consumed;
+            if self.in_flight.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
+    /// the kernel's time is that of the last byte read.
+    fn read_once(&mut self, clock: &Clock) -> Result<Option<u64>, String> {
         if self.received == self.inbound.len() {
             self.inbound.resize(self.received + READ_BYTES, 0);
         }
-        match self.stream.read(&mut self.inbound[self.received..]) {
-            Ok(0) => return Err(self.closed()),
-            Ok(count) => self.received += count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => return Err(format!("{}: reading failed: {error}", self.address)),
+        let missing =
+            self.ack_bytes.checked_sub(self.received).filter(|bytes| *bytes > 0).unwrap_or(READ_BYTES);
+        let end = self.inbound.len().min(self.received + missing);
+        match receive_timed(self.stream.as_raw_fd(), &mut self.inbound[self.received..end]) {
+            Ok((0, _)) => Err(self.closed()),
+            Ok((count, stamp)) => {
+                self.received += count;
+                Ok(Some(stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp))))
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(format!("{}: reading failed: {error}", self.address)),
         }
-        let consumed = self.acknowledge(&mut acked)?;
-        self.inbound.copy_within(consumed..self.received, 0);
-        self.received -= consumed;
-        Ok(())
     }
 
     fn acknowledge(&mut self, acked: &mut impl FnMut(Ack)) -> Result<usize, String> {
@@ -207,6 +227,7 @@ impl Connection {
                         request.ok_or_else(|| garbage("an acknowledgement nobody waits for".to_owned()))?;
                     self.first_unanswered = self.first_unanswered.wrapping_add(1);
                     consumed += consumed_bytes;
+                    self.ack_bytes = consumed_bytes;
                     acked(Ack { request, error_code: answer.first_error_code });
                 }
             }
@@ -236,10 +257,11 @@ impl Connection {
         let limit = std::time::Instant::now() + Duration::from_secs_f64(timeout_s);
         let request = self.enqueue(frames, 0, 0);
         self.expect_ack(request);
+        let clock = Clock::new(std::time::Instant::now());
         let mut code = None;
         while code.is_none() {
             self.flush().map_err(|problem| garbage(&self.address, problem))?;
-            self.receive(|ack| code = Some(ack.error_code))
+            self.receive(&clock, |ack, _| code = Some(ack.error_code))
                 .map_err(|problem| garbage(&self.address, problem))?;
             if code.is_none() && std::time::Instant::now() > limit {
                 return Err(LoadError::Slow { address: self.address.clone(), what, limit_s: timeout_s });

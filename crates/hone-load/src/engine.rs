@@ -7,6 +7,7 @@ use hone_record::Workload;
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
+use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::frames::{Pool, pools};
 use crate::poll::{Poll, Ready};
@@ -31,6 +32,9 @@ pub(crate) enum End {
 
 /// The longest wait without a look at time-outs, interrupts and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
+const READ_WITHIN_NS: u64 = 1_000_000;
 
 /// Called every [`LOOK_EVERY`] or so; `false` breaks the stretch off.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
@@ -97,21 +101,23 @@ impl Engine {
         look: Look<'_>,
     ) -> Result<End, LoadError> {
         let mut arrivals = arrivals.peekable();
+        let clock = &mut Clock::new(start);
         let mut next_look_ns = 0;
         let mut last_due_ns = 0;
         loop {
-            let now_ns = since(start);
+            let now_ns = clock.now_ns();
             while let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns) {
                 self.queue.push_back(Due { intended_ns, waited: false });
                 recorder.due += 1;
                 last_due_ns = intended_ns;
             }
-            if let Err(reason) = self.dispatch(start, recorder) {
-                return Ok(self.broken(reason, since(start), recorder));
+            if let Err(reason) = self.dispatch(clock, recorder) {
+                return Ok(self.broken(reason, clock.now_ns(), recorder));
             }
             recorder.tick(now_ns);
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY.as_nanos() as u64;
+                clock.adjust();
                 if !look(now_ns, recorder) {
                     return Err(LoadError::Interrupted);
                 }
@@ -130,10 +136,17 @@ impl Engine {
                 }
             }
             let wake_ns = next_due_ns.unwrap_or(u64::MAX).min(next_look_ns);
-            if let Err(reason) =
-                self.wait(Duration::from_nanos(wake_ns.saturating_sub(since(start))), start, recorder)?
-            {
-                return Ok(self.broken(reason, since(start), recorder));
+            let received = match next_due_ns {
+                // Nothing to do before the next request is due: the answers can wait, their times are kept for them.
+                Some(due_ns) if self.queue.is_empty() && due_ns <= now_ns + READ_WITHIN_NS => {
+                    clock.sleep_until(wake_ns);
+                    Ok(())
+                }
+                // A slot must be had, or the end is near: the next answer counts.
+                _ => self.wait(wake_ns, clock, recorder)?,
+            };
+            if let Err(reason) = received.and_then(|()| self.receive_all(clock, recorder)) {
+                return Ok(self.broken(reason, clock.now_ns(), recorder));
             }
         }
     }
@@ -147,11 +160,11 @@ impl Engine {
     }
 
     /// Gives queued requests to connections with a free slot, then writes each connection once.
-    fn dispatch(&mut self, start: Instant, recorder: &mut Recorder) -> Result<(), String> {
+    fn dispatch(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         if self.queue.is_empty() {
             return Ok(());
         }
-        let sent_ns = since(start);
+        let sent_ns = clock.now_ns();
         while let Some(due) = self.queue.front().copied() {
             let Some(index) = self.free_connection() else { break };
             self.queue.pop_front();
@@ -199,14 +212,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits for acknowledgements; the inner `Err` is the target breaking off.
+    /// Waits for something to read or to write; the inner `Err` is the target breaking off.
     fn wait(
         &mut self,
-        limit: Duration,
-        start: Instant,
+        until_ns: u64,
+        clock: &Clock,
         recorder: &mut Recorder,
     ) -> Result<Result<(), String>, LoadError> {
         let mut ready = std::mem::take(&mut self.ready);
+        let limit = Duration::from_nanos(until_ns.saturating_sub(clock.now_ns()));
         self.poll
             .wait(limit, &mut ready)
             .map_err(|source| LoadError::System { what: "waiting for sockets", source })?;
@@ -215,16 +229,32 @@ impl Engine {
                 self.flush(event.token)?;
             }
             if event.readable {
-                let mut now_ns = None;
-                self.connections[event.token].receive(|ack| {
-                    let now_ns = *now_ns.get_or_insert_with(|| since(start));
-                    recorder.acked(ack, now_ns);
-                })?;
+                self.receive(event.token, clock, recorder)?;
             }
             Ok(())
         });
         self.ready = ready;
         Ok(handled)
+    }
+
+    /// Reads from every connection on which an answer is due.
+    fn receive_all(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
+        (0..self.connections.len()).try_for_each(|index| {
+            if self.connections[index].is_blocked() {
+                self.flush(index)?;
+            }
+            if self.connections[index].unanswered() == 0 {
+                return Ok(());
+            }
+            self.receive(index, clock, recorder)
+        })
+    }
+
+    fn receive(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
+        self.connections[index].receive(clock, |ack, received_ns| {
+            // Never before it was sent: two clocks agree to a fraction of a microsecond only.
+            recorder.acked(ack, received_ns.max(ack.request.sent_ns));
+        })
     }
 
     /// Gives up connections whose oldest request timed out, and opens them again: answers come in order, so the
@@ -264,9 +294,4 @@ impl Engine {
         self.give_up_all(now_ns, recorder, "connection lost");
         End::Broken(reason)
     }
-}
-
-fn since(start: Instant) -> u64 {
-    // Before the start (the two arms of a duet agree on a moment slightly ahead) nothing is due.
-    Instant::now().saturating_duration_since(start).as_nanos() as u64
 }

@@ -10,6 +10,7 @@
 //! [`Window`]: hone_record::Window
 
 mod admin;
+mod clock;
 mod connection;
 mod engine;
 mod error;

@@ -54,7 +54,7 @@ impl Places {
 /// Who moves first meets the other one on the way: it waits where the second finds its place free. So the first to move
 /// changes too, at half the pace of the places, that neither direction always begins with the same arm.
 fn moving_order(turn: usize) -> [usize; 2] {
-    if turn / 2 % 2 == 0 { [0, 1] } else { [1, 0] }
+    if (turn / 2).is_multiple_of(2) { [0, 1] } else { [1, 0] }
 }
 
 impl Seat {

@@ -20,7 +20,8 @@ fn two_addresses_in_a_duet() {
     let (a, b) = (Broker::start(), Broker::start());
     let ran = hone_in(
         folder.path(),
-        &[&["compare", &a.address, &b.address, "--json", "--quiet", "--control-pairs", "5"][..], &SMALL].concat(),
+        &[&["compare", &a.address, &b.address, "--json", "--quiet", "--control-pairs", "5"][..], &SMALL]
+            .concat(),
     );
     // With these short windows any verdict is possible; what must hold is the record.
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
@@ -34,9 +35,16 @@ fn two_addresses_in_a_duet() {
         assert!(has("values_a", "latency-p50") && has("values_b", "latency-p50"), "{pair}");
         // In a control both arms load one process, whose CPU can't be told apart.
         let told = pair["kind"] == "test";
-        assert_eq!((has("values_a", "cpu-per-record"), has("values_b", "cpu-per-record")), (told, told), "{pair}");
+        assert_eq!(
+            (has("values_a", "cpu-per-record"), has("values_b", "cpu-per-record")),
+            (told, told),
+            "{pair}"
+        );
     }
-    assert!(pairs.iter().filter(|pair| pair["dropped"].is_null()).count() > 2, "next to no pair counts: {pairs:#?}");
+    assert!(
+        pairs.iter().filter(|pair| pair["dropped"].is_null()).count() > 2,
+        "next to no pair counts: {pairs:#?}"
+    );
 }
 
 #[test]
@@ -47,7 +55,8 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     let ran = hone_in(folder.path(), &args);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     let run = folder.path().join("runs/compare-001");
-    let design: serde_json::Value = serde_json::from_slice(&fs::read(run.join("design.json")).unwrap()).unwrap();
+    let design: serde_json::Value =
+        serde_json::from_slice(&fs::read(run.join("design.json")).unwrap()).unwrap();
     assert!(design["rule"]["words"].as_str().unwrap().contains("Primary metric: CPU per record"));
     assert_eq!(fs::read_dir(run.join("windows")).unwrap().count(), 12);
     assert_eq!(fs::read_dir(run.join("pairs")).unwrap().count(), 6);

@@ -77,7 +77,10 @@ fn a_run_is_interrupted_resumed_and_judged() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("interrupted; finished steps are kept. To go on: hone optimize small.toml --resume"), "{said}");
+    assert!(
+        said.contains("interrupted; finished steps are kept. To go on: hone optimize small.toml --resume"),
+        "{said}"
+    );
     assert_eq!(processes_with(&run.display().to_string()), Vec::<u32>::new());
 
     // Another experiment can't go on with this run.

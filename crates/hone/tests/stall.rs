@@ -15,7 +15,18 @@ fn quantile_us(record: &serde_json::Value, quantile: f64) -> f64 {
 #[test]
 fn a_stop_of_one_second_shows_at_its_full_length() {
     let broker = Broker::start();
-    let load = ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "500", "--json", "--quiet"];
+    let load = [
+        "load",
+        &broker.address,
+        "--rate",
+        "500",
+        "--duration",
+        "10",
+        "--warmup",
+        "500",
+        "--json",
+        "--quiet",
+    ];
     let ran = thread::scope(|scope| {
         let load = scope.spawn(|| hone(&load));
         thread::sleep(Duration::from_secs(5));
@@ -39,7 +50,18 @@ fn a_stop_of_one_second_shows_at_its_full_length() {
 fn a_stop_to_the_end_times_out_and_is_no_percentile() {
     let broker = Broker::start();
     let load = [
-        "load", &broker.address, "--rate", "500", "--duration", "3", "--timeout", "1", "--warmup", "100", "--json", "--quiet",
+        "load",
+        &broker.address,
+        "--rate",
+        "500",
+        "--duration",
+        "3",
+        "--timeout",
+        "1",
+        "--warmup",
+        "100",
+        "--json",
+        "--quiet",
     ];
     let ran = thread::scope(|scope| {
         let load = scope.spawn(|| hone(&load));
@@ -63,8 +85,26 @@ fn more_than_the_broker_can_do_is_saturation() {
     let broker = Broker::start();
     // A schema check of 200 records a request at this rate is several times what a core can do.
     let ran = hone(&[
-        "load", &broker.address, "--rate", "5000", "--duration", "3", "--warmup", "10", "--records", "200", "--payload", "orders",
-        "--bytes", "600", "--topic-config", "hone.value.schema={\"type\":\"object\"}", "--connections", "2", "--in-flight", "4",
+        "load",
+        &broker.address,
+        "--rate",
+        "5000",
+        "--duration",
+        "3",
+        "--warmup",
+        "10",
+        "--records",
+        "200",
+        "--payload",
+        "orders",
+        "--bytes",
+        "600",
+        "--topic-config",
+        "hone.value.schema={\"type\":\"object\"}",
+        "--connections",
+        "2",
+        "--in-flight",
+        "4",
     ]);
     let ran = ran.expect_code(0);
     assert!(ran.stdout.contains("saturated: the backlog only grew"), "{}", ran.stdout);
@@ -75,7 +115,18 @@ fn more_than_the_broker_can_do_is_saturation() {
 fn a_generator_that_is_late_fails_the_run_and_not_the_broker() {
     let broker = Broker::start();
     let ran = hone(&[
-        "load", &broker.address, "--rate", "3000", "--duration", "2", "--warmup", "10", "--in-flight", "10000", "--lateness-limit", "0.001",
+        "load",
+        &broker.address,
+        "--rate",
+        "3000",
+        "--duration",
+        "2",
+        "--warmup",
+        "10",
+        "--in-flight",
+        "10000",
+        "--lateness-limit",
+        "0.001",
     ]);
     let ran = ran.expect_code(1);
     assert!(ran.stdout.contains("the run failed, not the target"), "{}", ran.stdout);
@@ -91,7 +142,18 @@ fn the_cpu_of_the_target_is_the_targets() {
         fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()
     };
     let before = ticks();
-    let ran = hone(&["load", &broker.address, "--rate", "5000", "--duration", "4", "--warmup", "0", "--json", "--quiet"]);
+    let ran = hone(&[
+        "load",
+        &broker.address,
+        "--rate",
+        "5000",
+        "--duration",
+        "4",
+        "--warmup",
+        "0",
+        "--json",
+        "--quiet",
+    ]);
     let told_s = ran.expect_code(0).json()["body"]["facts"]["target_cpu"]["total_s"].as_f64().unwrap();
     let kernel_s = (ticks() - before) / 100.0;
     assert!(kernel_s > 0.05, "the broker did nothing");

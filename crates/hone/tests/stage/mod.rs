@@ -94,7 +94,6 @@ impl Broker {
         // SAFETY: the child has not been waited for, so its pid is its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
-
 }
 
 impl Drop for Broker {

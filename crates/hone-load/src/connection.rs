@@ -281,3 +281,44 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::net::TcpListener;
+
+    fn frames() -> [(ProduceFrame, u64); 1] {
+        [(ProduceFrame::new("test", 1, 1_000, "topic", &[(0, &[0; 1_000])]).unwrap(), 1_000)]
+    }
+
+    #[test]
+    fn requests_pile_up_behind_each_other_and_only_a_full_socket_blocks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut connection = Connection::open(&listener.local_addr().unwrap().to_string(), 0, 0).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let mut frames = frames();
+        for _ in 0..64 {
+            connection.enqueue(&mut frames, 0, 0);
+            assert!(!connection.is_blocked(), "bytes that were never offered to the socket block it");
+        }
+        assert_eq!(connection.flush().unwrap(), None);
+        assert!(!connection.is_blocked());
+
+        let mut told = None;
+        for _ in 0..100_000 {
+            connection.enqueue(&mut frames, 0, 0);
+            told = connection.flush().unwrap().or(told);
+            if connection.is_blocked() {
+                break;
+            }
+        }
+        assert!(connection.is_blocked(), "a server that reads nothing takes everything");
+        assert_eq!(told, Some(true), "interest in writability was not asked for");
+        while connection.is_blocked() {
+            assert!(server.read(&mut vec![0; 1 << 20]).unwrap() > 0);
+            told = connection.flush().unwrap().or(told);
+        }
+        assert_eq!(told, Some(false), "interest in writability was kept");
+    }
+}

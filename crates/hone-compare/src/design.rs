@@ -55,6 +55,8 @@ pub enum DesignError {
     },
 }
 
+/// More pairs than anybody waits for.
+const MOST_PAIRS: u32 = 10_000;
 /// Resamples of the bootstrap: the 97.5 % point of |t| then rests on 250 resamples.
 const RESAMPLES: u32 = 10_000;
 
@@ -98,6 +100,11 @@ fn check(plan: &Plan) -> Result<(), DesignError> {
     if plan.control_pairs != 0 && plan.control_pairs < FEWEST_PAIRS {
         let or_none = ", or 0 to go without a control";
         return Err(DesignError::TooFewPairs { kind: "A/A", pairs: plan.control_pairs, or_none });
+    }
+    for (name, value) in [("pairs", plan.pairs), ("control_pairs", plan.control_pairs)] {
+        if value > MOST_PAIRS {
+            return Err(DesignError::OutOfRange { name, value: value.into(), limit: MOST_PAIRS.into() });
+        }
     }
     for (name, value, limit) in [("alpha", plan.alpha, 0.5), ("equivalence", plan.equivalence, 1.0)] {
         if !(value > 0.0 && value < limit) {
@@ -143,14 +150,15 @@ fn balanced(order: &[PairKind], random: &mut ChaCha8Rng) -> Vec<bool> {
 
 /// The rule as a sentence, the one that is shown and stored.
 pub fn rule_words(rule: &Rule) -> String {
-    let margin = rule.equivalence * 100.0;
-    let sure = (1.0 - rule.alpha) * 100.0;
-    let tost = (1.0 - 2.0 * rule.alpha) * 100.0;
+    let percent = |share: f64| (share * 1e5).round() / 1e3;
+    let margin = percent(rule.equivalence);
+    let sure = percent(1.0 - rule.alpha);
+    let tost = percent(1.0 - 2.0 * rule.alpha);
     format!(
-        "Primary metric: {}. Equivalent when the {tost:.0} % interval of the ratio B/A lies within {margin} % of 1; \
-         otherwise better or worse when the {sure:.0} % interval excludes 1 and the effect is larger than what the \
+        "Primary metric: {}. Equivalent when the {tost} % interval of the ratio B/A lies within {margin} % of 1; \
+         otherwise better or worse when the {sure} % interval excludes 1 and the effect is larger than what the \
          A/A control showed; otherwise not shown. A control that itself differs from 1 by more than {margin} % with \
-         {sure:.0} % confidence makes the metric not shown. The {} other metrics get intervals at {:.2} % \
+         {sure} % confidence, or a planned one that can't be read, makes the metric not shown. The {} other metrics get intervals at {:.2} % \
          (Bonferroni).",
         rule.primary.label(),
         rule.secondary.len(),
@@ -210,6 +218,9 @@ mod tests {
         assert!(plan(&asked(4, 6, 1)).unwrap_err().to_string().contains("4 A/B pairs are too few"));
         assert!(plan(&asked(9, 2, 1)).unwrap_err().to_string().contains("or 0 to go without"));
         assert!(plan(&asked(9, 0, 1)).is_ok());
+        assert!(
+            plan(&asked(4_000_000_000, 0, 1)).unwrap_err().to_string().contains("pairs must lie between")
+        );
         assert!(plan(&Plan { alpha: 0.0, ..asked(9, 0, 1) }).is_err());
         assert!(plan(&Plan { equivalence: f64::NAN, ..asked(9, 0, 1) }).is_err());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hone_record::{Estimate, Judgement, Metric, PairKind, PairOutcome, Rule, Verdict};
 
-use crate::estimate::{NotEstimated, Pairs, estimate};
+use crate::estimate::{NotEstimated, Pairs, estimate, pairs_needed};
 
 /// What was found for every metric of the rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,8 +35,16 @@ fn judge_metric(rule: &Rule, metric: Metric, pairs: &[PairOutcome]) -> Result<Ju
     let of = |kind, alpha| estimate(&values(metric, kind, pairs), 1.0 - alpha, rule.resamples, rule.seed);
     let test = of(PairKind::Test, alpha)?;
     let tost = of(PairKind::Test, 2.0 * alpha)?;
-    let control = of(PairKind::Control, alpha).ok();
-    let (verdict, why) = decide(rule, &test, &tost, control.as_ref());
+    let planned = pairs.iter().any(|pair| pair.kind == PairKind::Control);
+    let control = of(PairKind::Control, alpha);
+    let (verdict, why) = match &control {
+        // A control that was planned and could not be read must not be passed over in silence.
+        Err(reason) if planned => {
+            (Verdict::NotShown, format!("there is no A/A control to hold it against: {reason}"))
+        }
+        _ => decide(rule, &test, &tost, control.as_ref().ok()),
+    };
+    let control = control.ok();
     Ok(Judgement { estimate: test, control, verdict, why, primary })
 }
 
@@ -70,9 +78,12 @@ fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Estima
     }
     if !beyond(test) {
         let why = format!(
-            "the interval holds 1; these {} pairs would have shown {:.1} % or more",
+            "the interval holds 1; these {} pairs would have shown {:.1} % or more{}",
             test.pairs,
-            (test.detectable_ratio - 1.0) * 100.0
+            (test.detectable_ratio - 1.0) * 100.0,
+            pairs_needed(test, 1.0 + rule.equivalence)
+                .map(|pairs| format!(", and {:.0} % needs about {pairs} pairs", rule.equivalence * 100.0))
+                .unwrap_or_default()
         );
         return (Verdict::NotShown, why);
     }
@@ -163,6 +174,19 @@ mod tests {
         let judged = judge(&rule, &all);
         assert_eq!(judged.judgements[0].verdict, Verdict::NotShown);
         assert!(judged.judgements[0].why.contains("no larger than"), "{:?}", judged.judgements[0]);
+    }
+
+    #[test]
+    fn a_planned_control_that_cannot_be_read_shows_nothing() {
+        let rule = Rule { secondary: vec![], ..rule() };
+        let mut all = pairs(Metric::CpuPerRecord, 0.8, 1.0, 0.01);
+        all.retain(|pair| pair.kind == PairKind::Test || pair.index < 3);
+        let judged = judge(&rule, &all);
+        assert_eq!(judged.judgements[0].verdict, Verdict::NotShown);
+        assert!(judged.judgements[0].why.contains("no A/A control"), "{}", judged.judgements[0].why);
+        // Without a planned one the user has said so.
+        all.retain(|pair| pair.kind == PairKind::Test);
+        assert_eq!(judge(&rule, &all).judgements[0].verdict, Verdict::Better);
     }
 
     #[test]

@@ -13,5 +13,5 @@ mod judge;
 mod student;
 
 pub use design::{DesignError, Plan, plan, rule_words};
-pub use estimate::{FEWEST_PAIRS, NotEstimated, Pairs, estimate, pairs_needed};
+pub use estimate::{FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};

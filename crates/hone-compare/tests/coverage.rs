@@ -51,6 +51,24 @@ fn the_interval_holds_the_truth_as_often_as_it_says() {
     }
 }
 
+/// The level at which eight secondary metrics are told, with as few pairs as are allowed.
+#[test]
+fn secondary_intervals_hold_with_the_fewest_pairs_and_stay_finite() {
+    let mut random = ChaCha8Rng::seed_from_u64(21);
+    let sessions = 1_000;
+    let misses = (0..sessions)
+        .filter(|&seed| {
+            let values = session(&mut random, normal, 5, 1.0, 0.8);
+            let pairs = Pairs { metric: Metric::LatencyP99, values };
+            let found = estimate(&pairs, 1.0 - 0.05 / 8.0, 1_000, seed).unwrap();
+            assert!(found.high < 1e12 && found.low > 1e-12, "{found:?}");
+            found.low > 1.0 || found.high < 1.0
+        })
+        .count();
+    // 0.6 % promised; 1.5 % is 3.5 standard errors above it.
+    assert!(misses < 15, "{misses} of {sessions} intervals miss the truth");
+}
+
 fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> impl Iterator<Item = PairOutcome> {
     values.iter().enumerate().map(move |(index, &(first, second))| PairOutcome {
         index: index as u32,

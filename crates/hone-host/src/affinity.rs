@@ -6,6 +6,7 @@ use std::mem;
 use std::path::Path;
 
 use crate::HostError;
+use crate::cpu::tree_of;
 
 /// Cores that the calling thread may run on, ascending.
 ///
@@ -24,11 +25,23 @@ pub fn allowed_cores() -> Result<Vec<usize>, HostError> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect())
 }
 
-/// Binds every thread of a process to these cores. Threads that start later inherit it from the one that starts them.
+/// Binds a process with all its descendants, every thread of them, to these cores. What starts later inherits it from
+/// the one that starts it.
 ///
 /// # Errors
 /// When the process is gone, or the kernel refuses.
-pub fn bind_process(pid: u32, cores: &[usize]) -> Result<(), HostError> {
+pub fn bind_tree(pid: u32, cores: &[usize]) -> Result<(), HostError> {
+    for member in tree_of(Path::new("/"), pid)? {
+        match bind_process(member, cores) {
+            // A descendant may end between the listing and the call.
+            Err(HostError::Vanished { pid: gone }) if gone != pid => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn bind_process(pid: u32, cores: &[usize]) -> Result<(), HostError> {
     let tasks = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"))
         .map_err(|_| HostError::Vanished { pid })?;
     for task in tasks.flatten() {
@@ -85,6 +98,6 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_named() {
-        assert!(matches!(bind_process(u32::MAX / 2, &[0]), Err(HostError::Vanished { .. })));
+        assert!(matches!(bind_tree(u32::MAX / 2, &[0]), Err(HostError::Vanished { .. })));
     }
 }

@@ -169,7 +169,7 @@ fn read_stat(root: &Path, pid: u32) -> Result<ProcessStat, HostError> {
 }
 
 /// The process and all its descendants, every parent before its children.
-fn tree_of(root: &Path, pid: u32) -> Result<Vec<u32>, HostError> {
+pub(crate) fn tree_of(root: &Path, pid: u32) -> Result<Vec<u32>, HostError> {
     read_stat(root, pid)?;
     let folder = root.join("proc");
     let entries = fs::read_dir(&folder).map_err(|source| HostError::Read { path: folder, source })?;

@@ -15,6 +15,8 @@ use crate::clock::{Clock, receive_timed, stamp_arrivals};
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// An acknowledgement of a thousand partitions has 30 kB; a megabyte is not an acknowledgement.
 const ACK_LIMIT_BYTES: usize = 1 << 20;
+/// With acks=0 nothing else bounds what is put behind each other between two writes.
+const OUTBOUND_BYTES: usize = 1 << 20;
 /// What one read takes at most.
 const READ_BYTES: usize = 64 << 10;
 
@@ -25,8 +27,17 @@ pub(crate) struct InFlight {
     pub intended_ns: u64,
     /// Since the window's start.
     pub sent_ns: u64,
+    /// What it carries.
+    pub cargo: Cargo,
+}
+
+/// What a request carries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cargo {
+    /// Records in all of its batches.
+    pub records: u64,
     /// Bytes of its batches.
-    pub batch_bytes: u64,
+    pub bytes: u64,
 }
 
 /// A request's end.
@@ -128,20 +139,25 @@ impl Connection {
         self.blocked
     }
 
+    /// Whether another request may be put behind those not yet written.
+    pub(crate) fn has_room(&self, in_flight: usize) -> bool {
+        !self.blocked && self.in_flight.len() < in_flight && self.outbound.len() < OUTBOUND_BYTES
+    }
+
     /// Puts the next request of the pool behind those not yet written. With `acks` 0 it is its own end.
     pub(crate) fn enqueue(
         &mut self,
-        frames: &mut [(ProduceFrame, u64)],
+        frames: &mut [(ProduceFrame, Cargo)],
         intended_ns: u64,
         sent_ns: u64,
     ) -> InFlight {
         let index = self.next_frame % frames.len();
         self.next_frame = index + 1;
-        let (frame, batch_bytes) = &mut frames[index];
+        let (frame, cargo) = &mut frames[index];
         frame.set_correlation_id(self.next_correlation_id);
         self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
         self.outbound.extend_from_slice(frame.bytes());
-        InFlight { intended_ns, sent_ns, batch_bytes: *batch_bytes }
+        InFlight { intended_ns, sent_ns, cargo: *cargo }
     }
 
     /// The request will be acknowledged.
@@ -245,7 +261,7 @@ impl Connection {
     /// Sends one request and waits for its answer, for callers without a window.
     pub(crate) fn send_and_wait(
         &mut self,
-        frames: &mut [(ProduceFrame, u64)],
+        frames: &mut [(ProduceFrame, Cargo)],
         timeout_s: f64,
     ) -> Result<(), LoadError> {
         let what = "Produce v7".to_owned();
@@ -288,8 +304,8 @@ mod tests {
     use std::io::Read as _;
     use std::net::TcpListener;
 
-    fn frames() -> [(ProduceFrame, u64); 1] {
-        [(ProduceFrame::new("test", 1, 1_000, "topic", &[(0, &[0; 1_000])]).unwrap(), 1_000)]
+    fn frames() -> [(ProduceFrame, Cargo); 1] {
+        [(ProduceFrame::new("test", 1, 1_000, "topic", &[(0, &[0; 1_000])]).unwrap(), Cargo::default())]
     }
 
     #[test]

@@ -91,12 +91,14 @@ impl Engine {
         (self.in_flight * self.connections.len()) as u64
     }
 
-    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers; what is not answered
-    /// a time-out after the last arrival is given up.
+    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, what
+    /// is not answered a time-out after the last arrival is given up, and the engine is of no further use: answers may
+    /// still be on their way.
     pub(crate) fn run(
         &mut self,
         start: Instant,
         arrivals: impl Iterator<Item = u64>,
+        give_up: bool,
         recorder: &mut Recorder,
         look: Look<'_>,
     ) -> Result<End, LoadError> {
@@ -130,7 +132,7 @@ impl Engine {
                 if self.is_idle() {
                     return Ok(End::Complete);
                 }
-                if now_ns > last_due_ns + self.timeout_ns {
+                if give_up && now_ns > last_due_ns + self.timeout_ns {
                     self.give_up_all(now_ns, recorder, "timeout");
                     return Ok(End::Complete);
                 }
@@ -196,7 +198,7 @@ impl Engine {
         let count = self.connections.len();
         let free = (0..count).map(|step| (self.cursor + step) % count).find(|&index| {
             let connection = &self.connections[index];
-            connection.unanswered() < self.in_flight && !connection.is_blocked()
+            connection.has_room(self.in_flight)
         })?;
         self.cursor = (free + 1) % count;
         Some(free)

@@ -7,13 +7,14 @@ use hone_record::Workload;
 
 use crate::LoadError;
 use crate::admin::{CLIENT_ID, TopicLayout};
+use crate::connection::Cargo;
 use crate::payload::Values;
 
 /// Distinct requests for one leader; they are sent in turn.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The requests and the bytes of the batches in each.
-    pub frames: Vec<(ProduceFrame, u64)>,
+    /// The requests and what each carries.
+    pub frames: Vec<(ProduceFrame, Cargo)>,
 }
 
 /// So many distinct requests keep a broker from seeing the same bytes again while they are in its caches' memory of
@@ -59,14 +60,17 @@ fn frame(
     workload: &Workload,
     topic: &str,
     batches: &[(i32, Vec<u8>)],
-) -> Result<(ProduceFrame, u64), LoadError> {
+) -> Result<(ProduceFrame, Cargo), LoadError> {
     let borrowed: Vec<(i32, &[u8])> =
         batches.iter().map(|(partition, batch)| (*partition, batch.as_slice())).collect();
-    let bytes = batches.iter().map(|(_, batch)| batch.len() as u64).sum();
+    let cargo = Cargo {
+        records: batches.len() as u64 * u64::from(workload.records_per_batch),
+        bytes: batches.iter().map(|(_, batch)| batch.len() as u64).sum(),
+    };
     let timeout_ms = (workload.timeout_s * 1e3) as i32;
     let frame = ProduceFrame::new(CLIENT_ID, workload.acks, timeout_ms, topic, &borrowed)
         .map_err(|error| encoding(&error))?;
-    Ok((frame, bytes))
+    Ok((frame, cargo))
 }
 
 /// One batch of fresh values.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hone_kafka::error_name;
 use hone_record::{Hdr, Latencies, SeriesPoint};
 
-use crate::connection::{Ack, InFlight};
+use crate::connection::{Ack, Cargo, InFlight};
 use crate::steadiness::SLOTS;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -22,8 +22,8 @@ pub(crate) struct Recorder {
     pub acked: u64,
     /// Requests acknowledged without an error before the window closed; the rest came while it was drained.
     pub acked_in_window: u64,
-    /// Bytes of their batches.
-    pub acked_bytes: u64,
+    /// What they carried.
+    pub acked_cargo: Cargo,
     /// Errors by name.
     pub errors: BTreeMap<String, u64>,
     /// The three histograms.
@@ -46,7 +46,7 @@ impl Recorder {
             ended: 0,
             acked: 0,
             acked_in_window: 0,
-            acked_bytes: 0,
+            acked_cargo: Cargo::default(),
             errors: BTreeMap::new(),
             latencies: Latencies::default(),
             own_lateness: Hdr::new(),
@@ -72,7 +72,8 @@ impl Recorder {
         self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(ack.request.sent_ns));
         if ack.error_code == 0 {
             self.acked += 1;
-            self.acked_bytes += ack.request.batch_bytes;
+            self.acked_cargo.records += ack.request.cargo.records;
+            self.acked_cargo.bytes += ack.request.cargo.bytes;
             self.acked_in_window += u64::from(now_ns <= self.duration_ns);
             self.second_acked += 1;
         } else {
@@ -89,7 +90,7 @@ impl Recorder {
 
     /// A request never went out.
     pub(crate) fn never_sent(&mut self, intended_ns: u64, now_ns: u64, error: &str) {
-        let request = InFlight { intended_ns, sent_ns: now_ns, batch_bytes: 0 };
+        let request = InFlight { intended_ns, sent_ns: now_ns, cargo: Cargo::default() };
         self.end(request, now_ns);
         self.latencies.intended_to_sent.record_ns(now_ns.saturating_sub(intended_ns));
         self.count_error(error);
@@ -113,21 +114,30 @@ impl Recorder {
 
     /// Notes the time: closes slots and seconds that have passed.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        while self.backlog.len() < SLOTS
-            && now_ns >= (self.backlog.len() as u64 + 1) * self.duration_ns / SLOTS as u64
-        {
+        while self.backlog.len() < SLOTS && now_ns >= self.slot_end_ns() {
             self.backlog.push(self.due - self.ended);
         }
-        while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && now_ns <= self.duration_ns + SECOND_NS {
+        while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && self.second_is_in_window() {
             self.close_second();
         }
     }
 
-    /// Closes the last second if anything happened in it.
+    /// Closes the last, shorter second of the window. What was answered while the window was drained is in the
+    /// histograms, but in no second of the window.
     pub(crate) fn finish(&mut self) {
-        if self.second.count() > 0 {
+        self.tick(self.duration_ns);
+        if self.second_is_in_window() && self.second.count() > 0 {
             self.close_second();
         }
+    }
+
+    fn slot_end_ns(&self) -> u64 {
+        let slots = self.backlog.len() as u128 + 1;
+        (slots * u128::from(self.duration_ns) / SLOTS as u128) as u64
+    }
+
+    fn second_is_in_window(&self) -> bool {
+        (self.series.len() as u64) * SECOND_NS < self.duration_ns
     }
 
     fn close_second(&mut self) {
@@ -149,7 +159,11 @@ mod tests {
     use super::*;
 
     fn request(intended_ms: u64, sent_ms: u64) -> InFlight {
-        InFlight { intended_ns: intended_ms * 1_000_000, sent_ns: sent_ms * 1_000_000, batch_bytes: 10 }
+        InFlight {
+            intended_ns: intended_ms * 1_000_000,
+            sent_ns: sent_ms * 1_000_000,
+            cargo: Cargo { records: 2, bytes: 10 },
+        }
     }
 
     #[test]
@@ -188,6 +202,10 @@ mod tests {
         assert_eq!((recorder.series[0].acked_requests, recorder.series[1].acked_requests), (1, 0));
         assert_eq!(recorder.backlog[20], 7);
         recorder.tick(60 * SECOND_NS);
-        assert_eq!(recorder.backlog.len(), SLOTS);
+        assert_eq!((recorder.series.len(), recorder.backlog.len()), (4, SLOTS));
+        recorder.acked(Ack { request: request(0, 0), error_code: 0 }, 60 * SECOND_NS);
+        recorder.finish();
+        assert_eq!(recorder.series.len(), 4, "the drain is no second of the window");
+        assert_eq!(recorder.acked_cargo.records, 4);
     }
 }

@@ -6,6 +6,7 @@ use hone_record::{CpuSeconds, Durability, Outcome, Window, WindowFacts, Workload
 
 use crate::admin::{Admin, TopicLayout};
 use crate::engine::{End, Engine};
+use crate::payload::Values;
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::steadiness::{Seen, outcome};
@@ -58,6 +59,9 @@ pub struct ProbeFacts {
 pub trait Progress: Send {
     /// `done` runs from 0 to 1 in each phase. Answers `false` to break the load off.
     fn at(&mut self, phase: &'static str, done: f64) -> bool;
+
+    /// Hears of something that went wrong beside the measurement.
+    fn note(&mut self, _text: &str) {}
 }
 
 /// Hears nothing, never breaks off.
@@ -85,6 +89,30 @@ pub struct Prepared {
     workload: Workload,
     layout: TopicLayout,
     engine: Engine,
+    topic: OwnTopic,
+}
+
+/// A topic that was made for a load goes again, however the load ends.
+#[derive(Debug)]
+struct OwnTopic {
+    address: String,
+    name: Option<String>,
+}
+
+impl OwnTopic {
+    fn remove(&mut self) -> Result<(), LoadError> {
+        match self.name.take() {
+            Some(name) => Admin::connect(&self.address)?.delete_topic(&name),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for OwnTopic {
+    fn drop(&mut self) {
+        // Only on the way out of another error, which is the one to be told.
+        let _ = self.remove();
+    }
 }
 
 /// Checks the workload, makes the topic, encodes the requests, connects and warms up.
@@ -97,24 +125,27 @@ pub fn prepare(
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
+    if !(settings.lateness_limit_us.is_finite() && settings.lateness_limit_us > 0.0) {
+        let problem = format!("must be a positive number, got {} µs", settings.lateness_limit_us);
+        return Err(LoadError::Setting { name: "lateness limit", problem });
+    }
     let mut admin = Admin::connect(&settings.address)?;
+    let mut topic = OwnTopic { address: settings.address.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
         Topic::Fresh => {
-            let topic = fresh_name();
-            admin.create_topic(&topic, workload.partitions, &workload.topic_config)?;
-            admin.layout(&topic, Some(workload.partitions))?
+            let name = fresh_name();
+            admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
+            topic.name = Some(name.clone());
+            admin.layout(&name, Some(workload.partitions))?
         }
     };
+    let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
+    let workload = Workload { partitions, ..workload };
     let engine = Engine::new(&workload, &layout)?;
-    let mut prepared = Prepared { settings, workload, layout, engine };
-    match prepared.warm_up(progress) {
-        Ok(()) => Ok(prepared),
-        Err(error) => {
-            prepared.remove_topic();
-            Err(error)
-        }
-    }
+    let mut prepared = Prepared { settings, workload, layout, engine, topic };
+    prepared.warm_up(progress)?;
+    Ok(prepared)
 }
 
 fn fresh_name() -> String {
@@ -122,25 +153,31 @@ fn fresh_name() -> String {
     format!("hone-load-{now:x}")
 }
 
-fn check(workload: &Workload) -> Result<(), LoadError> {
-    let setting = |name, problem: &str| Err(LoadError::Setting { name, problem: problem.to_owned() });
-    let positive = |value: f64| value.is_finite() && value > 0.0;
-    if !positive(workload.requests_per_s) {
-        return setting("requests_per_s", "must be a positive number");
-    }
-    if !positive(workload.duration_s) {
-        return setting("duration_s", "must be a positive number of seconds");
-    }
-    if !positive(workload.timeout_s) || workload.timeout_s > 3_600.0 {
-        return setting("timeout_s", "must be a positive number of seconds, at most 3600");
+/// Checks a workload in itself, without a broker.
+///
+/// # Errors
+/// With the setting that makes no sense and what would.
+pub fn check(workload: &Workload) -> Result<(), LoadError> {
+    for (name, value, most) in [
+        ("requests_per_s", workload.requests_per_s, 1e7),
+        ("duration_s", workload.duration_s, 86_400.0),
+        ("timeout_s", workload.timeout_s, 3_600.0),
+    ] {
+        if !(value > 0.0 && value <= most) {
+            return Err(LoadError::Setting {
+                name,
+                problem: format!("must be above 0 and at most {most}, got {value}"),
+            });
+        }
     }
     for (name, value, most) in [
-        ("records_per_batch", workload.records_per_batch, 1_000_000),
-        ("record_bytes", workload.record_bytes, 64 << 20),
-        ("connections", workload.connections, 10_000),
-        ("in_flight", workload.in_flight, 1_000_000),
-        ("partitions", workload.partitions, 100_000),
-        ("partitions_per_request", workload.partitions_per_request, workload.partitions),
+        ("records_per_batch", workload.records_per_batch.into(), 1_000_000),
+        ("record_bytes", workload.record_bytes.into(), 64 << 20),
+        ("connections", workload.connections.into(), 10_000),
+        ("in_flight", workload.in_flight.into(), 1_000_000),
+        ("partitions", workload.partitions.into(), 100_000),
+        ("partitions_per_request", workload.partitions_per_request.into(), workload.partitions.into()),
+        ("warmup_requests + 1", workload.warmup_requests.saturating_add(1), 100_000_000),
     ] {
         if value == 0 || value > most {
             return Err(LoadError::Setting {
@@ -149,13 +186,23 @@ fn check(workload: &Workload) -> Result<(), LoadError> {
             });
         }
     }
+    // At least one request for each partition is encoded before the window opens.
     let batch_bytes = u64::from(workload.records_per_batch) * u64::from(workload.record_bytes);
-    if batch_bytes * u64::from(workload.partitions_per_request) > 256 << 20 {
-        return setting("records_per_batch", "times record_bytes makes a request of more than 256 MiB");
+    let request_bytes = batch_bytes * u64::from(workload.partitions_per_request);
+    for (what, bytes, most) in [
+        ("one request", request_bytes, 256 << 20),
+        ("a request for each partition", request_bytes * u64::from(workload.partitions), 2 << 30),
+    ] {
+        if bytes > most {
+            let problem =
+                format!("times record_bytes makes {bytes} bytes for {what}; at most {most} will do");
+            return Err(LoadError::Setting { name: "records_per_batch", problem });
+        }
     }
     if !matches!(workload.acks, -1..=1) {
-        return setting("acks", "must be 0, 1 or -1 (all)");
+        return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
+    Values::new(&workload.payload, workload.record_bytes, workload.seed)?;
     frames::codec_of(workload).map(|_| ())
 }
 
@@ -168,7 +215,7 @@ impl Prepared {
             progress.at("warm-up", recorder.ended as f64 / requests.max(1) as f64)
         };
         let arrivals = std::iter::repeat_n(0, requests as usize);
-        let end = self.engine.run(Instant::now(), arrivals, &mut recorder, &mut look)?;
+        let end = self.engine.run(Instant::now(), arrivals, false, &mut recorder, &mut look)?;
         let refused = |error: &'static str, message: String| LoadError::Refused {
             address: self.settings.address.clone(),
             what: "the warm-up's Produce requests".to_owned(),
@@ -202,16 +249,19 @@ impl Prepared {
                 .take_while(|due| *due < duration_ns);
         let mut recorder = Recorder::new(duration_ns);
         let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
+        // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
+        probe.start();
+        let start = start.max(Instant::now());
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        probe.start();
         let cpu_before = ThreadCpu::now();
-        let end = self.engine.run(start, arrivals, &mut recorder, &mut look);
+        let end = self.engine.run(start, arrivals, true, &mut recorder, &mut look);
         let generator_cpu = cpu_before.until(ThreadCpu::now());
         let seen = probe.stop();
-        self.remove_topic();
-        recorder.tick(duration_ns);
+        if let Err(error) = self.topic.remove() {
+            progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
+        }
         recorder.finish();
         Ok(self.window(end?, recorder, started_unix_ms, generator_cpu, seen))
     }
@@ -226,13 +276,11 @@ impl Prepared {
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
         let duration_s = self.workload.duration_s;
-        let records_per_request =
-            u64::from(self.workload.records_per_batch) * u64::from(self.workload.partitions_per_request);
         let facts = WindowFacts {
             requests: recorder.due,
             acked_requests: recorder.acked,
-            acked_records: recorder.acked * records_per_request,
-            acked_bytes: recorder.acked_bytes,
+            acked_records: recorder.acked_cargo.records,
+            acked_bytes: recorder.acked_cargo.bytes,
             asked_requests_per_s: recorder.due as f64 / duration_s,
             reached_requests_per_s: recorder.acked_in_window as f64 / duration_s,
             errors: recorder.errors,
@@ -259,7 +307,12 @@ impl Prepared {
         if let End::Broken(reason) = end {
             return Outcome::Failed { reason };
         }
-        if recorder.acked == 0 && recorder.due > 0 {
+        if recorder.due == 0 {
+            return Outcome::Failed {
+                reason: "no request was due: the rate is too low for this length".to_owned(),
+            };
+        }
+        if recorder.acked == 0 {
             return Outcome::Failed { reason: format!("no request was acknowledged: {:?}", recorder.errors) };
         }
         outcome(&Seen {
@@ -271,13 +324,9 @@ impl Prepared {
         })
     }
 
-    /// A topic of our own goes again. A broker that can't delete keeps it, which hurts no measurement.
-    fn remove_topic(&self) {
-        if self.settings.topic == Topic::Fresh
-            && let Ok(mut admin) = Admin::connect(&self.settings.address)
-        {
-            let _ = admin.delete_topic(&self.layout.topic);
-        }
+    /// `host:port` of every broker that gets some of the load.
+    pub fn leaders(&self) -> impl Iterator<Item = &str> {
+        self.layout.leaders.iter().map(|(address, _)| address.as_str())
     }
 }
 

@@ -4,7 +4,7 @@ use hone_kafka::{Codec, ProduceFrame, batch, batches, codec, records};
 use hone_record::{SmokeTest, Workload};
 
 use crate::admin::{Admin, CLIENT_ID};
-use crate::connection::Connection;
+use crate::connection::{Cargo, Connection};
 use crate::frames::{codec_of, encoding};
 use crate::payload::Values;
 use crate::{LoadError, TopicLayout};
@@ -78,7 +78,7 @@ fn produce(
         }
         let bytes = builder.build().map_err(|error| encoding(&error))?;
         let frame = ProduceFrame::new(CLIENT_ID, -1, 10_000, &layout.topic, &[(partition, &bytes)]);
-        let mut frames = [(frame.map_err(|error| encoding(&error))?, bytes.len() as u64)];
+        let mut frames = [(frame.map_err(|error| encoding(&error))?, Cargo::default())];
         connection.send_and_wait(&mut frames, workload.timeout_s)?;
     }
     Ok(sent)

@@ -187,12 +187,22 @@ impl Comparison {
         })
     }
 
+    /// The guard rails that could not be looked at: metrics named as guards without an estimate.
+    pub fn unseen_guards(&self) -> impl Iterator<Item = Metric> {
+        let guards = self.design.rule.guards.iter().copied();
+        guards.filter(|guard| self.not_estimated.contains_key(guard))
+    }
+
     /// The verdict on the whole: worse when the primary metric or a guard rail is worse, otherwise the primary's;
-    /// not shown when the primary could not be estimated.
+    /// not shown when the primary could not be estimated, or when it is better and a guard rail could not be looked at.
     pub fn verdict(&self) -> Verdict {
         if self.broken_guards().next().is_some() {
             return Verdict::Worse;
         }
-        self.primary().map_or(Verdict::NotShown, |judgement| judgement.verdict)
+        match self.primary().map(|judgement| judgement.verdict) {
+            Some(Verdict::Better) if self.unseen_guards().next().is_some() => Verdict::NotShown,
+            Some(verdict) => verdict,
+            None => Verdict::NotShown,
+        }
     }
 }

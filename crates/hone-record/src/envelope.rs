@@ -109,8 +109,15 @@ impl<T: Body> Envelope<T> {
     /// # Errors
     /// Only when a number is not finite (JSON has no such value); that is a defect in the caller's arithmetic.
     pub fn to_text(&self) -> Result<String, RecordError> {
-        let mut text = serde_json::to_string_pretty(self)
+        let text = serde_json::to_string_pretty(self)
             .map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;
+        Self::readable(text)
+    }
+
+    /// JSON writes a number that is not finite as null, which nobody can read again: that is found here, and not in a
+    /// year.
+    fn readable(mut text: String) -> Result<String, RecordError> {
+        Self::parse(&text)?;
         text.push('\n');
         Ok(text)
     }
@@ -144,6 +151,15 @@ mod tests {
         let machine = Machine { cpu_model: "Example 9".into(), cores: 2, ..Machine::default() };
         let text = Envelope::new(machine.clone()).to_text().unwrap();
         assert_eq!(Envelope::<Machine>::parse(&text).unwrap(), machine);
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_read_again_is_not_written() {
+        for load_average_1m in [f64::NAN, f64::INFINITY] {
+            let machine = Machine { load_average_1m, ..Machine::default() };
+            assert!(Envelope::new(machine.clone()).to_text().is_err());
+            assert!(Envelope::new(machine).to_line().is_err());
+        }
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub struct SeriesPoint {
     pub at_s: f64,
     /// Requests acknowledged in it.
     pub acked_requests: u64,
-    /// Median of intended to ack.
+    /// Median of intended to ack; 0 when nothing ended in this second.
     pub latency_us_p50: f64,
     /// 99th percentile of intended to ack.
     pub latency_us_p99: f64,

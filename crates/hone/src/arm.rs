@@ -1,8 +1,8 @@
 //! What stands behind an arm of a comparison: a broker that runs already, or a command that is started for each window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{TcpListener, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,10 +43,18 @@ pub(crate) struct Arm {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) address: String,
-    /// The process whose CPU counts, if it is known.
-    pub(crate) pid: Option<u32>,
     session: Option<(Session, Duration)>,
-    data: Option<PathBuf>,
+    _data: Option<DataFolder>,
+}
+
+/// A folder that goes when nobody needs it any more.
+#[derive(Debug)]
+struct DataFolder(PathBuf);
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Time that a broker which is said to run already has to answer.
@@ -106,17 +114,17 @@ impl Arm {
         match &self.place {
             Place::Address(address) => {
                 Admin::ready(address, ANSWER_LIMIT).with_context(|| format!("{} is not ready", self.name))?;
-                Ok(Running { address: address.clone(), pid: listener(address), session: None, data: None })
+                Ok(Running { address: address.clone(), session: None, _data: None })
             }
             Place::Program(program) => self.start_program(program, runner, scratch),
         }
     }
 
     fn start_program(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
-        let data = fresh_folder(scratch, &self.name)?;
-        let fill = placeholders(&data)?;
+        let data = DataFolder(fresh_folder(scratch, &self.name)?);
+        let fill = placeholders(&data.0)?;
         let address = fill(&program.address);
-        let mut call = Call::new(format!("start-{}", self.name), &program.path, &data)
+        let mut call = Call::new(format!("start-{}", self.name), &program.path, &data.0)
             .args(program.args.iter().map(|arg| fill(arg)));
         for (name, value) in &program.env {
             call = call.env(name, value);
@@ -127,12 +135,22 @@ impl Arm {
             Err(error) => Readiness::NotYet(format!("{:#}", anyhow::Error::from(error))),
         };
         session.wait_until(program.ready_timeout, ready)?;
-        let pid = Some(session.pid());
-        Ok(Running { address, pid, session: Some((session, program.stop_timeout)), data: Some(data) })
+        Ok(Running { address, session: Some((session, program.stop_timeout)), _data: Some(data) })
     }
 }
 
 impl Running {
+    /// The process that was started for this arm.
+    pub(crate) fn child(&self) -> Option<u32> {
+        self.session.as_ref().map(|(session, _)| session.pid())
+    }
+
+    /// The processes whose CPU counts when the load goes to `leaders`; none when one of them is not known, because a
+    /// part of a cluster's CPU is no answer.
+    pub(crate) fn processes<'a>(&self, leaders: impl Iterator<Item = &'a str>) -> Vec<u32> {
+        self.child().map_or_else(|| processes_behind(leaders), |pid| vec![pid])
+    }
+
     /// Fails when the program behind the arm has ended.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         match &mut self.session {
@@ -151,20 +169,11 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The session first: its program must not find its files gone.
-        self.session = None;
-        if let Some(data) = &self.data {
-            let _ = std::fs::remove_dir_all(data);
-        }
-    }
-}
-
-/// The process that listens on an address of this machine.
-fn listener(address: &str) -> Option<u32> {
-    let resolved: SocketAddr = address.to_socket_addrs().ok()?.next()?;
-    hone_host::ports::listener_pid(resolved)
+/// The processes of this machine that listen on these addresses, each once; none when one of them can't be known.
+pub(crate) fn processes_behind<'a>(addresses: impl Iterator<Item = &'a str>) -> Vec<u32> {
+    let listener = |address: &str| address.to_socket_addrs().ok()?.find_map(hone_host::ports::listener_pid);
+    let found: Option<BTreeSet<u32>> = addresses.map(listener).collect();
+    found.unwrap_or_default().into_iter().collect()
 }
 
 fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {

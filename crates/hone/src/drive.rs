@@ -55,19 +55,20 @@ pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comp
     let mut failures = 0;
     for index in 0..contest.design.order.len() {
         let note = format!("{}pairs/{index:03}.json", contest.prefix);
-        let pair = match contest.folder.read_note(&note)? {
+        let pair: PairOutcome = match contest.folder.read_note(&note)? {
             Some(pair) => pair,
             None => {
                 let pair = contest.measure(index, progress).with_context(|| format!("pair {}", index + 1))?;
                 contest.folder.write_note(&note, &pair)?;
                 progress.pair(&contest.design, &pair);
+                // Only those of this attempt: one that goes on may find the trouble gone.
+                failures = if pair.dropped.is_some() { failures + 1 } else { 0 };
+                if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.dropped) {
+                    bail!("{failures} pairs in a row do not count, the last because {reason}");
+                }
                 pair
             }
         };
-        failures = if pair.dropped.is_some() { failures + 1 } else { 0 };
-        if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.dropped) {
-            bail!("{failures} pairs in a row do not count, the last because {reason}");
-        }
         pairs.push(pair);
     }
     Ok(judged(contest, pairs))
@@ -121,35 +122,36 @@ impl Contest<'_> {
         progress: &Progress,
     ) -> Result<[Window; 2]> {
         let mut running = in_order(order, |side| sides[side].start(self.runner, &self.folder.scratch()))?;
-        let shared = running[0].pid == running[1].pid;
-        let pids: Vec<u32> = running.iter().filter_map(|arm| arm.pid).collect();
         let prepared =
             in_order(order, |side| self.prepare(&sides[side], &running[side], workload, progress))?;
+        let targets = [0, 1].map(|side: usize| running[side].processes(prepared[side].leaders()));
+        let foreign = foreign(&running, &targets);
+        // One process that serves both arms has one CPU time, which can't be told apart.
+        let shared = targets[0] == targets[1];
         let starts = staggered(order, workload);
-        let run = |prepared: Prepared, pid: Option<u32>, start: Instant| {
-            let mut ours = pids.clone();
-            ours.push(std::process::id());
-            // One process that serves both arms has one CPU time, which can't be told apart.
-            let mut probe = TargetProbe::new(pid.filter(|_| !shared), ours);
+        let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
+            let mut probe = TargetProbe::new(targets, &foreign);
             prepared.run(start, &mut probe, &mut progress.load())
         };
-        let seats =
-            [0, 1].map(|side| Seat { pid: running[side].pid.unwrap_or(0), generator: AtomicI32::new(0) });
-        let parts = [running[0].pid, running[1].pid].into_iter().zip(starts);
-        let mut parts: Vec<_> = prepared.into_iter().zip(parts).map(Some).collect();
+        let seats = [0, 1].map(|side: usize| Seat {
+            pid: running[side].child().unwrap_or(0),
+            generator: AtomicI32::new(0),
+        });
+        let counted = targets.map(|targets| if shared { Vec::new() } else { targets });
+        let mut parts: Vec<_> = prepared.into_iter().zip(counted.into_iter().zip(starts)).map(Some).collect();
         let windows = std::thread::scope(|scope| {
             let (run, seats) = (&run, &seats);
             let mut handles = in_order(order, |side| {
-                let (prepared, (pid, start)) = parts[side].take().context("a side is started once")?;
+                let (prepared, (targets, start)) = parts[side].take().context("a side is started once")?;
                 Ok(Some(scope.spawn(move || {
                     seats[side].generator.store(affinity::this_thread(), Ordering::Relaxed);
-                    run(prepared, pid, start)
+                    run(prepared, targets, start)
                 })))
             })?;
             if let Some(places) = Places::halves().filter(|_| self.design.places) {
                 places.swap_until(seats, order[0], || {
                     handles.iter().flatten().any(ScopedJoinHandle::is_finished)
-                });
+                })?;
             }
             in_order([0, 1], |side| {
                 let handle = handles[side].take().context("a side is joined once")?;
@@ -175,8 +177,9 @@ impl Contest<'_> {
         in_order(order, |side| {
             let mut running = sides[side].start(self.runner, &self.folder.scratch())?;
             let prepared = self.prepare(&sides[side], &running, workload, progress)?;
-            let ours = running.pid.into_iter().chain([std::process::id()]).collect();
-            let mut probe = TargetProbe::new(running.pid, ours);
+            let targets = running.processes(prepared.leaders());
+            let mut probe =
+                TargetProbe::new(targets.clone(), if running.child().is_some() { &[] } else { &targets });
             let window = prepared.run(Instant::now(), &mut probe, &mut progress.load())?;
             running.check_alive()?;
             running.stop()?;
@@ -228,6 +231,12 @@ fn staggered(order: [usize; 2], workload: &Workload) -> [Instant; 2] {
     let first = Instant::now() + START_AHEAD;
     let second = first + Duration::from_secs_f64((gaps * gap_s).min(1.0));
     if order[0] == 0 { [first, second] } else { [second, first] }
+}
+
+/// The targets that Hone did not start.
+fn foreign(running: &[Running; 2], targets: &[Vec<u32>; 2]) -> Vec<u32> {
+    let arms = running.iter().zip(targets).filter(|(arm, _)| arm.child().is_none());
+    arms.flat_map(|(_, targets)| targets.clone()).collect()
 }
 
 /// Runs a step for both sides in the given order; the answers stand in the order of the sides.

@@ -280,8 +280,13 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentErr
     }
     let judging =
         parsed.optimize.judge.iter().map(|name| workload("judge", name)).collect::<Result<Vec<_>, _>>()?;
-    let same =
-        judging.iter().find(|judge| Workload { name: training.name.clone(), ..(*judge).clone() } == training);
+    check_target(&parsed.target).map_err(|(key, problem)| wrong(key, problem))?;
+    for (key, name) in
+        std::iter::once(("name", &parsed.name)).chain(judging.iter().map(|judge| ("judge", &judge.name)))
+    {
+        check_name(name).map_err(|problem| wrong(key, problem))?;
+    }
+    let same = judging.iter().find(|judge| is_same_load(&training, judge, &parsed.compare));
     if let Some(same) = same.filter(|_| !parsed.optimize.judge_what_was_trained) {
         let problem = format!(
             "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
@@ -291,6 +296,50 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentErr
         return Err(wrong("judge", problem));
     }
     Ok(Experiment { name: parsed.name, target: parsed.target, training, judging, compare: parsed.compare })
+}
+
+/// Names become folders.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!(
+            "the name `{name}` becomes a folder: use letters, digits, `-`, `_` and `.`, no dot first"
+        ));
+    }
+    Ok(())
+}
+
+fn check_target(target: &Target) -> Result<(), (&'static str, String)> {
+    let texts = || target.args.iter().chain(target.env.values());
+    if !target.address.contains("{port}") || !texts().any(|text| text.contains("{port}")) {
+        let problem = "`{port}` must stand in the target's address and in its args (or env): Hone picks a free port for \
+                       each start, so that it never loads a broker that is not its own";
+        return Err(("args", problem.to_owned()));
+    }
+    for (key, value) in
+        [("ready_timeout_s", target.ready_timeout_s), ("stop_timeout_s", target.stop_timeout_s)]
+    {
+        if !(0.0..=3_600.0).contains(&value) {
+            return Err((key, format!("{key} must lie between 0 and 3600, got {value}")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether judging replays what trained: the same requests with the same contents, for however long. Each pair judges with
+/// a seed of its own, counted up from the workload's.
+fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
+    let pairs = u64::from(compare.pairs) + u64::from(compare.control_pairs);
+    let seeds_meet = training.seed.wrapping_sub(judge.seed) < pairs.max(1);
+    let without_length = Workload {
+        name: training.name.clone(),
+        seed: training.seed,
+        duration_s: training.duration_s,
+        timeout_s: training.timeout_s,
+        warmup_requests: training.warmup_requests,
+        ..judge.clone()
+    };
+    seeds_meet && without_length == *training
 }
 
 fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
@@ -391,5 +440,13 @@ judge = ["judge"]
         check(("judge = [\"judge\"]", "judge = []"), "name at least one");
         check(("bin = \"b\"\n", ""), "missing field `bin`");
         check(("name = \"test\"", "name = "), "x.toml:2");
+        check(("seed = 2", "seed = 1\nduration_s = 9"), "judge_what_was_trained");
+        check(("name = \"test\"", "name = \"../out\""), "x.toml:2: the name `../out` becomes a folder");
+        check(("127.0.0.1:{port}", "127.0.0.1:9092"), "never loads a broker that is not its own");
+        check(
+            ("bin = \"b\"", "bin = \"b\"\nready_timeout_s = -1"),
+            "ready_timeout_s must lie between 0 and 3600",
+        );
+        check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "stop_timeout_s must lie between");
     }
 }

@@ -30,6 +30,28 @@ pub(crate) enum Ending {
     Worse,
 }
 
+/// The user asked for something that makes no sense: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Whether an error is about what was asked for, and not about what happened.
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<Usage>()
+            || cause.is::<experiment::ExperimentError>()
+            || cause.is::<hone_compare::DesignError>()
+            || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+    })
+}
+
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         match ending {
@@ -56,7 +78,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(ending) => ending.into(),
         Err(error) => {
             report(&error);
-            ExitCode::from(1)
+            ExitCode::from(if is_usage(&error) { 2 } else { 1 })
         }
     }
 }

@@ -13,8 +13,8 @@ use hone_compare::Plan;
 use hone_ledger::Ledger;
 use hone_load::{Settings, Topic, smoke_test};
 use hone_record::{
-    Artifact, Ceiling, Comparison, Durability, LedgerEntry, Optimization, Outcome, ProfileApplied, SmokeTest,
-    StepReceipt, Verdict, Window, Workload,
+    Artifact, Ceiling, Comparison, Design, Durability, LedgerEntry, Mode, Optimization, Outcome,
+    ProfileApplied, SmokeTest, StepReceipt, Verdict, Window, Workload,
 };
 use hone_tool::{Runner, StopSignal};
 use serde::de::DeserializeOwned;
@@ -22,8 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program};
 use crate::drive::{Contest, compare};
-use crate::experiment::{Experiment, Target};
+use crate::experiment::{Compare, Experiment, Target};
 use crate::folder::RunFolder;
+use crate::places::Places;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::show;
@@ -71,7 +72,9 @@ const OPTIMIZED: &str = "pgo";
 /// # Errors
 /// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
+    let design = design(&job.experiment.compare)?;
     let pgo = Pgo::prepare(job.runner, job.cargo_target()?, &job.work())?;
+    let _alone = job.lock_builds()?;
     let mut steps = Steps { job, receipts: Vec::new() };
 
     let started_unix_ms = steps.quiet("start", || Ok(now_ms()))?;
@@ -85,7 +88,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let optimized = steps.run("build-pgo", || job.build(OPTIMIZED, || pgo.build_optimized(&merged)))?;
     let applied = steps.run("prove-applied", || job.prove_applied(&pgo, &optimized, &baseline, &proven))?;
     let smoke = steps.run("smoke-test", || job.smoke(&optimized))?;
-    let comparisons = job.judge(&mut steps, &baseline, &optimized)?;
+    let comparisons = job.judge(&mut steps, &design, &baseline, &optimized)?;
 
     let mut artifacts =
         vec![pgo.artifact(&baseline, None), pgo.artifact(&optimized, Some((&proven, &applied)))];
@@ -146,7 +149,42 @@ impl Steps<'_> {
     }
 }
 
+/// The pairs and the rule, the same for every judging workload.
+///
+/// # Errors
+/// When the experiment asks for something that can give no interval.
+pub(crate) fn design(settings: &Compare) -> Result<Design> {
+    Ok(hone_compare::plan(&Plan {
+        mode: settings.mode,
+        places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
+        pairs: settings.pairs,
+        control_pairs: settings.control_pairs,
+        primary: settings.primary,
+        guards: settings.guards.clone(),
+        alpha: settings.alpha,
+        equivalence: settings.equivalence,
+        seed: settings.seed,
+    })?)
+}
+
 impl Job<'_> {
+    /// Two runs of one experiment at a time would remove each other's builds.
+    fn lock_builds(&self) -> Result<fs::File> {
+        let path = self.work().join(".lock");
+        let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => bail!(
+                "another run of `{}` is building in {}; wait for its end, or give this one another --output",
+                self.experiment.name,
+                self.work().display()
+            ),
+            Err(fs::TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("{} can't be locked", path.display()))
+            }
+        }
+    }
+
     fn target(&self) -> &Target {
         &self.experiment.target
     }
@@ -244,8 +282,7 @@ impl Job<'_> {
             lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
         };
         let prepared = hone_load::prepare(settings, workload.clone(), &mut self.progress.load())?;
-        let ours = running.pid.into_iter().chain([std::process::id()]).collect();
-        let mut probe = TargetProbe::new(running.pid, ours);
+        let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);
         let window = prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?;
         running.check_alive()?;
         let stopped = running.stop()?;
@@ -313,6 +350,8 @@ impl Job<'_> {
             self.experiment.training.name,
             match window.outcome {
                 Outcome::Steady => "",
+                Outcome::GeneratorLate { .. } =>
+                    " (the generator could not keep the rate, which a profile does not need)",
                 _ => " (the instrumented program could not keep the rate, which a profile does not need)",
             }
         );
@@ -383,29 +422,24 @@ impl Job<'_> {
         Ok(Told { note, command: None, result: all })
     }
 
-    fn judge(&self, steps: &mut Steps<'_>, baseline: &Built, optimized: &Built) -> Result<Vec<Comparison>> {
+    fn judge(
+        &self,
+        steps: &mut Steps<'_>,
+        design: &Design,
+        baseline: &Built,
+        optimized: &Built,
+    ) -> Result<Vec<Comparison>> {
         let machine = hone_host::observe::machine(Path::new("/"));
         let settings = &self.experiment.compare;
         let mut comparisons = Vec::new();
         for workload in &self.experiment.judging {
-            let design = hone_compare::plan(&Plan {
-                mode: settings.mode,
-                places: settings.places,
-                pairs: settings.pairs,
-                control_pairs: settings.control_pairs,
-                primary: settings.primary,
-                guards: settings.guards.clone(),
-                alpha: settings.alpha,
-                equivalence: settings.equivalence,
-                seed: settings.seed,
-            })?;
             let contest = Contest {
                 arms: [
                     self.arm(BASELINE, &baseline.executable, BTreeMap::new()),
                     self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new()),
                 ],
                 workload: workload.clone(),
-                design,
+                design: design.clone(),
                 storage: self.target().storage.clone(),
                 lateness_limit_us: settings.lateness_limit_ms * 1e3,
                 folder: self.folder,
@@ -448,16 +482,16 @@ impl Job<'_> {
 
     /// One line for each judging workload; once, however often a run is resumed.
     fn enter_in_ledger(&self, found: &Optimization) -> Result<()> {
-        let note = "steps/ledger.json";
-        if self.folder.read_note::<bool>(note)?.is_some() {
-            return Ok(());
-        }
         let ledger = Ledger::open(self.home.join("ledger.jsonl"))?;
         let decision = decision(&found.comparisons);
         for comparison in &found.comparisons {
-            ledger.append(&entry(found, comparison, decision, self.folder.path()))?;
+            let note = format!("steps/ledger-{}.json", comparison.workload.name);
+            if self.folder.read_note::<bool>(&note)?.is_none() {
+                ledger.append(&entry(found, comparison, decision, self.folder.path()))?;
+                self.folder.write_note(&note, &true)?;
+            }
         }
-        self.folder.write_note(note, &true)
+        Ok(())
     }
 }
 

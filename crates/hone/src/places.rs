@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
-use hone_host::affinity;
+use hone_host::{HostError, affinity};
 
 /// Long against the microseconds that a move costs, short against a window.
 const SWAP_EVERY: Duration = Duration::from_millis(250);
@@ -35,12 +35,20 @@ impl Places {
         (half > 0).then(|| Self([cores[..half].to_vec(), cores[half..half * 2].to_vec()]))
     }
 
-    /// Swaps the arms between the halves until `done`. An arm that has gone is not followed.
-    pub(crate) fn swap_until(&self, seats: &[Seat; 2], first: usize, mut done: impl FnMut() -> bool) {
+    /// Swaps the arms between the halves until `done`.
+    ///
+    /// # Errors
+    /// When the kernel refuses to bind an arm. An arm that has gone is no error here: its load will say so.
+    pub(crate) fn swap_until(
+        &self,
+        seats: &[Seat; 2],
+        first: usize,
+        mut done: impl FnMut() -> bool,
+    ) -> Result<(), HostError> {
         let mut turn = first;
         while !done() {
             for side in moving_order(turn) {
-                seats[side].take(&self.0[(side + turn) % 2]);
+                seats[side].take(&self.0[(side + turn) % 2])?;
             }
             turn += 1;
             let next = Instant::now() + SWAP_EVERY;
@@ -48,6 +56,7 @@ impl Places {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
+        Ok(())
     }
 }
 
@@ -58,12 +67,21 @@ fn moving_order(turn: usize) -> [usize; 2] {
 }
 
 impl Seat {
-    fn take(&self, cores: &[usize]) {
-        let _ = affinity::bind_process(self.pid, cores);
-        let generator = self.generator.load(Ordering::Relaxed);
-        if generator != 0 {
-            let _ = affinity::bind_thread(generator, cores);
+    fn take(&self, cores: &[usize]) -> Result<(), HostError> {
+        still_there(affinity::bind_tree(self.pid, cores))?;
+        match self.generator.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            generator => still_there(affinity::bind_thread(generator, cores)),
         }
+    }
+}
+
+/// What has ended can't be bound, and need not be.
+fn still_there(bound: Result<(), HostError>) -> Result<(), HostError> {
+    match bound {
+        Err(HostError::Vanished { .. }) => Ok(()),
+        Err(HostError::Affinity { source, .. }) if source.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => other,
     }
 }
 

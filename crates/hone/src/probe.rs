@@ -2,35 +2,39 @@
 
 use hone_host::cpu::{self, CpuSample, SystemSample};
 use hone_load::{Probe, ProbeFacts};
+use hone_record::CpuSeconds;
 
-/// Samples a target's process tree, and the machine.
+/// Samples a target's process trees, and the machine.
 #[derive(Debug)]
 pub(crate) struct TargetProbe {
-    target: Option<u32>,
-    /// Other processes of this comparison: they are not "others".
+    /// Whose CPU counts; none when it is not known.
+    targets: Vec<u32>,
+    /// Who is not "others": this process with everything it started, and targets that it did not start.
     ours: Vec<u32>,
     before: Option<Snapshot>,
 }
 
 #[derive(Debug)]
 struct Snapshot {
-    target: Option<CpuSample>,
+    targets: Vec<Option<CpuSample>>,
     ours: Vec<Option<CpuSample>>,
     system: Option<SystemSample>,
 }
 
 impl TargetProbe {
-    /// `target` is the process whose CPU counts, `ours` are all targets of this comparison and this process itself.
-    pub(crate) fn new(target: Option<u32>, ours: Vec<u32>) -> Self {
-        Self { target, ours, before: None }
+    /// `targets` are the processes whose CPU counts together, `foreign` those of the comparison that this process did
+    /// not start (the ones that it did are counted with it).
+    pub(crate) fn new(targets: Vec<u32>, foreign: &[u32]) -> Self {
+        let mut ours = foreign.to_vec();
+        ours.push(std::process::id());
+        ours.sort_unstable();
+        ours.dedup();
+        Self { targets, ours, before: None }
     }
 
     fn look(&self) -> Snapshot {
-        Snapshot {
-            target: self.target.and_then(|pid| cpu::sample(pid).ok()),
-            ours: self.ours.iter().map(|pid| cpu::sample(*pid).ok()).collect(),
-            system: cpu::system().ok(),
-        }
+        let sample = |pids: &[u32]| pids.iter().map(|pid| cpu::sample(*pid).ok()).collect();
+        Snapshot { targets: sample(&self.targets), ours: sample(&self.ours), system: cpu::system().ok() }
     }
 }
 
@@ -42,24 +46,48 @@ impl Probe for TargetProbe {
     fn stop(&mut self) -> ProbeFacts {
         let after = self.look();
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
-        let both = |before: &Option<CpuSample>, after: &Option<CpuSample>| {
-            Some(cpu::between(before.as_ref()?, after.as_ref()?))
-        };
-        let ours_s: f64 = before
-            .ours
-            .iter()
-            .zip(&after.ours)
-            .filter_map(|(before, after)| both(before, after))
-            .map(|cpu| cpu.total_s)
-            .sum();
+        let ours_s = used(&before.ours, &after.ours).map_or(0.0, |cpu| cpu.total_s);
         let system =
             before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));
         ProbeFacts {
-            target_cpu: both(&before.target, &after.target),
+            target_cpu: used(&before.targets, &after.targets),
             steal_share: system.map_or(0.0, |used| used.steal_share),
             others_share: system
                 .filter(|used| used.total_s > 0.0)
                 .map_or(0.0, |used| ((used.busy_s - ours_s) / used.total_s).clamp(0.0, 1.0)),
         }
+    }
+}
+
+/// CPU of several process trees together; `None` without any, or when one of them could not be read.
+fn used(before: &[Option<CpuSample>], after: &[Option<CpuSample>]) -> Option<CpuSeconds> {
+    let both = |(before, after): (&Option<CpuSample>, &Option<CpuSample>)| {
+        Some(cpu::between(before.as_ref()?, after.as_ref()?))
+    };
+    let parts = before.iter().zip(after).map(both).collect::<Option<Vec<CpuSeconds>>>()?;
+    let total_s: f64 = parts.iter().map(|part| part.total_s).sum();
+    let user_s: Option<f64> = parts.iter().map(|part| Some(part.total_s * part.user_share?)).sum();
+    let user_share = user_s.filter(|_| total_s > 0.0).map(|user_s| user_s / total_s);
+    (!parts.is_empty()).then_some(CpuSeconds { total_s, user_share })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_cannot_be_read_has_no_cpu() {
+        let own = std::process::id();
+        for (targets, known) in [(vec![own], true), (vec![], false), (vec![own, u32::MAX / 2], false)] {
+            let mut probe = TargetProbe::new(targets.clone(), &[]);
+            probe.start();
+            assert_eq!(probe.stop().target_cpu.is_some(), known, "{targets:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_counted_twice() {
+        let own = std::process::id();
+        assert_eq!(TargetProbe::new(vec![own], &[own, own, 7]).ours.len(), 2);
     }
 }

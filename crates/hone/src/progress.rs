@@ -1,6 +1,8 @@
 //! What a waiting user sees: bars on a terminal, finished lines everywhere, both on stderr.
 
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use hone_record::{Design, PairKind, PairOutcome};
@@ -11,7 +13,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    board: Arc<Board>,
     quiet: bool,
+}
+
+/// What the generator chalks up and the painter reads. The generator never draws: a terminal that nobody reads
+/// would stop it.
+#[derive(Debug, Default)]
+struct Board {
+    phase: Mutex<&'static str>,
+    permille: AtomicU64,
 }
 
 const TICK: Duration = Duration::from_millis(120);
@@ -24,10 +35,12 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(1_000), target);
         let style = ProgressStyle::with_template("{spinner} {prefix} {bar:24} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let board = Arc::new(Board::default());
         if show {
-            bar.enable_steady_tick(TICK);
+            let (bar, board) = (bar.clone(), Arc::downgrade(&board));
+            std::thread::spawn(move || paint(&bar, &board));
         }
-        Self { bar, quiet }
+        Self { bar, board, quiet }
     }
 
     /// A finished line that stays.
@@ -41,8 +54,8 @@ impl Progress {
     /// What is being done now; gone with the next one.
     pub(crate) fn doing(&self, what: &str) {
         self.bar.set_prefix(what.to_owned());
-        self.bar.set_position(0);
         self.bar.set_message(String::new());
+        self.board.set("", 0);
     }
 
     /// Detail behind what is being done.
@@ -74,7 +87,7 @@ impl Progress {
 
     /// A view for a load.
     pub(crate) fn load(&self) -> LoadProgress {
-        LoadProgress { bar: self.bar.clone() }
+        LoadProgress { to: self.clone() }
     }
 }
 
@@ -93,16 +106,43 @@ fn ratios(design: &Design, pair: &PairOutcome) -> String {
     shown.map(text).join("   ")
 }
 
-/// The bar as a load sees it; also carries the interrupt to it.
+/// Draws what stands on the board, until nobody writes on it any more.
+fn paint(bar: &ProgressBar, board: &Weak<Board>) {
+    while let Some(board) = board.upgrade() {
+        let phase = *board.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if !phase.is_empty() {
+            bar.set_message(phase);
+        }
+        bar.set_position(board.permille.load(Ordering::Relaxed));
+        bar.tick();
+        drop(board);
+        std::thread::sleep(TICK);
+    }
+}
+
+impl Board {
+    fn set(&self, phase: &'static str, permille: u64) {
+        // Whoever measures does not wait; the next look writes it.
+        if let Ok(mut slot) = self.phase.try_lock() {
+            *slot = phase;
+        }
+        self.permille.store(permille, Ordering::Relaxed);
+    }
+}
+
+/// The board as a load sees it; also carries the interrupt to it.
 #[derive(Debug)]
 pub(crate) struct LoadProgress {
-    bar: ProgressBar,
+    to: Progress,
 }
 
 impl hone_load::Progress for LoadProgress {
     fn at(&mut self, phase: &'static str, done: f64) -> bool {
-        self.bar.set_message(phase);
-        self.bar.set_position((done * 1_000.0) as u64);
+        self.to.board.set(phase, (done * 1_000.0) as u64);
         !interrupt::requested()
+    }
+
+    fn note(&mut self, text: &str) {
+        self.to.line(text);
     }
 }

@@ -119,11 +119,53 @@ fn settings_that_make_no_sense() {
         ("--topic-config", "novalue", "write KEY=VALUE"),
     ] {
         let assigned = format!("{option}={value}");
-        hone(&["load", &broker.address, &assigned]).expect_code(1).expect_error(expected);
+        let code = if option == "--topic" || option == "--topic-config" { 1 } else { 2 };
+        hone(&["load", &broker.address, &assigned]).expect_code(code).expect_error(expected);
     }
     hone(&["load", &broker.address, "--acks", "2"]).expect_code(2).expect_error("acks must be 0, 1 or all");
     hone(&["load"]).expect_code(2);
-    hone(&["compare", &broker.address, &broker.address]).expect_code(1).expect_error("the same broker");
+    let compare = |more: &[&str]| hone(&[&["compare", &broker.address, "127.0.0.1:1"], more].concat());
+    hone(&["compare", &broker.address, &broker.address]).expect_code(2).expect_error("the same broker");
+    compare(&["--pairs", "3"]).expect_code(2).expect_error("3 A/B pairs are too few");
+    compare(&["--pairs", "4000000000"]).expect_code(2).expect_error("pairs must lie between");
+    compare(&["--mode", "duet"]).expect_code(2).expect_error("no twin for the A/A control");
+    compare(&["--ready-timeout", "1e19"]).expect_code(2).expect_error("between 0 and 3600 seconds");
+    compare(&["--alpha", "nan"]).expect_code(2).expect_error("alpha");
+    compare(&[]).expect_code(1).expect_error("no connection to 127.0.0.1:1");
+}
+
+#[test]
+fn nothing_of_the_users_is_lost_or_left() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("window.part"), "mine").unwrap();
+    let load = ["load", &broker.address, "--duration", "0.2", "--warmup", "10", "--quiet", "--output"];
+    for name in ["window.json", "other.part"] {
+        hone_in(folder.path(), &[&load[..], &[name]].concat()).expect_code(0);
+        hone_in(folder.path(), &["report", name, "--output", "page.html"]).expect_code(0);
+    }
+    hone_in(folder.path(), &[&load[..], &["."]].concat()).expect_code(1).expect_error("can't be written");
+    assert_eq!(fs::read_to_string(folder.path().join("window.part")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "temporary files were left");
+
+    // The load's own topic goes, also when the warm-up is refused.
+    let schema = "--topic-config=hone.value.schema={\"type\":\"object\"}";
+    hone(&["load", &broker.address, schema, "--warmup", "10"])
+        .expect_code(1)
+        .expect_error("none was acknowledged");
+    let topics = fs::read_to_string(broker.data.path().join("cluster.json")).unwrap();
+    assert!(!topics.contains("hone-load-"), "{topics}");
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_no_success() {
+    let broker = Broker::start();
+    let mut load = stage::hone_command();
+    load.args(["load", &broker.address, "--duration", "0.2", "--warmup", "10", "--json"]);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = load.stdout(full).stderr(std::process::Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("can't be written to stdout"));
 }
 
 #[test]
@@ -133,7 +175,8 @@ fn an_output_that_cannot_be_written_is_found_before_the_load() {
     ran.expect_code(1).expect_error("/no/such/folder/window.json can't be written");
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("runs"), "a file").unwrap();
-    let ran = hone_in(folder.path(), &["compare", &broker.address, "127.0.0.1:1"]);
+    let other = Broker::start();
+    let ran = hone_in(folder.path(), &["compare", &broker.address, &other.address]);
     ran.expect_code(1).expect_error("the output folder runs can't be written");
 }
 
@@ -272,7 +315,7 @@ fn experiments_with_mistakes() {
         let text = good.replacen(from, to, 1);
         assert_ne!(text, good, "`{from}` does not stand in the example");
         fs::write(&file, text).unwrap();
-        hone_in(folder.path(), &["optimize", "hone.toml"]).expect_code(1).expect_error(expected);
+        hone_in(folder.path(), &["optimize", "hone.toml"]).expect_code(2).expect_error(expected);
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             1,
@@ -284,4 +327,8 @@ fn experiments_with_mistakes() {
     check("train = \"telemetry\"", "train = \"telemetri\"", "did you mean `telemetry`?");
     check("primary = \"cpu-per-record\"", "primary = \"cpu_per_record\"", "did you mean `cpu-per-record`?");
     check("mode = \"duet\"", "mode = \"duett\"", "did you mean `duet`?");
+    // What would be found out after minutes of building is found out now.
+    check("pairs = 14", "pairs = 3", "3 A/B pairs are too few");
+    check("equivalence = 0.02", "equivalence = 2.0", "equivalence must lie between 0 and 1");
+    check("payload = \"telemetry\"", "payload = \"telemetri\"", "workload `telemetry`");
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         broker.kafka_addr(),
         arguments.data.display(),
         std::process::id()
-    ));
+    ))?;
     while !interrupt::requested() {
         std::thread::sleep(LOOK_EVERY);
     }

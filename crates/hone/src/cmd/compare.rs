@@ -6,16 +6,18 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::Plan;
-use hone_record::{Comparison, Metric, Mode, Verdict};
+use hone_load::Admin;
+use hone_record::{Comparison, Design, Metric, Mode, Verdict};
 use hone_tool::System;
 
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs};
-use crate::Ending;
-use crate::arm::{Arm, Place};
+use crate::arm::{Arm, Place, processes_behind};
 use crate::drive::{Contest, compare};
 use crate::folder::RunFolder;
+use crate::places::Places;
 use crate::show;
+use crate::{Ending, Usage};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -41,9 +43,10 @@ pub(crate) struct Arguments {
     a: String,
     /// The state after: host:port, or a command.
     b: String,
-    /// Both arms at once (steadier), or one after the other (true magnitudes).
-    #[arg(long, value_enum, default_value = "duet")]
-    mode: ModeName,
+    /// Both arms at once (steadier), or one after the other (true magnitudes). Duet for two commands; solo as soon as
+    /// one arm is an address, because a broker that runs already has no twin for the control of a duet.
+    #[arg(long, value_enum)]
+    mode: Option<ModeName>,
     /// Leave the arms of a duet of two commands where the scheduler puts them, instead of binding each to one half of
     /// the cores and swapping them four times a second.
     #[arg(long)]
@@ -86,8 +89,25 @@ fn metric(name: &str) -> Result<Metric, String> {
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let arms = arms(&arguments)?;
+    let workload = arguments.workload.workload("command-line")?;
+    hone_load::check(&workload)?;
+    let design = design(&arguments, &arms, workload.seed)?;
+    check_cpu(&arms, design.rule.primary)?;
     let folder = RunFolder::create(&arguments.output, "compare")?;
-    let comparison = measure(&arguments, arms, &folder, desk)?;
+    let runner = System::new(folder.join("logs"))?;
+    let contest = Contest {
+        arms,
+        workload,
+        design,
+        storage: arguments.workload.storage.clone(),
+        lateness_limit_us: arguments.workload.lateness_limit_us(),
+        folder: &folder,
+        prefix: String::new(),
+        runner: &runner,
+        machine: hone_host::observe::machine(Path::new("/")),
+    };
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let comparison = compare(&contest, &desk.progress)?;
     let ending = if comparison.verdict() == Verdict::Worse { Ending::Worse } else { Ending::Done };
     folder.write_record("comparison.json", comparison.clone())?;
     desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
@@ -99,47 +119,67 @@ fn with_place(comparison: &Comparison, folder: &Path) -> String {
 }
 
 fn arms(arguments: &Arguments) -> Result<[Arm; 2]> {
-    let limits = [arguments.ready_timeout, arguments.stop_timeout].map(Duration::try_from_secs_f64);
-    let [Ok(ready), Ok(stop)] = limits else {
-        bail!("--ready-timeout and --stop-timeout must be numbers of seconds, zero or more");
+    let limit = |seconds: f64| {
+        let within = (0.0..=3_600.0).contains(&seconds);
+        let wrong =
+            || Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned());
+        within.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
     };
+    let (ready, stop) = (limit(arguments.ready_timeout)?, limit(arguments.stop_timeout)?);
     let arm = |name: &str, text: &str| {
         anyhow::Ok(Arm { name: name.to_owned(), place: Place::parse(text, ready, stop)? })
     };
     let arms = [arm("A", &arguments.a)?, arm("B", &arguments.b)?];
     if matches!(arms[0].place, Place::Address(_)) && arms[0].place == arms[1].place {
-        bail!("A and B are the same broker, {}; for an A/A test start two", arguments.a);
+        bail!(Usage(format!("A and B are the same broker, {}; for an A/A test start two", arguments.a)));
     }
     Ok(arms)
 }
 
-fn measure(arguments: &Arguments, arms: [Arm; 2], folder: &RunFolder, desk: &Desk) -> Result<Comparison> {
-    let design = hone_compare::plan(&Plan {
-        mode: match arguments.mode {
-            ModeName::Duet => Mode::Duet,
-            ModeName::Solo => Mode::Solo,
-        },
-        places: !arguments.free && arms.iter().all(|arm| matches!(arm.place, Place::Program(_))),
+fn design(arguments: &Arguments, arms: &[Arm; 2], seed: u64) -> Result<Design> {
+    let programs = arms.iter().all(|arm| matches!(arm.place, Place::Program(_)));
+    let mode = match arguments.mode {
+        Some(ModeName::Duet) => Mode::Duet,
+        None if programs => Mode::Duet,
+        Some(ModeName::Solo) | None => Mode::Solo,
+    };
+    if mode == Mode::Duet && !programs && arguments.control_pairs > 0 {
+        bail!(Usage(
+            "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
+             commands, or go without a control (--control-pairs 0)"
+                .to_owned()
+        ));
+    }
+    let plan = Plan {
+        mode,
+        places: mode == Mode::Duet && programs && !arguments.free && Places::halves().is_some(),
         pairs: arguments.pairs,
         control_pairs: arguments.control_pairs,
         primary: arguments.primary,
         guards: arguments.guards.clone(),
         alpha: arguments.alpha,
         equivalence: arguments.equivalence,
-        seed: arguments.workload.workload("")?.seed,
-    })?;
-    let runner = System::new(folder.join("logs"))?;
-    let contest = Contest {
-        arms,
-        workload: arguments.workload.workload("command-line")?,
-        design,
-        storage: arguments.workload.storage.clone(),
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        folder,
-        prefix: String::new(),
-        runner: &runner,
-        machine: hone_host::observe::machine(Path::new("/")),
+        seed,
     };
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    compare(&contest, &desk.progress)
+    Ok(hone_compare::plan(&plan)?)
+}
+
+/// Finds out before the first pair, and not after the last, that a broker's CPU can't be read from here.
+fn check_cpu(arms: &[Arm; 2], primary: Metric) -> Result<()> {
+    if !matches!(primary, Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord) {
+        return Ok(());
+    }
+    for arm in arms {
+        if let Place::Address(address) = &arm.place
+            && processes_behind(std::iter::once(address.as_str())).is_empty()
+        {
+            Admin::ready(address, Duration::from_secs(10))?;
+            bail!(Usage(format!(
+                "the CPU of {address} can't be read from here (another machine, another user's process or a container), so \
+                 {} can't be the primary metric; use --primary latency-p50",
+                primary.label()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `hone load`: one window against a broker that runs.
 
-use std::net::ToSocketAddrs as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -12,6 +11,7 @@ use hone_record::{Envelope, Outcome, Window};
 use super::Desk;
 use super::workload::WorkloadOptions;
 use crate::Ending;
+use crate::arm::processes_behind;
 use crate::probe::TargetProbe;
 use crate::show;
 
@@ -46,15 +46,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let output = arguments.output.as_deref().map(Output::claim).transpose()?;
     let window = measure(&arguments, desk)?;
-    if let Some(output) = output {
-        output.keep(&window)?;
-    }
+    let kept = output.map_or(Ok(()), |output| output.keep(&window));
     let ending = match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
         Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
     };
+    // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
-    Ok(ending)
+    kept.map(|()| ending)
 }
 
 fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
@@ -68,14 +67,12 @@ fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
     };
     desk.progress.doing("load");
     let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
-    let pid = arguments.pid.or_else(|| listener(&arguments.broker));
-    let ours = pid.into_iter().chain([std::process::id()]).collect();
-    let window = prepared.run(Instant::now(), &mut TargetProbe::new(pid, ours), &mut desk.progress.load())?;
-    Ok(window)
-}
-
-fn listener(broker: &str) -> Option<u32> {
-    hone_host::ports::listener_pid(broker.to_socket_addrs().ok()?.next()?)
+    let targets = match arguments.pid {
+        Some(pid) => vec![pid],
+        None => processes_behind(prepared.leaders()),
+    };
+    let mut probe = TargetProbe::new(targets.clone(), &targets);
+    Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?)
 }
 
 /// An output file that was found writable before anything was measured.
@@ -85,10 +82,12 @@ struct Output {
 }
 
 impl Output {
-    fn claim(path: &std::path::Path) -> Result<Self> {
-        let temporary = path.with_extension("part");
-        std::fs::write(&temporary, "")
-            .with_context(|| format!("the output file {} can't be written", path.display()))?;
+    fn claim(path: &Path) -> Result<Self> {
+        let cannot = || format!("the output file {} can't be written", path.display());
+        let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
+        let temporary =
+            path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
+        std::fs::write(&temporary, "").with_context(cannot)?;
         Ok(Self { path: path.to_owned(), temporary })
     }
 

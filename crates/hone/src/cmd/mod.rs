@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use hone_record::{Body, Envelope, FORMAT_VERSION};
 use serde::Serialize;
@@ -78,12 +78,7 @@ impl Desk {
     /// The result of a verb, as text or as a record.
     pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<()> {
         self.progress.clear();
-        if self.json {
-            print(&Envelope::new(record).to_text()?);
-        } else {
-            print(&text(&record));
-        }
-        Ok(())
+        if self.json { print(&Envelope::new(record).to_text()?) } else { print(&text(&record)) }
     }
 
     /// As [`Desk::show`], for findings that are told and not read again.
@@ -96,18 +91,23 @@ impl Desk {
         self.progress.clear();
         if self.json {
             let record = json!({"hone_record": FORMAT_VERSION, "kind": kind, "body": found});
-            print(&format!("{record:#}\n"));
+            print(&format!("{record:#}\n"))
         } else {
-            print(&text(found));
+            print(&text(found))
         }
-        Ok(())
     }
 }
 
 /// The one place that writes to stdout. A reader that has gone away (`| head`) is no error.
-pub(crate) fn print(text: &str) {
+pub(crate) fn print(text: &str) -> Result<()> {
     use std::io::Write as _;
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("the result can't be written to stdout")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where runs are kept unless told otherwise.

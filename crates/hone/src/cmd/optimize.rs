@@ -12,7 +12,7 @@ use super::{Desk, default_runs, report};
 use crate::Ending;
 use crate::experiment::{self, Experiment};
 use crate::folder::RunFolder;
-use crate::optimize::{Job, optimize};
+use crate::optimize::{Job, design, optimize};
 use crate::show;
 
 /// Take a Cargo target through profile-guided optimisation and say, by measurement, what it brought.
@@ -41,6 +41,10 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let text = fs::read_to_string(&arguments.file)
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
     let experiment = experiment::parse(&text, &arguments.file)?;
+    for workload in experiment.judging.iter().chain([&experiment.training]) {
+        hone_load::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
+    }
+    design(&experiment.compare)?;
     let folder = folder(&arguments, &experiment, &text)?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     let done = carry_out(&arguments, &experiment, &folder, desk);
@@ -99,14 +103,13 @@ fn folder(arguments: &Arguments, experiment: &Experiment, text: &str) -> Result<
 }
 
 fn newest(output: &Path, name: &str) -> Result<PathBuf> {
-    let is_run = |path: &PathBuf| {
-        let file_name =
-            path.file_name().map(|found| found.to_string_lossy().into_owned()).unwrap_or_default();
-        let number = file_name.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    let number = |path: &PathBuf| {
+        let file_name = path.file_name()?.to_str()?;
+        file_name.strip_prefix(name)?.strip_prefix('-')?.parse::<u32>().ok()
     };
     let entries = fs::read_dir(output).into_iter().flatten().flatten();
-    let newest = entries.map(|entry| entry.path()).filter(is_run).max();
+    let runs = entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path)));
+    let newest = runs.max().map(|(_, path)| path);
     newest.with_context(|| format!("there is no run of `{name}` in {} to go on with", output.display()))
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let record = find_record(&arguments.path)?;
     let page = write(&record, arguments.output.as_deref())?;
     desk.progress.clear();
-    print(&format!("{}\n", page.display()));
+    print(&format!("{}\n", page.display()))?;
     Ok(Ending::Done)
 }
 

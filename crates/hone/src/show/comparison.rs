@@ -44,7 +44,8 @@ fn row(judgement: &Judgement) -> Vec<String> {
 }
 
 fn interval(estimate: &Estimate) -> String {
-    format!("[{:.3}, {:.3}]", estimate.low, estimate.high)
+    let high = if estimate.high > 100.0 { "> 100".to_owned() } else { format!("{:.3}", estimate.high) };
+    format!("[{:.3}, {high}]", estimate.low)
 }
 
 /// The verdict with a shape, so that it does not hang on colour or on reading closely.
@@ -93,6 +94,12 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
             broken.estimate.metric.label(),
             broken.estimate.ratio,
             comparison.a
+        ));
+    }
+    for unseen in comparison.unseen_guards() {
+        text.push_str(&format!(
+            " Guard rail not seen: {} could not be estimated, so nothing is called better.",
+            unseen.label()
         ));
     }
     text

@@ -265,6 +265,8 @@ pub(crate) fn why_it_does_not_count(window: &Window) -> Option<String> {
     }
     let failed = window.facts.requests - window.facts.acked_requests;
     let share = failed as f64 / window.facts.requests.max(1) as f64;
-    (share > ERROR_SHARE_LIMIT)
-        .then(|| format!("{name} failed {failed} of {} requests", window.facts.requests))
+    (share > ERROR_SHARE_LIMIT).then(|| {
+        let names: Vec<&str> = window.facts.errors.keys().map(String::as_str).collect();
+        format!("{name} failed {failed} of {} requests ({})", window.facts.requests, names.join(", "))
+    })
 }

@@ -12,29 +12,27 @@ fn quantile_us(record: &serde_json::Value, quantile: f64) -> f64 {
     hone_record::Hdr::from_base64(text).unwrap().quantile_us(quantile).unwrap()
 }
 
+/// Loads a broker at 500 requests/s and stops it for a while; without `until_s` it stays stopped to the end of the load.
+fn load_with_a_stop(more: &[&str], from_s: u64, until_s: Option<u64>) -> stage::Ran {
+    let broker = Broker::start();
+    let load = ["load", &broker.address, "--rate", "500", "--warmup", "100", "--json", "--quiet"];
+    thread::scope(|scope| {
+        let load = scope.spawn(|| hone(&[&load[..], more].concat()));
+        thread::sleep(Duration::from_secs(from_s));
+        broker.signal(libc::SIGSTOP);
+        if let Some(until_s) = until_s {
+            thread::sleep(Duration::from_secs(until_s - from_s));
+            broker.signal(libc::SIGCONT);
+        }
+        let ran = load.join().unwrap();
+        broker.signal(libc::SIGCONT);
+        ran
+    })
+}
+
 #[test]
 fn a_stop_of_one_second_shows_at_its_full_length() {
-    let broker = Broker::start();
-    let load = [
-        "load",
-        &broker.address,
-        "--rate",
-        "500",
-        "--duration",
-        "10",
-        "--warmup",
-        "500",
-        "--json",
-        "--quiet",
-    ];
-    let ran = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&load));
-        thread::sleep(Duration::from_secs(5));
-        broker.signal(libc::SIGSTOP);
-        thread::sleep(Duration::from_secs(1));
-        broker.signal(libc::SIGCONT);
-        load.join().unwrap()
-    });
+    let ran = load_with_a_stop(&["--duration", "10"], 5, Some(6));
     let record = ran.expect_code(0).json();
     let (p50_us, p99_us) = (quantile_us(&record, 0.5), quantile_us(&record, 0.99));
     assert!(p99_us > 500_000.0, "p99 {p99_us} µs: the stall is hidden");
@@ -48,29 +46,7 @@ fn a_stop_of_one_second_shows_at_its_full_length() {
 
 #[test]
 fn a_stop_to_the_end_times_out_and_is_no_percentile() {
-    let broker = Broker::start();
-    let load = [
-        "load",
-        &broker.address,
-        "--rate",
-        "500",
-        "--duration",
-        "3",
-        "--timeout",
-        "1",
-        "--warmup",
-        "100",
-        "--json",
-        "--quiet",
-    ];
-    let ran = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&load));
-        thread::sleep(Duration::from_secs(2));
-        broker.signal(libc::SIGSTOP);
-        let ran = load.join().unwrap();
-        broker.signal(libc::SIGCONT);
-        ran
-    });
+    let ran = load_with_a_stop(&["--duration", "3", "--timeout", "1"], 2, None);
     let record = ran.json();
     let facts = &record["body"]["facts"];
     let errors = facts["errors"]["timeout"].as_u64().unwrap_or(0);

@@ -81,7 +81,7 @@ impl Admin {
         Ok(())
     }
 
-    fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
+    pub(crate) fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
         for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
             set(&self.stream, Some(limit))
                 .map_err(|source| LoadError::System { what: "setting a socket's time limit", source })?;

@@ -92,6 +92,9 @@ pub struct Prepared {
     topic: OwnTopic,
 }
 
+/// A broker that hangs keeps nobody waiting for a topic that only the load wanted.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
+
 /// A topic that was made for a load goes again, however the load ends.
 #[derive(Debug)]
 struct OwnTopic {
@@ -102,7 +105,11 @@ struct OwnTopic {
 impl OwnTopic {
     fn remove(&mut self) -> Result<(), LoadError> {
         match self.name.take() {
-            Some(name) => Admin::connect(&self.address)?.delete_topic(&name),
+            Some(name) => {
+                let mut admin = Admin::connect(&self.address)?;
+                admin.limit_answers(REMOVAL_LIMIT)?;
+                admin.delete_topic(&name)
+            }
             None => Ok(()),
         }
     }

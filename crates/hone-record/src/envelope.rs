@@ -127,10 +127,9 @@ impl<T: Body> Envelope<T> {
     /// # Errors
     /// As for [`Envelope::to_text`].
     pub fn to_line(&self) -> Result<String, RecordError> {
-        let mut line =
+        let line =
             serde_json::to_string(self).map_err(|source| RecordError::Shape { wanted: T::KIND, source })?;
-        line.push('\n');
-        Ok(line)
+        Self::readable(line)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use hone_record::{Comparison, Estimate, Judgement, Mode, Verdict};
 
-use super::number;
 use super::table::table;
+use super::{number, wrapped};
 
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn text(comparison: &Comparison) -> String {
             .to_vec(),
     ];
     rows.extend(comparison.judgements.iter().map(row));
-    let mut out = format!("{}\n\n{}", sentence(comparison), table(&rows));
+    let mut out = format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows));
     for (metric, reason) in &comparison.not_estimated {
         out.push_str(&format!("  {}: {reason}\n", metric.label()));
     }
@@ -111,7 +111,7 @@ fn footnote(comparison: &Comparison) -> String {
         .iter()
         .filter_map(|pair| Some(format!("  pair {}: {}", pair.index + 1, pair.dropped.as_ref()?)))
         .collect();
-    let mut text = format!("* {}", comparison.design.rule.words);
+    let mut text = wrapped(&format!("* {}", comparison.design.rule.words));
     if comparison.design.mode == Mode::Duet {
         text.push_str(
             "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",

@@ -42,6 +42,28 @@ pub(crate) fn span_us(value_us: f64) -> String {
     }
 }
 
+/// Columns of running text; tables may be wider.
+const COLUMNS: usize = 100;
+
+/// Running text in lines of at most [`COLUMNS`], the first as it is, the others indented by two blanks.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > COLUMNS {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
 /// A size in bytes, in the unit that reads best.
 pub(crate) fn bytes(value: u64) -> String {
     match value as f64 {
@@ -55,6 +77,18 @@ pub(crate) fn bytes(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_text_is_wrapped_at_words_and_nothing_is_lost() {
+        let text = "word ".repeat(60).trim().to_owned();
+        let lines = wrapped(&text);
+        assert!(
+            lines.lines().count() == 4 && lines.lines().all(|line| line.chars().count() <= COLUMNS),
+            "{lines}"
+        );
+        assert_eq!(lines.split_whitespace().count(), 60);
+        assert_eq!(wrapped("short"), "short");
+    }
 
     #[test]
     fn numbers_have_sensible_digits() {
@@ -71,6 +105,7 @@ mod tests {
             assert_eq!(number(value), expected);
         }
         assert_eq!(span_us(1_500.0), "1.50 ms");
+        assert_eq!(bytes(1_500_000_000), "1.50 GB");
         assert_eq!(bytes(6_300_000), "6.30 MB");
     }
 }

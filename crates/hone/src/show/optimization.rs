@@ -3,6 +3,7 @@
 use hone_record::{Artifact, Optimization};
 
 use super::table::table;
+use super::window::load_words;
 use super::{bytes, comparison};
 use crate::optimize::decision;
 
@@ -16,7 +17,12 @@ pub(crate) fn text(found: &Optimization) -> String {
         let covered = if code.profiled { "profiled" } else { "left out of the profile" };
         out.push_str(&format!("{}: {covered}; {}\n", code.name, code.how));
     }
-    out.push_str(&format!("trained with `{}`, storage {}\n", found.training.name, found.durability.storage));
+    out.push_str(&format!("trained with {}: {}\n", found.training.name, load_words(&found.training)));
+    for judged in &found.comparisons {
+        out.push_str(&format!("judged with {}: {}\n", judged.workload.name, load_words(&judged.workload)));
+    }
+    let acks = if found.durability.acks == -1 { "all".to_owned() } else { found.durability.acks.to_string() };
+    out.push_str(&format!("durability: acks={acks}, storage {}\n", found.durability.storage));
     out.push_str(&format!("CPU {}, {} cores\n", found.machine.cpu_model, found.machine.cores));
     for judged in &found.comparisons {
         out.push_str(&format!("\n== {} ==\n{}", judged.workload.name, comparison::text(judged)));

@@ -1,6 +1,6 @@
 //! One load as text.
 
-use hone_record::{Hdr, Outcome, Window};
+use hone_record::{Hdr, Outcome, Payload, Schedule, Window, Workload};
 
 use super::table::table;
 use super::{bytes, number, span_us};
@@ -9,7 +9,13 @@ use super::{bytes, number, span_us};
 pub(crate) fn text(window: &Window) -> String {
     let facts = &window.facts;
     let mut lines = vec![
-        format!("{} at {}: {}", window.variant, window.address, load_words(window)),
+        format!(
+            "{} at {}: {}, storage {}",
+            window.variant,
+            window.address,
+            load_words(&window.workload),
+            window.durability.storage
+        ),
         format!("outcome     {}", outcome_words(window)),
         format!(
             "throughput  {} requests/s acknowledged of {} asked, {} records/s, {}/s",
@@ -34,21 +40,23 @@ pub(crate) fn text(window: &Window) -> String {
 }
 
 /// The load in words.
-pub(crate) fn load_words(window: &Window) -> String {
-    let workload = &window.workload;
+pub(crate) fn load_words(workload: &Workload) -> String {
     let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
+    let payload = match &workload.payload {
+        Payload::Bytes { .. } => String::new(),
+        Payload::Json { shape } => format!(" ({shape})"),
+    };
     format!(
-        "{} requests/s of {} × {} B, {} for {} s, {} connections, acks={acks}, storage {}",
+        "{} requests/s of {} × {} B{payload}, {} for {} s, {} connections, acks={acks}",
         number(workload.requests_per_s),
         workload.records_per_batch * workload.partitions_per_request,
         workload.record_bytes,
         match workload.schedule {
-            hone_record::Schedule::Uniform => "uniform",
-            hone_record::Schedule::Poisson => "Poisson",
+            Schedule::Uniform => "uniform",
+            Schedule::Poisson => "Poisson",
         },
-        window.duration_s,
+        workload.duration_s,
         workload.connections,
-        window.durability.storage,
     )
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Slowdown {
     factor: f64,
     produced: bool,
     clock: Option<ThreadClock>,
+    /// What a look at the clock costs. It is CPU time that a plain broker does not spend, so it is paid out of the slow-down.
+    look: Duration,
     turn_began: Duration,
 }
 
@@ -22,7 +24,7 @@ impl Slowdown {
     pub(crate) fn from_environment() -> Self {
         let factor = std::env::var("HONE_PLANTED_SLOWDOWN").ok().and_then(|text| text.parse().ok());
         let factor = factor.filter(|factor| (1.0..=100.0).contains(factor)).unwrap_or(1.0);
-        Self { factor, produced: false, clock: None, turn_began: Duration::ZERO }
+        Self { factor, produced: false, clock: None, look: Duration::ZERO, turn_began: Duration::ZERO }
     }
 
     pub(crate) fn note_produce(&mut self) {
@@ -37,15 +39,27 @@ impl Slowdown {
         // Made here and not earlier: the clock is that of the thread that runs the loop.
         if self.clock.is_none() {
             self.clock = ThreadClock::of_this_thread();
+            self.look = self.clock.as_ref().map_or(Duration::ZERO, cost_of_a_look);
         }
         let Some(clock) = self.clock else { return };
+        let mut now = clock.elapsed();
         if std::mem::take(&mut self.produced) {
-            let used = clock.elapsed().saturating_sub(self.turn_began);
+            let used = now.saturating_sub(self.turn_began).saturating_sub(self.look);
             let until = self.turn_began + used.mul_f64(self.factor);
-            while clock.elapsed() < until {
+            while now + self.look / 2 < until {
                 std::hint::spin_loop();
+                now = clock.elapsed();
             }
         }
-        self.turn_began = clock.elapsed();
+        self.turn_began = now;
     }
+}
+
+fn cost_of_a_look(clock: &ThreadClock) -> Duration {
+    const LOOKS: u32 = 1_000;
+    let before = clock.elapsed();
+    for _ in 1..LOOKS {
+        std::hint::black_box(clock.elapsed());
+    }
+    (clock.elapsed() - before) / LOOKS
 }

@@ -81,7 +81,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         seed: plan.seed,
         words: String::new(),
     };
-    rule.words = rule_words(&rule);
+    rule.words = rule_words(&rule, plan.control_pairs > 0);
     Ok(Design {
         mode: plan.mode,
         places: plan.places,
@@ -149,21 +149,38 @@ fn balanced(order: &[PairKind], random: &mut ChaCha8Rng) -> Vec<bool> {
 }
 
 /// The rule as a sentence, the one that is shown and stored.
-pub fn rule_words(rule: &Rule) -> String {
+pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     let percent = |share: f64| (share * 1e5).round() / 1e3;
     let margin = percent(rule.equivalence);
     let sure = percent(1.0 - rule.alpha);
     let tost = percent(1.0 - 2.0 * rule.alpha);
-    format!(
+    let others = percent(1.0 - rule.alpha / rule.secondary.len().max(1) as f64);
+    let mut words = format!(
         "Primary metric: {}. Equivalent when the {tost} % interval of the ratio B/A lies within {margin} % of 1; \
-         otherwise better or worse when the {sure} % interval excludes 1 and the effect is larger than what the \
-         A/A control showed; otherwise not shown. A control that itself differs from 1 by more than {margin} % with \
-         {sure} % confidence, or a planned one that can't be read, makes the metric not shown. The {} other metrics get intervals at {:.2} % \
-         (Bonferroni).",
-        rule.primary.label(),
-        rule.secondary.len(),
-        (1.0 - rule.alpha / rule.secondary.len().max(1) as f64) * 100.0,
-    )
+         otherwise better or worse when the {sure} % interval excludes 1",
+        rule.primary.label()
+    );
+    words.push_str(&if controlled {
+        format!(
+            " and the effect is larger than what the A/A control showed; otherwise not shown. A control that itself \
+             differs from 1 by more than {margin} % with {sure} % confidence, or can't be read, makes the metric not shown."
+        )
+    } else {
+        "; otherwise not shown. No A/A control was asked for: a bias between the arms would not be seen.".to_owned()
+    });
+    if !rule.guards.is_empty() {
+        let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.label()).collect();
+        words.push_str(&format!(
+            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated keeps it from being \
+             better.",
+            guards.join(", ")
+        ));
+    }
+    words.push_str(&format!(
+        " The other {} metrics get {others} % intervals (Bonferroni).",
+        rule.secondary.len()
+    ));
+    words
 }
 
 #[cfg(test)]

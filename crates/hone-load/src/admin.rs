@@ -153,7 +153,9 @@ impl Admin {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let message = format!(" after {} s: {last}", patience.as_secs());
+        let hint =
+            if partitions.is_none() { "; make the topic first, or let the load make its own" } else { "" };
+        let message = format!(" after {} s: {last}{hint}", patience.as_secs());
         Err(LoadError::Refused {
             address: self.address.clone(),
             what: format!("to tell the leaders of topic `{topic}`"),

@@ -11,6 +11,9 @@ use crate::LoadError;
 /// The JSON shapes that [`Values`] can make.
 pub const JSON_SHAPES: [&str; 2] = ["orders", "telemetry"];
 
+/// A JSON value may miss its size by this much: one more item, or one fewer.
+const MOST_OFF: usize = 70;
+
 /// An endless supply of record values.
 #[derive(Debug)]
 pub struct Values {
@@ -58,7 +61,15 @@ impl Values {
                 }
             },
         };
-        Ok(Self { random: ChaCha8Rng::seed_from_u64(seed), make, bytes: bytes as usize, serial: 0 })
+        let values = |bytes| Self { random: ChaCha8Rng::seed_from_u64(seed), make, bytes, serial: 0 };
+        let least = if matches!(make, Make::Bytes { .. }) { 1 } else { values(0).next_value().len() };
+        if bytes as usize + MOST_OFF < least {
+            return Err(LoadError::Setting {
+                name: "record_bytes",
+                problem: format!("is {bytes}, but the smallest value of this shape has about {least} bytes"),
+            });
+        }
+        Ok(values(bytes as usize))
     }
 
     /// The next value.
@@ -171,7 +182,7 @@ mod tests {
                     let value = values.next_value();
                     serde_json::from_slice::<serde_json::Value>(&value).unwrap();
                     let off = value.len().abs_diff(bytes as usize);
-                    assert!(off < 70, "{shape} {bytes}: {} bytes", value.len());
+                    assert!(off < MOST_OFF, "{shape} {bytes}: {} bytes", value.len());
                 }
             }
         }
@@ -198,8 +209,10 @@ mod tests {
 
     #[test]
     fn unknown_shapes_and_shares_are_refused_by_name() {
-        let error = Values::new(&Payload::Json { shape: "order".into() }, 10, 1).unwrap_err().to_string();
+        let error = Values::new(&Payload::Json { shape: "order".into() }, 500, 1).unwrap_err().to_string();
         assert!(error.contains("`order` is unknown; there are: bytes, orders, telemetry"), "{error}");
         assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());
+        let error = Values::new(&Payload::Json { shape: "orders".into() }, 20, 1).unwrap_err().to_string();
+        assert!(error.contains("the smallest value"), "{error}");
     }
 }

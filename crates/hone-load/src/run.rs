@@ -1,5 +1,6 @@
 //! From a workload to a window: prepare, warm up, measure.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{CpuSeconds, Durability, Outcome, Window, WindowFacts, Workload};
@@ -233,7 +234,7 @@ impl Prepared {
             return Err(refused("connection lost", format!(": {reason}")));
         }
         if requests > 0 && recorder.acked == 0 {
-            return Err(refused("none was acknowledged", format!(": {:?}", recorder.errors)));
+            return Err(refused("none was acknowledged", format!(": {}", names_of(&recorder.errors))));
         }
         Ok(())
     }
@@ -320,7 +321,9 @@ impl Prepared {
             };
         }
         if recorder.acked == 0 {
-            return Outcome::Failed { reason: format!("no request was acknowledged: {:?}", recorder.errors) };
+            return Outcome::Failed {
+                reason: format!("no request was acknowledged: {}", names_of(&recorder.errors)),
+            };
         }
         outcome(&Seen {
             backlog: recorder.backlog.clone(),
@@ -335,6 +338,12 @@ impl Prepared {
     pub fn leaders(&self) -> impl Iterator<Item = &str> {
         self.layout.leaders.iter().map(|(address, _)| address.as_str())
     }
+}
+
+/// `INVALID_RECORD (100 times)`, and so on.
+fn names_of(errors: &BTreeMap<String, u64>) -> String {
+    let names: Vec<String> = errors.iter().map(|(name, times)| format!("{name} ({times} times)")).collect();
+    names.join(", ")
 }
 
 /// CPU of the calling thread.

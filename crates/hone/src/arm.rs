@@ -10,6 +10,8 @@ use anyhow::{Context as _, Result, bail};
 use hone_load::Admin;
 use hone_tool::{Call, Readiness, Runner, Session, Stopped};
 
+use crate::Usage;
+
 /// A program and how it is started.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Program {
@@ -66,15 +68,23 @@ impl Place {
         if is_address(text) {
             return Ok(Self::Address(text.to_owned()));
         }
-        let words = shlex::split(text).with_context(|| format!("`{text}` has an unclosed quote"))?;
+        let words = shlex::split(text).ok_or_else(|| Usage(format!("`{text}` has an unclosed quote")))?;
         let Some((path, args)) = words.split_first() else {
-            bail!("an arm is empty: name host:port of a running broker, or a command that starts one");
+            bail!(Usage(
+                "an arm is empty: name host:port of a running broker, or a command that starts one"
+                    .to_owned()
+            ));
         };
+        if let Some(word) = args.iter().find_map(|arg| unknown_placeholder(arg)) {
+            let known = PLACEHOLDERS.map(|word| format!("{{{word}}}")).join(", ");
+            bail!(Usage(format!("unknown placeholder {{{word}}} in `{text}`; there are {known}")));
+        }
         if !args.iter().any(|arg| arg.contains("{port}")) {
-            bail!(
-                "the command `{text}` has no {{port}}: Hone picks a free port for each start; write for example \
-                 `{path} --listen 127.0.0.1:{{port}}` ({{data}} is a fresh folder, {{port2}} a second port)"
-            );
+            bail!(Usage(format!(
+                "`{text}` is no host:port of a running broker, and as a command it has no {{port}}: Hone picks a free port \
+                 for each start; write for example `{path} --listen 127.0.0.1:{{port}}` ({{data}} is a fresh folder, \
+                 {{port2}} a second port)"
+            )));
         }
         Ok(Self::Program(Program {
             path: find_program(path)?,
@@ -87,7 +97,7 @@ impl Place {
     }
 }
 
-fn is_address(text: &str) -> bool {
+pub(crate) fn is_address(text: &str) -> bool {
     let port = text.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then_some(port));
     !text.contains(char::is_whitespace)
         && !text.contains('/')
@@ -191,6 +201,18 @@ fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
     bail!("{} is full of data folders of earlier runs; remove it", scratch.display())
 }
 
+/// The placeholders that [`placeholders`] fills.
+const PLACEHOLDERS: [&str; 3] = ["port", "port2", "data"];
+
+/// A `{word}` that nobody will fill.
+pub(crate) fn unknown_placeholder(text: &str) -> Option<&str> {
+    let words = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word);
+    words.into_iter().find(|word| {
+        let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric());
+        is_word && !PLACEHOLDERS.contains(word)
+    })
+}
+
 /// Fills `{port}`, `{port2}` and `{data}`.
 fn placeholders(data: &Path) -> Result<impl Fn(&str) -> String + use<>> {
     let [port, port2] = free_ports()?;
@@ -236,6 +258,7 @@ mod tests {
         for (text, expected) in [
             ("no-such-program {port}", "no program `no-such-program` in PATH"),
             ("sh -c true", "has no {port}"),
+            ("sh {prt} {port}", "unknown placeholder {prt}"),
             ("sh 'x", "unclosed quote"),
             ("", "an arm is empty"),
             ("./no/such {port}", "there is no program ./no/such"),

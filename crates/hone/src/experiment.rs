@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use hone_record::{Metric, Mode, Payload, Schedule, Workload};
 use serde::Deserialize;
 
+use crate::arm::unknown_placeholder;
+
 /// An experiment as the file says it, checked in itself but not against the world.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Experiment {
@@ -316,6 +318,12 @@ fn check_target(target: &Target) -> Result<(), (&'static str, String)> {
                        each start, so that it never loads a broker that is not its own";
         return Err(("args", problem.to_owned()));
     }
+    if let Some(word) = texts().find_map(|text| unknown_placeholder(text)) {
+        return Err((
+            "args",
+            format!("unknown placeholder {{{word}}}; there are {{port}}, {{port2}}, {{data}}"),
+        ));
+    }
     for (key, value) in
         [("ready_timeout_s", target.ready_timeout_s), ("stop_timeout_s", target.stop_timeout_s)]
     {
@@ -447,6 +455,7 @@ judge = ["judge"]
             ("bin = \"b\"", "bin = \"b\"\nready_timeout_s = -1"),
             "ready_timeout_s must lie between 0 and 3600",
         );
+        check(("127.0.0.1:{port}", "127.0.0.1:{port} {dat}"), "unknown placeholder {dat}");
         check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "stop_timeout_s must lie between");
     }
 }

@@ -72,13 +72,14 @@ const OPTIMIZED: &str = "pgo";
 /// # Errors
 /// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
+    let begun_ms = now_ms();
     let design = design(&job.experiment.compare)?;
     let pgo = Pgo::prepare(job.runner, job.cargo_target()?, &job.work())?;
     let _alone = job.lock_builds()?;
     let mut steps = Steps { job, receipts: Vec::new() };
 
-    let started_unix_ms = steps.quiet("start", || Ok(now_ms()))?;
     let baseline = steps.run("build-baseline", || job.build(BASELINE, || pgo.build_baseline()))?;
+    let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     let ceilings = steps.run("ceiling", || job.ceilings(&baseline))?;
     let instrumented =
         steps.run("build-instrumented", || job.build("instrumented", || pgo.build_instrumented()))?;

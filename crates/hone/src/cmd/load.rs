@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_load::{Settings, Topic};
 use hone_record::{Envelope, Outcome, Window};
 
 use super::Desk;
 use super::workload::WorkloadOptions;
-use crate::Ending;
-use crate::arm::processes_behind;
+use crate::arm::{is_address, processes_behind};
 use crate::probe::TargetProbe;
 use crate::show;
+use crate::{Ending, Usage};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -44,6 +44,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    check(&arguments)?;
     let output = arguments.output.as_deref().map(Output::claim).transpose()?;
     let window = measure(&arguments, desk)?;
     let kept = output.map_or(Ok(()), |output| output.keep(&window));
@@ -54,6 +55,26 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
     kept.map(|()| ending)
+}
+
+/// Finds out before the load what would make it pointless.
+fn check(arguments: &Arguments) -> Result<()> {
+    if !is_address(&arguments.broker) {
+        bail!(Usage(format!(
+            "`{}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092",
+            arguments.broker
+        )));
+    }
+    if arguments.topic.is_some() && arguments.workload.has_topic_config() {
+        bail!(Usage(
+            "--topic-config is for the topic that is made for the load; --topic names one that exists"
+                .to_owned()
+        ));
+    }
+    match arguments.pid.map(hone_host::cpu::sample) {
+        Some(Err(error)) => Err(Usage(format!("--pid: {error}")).into()),
+        _ => Ok(()),
+    }
 }
 
 fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {

@@ -48,7 +48,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let folder = folder(&arguments, &experiment, &text)?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     let done = carry_out(&arguments, &experiment, &folder, desk);
-    let found = done.map_err(|error| with_way_on(&error, &arguments.file, &folder))?;
+    let found =
+        done.map_err(|error| with_way_on(error, &arguments.file, &folder, arguments.resume.is_none()))?;
     let page = report::write(&folder.join("optimization.json"), None)?;
     let worse = found.comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
@@ -114,10 +115,19 @@ fn newest(output: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// An error keeps what was done; say how to go on.
-fn with_way_on(error: &anyhow::Error, file: &Path, folder: &RunFolder) -> anyhow::Error {
-    let what = if interrupt::requested() { "interrupted" } else { "broken off" };
+fn with_way_on(error: anyhow::Error, file: &Path, folder: &RunFolder, is_new: bool) -> anyhow::Error {
+    if !folder.join("steps").exists() {
+        // Nothing was done that could be gone on with.
+        if is_new {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+        return error;
+    }
+    // Of an interrupt the user knows the reason.
+    let what =
+        if interrupt::requested() { "interrupted".to_owned() } else { format!("{error:#}\nbroken off") };
     anyhow::anyhow!(
-        "{error:#}\n{what}; finished steps are kept. To go on: hone optimize {} --resume {}",
+        "{what}; finished steps are kept. To go on: hone optimize {} --resume {}",
         file.display(),
         folder.path().display()
     )

@@ -22,7 +22,7 @@ use crate::folder::read_record;
 pub(crate) struct Arguments {
     /// A run's folder, or a record file (optimization, comparison, window).
     path: PathBuf,
-    /// The page; next to the record unless named.
+    /// The page; next to the record unless named: report.html for a run, the record's name for a window.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -35,18 +35,20 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
+/// The records that stand for a whole run.
+const RESULTS: [&str; 2] = ["optimization.json", "comparison.json"];
+
 /// The record that stands for a path.
 fn find_record(path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
     }
-    let names = ["optimization.json", "comparison.json"];
-    let found = names.map(|name| path.join(name)).into_iter().find(|record| record.is_file());
+    let found = RESULTS.map(|name| path.join(name)).into_iter().find(|record| record.is_file());
     found.with_context(|| {
         format!(
             "{} holds neither of {}: the run was broken off, or it is not a run's folder",
             path.display(),
-            names.join(", ")
+            RESULTS.join(", ")
         )
     })
 }
@@ -54,9 +56,15 @@ fn find_record(path: &Path) -> Result<PathBuf> {
 /// Writes the page of a record and answers its path.
 pub(super) fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
     let html = page(record)?;
-    let path = output.map_or_else(|| record.with_file_name("report.html"), Path::to_owned);
+    let path = output.map_or_else(|| page_path(record), Path::to_owned);
     fs::write(&path, html).with_context(|| format!("the page {} can't be written", path.display()))?;
     Ok(path)
+}
+
+/// A run has one page; a window's file may have others beside it.
+fn page_path(record: &Path) -> PathBuf {
+    let is_result = RESULTS.iter().any(|name| record.ends_with(name));
+    if is_result { record.with_file_name("report.html") } else { record.with_extension("html") }
 }
 
 /// A record says itself what it holds.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_record::{Schedule, Workload};
 
+use crate::Usage;
 use crate::experiment::{Acks, WorkloadFile};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -105,6 +106,10 @@ impl WorkloadOptions {
         Ok(file.named(name))
     }
 
+    pub(crate) fn has_topic_config(&self) -> bool {
+        !self.topic_config.is_empty()
+    }
+
     pub(crate) fn lateness_limit_us(&self) -> f64 {
         self.lateness_limit * 1e3
     }
@@ -114,7 +119,7 @@ fn properties(pairs: &[String]) -> Result<BTreeMap<String, String>> {
     let property = |pair: &String| {
         let (key, value) = pair
             .split_once('=')
-            .with_context(|| format!("--topic-config `{pair}` has no `=`; write KEY=VALUE"))?;
+            .ok_or_else(|| Usage(format!("--topic-config `{pair}` has no `=`; write KEY=VALUE")))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     pairs.iter().map(property).collect()

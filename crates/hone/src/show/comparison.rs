@@ -1,6 +1,6 @@
 //! A comparison as text.
 
-use hone_record::{Comparison, Estimate, Judgement, Mode, Verdict};
+use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, Verdict};
 
 use super::table::table;
 use super::{number, wrapped};
@@ -8,39 +8,57 @@ use super::{number, wrapped};
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let mut rows = vec![
-        ["metric", &comparison.a, &comparison.b, "ratio", "interval", "verdict", "A/A control"]
+        ["metric", &comparison.a, &comparison.b, "ratio", "interval and its level", "verdict", "A/A control"]
             .map(str::to_owned)
             .to_vec(),
     ];
-    rows.extend(comparison.judgements.iter().map(row));
+    rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
     let mut out = format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows));
     for (metric, reason) in &comparison.not_estimated {
-        out.push_str(&format!("  {}: {reason}\n", metric.label()));
+        out.push_str(&format!("  {}: {reason}{}\n", metric.label(), needs(*metric)));
     }
     out.push_str(&format!("\n{}\n", footnote(comparison)));
     out
 }
 
-fn row(judgement: &Judgement) -> Vec<String> {
+fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     let estimate = &judgement.estimate;
     let unit = estimate.metric.unit();
     let value = |value: f64| match unit {
         "µs" => super::span_us(value),
-        _ => number(value),
+        unit => format!("{} {unit}", number(value)),
     };
-    let mark = if judgement.primary { "* " } else { "  " };
+    let guard = comparison.design.rule.guards.contains(&estimate.metric);
+    let mark = if judgement.primary {
+        "* "
+    } else if guard {
+        "g "
+    } else {
+        "  "
+    };
     vec![
         format!("{mark}{}", estimate.metric.label()),
         value(estimate.value_a),
         value(estimate.value_b),
         format!("{:.3}", estimate.ratio),
-        interval(estimate),
+        format!("{} {:.1} %", interval(estimate), estimate.confidence * 100.0),
         verdict_mark(judgement.verdict).to_owned(),
         judgement
             .control
             .as_ref()
             .map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
     ]
+}
+
+/// What a window must have before it tells a metric.
+fn needs(metric: Metric) -> &'static str {
+    match metric {
+        Metric::LatencyP90 => " (a p90 needs 100 requests a window)",
+        Metric::LatencyP99 => " (a p99 needs 1,000 requests a window)",
+        Metric::LatencyP999 => " (a p99.9 needs 10,000 requests a window)",
+        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)",
+        _ => "",
+    }
 }
 
 fn interval(estimate: &Estimate) -> String {
@@ -81,11 +99,11 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     );
     let metric = estimate.metric.label();
     let mut text = format!(
-        "{} against {}, {metric}: {}. {} is {counted}; {}.",
+        "{} against {}: {}. {metric} is {}: {counted}; {}.",
         comparison.b,
         comparison.a,
+        comparison.verdict().label(),
         judgement.verdict.label(),
-        comparison.b,
         judgement.why
     );
     for broken in comparison.broken_guards() {
@@ -111,7 +129,8 @@ fn footnote(comparison: &Comparison) -> String {
         .iter()
         .filter_map(|pair| Some(format!("  pair {}: {}", pair.index + 1, pair.dropped.as_ref()?)))
         .collect();
-    let mut text = wrapped(&format!("* {}", comparison.design.rule.words));
+    let mut text =
+        wrapped(&format!("* {} Values are geometric means over the pairs.", comparison.design.rule.words));
     if comparison.design.mode == Mode::Duet {
         text.push_str(
             "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",

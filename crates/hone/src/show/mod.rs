@@ -33,6 +33,11 @@ pub(crate) fn number(value: f64) -> String {
     format!("{sign}{grouped}{point}{fraction}")
 }
 
+/// A whole number, thousands separated.
+pub(crate) fn count(value: u64) -> String {
+    if value < 100 { value.to_string() } else { number(value as f64) }
+}
+
 /// A time span given in microseconds, in the unit that reads best.
 pub(crate) fn span_us(value_us: f64) -> String {
     match value_us {

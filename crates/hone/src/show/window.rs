@@ -3,7 +3,8 @@
 use hone_record::{Hdr, Outcome, Payload, Schedule, Window, Workload};
 
 use super::table::table;
-use super::{bytes, number, span_us};
+use super::{bytes, count, number, span_us};
+use crate::drive::why_it_does_not_count;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -17,19 +18,13 @@ pub(crate) fn text(window: &Window) -> String {
             window.durability.storage
         ),
         format!("outcome     {}", outcome_words(window)),
-        format!(
-            "throughput  {} requests/s acknowledged of {} asked, {} records/s, {}/s",
-            number(facts.reached_requests_per_s),
-            number(facts.asked_requests_per_s),
-            number(facts.acked_records as f64 / window.duration_s),
-            bytes((facts.acked_bytes as f64 / window.duration_s) as u64),
-        ),
+        throughput_words(window),
         format!("CPU         target {}; generator {}", target_words(window), generator_words(window)),
         format!("machine     {}", machine_words(window)),
     ];
     if !facts.errors.is_empty() {
         let errors: Vec<String> =
-            facts.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
+            facts.errors.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();
         lines.push(format!("errors      {}", errors.join(", ")));
     }
     let latencies = match window.outcome {
@@ -60,9 +55,27 @@ pub(crate) fn load_words(workload: &Workload) -> String {
     )
 }
 
+/// Rates of the window itself; what was answered while it was drained is in the histograms only.
+fn throughput_words(window: &Window) -> String {
+    let facts = &window.facts;
+    let share = facts.reached_requests_per_s / facts.acked_requests.max(1) as f64;
+    let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
+    format!(
+        "throughput  {} requests/s {done}, {} records/s, {}/s; asked {} requests/s, {} were due",
+        number(facts.reached_requests_per_s),
+        number(facts.acked_records as f64 * share),
+        bytes((facts.acked_bytes as f64 * share) as u64),
+        number(window.workload.requests_per_s),
+        count(facts.requests),
+    )
+}
+
 fn outcome_words(window: &Window) -> String {
     match &window.outcome {
-        Outcome::Steady => "steady: the target kept up".to_owned(),
+        Outcome::Steady => match why_it_does_not_count(window) {
+            None => "steady: the target kept up".to_owned(),
+            Some(reason) => format!("steady, but {reason}; a comparison would not count this window"),
+        },
         Outcome::Saturated { backlog_requests } => format!(
             "saturated: the backlog only grew, to {} requests; percentiles would only measure the length of the run. \
              Ask for fewer requests per second",
@@ -84,6 +97,9 @@ fn target_words(window: &Window) -> String {
         return "not known (its process is not on this machine, or not visible; name it with --pid)"
             .to_owned();
     };
+    if facts.acked_records == 0 {
+        return format!("{} in all, no record acknowledged", span_us(cpu.total_s * 1e6));
+    }
     let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
     format!(
         "{} µs/record, {} µs/request{user}",
@@ -116,10 +132,13 @@ fn latency_table(window: &Window) -> String {
             tail(0.99),
             tail(0.999),
             hdr.max_us().map_or("-".to_owned(), span_us),
-            number(hdr.count() as f64),
+            count(hdr.count()),
         ]
     };
     let latencies = &window.latencies;
+    if window.workload.acks == 0 {
+        return table(&[head, row("intended to sent", &latencies.intended_to_sent)]);
+    }
     table(&[
         head,
         row("intended to ack", &latencies.intended_to_ack),

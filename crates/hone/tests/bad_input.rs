@@ -119,9 +119,19 @@ fn settings_that_make_no_sense() {
         ("--topic-config", "novalue", "write KEY=VALUE"),
     ] {
         let assigned = format!("{option}={value}");
-        let code = if option == "--topic" || option == "--topic-config" { 1 } else { 2 };
+        let code = if option == "--topic" { 1 } else { 2 };
         hone(&["load", &broker.address, &assigned]).expect_code(code).expect_error(expected);
     }
+    hone(&["load", "127.0.0.1"]).expect_code(2).expect_error("write HOST:PORT");
+    hone(&["load", &broker.address, "--pid", "999999999"])
+        .expect_code(2)
+        .expect_error("there is no process 999999999");
+    hone(&["load", &broker.address, "--topic", "t", "--topic-config", "a=b"])
+        .expect_code(2)
+        .expect_error("--topic");
+    hone(&["load", &broker.address, "--payload", "orders", "--bytes", "20"])
+        .expect_code(2)
+        .expect_error("smallest value");
     hone(&["load", &broker.address, "--acks", "2"]).expect_code(2).expect_error("acks must be 0, 1 or all");
     hone(&["load"]).expect_code(2);
     let compare = |more: &[&str]| hone(&[&["compare", &broker.address, "127.0.0.1:1"], more].concat());
@@ -130,6 +140,9 @@ fn settings_that_make_no_sense() {
     compare(&["--pairs", "4000000000"]).expect_code(2).expect_error("pairs must lie between");
     compare(&["--mode", "duet"]).expect_code(2).expect_error("no twin for the A/A control");
     compare(&["--ready-timeout", "1e19"]).expect_code(2).expect_error("between 0 and 3600 seconds");
+    hone(&["compare", &broker.address, "x {port} {dat}"])
+        .expect_code(2)
+        .expect_error("unknown placeholder {dat}");
     compare(&["--alpha", "nan"]).expect_code(2).expect_error("alpha");
     compare(&[]).expect_code(1).expect_error("no connection to 127.0.0.1:1");
 }

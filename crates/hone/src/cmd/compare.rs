@@ -51,13 +51,14 @@ pub(crate) struct Arguments {
     /// the cores and swapping them four times a second.
     #[arg(long)]
     free: bool,
-    /// A/B pairs.
+    /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
-    /// A/A pairs; 0 goes without a control.
+    /// A/A pairs, at least 5; 0 goes without a control.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
-    /// The metric that the verdict hangs on.
+    /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
+    /// -p999, -max, or throughput.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
     primary: Metric,
     /// A metric that must not get worse; may be repeated.

@@ -129,8 +129,10 @@ fn footnote(comparison: &Comparison) -> String {
         .iter()
         .filter_map(|pair| Some(format!("  pair {}: {}", pair.index + 1, pair.dropped.as_ref()?)))
         .collect();
-    let mut text =
-        wrapped(&format!("* {} Values are geometric means over the pairs.", comparison.design.rule.words));
+    let mut text = wrapped(&format!(
+        "* primary metric, g guard rail. {} Values are geometric means over the pairs.",
+        comparison.design.rule.words
+    ));
     if comparison.design.mode == Mode::Duet {
         text.push_str(
             "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",
@@ -140,4 +142,89 @@ fn footnote(comparison: &Comparison) -> String {
         text.push_str(&format!("\n  Pairs that do not count:\n{}", dropped.join("\n")));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::{Design, Rule};
+
+    fn judgement(metric: Metric, verdict: Verdict, primary: bool) -> Judgement {
+        let estimate = Estimate {
+            metric,
+            pairs: 8,
+            value_a: 10.0,
+            value_b: 9.0,
+            ratio: 0.9,
+            low: 0.85,
+            high: 0.95,
+            confidence: 0.95,
+            log_ratio_sd: 0.02,
+            detectable_ratio: 1.03,
+        };
+        Judgement { estimate, control: None, verdict, why: "the interval excludes 1".to_owned(), primary }
+    }
+
+    fn comparison(guard: Option<Verdict>) -> Comparison {
+        let guards = vec![Metric::LatencyP99];
+        let primary = judgement(Metric::CpuPerRecord, Verdict::Better, true);
+        let guarded = guard.map(|verdict| judgement(Metric::LatencyP99, verdict, false));
+        let reason = "only 0 of the pairs".to_owned();
+        Comparison {
+            a: "A".to_owned(),
+            b: "B".to_owned(),
+            workload: crate::experiment::WorkloadFile::default().named("w"),
+            design: Design {
+                mode: Mode::Duet,
+                places: true,
+                pairs: 8,
+                control_pairs: 0,
+                order: Vec::new(),
+                swapped: Vec::new(),
+                rule: Rule {
+                    primary: Metric::CpuPerRecord,
+                    secondary: guards.clone(),
+                    guards,
+                    alpha: 0.05,
+                    equivalence: 0.02,
+                    resamples: 100,
+                    seed: 1,
+                    words: "the rule".to_owned(),
+                },
+            },
+            pairs: Vec::new(),
+            not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),
+            judgements: std::iter::once(primary).chain(guarded).collect(),
+            machine: hone_record::Machine::default(),
+        }
+    }
+
+    /// The first words are the verdict on the whole, and they never contradict what follows.
+    #[test]
+    fn the_headline_is_the_whole_verdict() {
+        for (guard, begins, holds) in [
+            (
+                Some(Verdict::NotShown),
+                "B against A: better. CPU per record is better: 0.900 × A",
+                "interval 0.850 to 0.950",
+            ),
+            (
+                Some(Verdict::Worse),
+                "B against A: worse. CPU per record is better",
+                "Guard rail broken: p99 is worse",
+            ),
+            (None, "B against A: not shown. CPU per record is better", "Guard rail not seen: p99"),
+        ] {
+            let sentence = sentence(&comparison(guard));
+            assert!(sentence.starts_with(begins) && sentence.contains(holds), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
+        let shown = text(&comparison(Some(Verdict::NotShown)));
+        assert!(shown.contains("* CPU per record") && shown.contains("g p99"), "{shown}");
+        let shown = text(&comparison(None));
+        assert!(shown.contains("p99: only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
+    }
 }

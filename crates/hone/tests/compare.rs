@@ -57,7 +57,8 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     assert_eq!(fs::read_dir(run.join("windows")).unwrap().count(), 12);
     assert_eq!(fs::read_dir(run.join("pairs")).unwrap().count(), 6);
     assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "data folders were left");
-    assert!(ran.stdout.contains("solo pairs"), "{}", ran.stdout);
+    assert_eq!(design["mode"], "solo");
+    assert!(ran.stdout.starts_with("B against A: "), "{}", ran.stdout);
     let page = hone(&["report", run.to_str().unwrap()]).expect_code(0);
     let html = fs::read_to_string(page.stdout.trim()).unwrap();
     assert!(html.contains("<svg") && html.contains("CPU per record"));

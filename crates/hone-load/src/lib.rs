@@ -25,5 +25,5 @@ mod steadiness;
 
 pub use admin::{Admin, TopicLayout};
 pub use error::LoadError;
-pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Silent, Topic, check, prepare};
+pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Topic, check, prepare};
 pub use smoke::smoke_test;

@@ -65,24 +65,6 @@ pub trait Progress: Send {
     fn note(&mut self, _text: &str) {}
 }
 
-/// Hears nothing, never breaks off.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn at(&mut self, _phase: &'static str, _done: f64) -> bool {
-        true
-    }
-}
-
-impl Probe for Silent {
-    fn start(&mut self) {}
-
-    fn stop(&mut self) -> ProbeFacts {
-        ProbeFacts::default()
-    }
-}
-
 /// A load that is connected and warm.
 #[derive(Debug)]
 pub struct Prepared {

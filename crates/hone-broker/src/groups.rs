@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::mailbox::Ticket;
-use crate::protocol::code;
+use crate::code;
+use crate::mailbox::{Reply, Ticket};
 
 /// Kafka's `group.max.session.timeout.ms`.
 const MOST_SESSION_MS: i32 = 1_800_000;
@@ -36,13 +36,6 @@ pub(crate) struct SyncAnswer {
     pub(crate) assignment: Vec<u8>,
 }
 
-/// An answer to a parked request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum GroupAnswer {
-    Join(JoinAnswer),
-    Sync(SyncAnswer),
-}
-
 /// What JoinGroup asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
@@ -59,7 +52,7 @@ pub(crate) struct Join {
 }
 
 /// Answers that became due, for the mailboxes.
-pub(crate) type Due = Vec<(Ticket, GroupAnswer)>;
+pub(crate) type Due = Vec<(Ticket, Reply)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -359,7 +352,7 @@ impl Group {
         // The same member on a second connection: the first one gets its answer, too.
         if let Some(old) = member.joining.replace(ticket).filter(|old| *old != ticket) {
             let error = code::UNKNOWN_MEMBER_ID;
-            due.push((old, GroupAnswer::Join(JoinAnswer { error, member: id, ..JoinAnswer::default() })));
+            due.push((old, Reply::Join(JoinAnswer { error, member: id, ..JoinAnswer::default() })));
         }
         self.begin_join(now, initial_delay, due);
         self.finish_join_if_all_in(now, due);
@@ -377,7 +370,7 @@ impl Group {
         for member in self.members.values_mut() {
             if let Some(ticket) = member.syncing.take() {
                 let error = code::REBALANCE_IN_PROGRESS;
-                due.push((ticket, GroupAnswer::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
+                due.push((ticket, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
             }
         }
         // The members of a group that begins are all in at once; the delay is there to wait for others.
@@ -412,7 +405,7 @@ impl Group {
             if let Some(member) = self.members.get_mut(&id) {
                 member.assignment.clear();
                 member.expires = now + member.session;
-                due.extend(member.joining.take().map(|ticket| (ticket, GroupAnswer::Join(answer))));
+                due.extend(member.joining.take().map(|ticket| (ticket, Reply::Join(answer))));
             }
         }
     }
@@ -474,7 +467,7 @@ impl Group {
             && let Some(old) = member.syncing.replace(ticket).filter(|old| *old != ticket)
         {
             let error = code::UNKNOWN_MEMBER_ID;
-            due.push((old, GroupAnswer::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
+            due.push((old, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
         }
         if id == self.leader {
             for (member, assignment) in assignments {
@@ -499,7 +492,7 @@ impl Group {
                 protocol: Some(protocol.clone()),
                 assignment: member.assignment.clone(),
             };
-            due.push((ticket, GroupAnswer::Sync(answer)));
+            due.push((ticket, Reply::Sync(answer)));
         }
     }
 
@@ -517,10 +510,10 @@ impl Group {
         let Some(member) = self.members.remove(id) else { return false };
         if let Some(ticket) = member.joining {
             let answer = JoinAnswer { error, member: id.to_owned(), ..JoinAnswer::default() };
-            due.push((ticket, GroupAnswer::Join(answer)));
+            due.push((ticket, Reply::Join(answer)));
         }
         if let Some(ticket) = member.syncing {
-            due.push((ticket, GroupAnswer::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
+            due.push((ticket, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
         }
         true
     }
@@ -651,17 +644,17 @@ mod tests {
         }
     }
 
-    fn joined(answer: &GroupAnswer) -> &JoinAnswer {
+    fn joined(answer: &Reply) -> &JoinAnswer {
         match answer {
-            GroupAnswer::Join(join) => join,
-            GroupAnswer::Sync(_) => panic!("wanted a join answer"),
+            Reply::Join(join) => join,
+            Reply::Sync(_) => panic!("wanted a join answer"),
         }
     }
 
-    fn synced(answer: &GroupAnswer) -> &SyncAnswer {
+    fn synced(answer: &Reply) -> &SyncAnswer {
         match answer {
-            GroupAnswer::Sync(sync) => sync,
-            GroupAnswer::Join(_) => panic!("wanted a sync answer"),
+            Reply::Sync(sync) => sync,
+            Reply::Join(_) => panic!("wanted a sync answer"),
         }
     }
 

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use hone_kafka::WireError;
 
-use crate::groups::GroupAnswer;
-use crate::mailbox::Ticket;
+use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
@@ -43,8 +42,8 @@ pub(crate) enum Outcome {
 pub(crate) enum Park {
     /// More records, until the deadline.
     Records { until: Instant, watched: Vec<Arc<Partition>> },
-    /// The group's coordinator.
-    Group,
+    /// What another thread, or another request, will say.
+    Reply,
 }
 
 /// How often a request is being served.
@@ -54,8 +53,8 @@ pub(crate) enum Attempt {
     First,
     /// Again, after it was parked: records came or the time is up.
     Again { until: Instant },
-    /// Again, with the coordinator's answer.
-    Answered(GroupAnswer),
+    /// Again, with what it waited for.
+    Answered(Reply),
 }
 
 /// Buffers of a worker that live longer than a request.
@@ -117,14 +116,11 @@ pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
 
-/// Number of APIs.
-pub(crate) const COUNT: usize = 16;
-
 /// The APIs, the frequent ones first.
 ///
 /// Produce begins at 0 although nobody should send that: clients built on librdkafka before 2.8 take a first version
 /// of 3 for a broker that knows no compression codec, and then silently send everything uncompressed.
-pub(crate) static APIS: [Api; COUNT] = [
+pub(crate) static APIS: &[Api] = &[
     api(0, "produce", 0, 13, 9, k00_produce::serve),
     api(1, "fetch", 4, 18, 12, k01_fetch::serve),
     api(2, "list_offsets", 1, 10, 6, k02_list_offsets::serve),

@@ -21,6 +21,7 @@
 
 mod acceptor;
 mod broker;
+mod code;
 mod connection;
 mod cpu;
 mod groups;

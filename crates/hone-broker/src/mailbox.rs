@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use mio::Waker;
 use mio::net::TcpStream;
 
-use crate::groups::GroupAnswer;
+use crate::groups::{JoinAnswer, SyncAnswer};
 
 /// A connection that waits for something, and the worker it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +16,15 @@ pub(crate) struct Ticket {
     pub(crate) connection: usize,
 }
 
+/// What a parked request waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The coordinator lets a member in, or not.
+    Join(JoinAnswer),
+    /// The coordinator hands out an assignment, or refuses it.
+    Sync(SyncAnswer),
+}
+
 /// A message to a worker.
 #[derive(Debug)]
 pub(crate) enum Letter {
@@ -23,8 +32,8 @@ pub(crate) enum Letter {
     Connected(TcpStream),
     /// A partition that a parked Fetch waits for has grown.
     Grown(usize),
-    /// The coordinator answers a parked JoinGroup or SyncGroup.
-    Group(usize, GroupAnswer),
+    /// What a parked request waits for.
+    Reply(usize, Reply),
     /// Finish what is there and end.
     Stop,
 }

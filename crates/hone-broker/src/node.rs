@@ -19,9 +19,10 @@ use crate::topics::Topics;
 pub(crate) const NODE_ID: i32 = 1;
 
 /// What one worker counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ShardCounters {
-    pub(crate) requests: [AtomicU64; keys::COUNT],
+    /// By the place of the API in the table.
+    pub(crate) requests: Box<[AtomicU64]>,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) connects: AtomicU64,
@@ -31,6 +32,21 @@ pub(crate) struct ShardCounters {
     /// Requests whose handler failed, which is a defect.
     pub(crate) handler_failures: AtomicU64,
     pub(crate) clock: OnceLock<ThreadClock>,
+}
+
+impl Default for ShardCounters {
+    fn default() -> Self {
+        Self {
+            requests: keys::APIS.iter().map(|_| AtomicU64::new(0)).collect(),
+            received_bytes: AtomicU64::default(),
+            sent_bytes: AtomicU64::default(),
+            connects: AtomicU64::default(),
+            disconnects: AtomicU64::default(),
+            protocol_errors: AtomicU64::default(),
+            handler_failures: AtomicU64::default(),
+            clock: OnceLock::default(),
+        }
+    }
 }
 
 /// Adds to a counter.
@@ -86,7 +102,7 @@ impl Node {
         let is_idle = groups.is_idle();
         drop(groups);
         for (ticket, answer) in due {
-            self.post(ticket, Letter::Group(ticket.connection, answer));
+            self.post(ticket, Letter::Reply(ticket.connection, answer));
         }
         if was_idle && !is_idle {
             self.ring();

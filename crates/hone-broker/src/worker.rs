@@ -15,8 +15,8 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::connection::{Connection, Parked, give_back};
 use crate::cpu::ThreadClock;
-use crate::groups::GroupAnswer;
 use crate::keys::{self, Attempt, Call, Outcome, Park, Workspace};
+use crate::mailbox::Reply;
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::protocol::Answer;
@@ -154,7 +154,7 @@ impl Worker {
             match letter {
                 Letter::Connected(stream) => self.admit(stream),
                 Letter::Grown(id) => self.engine.grown.push(id),
-                Letter::Group(id, answer) => self.answer_group(id, answer),
+                Letter::Reply(id, answer) => self.answer_parked(id, answer),
                 Letter::Stop => stop = true,
             }
         }
@@ -241,8 +241,8 @@ impl Worker {
         }
     }
 
-    fn answer_group(&mut self, id: usize, answer: GroupAnswer) {
-        if let Some(Parked { frame, park: Park::Group }) = self.unpark(id) {
+    fn answer_parked(&mut self, id: usize, answer: Reply) {
+        if let Some(Parked { frame, park: Park::Reply }) = self.unpark(id) {
             self.serve_again(id, frame, Attempt::Answered(answer));
         }
     }

@@ -9,10 +9,11 @@ use hone_kafka::codec::{self, CodecError};
 use hone_kafka::{BatchError, BatchHeader, Codec, WireError, records};
 
 use super::{Call, Outcome, Workspace};
+use crate::code;
 use crate::node::{Node, count};
 use crate::partition::{AppendError, Partition};
 use crate::producers::Sequence;
-use crate::protocol::{Answer, code};
+use crate::protocol::Answer;
 use crate::topics::Topic;
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON

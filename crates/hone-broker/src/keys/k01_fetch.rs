@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
+use crate::code;
 use crate::partition::{Partition, ReadError};
-use crate::protocol::{Answer, Fields, code};
+use crate::protocol::{Answer, Fields};
 use crate::topics::Topic;
 
 /// Records in one answer, whatever the client would take: the answer is built in memory.

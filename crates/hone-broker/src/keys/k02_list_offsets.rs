@@ -5,8 +5,9 @@ use std::io;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
+use crate::code;
 use crate::partition::{LEADER_EPOCH, Partition};
-use crate::protocol::{Answer, code};
+use crate::protocol::Answer;
 
 /// Behind the last record.
 const LATEST: i64 = -1;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
+use crate::code;
 use crate::node::NODE_ID;
 use crate::partition::LEADER_EPOCH;
-use crate::protocol::{Answer, code};
+use crate::protocol::Answer;
 use crate::topics::{CreateError, Topic};
 
 /// "Not asked for": the broker has no authorization to tell about.

@@ -5,9 +5,10 @@ use std::time::Instant;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
+use crate::code;
 use crate::groups::Who;
 use crate::offsets::{Committed, Place};
-use crate::protocol::{Answer, Fields, code};
+use crate::protocol::{Answer, Fields};
 
 /// Partitions of one topic, each with whether there is such a one.
 type Asked<'a> = (&'a str, Vec<(i32, bool)>);

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
+use crate::code;
 use crate::offsets::Committed;
-use crate::protocol::{Answer, Fields, code};
+use crate::protocol::{Answer, Fields};
 
 /// Topics with the partitions asked for; `None` for everything the group has committed.
 type Asked<'a> = Option<Vec<(&'a str, Vec<i32>)>>;

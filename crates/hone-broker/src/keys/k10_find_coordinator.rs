@@ -3,8 +3,9 @@
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
+use crate::code;
 use crate::node::NODE_ID;
-use crate::protocol::{Answer, code};
+use crate::protocol::Answer;
 
 const GROUP: i8 = 0;
 

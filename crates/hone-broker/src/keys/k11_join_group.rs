@@ -5,11 +5,12 @@ use std::time::Instant;
 use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
-use crate::groups::{GroupAnswer, Join, JoinAnswer};
+use crate::groups::{Join, JoinAnswer};
+use crate::mailbox::Reply;
 use crate::protocol::Answer;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    if let Attempt::Answered(GroupAnswer::Join(join)) = &call.attempt {
+    if let Attempt::Answered(Reply::Join(join)) = &call.attempt {
         write(answer, call.version, join);
         return Ok(Outcome::Reply);
     }
@@ -20,7 +21,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             write(answer, call.version, &join);
             Ok(Outcome::Reply)
         }
-        None => Ok(Outcome::Park(Park::Group)),
+        None => Ok(Outcome::Park(Park::Reply)),
     }
 }
 

@@ -5,11 +5,12 @@ use std::time::Instant;
 use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
-use crate::groups::{GroupAnswer, SyncAnswer, Who};
+use crate::groups::{SyncAnswer, Who};
+use crate::mailbox::Reply;
 use crate::protocol::Answer;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    if let Attempt::Answered(GroupAnswer::Sync(sync)) = &call.attempt {
+    if let Attempt::Answered(Reply::Sync(sync)) = &call.attempt {
         write(answer, call.version, sync);
         return Ok(Outcome::Reply);
     }
@@ -40,7 +41,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             write(answer, version, &sync);
             Ok(Outcome::Reply)
         }
-        None => Ok(Outcome::Park(Park::Group)),
+        None => Ok(Outcome::Park(Park::Reply)),
     }
 }
 

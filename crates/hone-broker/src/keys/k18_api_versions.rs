@@ -4,7 +4,8 @@
 use hone_kafka::WireError;
 
 use super::{APIS, Call, Outcome};
-use crate::protocol::{Answer, code};
+use crate::code;
+use crate::protocol::Answer;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if call.version_known && call.version >= 3 {
@@ -15,7 +16,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     answer.i16(if call.version_known { code::NONE } else { code::UNSUPPORTED_VERSION });
     answer.array(APIS.len());
-    for api in &APIS {
+    for api in APIS {
         answer.i16(api.key);
         answer.i16(api.min);
         answer.i16(api.max);

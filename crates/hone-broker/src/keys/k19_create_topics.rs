@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
-use crate::protocol::{Answer, Fields, code};
+use crate::code;
+use crate::protocol::{Answer, Fields};
 use crate::topics::CreateError;
 
 /// Where a property's value comes from, in the protocol's numbers.

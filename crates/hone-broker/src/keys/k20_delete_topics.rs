@@ -5,7 +5,8 @@ use std::sync::Arc;
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
-use crate::protocol::{Answer, code};
+use crate::code;
+use crate::protocol::Answer;
 use crate::topics::Topic;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {

@@ -3,7 +3,8 @@
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
-use crate::protocol::{Answer, code};
+use crate::code;
+use crate::protocol::Answer;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();

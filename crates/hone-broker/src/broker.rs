@@ -11,13 +11,14 @@ use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
 use crate::acceptor;
+use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::Node;
 use crate::offsets::Offsets;
+use crate::reactor::{BELL, Reactor};
 use crate::settings::Settings;
 use crate::topics::Topics;
-use crate::worker::{BELL, Worker};
 
 const LOCK_FILE: &str = "lock";
 
@@ -29,6 +30,7 @@ pub struct Broker {
     stopping: Arc<AtomicBool>,
     metrics_bell: Option<Arc<Waker>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
+    flushers: Vec<JoinHandle<std::io::Result<()>>>,
     /// Unlocked when it is closed.
     _lock: File,
 }
@@ -64,6 +66,7 @@ impl Broker {
             stopping: Arc::default(),
             metrics_bell: None,
             threads: Vec::new(),
+            flushers: Vec::new(),
             _lock: lock,
         };
         broker.start_threads(polls, listener, acceptor_poll)?;
@@ -80,8 +83,16 @@ impl Broker {
         acceptor_poll: Poll,
     ) -> anyhow::Result<()> {
         for (index, poll) in polls.into_iter().enumerate() {
-            let worker = Worker::new(index, Arc::clone(&self.node), poll);
-            self.spawn(&format!("worker-{index}"), move || worker.run())?;
+            let reactor = Reactor::new(index, Arc::clone(&self.node), poll);
+            self.spawn(&format!("reactor-{index}"), move || reactor.run())?;
+        }
+        for index in 0..flusher::THREADS {
+            let node = Arc::clone(&self.node);
+            let thread = start(&format!("flush-{index}"), move || {
+                node.flusher.run(&node);
+                Ok(())
+            })?;
+            self.flushers.push(thread);
         }
         let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
         self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
@@ -100,8 +111,7 @@ impl Broker {
         name: &str,
         body: impl FnOnce() -> std::io::Result<()> + Send + 'static,
     ) -> anyhow::Result<()> {
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
-        self.threads.push(thread.with_context(|| format!("can't start the thread {name}"))?);
+        self.threads.push(start(name, body)?);
         Ok(())
     }
 
@@ -129,20 +139,35 @@ impl Broker {
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }
-        for worker in 0..self.node.mailboxes.len() {
-            self.node.post(Ticket { worker, connection: 0 }, Letter::Stop);
+        for reactor in 0..self.node.mailboxes.len() {
+            self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
-        let mut result = Ok(());
-        for thread in self.threads.drain(..) {
-            let name = thread.thread().name().unwrap_or("?").to_owned();
-            let ended = match thread.join() {
-                Ok(ended) => ended.with_context(|| format!("the thread {name} failed")),
-                Err(_) => Err(anyhow::anyhow!("the thread {name} panicked")),
-            };
-            result = result.and(ended);
-        }
-        result
+        let result = join_all(&mut self.threads);
+        // Only now nobody asks for a flush any more.
+        self.node.flusher.end();
+        result.and(join_all(&mut self.flushers))
     }
+}
+
+fn start(
+    name: &str,
+    body: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.with_context(|| format!("can't start the thread {name}"))
+}
+
+fn join_all(threads: &mut Vec<JoinHandle<std::io::Result<()>>>) -> anyhow::Result<()> {
+    let mut result = Ok(());
+    for thread in threads.drain(..) {
+        let name = thread.thread().name().unwrap_or("?").to_owned();
+        let ended = match thread.join() {
+            Ok(ended) => ended.with_context(|| format!("the thread {name} failed")),
+            Err(_) => Err(anyhow::anyhow!("the thread {name} panicked")),
+        };
+        result = result.and(ended);
+    }
+    result
 }
 
 impl Drop for Broker {

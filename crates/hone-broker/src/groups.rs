@@ -576,7 +576,7 @@ mod tests {
     use super::*;
 
     fn ticket(connection: usize) -> Ticket {
-        Ticket { worker: 0, connection }
+        Ticket { reactor: 0, connection }
     }
 
     fn ask(member: &str) -> Join {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use hone_kafka::WireError;
 
+use crate::appends::Appends;
 use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
@@ -31,8 +32,12 @@ mod k32_describe_configs;
 pub(crate) enum Outcome {
     /// The answer is written.
     Reply,
+    /// The answer is written but for the outcome of so many batches, whose bytes are held until then.
+    Later { waiting: usize, bytes: usize },
     /// There is no answer (acks=0).
     Silent,
+    /// There is none, and the connection is closed over this error.
+    Close(i16),
     /// The answer comes later; nothing was written that counts.
     Park(Park),
 }
@@ -57,19 +62,23 @@ pub(crate) enum Attempt {
     Answered(Reply),
 }
 
-/// Buffers of a worker that live longer than a request.
+/// Buffers of a reactor that live longer than a request.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     /// Unpacked records.
     pub(crate) plain: Vec<u8>,
     /// Who waits for what was just written.
     pub(crate) wake: Vec<Ticket>,
+    /// The one reactor that the batches of the request belong to, if it is one.
+    pub(crate) owner: Option<usize>,
 }
 
 /// A request on its way through a handler.
 pub(crate) struct Call<'a> {
     pub(crate) node: &'a Node,
     pub(crate) work: &'a mut Workspace,
+    /// The log side of this reactor.
+    pub(crate) appends: &'a mut Appends,
     /// The whole frame; batches in it are patched in place.
     pub(crate) frame: &'a mut [u8],
     /// Where the request begins in it, behind its header.
@@ -80,6 +89,10 @@ pub(crate) struct Call<'a> {
     /// `false` only for ApiVersions in a version that is not served; its answer then says so.
     pub(crate) version_known: bool,
     pub(crate) ticket: Ticket,
+    /// The number of the answer, should it have to wait.
+    pub(crate) slot: u64,
+    /// Where the answer begins in its buffer.
+    pub(crate) answer_at: usize,
     pub(crate) attempt: Attempt,
 }
 
@@ -109,9 +122,8 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// A worker treats three APIs differently: one to slow down in a test build, one to name members after their client,
-/// one whose response header never carries tags, so that a client that is wrong about the version can read it.
-#[cfg(feature = "planted-slowdown")]
+/// Three APIs are treated differently: one that may be served behind answers that wait, one to name members after their
+/// client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
 pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;

@@ -20,27 +20,33 @@
 //! ```
 
 mod acceptor;
+mod appends;
 mod broker;
 mod code;
 mod connection;
 mod cpu;
+mod engine;
+mod flusher;
 mod groups;
+mod histogram;
 mod keys;
 mod mailbox;
+mod memory;
 mod metrics;
 mod node;
 mod offsets;
+mod outbox;
 mod partition;
 mod producers;
 mod properties;
 mod protocol;
+mod reactor;
 mod schema;
 mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
-mod worker;
 
 pub use broker::Broker;
 pub use settings::{Notices, Settings};

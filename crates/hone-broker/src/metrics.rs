@@ -16,7 +16,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::keys::APIS;
 use crate::node::{Node, ShardCounters};
 use crate::partition::Partition;
-use crate::worker::BELL;
+use crate::reactor::BELL;
 
 const LISTENER: Token = Token(0);
 /// A scraper sends a few hundred bytes at once.
@@ -158,7 +158,7 @@ type ShardFamily = (&'static str, &'static str, &'static str, fn(&ShardCounters)
 
 fn shard_families(node: &Node, page: &mut String) {
     const FAMILIES: [ShardFamily; 7] = [
-        ("redpanda_cpu_busy_seconds_total", "counter", "CPU time of the worker thread", |shard| {
+        ("redpanda_cpu_busy_seconds_total", "counter", "CPU time of the reactor", |shard| {
             shard.clock.get().map_or(0.0, |clock| clock.elapsed().as_secs_f64())
         }),
         ("vectorized_kafka_rpc_received_bytes", "counter", "Bytes received from clients", |shard| {

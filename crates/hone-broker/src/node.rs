@@ -1,24 +1,28 @@
 //! What all threads of a broker share.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
 use crate::cpu::ThreadClock;
+use crate::flusher::Flusher;
 use crate::groups::{Due, Groups};
+use crate::histogram::Histogram;
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
+use crate::memory::Budget;
 use crate::offsets::Offsets;
+use crate::partition::Partition;
 use crate::settings::Settings;
 use crate::topics::Topics;
 
 /// The only broker of its cluster.
 pub(crate) const NODE_ID: i32 = 1;
 
-/// What one worker counts.
+/// What one reactor counts.
 #[derive(Debug)]
 pub(crate) struct ShardCounters {
     /// By the place of the API in the table.
@@ -31,6 +35,15 @@ pub(crate) struct ShardCounters {
     pub(crate) protocol_errors: AtomicU64,
     /// Requests whose handler failed, which is a defect.
     pub(crate) handler_failures: AtomicU64,
+    /// Connections that moved here.
+    pub(crate) moves: AtomicU64,
+    /// Connections closed over a frame that did not end.
+    pub(crate) stalled: AtomicU64,
+    /// Time between turns of the loop, and in them.
+    pub(crate) idle_ns: AtomicU64,
+    pub(crate) busy_ns: AtomicU64,
+    /// From a Produce request that is here to its finished answer.
+    pub(crate) produce_latency_us: Histogram<26>,
     pub(crate) clock: OnceLock<ThreadClock>,
 }
 
@@ -44,6 +57,11 @@ impl Default for ShardCounters {
             disconnects: AtomicU64::default(),
             protocol_errors: AtomicU64::default(),
             handler_failures: AtomicU64::default(),
+            moves: AtomicU64::default(),
+            stalled: AtomicU64::default(),
+            idle_ns: AtomicU64::default(),
+            busy_ns: AtomicU64::default(),
+            produce_latency_us: Histogram::new(1),
             clock: OnceLock::default(),
         }
     }
@@ -62,6 +80,10 @@ pub(crate) struct Node {
     pub(crate) offsets: Offsets,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
+    pub(crate) flusher: Flusher,
+    pub(crate) memory: Budget,
+    /// Clients connected now.
+    pub(crate) connections: AtomicUsize,
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
     groups: Mutex<Groups>,
@@ -84,6 +106,9 @@ impl Node {
             advertised,
             topics,
             offsets,
+            flusher: Flusher::default(),
+            memory: Budget::new(settings.max_memory_bytes),
+            connections: AtomicUsize::new(0),
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
@@ -118,12 +143,28 @@ impl Node {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a letter to the worker of a ticket.
+    /// The reactor that a partition belongs to.
+    pub(crate) fn owner(&self, partition: &Partition) -> usize {
+        partition.place_in_round % self.mailboxes.len().max(1)
+    }
+
+    /// Wall clock, milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+    }
+
+    /// A connection is gone, with the memory it was counted for.
+    pub(crate) fn connection_ended(&self, counted_bytes: usize) {
+        self.memory.recount(counted_bytes, 0);
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Sends a letter to the reactor of a ticket.
     pub(crate) fn post(&self, ticket: Ticket, letter: Letter) {
-        if let Some(mailbox) = self.mailboxes.get(ticket.worker)
+        if let Some(mailbox) = self.mailboxes.get(ticket.reactor)
             && let Err(error) = mailbox.post(letter)
         {
-            self.settings.notices.say(&format!("can't wake worker {}: {error}", ticket.worker));
+            self.settings.notices.say(&format!("can't wake reactor {}: {error}", ticket.reactor));
         }
     }
 

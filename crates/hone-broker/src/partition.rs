@@ -36,11 +36,32 @@ pub(crate) struct PartitionCounters {
     pub(crate) storage_errors: AtomicU64,
 }
 
+/// When a batch is acknowledged and visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ack {
+    /// At once, from memory.
+    Relaxed,
+    /// When it is on the disk.
+    Strict,
+}
+
 /// Where a batch went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) base_offset: i64,
     pub(crate) log_start: i64,
+    pub(crate) end_offset: i64,
+    pub(crate) append_time_ms: i64,
+    pub(crate) duplicate: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) log_start: i64,
+    pub(crate) last_stable: i64,
+    pub(crate) high_watermark: i64,
+    pub(crate) next: i64,
+    pub(crate) flushed: i64,
 }
 
 /// Why a batch was not stored.
@@ -69,6 +90,8 @@ pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
     pub(crate) counters: PartitionCounters,
+    pub(crate) place_in_round: usize,
+    flushed: AtomicU64,
     folder: PathBuf,
     segment_bytes: u64,
     log: Mutex<Log>,
@@ -123,7 +146,16 @@ impl Partition {
     ) -> io::Result<Self> {
         let log = recover(&folder, notices)?;
         let counters = PartitionCounters::default();
-        Ok(Self { topic: topic.to_owned(), index, counters, folder, segment_bytes, log: Mutex::new(log) })
+        Ok(Self {
+            topic: topic.to_owned(),
+            index,
+            place_in_round: index as usize,
+            flushed: AtomicU64::new(0),
+            counters,
+            folder,
+            segment_bytes,
+            log: Mutex::new(log),
+        })
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -133,7 +165,13 @@ impl Partition {
 
     /// Stores one batch whose CRC and records have been checked; base offset and leader epoch are patched in place.
     /// `wake` gets the tickets of those who wait for this partition.
-    pub(crate) fn append(&self, batch: &mut [u8], wake: &mut Vec<Ticket>) -> Result<Appended, AppendError> {
+    pub(crate) fn append(
+        &self,
+        batch: &mut [u8],
+        _ack: Ack,
+        _now_ms: i64,
+        wake: &mut Vec<Ticket>,
+    ) -> Result<Appended, AppendError> {
         let mut header = BatchHeader::parse(batch).map_err(|error| io::Error::other(error.to_string()))?;
         let mut guard = self.log();
         let log = &mut *guard;
@@ -144,7 +182,15 @@ impl Partition {
         if header.producer_id >= 0 {
             match log.producers.judge(&header) {
                 Sequence::Next => (),
-                Sequence::Duplicate(base_offset) => return Ok(Appended { base_offset, log_start }),
+                Sequence::Duplicate(base_offset) => {
+                    return Ok(Appended {
+                        base_offset,
+                        log_start,
+                        end_offset: base_offset,
+                        append_time_ms: -1,
+                        duplicate: true,
+                    });
+                }
                 refused => return Err(AppendError::Sequence(refused)),
             }
         }
@@ -158,7 +204,41 @@ impl Partition {
         wake.append(&mut log.waiting);
         self.counters.written_bytes.fetch_add(bytes, Relaxed);
         self.counters.written_batches.fetch_add(1, Relaxed);
-        Ok(Appended { base_offset, log_start })
+        Ok(Appended {
+            base_offset,
+            log_start,
+            end_offset: log.next_offset,
+            append_time_ms: -1,
+            duplicate: false,
+        })
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        let (log_start, next) = self.offsets();
+        Bounds {
+            log_start,
+            last_stable: next,
+            high_watermark: next,
+            next,
+            flushed: self.flushed.load(Relaxed) as i64,
+        }
+    }
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        let next = self.offsets().1;
+        self.flushed.store(next as u64, Relaxed);
+        Ok(())
+    }
+    pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
+        wake.append(&mut self.log().waiting);
+    }
+    pub(crate) fn has_failed(&self) -> bool {
+        false
+    }
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        0
+    }
+    pub(crate) fn flush_limits(&self) -> (u64, u64) {
+        (100, 262_144)
     }
 
     /// First offset and the one behind the last.
@@ -381,7 +461,7 @@ mod tests {
         let partition = open(folder, &Arc::default());
         for index in 0..count {
             let mut bytes = batch(&["first", "second", "third"], index * 10);
-            let appended = partition.append(&mut bytes, &mut Vec::new()).unwrap();
+            let appended = partition.append(&mut bytes, Ack::Strict, 0, &mut Vec::new()).unwrap();
             assert_eq!(appended.base_offset, index * 3);
         }
         partition
@@ -450,7 +530,7 @@ mod tests {
         assert_eq!(said.lock().unwrap().len(), notices, "{:?}", said.lock().unwrap());
         // It goes on behind the cut, and the next start has nothing to say.
         let mut next = batch(&["next"], 0);
-        let appended = partition.append(&mut next, &mut Vec::new()).unwrap();
+        let appended = partition.append(&mut next, Ack::Relaxed, 0, &mut Vec::new()).unwrap();
         assert_eq!(appended.base_offset, 300 - 3 * lost_batches);
         drop(partition);
         let said = Arc::default();
@@ -507,13 +587,19 @@ mod tests {
         let mut bytes = batch(&["a"], 0);
         batch::set_producer(&mut bytes, 5, 0, 0).unwrap();
         let partition = open(folder.path(), &Arc::default());
-        assert_eq!(partition.append(&mut bytes.clone(), &mut Vec::new()).unwrap().base_offset, 0);
+        assert_eq!(
+            partition.append(&mut bytes.clone(), Ack::Relaxed, 0, &mut Vec::new()).unwrap().base_offset,
+            0
+        );
         drop(partition);
         let partition = open(folder.path(), &Arc::default());
-        assert_eq!(partition.append(&mut bytes.clone(), &mut Vec::new()).unwrap().base_offset, 0);
+        assert_eq!(
+            partition.append(&mut bytes.clone(), Ack::Relaxed, 0, &mut Vec::new()).unwrap().base_offset,
+            0
+        );
         assert_eq!(partition.offsets(), (0, 1));
         batch::set_producer(&mut bytes, 5, 0, 2).unwrap();
-        let refused = partition.append(&mut bytes, &mut Vec::new());
+        let refused = partition.append(&mut bytes, Ack::Strict, 0, &mut Vec::new());
         assert!(matches!(refused, Err(AppendError::Sequence(Sequence::Gap))));
     }
 }

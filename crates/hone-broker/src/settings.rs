@@ -44,7 +44,7 @@ pub struct Settings {
     pub metrics_listen: Option<SocketAddr>,
     /// Folder of logs and metadata; created when missing, locked while the broker runs.
     pub data_dir: PathBuf,
-    /// Worker threads; default one for each core.
+    /// Reactors, a thread each; default one for each core.
     pub threads: usize,
     /// Partitions of a topic that is made without a number.
     pub default_partitions: i32,
@@ -52,6 +52,11 @@ pub struct Settings {
     pub auto_create_topics: bool,
     /// Largest request accepted, in bytes. A longer one closes its connection.
     pub max_request_bytes: usize,
+    /// What clients may make the broker hold in memory, in bytes: unfinished frames, batches under way, answers not
+    /// taken. Above it frames that are not small wait, and those that do not end are closed. Default 256 MiB.
+    pub max_memory_bytes: usize,
+    /// Clients connected at a time; one more is closed at once. Default 20,000.
+    pub max_connections: usize,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
     /// Where notices go.
@@ -71,6 +76,8 @@ impl Settings {
             default_partitions: 1,
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
+            max_memory_bytes: 256 << 20,
+            max_connections: 20_000,
             group_initial_delay_ms: 50,
             notices: Notices::nowhere(),
         }

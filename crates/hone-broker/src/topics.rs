@@ -446,7 +446,12 @@ mod tests {
         // Whoever still holds it can't bring its folder back.
         let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
         batch.push(None, Some(b"late"), 0);
-        let late = topic.partitions[0].append(&mut batch.build().unwrap(), &mut Vec::new());
+        let late = topic.partitions[0].append(
+            &mut batch.build().unwrap(),
+            crate::partition::Ack::Relaxed,
+            0,
+            &mut Vec::new(),
+        );
         assert!(matches!(late, Err(crate::partition::AppendError::Removed)));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
     }

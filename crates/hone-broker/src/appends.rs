@@ -140,6 +140,9 @@ impl Appends {
             count(&partition.counters.produced_batches, 1);
             count(&partition.counters.produced_bytes, terms.received_bytes);
             count(&partition.counters.produced_records, terms.records);
+            if let Some(shard) = node.shards.get(node.owner(partition)) {
+                shard.batch_bytes.record(terms.received_bytes as u64);
+            }
         }
         let flushed = partition.bounds().flushed >= appended.end_offset;
         if flushed {

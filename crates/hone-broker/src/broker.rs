@@ -94,6 +94,11 @@ impl Broker {
             })?;
             self.flushers.push(thread);
         }
+        let node = Arc::clone(&self.node);
+        self.spawn("housekeep", move || {
+            node.housekeeper.run(&node);
+            Ok(())
+        })?;
         let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
         self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
     }
@@ -136,6 +141,7 @@ impl Broker {
     fn stop_threads(&mut self) -> anyhow::Result<()> {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
+        self.node.housekeeper.end();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }

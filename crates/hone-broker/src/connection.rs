@@ -9,7 +9,7 @@ use mio::net::TcpStream;
 
 use crate::appends::Stored;
 use crate::keys::Park;
-use crate::outbox::{FileRange, Outbox};
+use crate::outbox::Outbox;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
@@ -181,11 +181,6 @@ impl Connection {
     /// When the answer at the front began to wait.
     pub(crate) fn oldest_slot(&self) -> Option<Instant> {
         self.slots.front().map(|slot| slot.began)
-    }
-
-    /// Attaches file ranges to the answer that was just written into the outbox.
-    pub(crate) fn attach(&mut self, files: &mut Vec<(usize, FileRange)>) {
-        self.outbox.attach(files.drain(..));
     }
 
     /// Sends what the socket takes. Returns how much that was.

@@ -139,13 +139,16 @@ impl Engine {
         }
     }
 
-    /// Appends a batch to a partition of this reactor.
+    /// Appends a batch that another reactor has checked.
     pub(crate) fn append(
         &mut self,
         partition: &Arc<Partition>,
         batch: &mut [u8],
         terms: Terms,
     ) -> appends::Outcome {
+        if let Some(shard) = self.shard() {
+            count(&shard.handed_over, 1);
+        }
         let outcome = self.appends.append(&self.node, partition, batch, terms, &mut self.work.wake);
         self.wake_readers();
         outcome
@@ -153,6 +156,9 @@ impl Engine {
 
     /// A flush is over: `outcomes` gets what it has decided.
     pub(crate) fn flushed(&mut self, partition: &Arc<Partition>, outcomes: &mut Vec<(Destination, Stored)>) {
+        if let Some(shard) = self.shard() {
+            count(&shard.flushes, 1);
+        }
         self.appends.flushed(partition, outcomes, &mut self.work.wake);
         self.wake_readers();
     }

@@ -29,6 +29,7 @@ mod engine;
 mod flusher;
 mod groups;
 mod histogram;
+mod housekeeper;
 mod keys;
 mod mailbox;
 mod memory;

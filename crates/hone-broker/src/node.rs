@@ -11,6 +11,7 @@ use crate::cpu::ThreadClock;
 use crate::flusher::Flusher;
 use crate::groups::{Due, Groups};
 use crate::histogram::Histogram;
+use crate::housekeeper::Housekeeper;
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::memory::Budget;
@@ -39,11 +40,17 @@ pub(crate) struct ShardCounters {
     pub(crate) moves: AtomicU64,
     /// Connections closed over a frame that did not end.
     pub(crate) stalled: AtomicU64,
+    /// Flushes of its partitions, and batches for them that another reactor read.
+    pub(crate) flushes: AtomicU64,
+    pub(crate) handed_over: AtomicU64,
     /// Time between turns of the loop, and in them.
     pub(crate) idle_ns: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
     /// From a Produce request that is here to its finished answer.
     pub(crate) produce_latency_us: Histogram<26>,
+    pub(crate) batch_bytes: Histogram<22>,
+    /// Idle and busy time at the last look, for the gauge of utilization.
+    pub(crate) looked_at: Mutex<(u64, u64)>,
     pub(crate) clock: OnceLock<ThreadClock>,
 }
 
@@ -59,12 +66,33 @@ impl Default for ShardCounters {
             handler_failures: AtomicU64::default(),
             moves: AtomicU64::default(),
             stalled: AtomicU64::default(),
+            flushes: AtomicU64::default(),
+            handed_over: AtomicU64::default(),
             idle_ns: AtomicU64::default(),
             busy_ns: AtomicU64::default(),
             produce_latency_us: Histogram::new(1),
+            batch_bytes: Histogram::new(64),
+            looked_at: Mutex::default(),
             clock: OnceLock::default(),
         }
     }
+}
+
+impl ShardCounters {
+    /// Busy share of the time since the last call, percent.
+    pub(crate) fn utilization_percent(&self) -> f64 {
+        let now = (load(&self.idle_ns), load(&self.busy_ns));
+        let mut before = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let (idle, busy) = (now.0.saturating_sub(before.0) as f64, now.1.saturating_sub(before.1) as f64);
+        *before = now;
+        // A reactor that slept all the time has not come round to count it.
+        if idle + busy > 0.0 { 100.0 * busy / (idle + busy) } else { 0.0 }
+    }
+}
+
+/// Reads a counter.
+pub(crate) fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
 }
 
 /// Adds to a counter.
@@ -81,6 +109,7 @@ pub(crate) struct Node {
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
+    pub(crate) housekeeper: Housekeeper,
     pub(crate) memory: Budget,
     /// Clients connected now.
     pub(crate) connections: AtomicUsize,
@@ -107,6 +136,7 @@ impl Node {
             topics,
             offsets,
             flusher: Flusher::default(),
+            housekeeper: Housekeeper::default(),
             memory: Budget::new(settings.max_memory_bytes),
             connections: AtomicUsize::new(0),
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),

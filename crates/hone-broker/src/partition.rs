@@ -231,6 +231,9 @@ impl Partition {
     pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
         wake.append(&mut self.log().waiting);
     }
+    pub(crate) fn housekeep(&self, _now_ms: i64) -> io::Result<()> {
+        Ok(())
+    }
     pub(crate) fn has_failed(&self) -> bool {
         false
     }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub max_memory_bytes: usize,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,
+    /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
+    pub housekeeping_ms: u64,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
     /// Where notices go.
@@ -78,6 +80,7 @@ impl Settings {
             max_request_bytes: 32 << 20,
             max_memory_bytes: 256 << 20,
             max_connections: 20_000,
+            housekeeping_ms: 1000,
             group_initial_delay_ms: 50,
             notices: Notices::nowhere(),
         }

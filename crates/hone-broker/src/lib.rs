@@ -21,11 +21,14 @@
 
 mod acceptor;
 mod broker;
+mod clerk;
 mod code;
 mod connection;
 mod cpu;
+mod disk_space;
 mod groups;
 mod keys;
+mod log_config;
 mod mailbox;
 mod metrics;
 mod node;

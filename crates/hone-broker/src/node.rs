@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
+use crate::clerk::Desk;
 use crate::cpu::ThreadClock;
 use crate::groups::{Due, Groups};
 use crate::keys;
@@ -60,6 +61,8 @@ pub(crate) struct Node {
     pub(crate) advertised: SocketAddr,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
+    /// For what has to wait for the disk.
+    pub(crate) desk: Desk,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     /// Wall clock at start, seconds since 1970.
@@ -75,6 +78,7 @@ impl Node {
         advertised: SocketAddr,
         topics: Topics,
         offsets: Offsets,
+        desk: Desk,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
@@ -84,6 +88,7 @@ impl Node {
             advertised,
             topics,
             offsets,
+            desk,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),

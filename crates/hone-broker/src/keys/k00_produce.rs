@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
@@ -220,6 +221,9 @@ fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>>
     if header.is_control() || header.is_transactional() {
         return Err(invalid("control and transactional batches are not accepted"));
     }
+    if let Err(reason) = topic.properties.check_timestamps(&header, now_ms()) {
+        return Err(Box::new(Verdict::refused(code::INVALID_TIMESTAMP, reason)));
+    }
     if header.record_count < 1 || header.last_offset_delta != header.record_count - 1 {
         return Err(invalid("record count and last offset delta of the batch disagree"));
     }
@@ -227,6 +231,11 @@ fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>>
         return Err(invalid("a producer id without epoch and sequence"));
     }
     Ok(header)
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn no_batch(error: &BatchError) -> Verdict {
@@ -260,7 +269,7 @@ fn prepare(
     };
     check_records(topic, header, plain)?;
     let Some(codec) = wanted else { return Ok(None) };
-    let packed = batch::with_payload(bytes, plain, codec);
+    let packed = batch::with_payload_at_level(bytes, plain, codec, topic.properties.compression_level);
     packed.map(Some).map_err(|error| Box::new(no_batch(&error)))
 }
 

@@ -11,11 +11,13 @@ use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
 use crate::acceptor;
+use crate::clerk;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::Node;
 use crate::offsets::Offsets;
+use crate::properties::broker::BrokerProperties;
 use crate::reactor::{BELL, Reactor};
 use crate::settings::Settings;
 use crate::topics::Topics;
@@ -50,7 +52,8 @@ impl Broker {
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
-        let topics = Topics::open(&settings.data_dir, settings.notices.clone())?;
+        let started_with = BrokerProperties::fixed(&settings, advertised);
+        let topics = Topics::open(Some(settings.data_dir.clone()), &started_with, settings.notices.clone())?;
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
 
@@ -58,7 +61,8 @@ impl Broker {
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let (desk, jobs) = clerk::desk();
+        let node = Arc::new(Node::new(settings, advertised, topics, offsets, desk, mailboxes, acceptor_bell));
         let mut broker = Self {
             node,
             kafka_addr,
@@ -69,6 +73,8 @@ impl Broker {
             flushers: Vec::new(),
             _lock: lock,
         };
+        let node = Arc::clone(&broker.node);
+        broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -142,6 +148,7 @@ impl Broker {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
         self.node.housekeeper.end();
+        self.node.desk.close();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }

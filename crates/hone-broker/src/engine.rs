@@ -3,6 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use hone_kafka::{Frame, RequestHead, WireError};
@@ -126,9 +127,15 @@ impl Engine {
         std::mem::take(&mut self.grown)
     }
 
+    /// A connection lives here no longer.
+    pub(crate) fn count_departure(&self) {
+        if let Some(shard) = self.shard() {
+            shard.active.fetch_sub(1, Relaxed);
+        }
+    }
+
     pub(crate) fn count_close(&self, reason: &Close) {
         let Some(shard) = self.shard() else { return };
-        count(&shard.disconnects, 1);
         match reason {
             Close::Gone | Close::Socket(_) | Close::Unstored(_) => (),
             Close::HandlerFailed => count(&shard.handler_failures, 1),

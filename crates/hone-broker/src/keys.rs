@@ -1,5 +1,6 @@
 //! The APIs that the broker serves: one file for each key, one line in the table.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,8 +26,19 @@ mod k14_sync_group;
 mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
+mod k21_delete_records;
 mod k22_init_producer_id;
+mod k23_offset_for_leader_epoch;
 mod k32_describe_configs;
+mod k33_alter_configs;
+mod k35_describe_log_dirs;
+mod k37_create_partitions;
+mod k44_incremental_alter_configs;
+mod k45_alter_partition_reassignments;
+mod k46_list_partition_reassignments;
+mod k60_describe_cluster;
+mod k75_describe_topic_partitions;
+mod resource;
 
 /// What came of a request.
 pub(crate) enum Outcome {
@@ -102,6 +114,25 @@ impl Call<'_> {
         self.fields_at(self.body_at)
     }
 
+    /// Has the clerk write the answer: what has to wait for the disk must not hold up a worker.
+    pub(crate) fn by_clerk(&self, work: impl FnOnce(&Node, &mut Answer<'_>) + Send + 'static) -> Outcome {
+        self.node.desk.leave(self.ticket, self.flexible, work);
+        Outcome::Park(Park::Reply)
+    }
+
+    /// Whether the clerk has written the answer; then it is there.
+    pub(crate) fn take_answer(&self, answer: &mut Answer<'_>) -> bool {
+        match &self.attempt {
+            Attempt::Answered(Reply::Body(body)) => {
+                answer.buffer().extend_from_slice(body);
+                true
+            }
+            // Told as the clerk's panic would have been, had it happened here.
+            Attempt::Answered(Reply::Failed) => resume_unwind(Box::new("the clerk's work failed")),
+            _ => false,
+        }
+    }
+
     /// The fields from a place in the frame on.
     pub(crate) fn fields_at(&self, at: usize) -> Fields<'_> {
         Fields::new(self.frame.get(at..).unwrap_or_default(), self.flexible)
@@ -147,8 +178,18 @@ pub(crate) static APIS: &[Api] = &[
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
+    api(21, "delete_records", 0, 2, 2, k21_delete_records::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
+    api(23, "offset_for_leader_epoch", 2, 4, 4, k23_offset_for_leader_epoch::serve),
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
+    api(33, "alter_configs", 0, 2, 2, k33_alter_configs::serve),
+    api(35, "describe_log_dirs", 1, 4, 2, k35_describe_log_dirs::serve),
+    api(37, "create_partitions", 0, 3, 2, k37_create_partitions::serve),
+    api(44, "incremental_alter_configs", 0, 1, 1, k44_incremental_alter_configs::serve),
+    api(45, "alter_partition_reassignments", 0, 1, 0, k45_alter_partition_reassignments::serve),
+    api(46, "list_partition_reassignments", 0, 0, 0, k46_list_partition_reassignments::serve),
+    api(60, "describe_cluster", 0, 2, 0, k60_describe_cluster::serve),
+    api(75, "describe_topic_partitions", 0, 0, 0, k75_describe_topic_partitions::serve),
 ];
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16, serve: Serve) -> Api {

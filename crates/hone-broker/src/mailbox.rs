@@ -27,6 +27,10 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// The clerk has written the answer.
+    Body(Vec<u8>),
+    /// The clerk's work failed, which is a defect.
+    Failed,
 }
 
 /// A message to a reactor.

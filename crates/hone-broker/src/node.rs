@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
+use crate::clerk::Desk;
 use crate::cpu::ThreadClock;
 use crate::flusher::Flusher;
 use crate::groups::{Due, Groups};
@@ -31,7 +32,8 @@ pub(crate) struct ShardCounters {
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) connects: AtomicU64,
-    pub(crate) disconnects: AtomicU64,
+    /// Connections that live here now.
+    pub(crate) active: AtomicU64,
     /// Connections closed because what came could not be understood.
     pub(crate) protocol_errors: AtomicU64,
     /// Requests whose handler failed, which is a defect.
@@ -61,7 +63,7 @@ impl Default for ShardCounters {
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
             connects: AtomicU64::default(),
-            disconnects: AtomicU64::default(),
+            active: AtomicU64::default(),
             protocol_errors: AtomicU64::default(),
             handler_failures: AtomicU64::default(),
             moves: AtomicU64::default(),
@@ -106,6 +108,8 @@ pub(crate) struct Node {
     pub(crate) advertised: SocketAddr,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
+    /// For what has to wait for the disk.
+    pub(crate) desk: Desk,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
@@ -126,6 +130,7 @@ impl Node {
         advertised: SocketAddr,
         topics: Topics,
         offsets: Offsets,
+        desk: Desk,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
@@ -139,6 +144,7 @@ impl Node {
             housekeeper: Housekeeper::default(),
             memory: Budget::new(settings.max_memory_bytes),
             connections: AtomicUsize::new(0),
+            desk,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
@@ -175,7 +181,12 @@ impl Node {
 
     /// The reactor that a partition belongs to.
     pub(crate) fn owner(&self, partition: &Partition) -> usize {
-        partition.place_in_round % self.mailboxes.len().max(1)
+        // FNV-1a: topics with one partition must not all go to the first reactor.
+        let hash = partition.topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let place = (hash >> 32) as usize + partition.index as usize;
+        place % self.mailboxes.len().max(1)
     }
 
     /// Wall clock, milliseconds since 1970.

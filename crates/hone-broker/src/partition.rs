@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hone_kafka::batch;
 use hone_kafka::{BatchHeader, batches};
 
+use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 use crate::producers::{Producers, Sequence};
 use crate::segment::{Segment, Stretch};
@@ -90,10 +91,9 @@ pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
     pub(crate) counters: PartitionCounters,
-    pub(crate) place_in_round: usize,
     flushed: AtomicU64,
     folder: PathBuf,
-    segment_bytes: u64,
+    segment_bytes: AtomicU64,
     log: Mutex<Log>,
 }
 
@@ -104,13 +104,15 @@ struct Log {
     next_offset: i64,
     producers: Producers,
     waiting: Vec<Ticket>,
+    /// Records before this were deleted by a client.
+    deleted_before: i64,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
     removed: bool,
 }
 
 impl Log {
     fn start_offset(&self) -> i64 {
-        self.segments.first().map_or(self.next_offset, |segment| segment.base_offset)
+        self.segments.first().map_or(self.next_offset, |segment| segment.base_offset.max(self.deleted_before))
     }
 
     fn segment_of(&self, offset: i64) -> Option<&Segment> {
@@ -146,16 +148,41 @@ impl Partition {
     ) -> io::Result<Self> {
         let log = recover(&folder, notices)?;
         let counters = PartitionCounters::default();
+        let segment_bytes = AtomicU64::new(segment_bytes);
         Ok(Self {
             topic: topic.to_owned(),
             index,
-            place_in_round: index as usize,
             flushed: AtomicU64::new(0),
             counters,
             folder,
             segment_bytes,
             log: Mutex::new(log),
         })
+    }
+
+    /// From now on the log is kept so.
+    pub(crate) fn configure(&self, config: LogConfig) {
+        self.segment_bytes.store(config.segment_bytes, Relaxed);
+    }
+
+    /// Moves the first offset up to `before`, and drops the segments that lie before it. Returns the first offset.
+    pub(crate) fn delete_records(&self, before: i64) -> Result<i64, ReadError> {
+        let mut log = self.log();
+        if before < 0 || before > log.next_offset {
+            return Err(ReadError::OutOfRange);
+        }
+        while let Some(next) = log.segments.get(1)
+            && next.base_offset <= before
+        {
+            fs::remove_file(log.segments.remove(0).path())?;
+        }
+        log.deleted_before = log.deleted_before.max(before);
+        Ok(log.start_offset())
+    }
+
+    /// Bytes of the log.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.log().segments.iter().map(|segment| segment.bytes).sum()
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -198,7 +225,7 @@ impl Partition {
         header.base_offset = base_offset;
         patch(batch, base_offset)?;
         let bytes = batch.len() as u64;
-        log.active(&self.folder, self.segment_bytes, bytes)?.append(&header, batch)?;
+        log.active(&self.folder, self.segment_bytes.load(Relaxed), bytes)?.append(&header, batch)?;
         log.next_offset = header.last_offset() + 1;
         log.producers.note(&header, base_offset);
         wake.append(&mut log.waiting);

@@ -160,6 +160,7 @@ impl Reactor {
             return;
         }
         if let Some(shard) = self.engine.shard() {
+            count(&shard.active, 1);
             if is_new {
                 count(&shard.connects, 1);
             } else {
@@ -208,6 +209,7 @@ impl Reactor {
         connection.stalled_since = None;
         self.stalled.remove(&id);
         if let Some(connection) = self.connections.remove(&id) {
+            self.engine.count_departure();
             let there = Ticket { reactor, connection: 0 };
             self.engine.node.post(there, Letter::Moved(Box::new(connection)));
         }
@@ -360,6 +362,7 @@ impl Reactor {
         // The socket is closed at the end of this function, registered or not.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         self.engine.node.connection_ended(connection.counted_bytes);
+        self.engine.count_departure();
         self.engine.count_close(reason);
     }
 

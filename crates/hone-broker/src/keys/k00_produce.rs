@@ -235,7 +235,7 @@ fn store(
         return Some(Verdict::refused(error, "the topic has no such partition"));
     };
     let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
-    let checked = check_batch(topic, bytes).and_then(|header| {
+    let checked = check_batch(topic, bytes, call.node.now_ms()).and_then(|header| {
         let packed = prepare(topic, &header, bytes, call.work)?;
         Ok((header, packed))
     });
@@ -269,7 +269,7 @@ fn store(
 }
 
 /// What can be said about a batch from its header and its checksum.
-fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>> {
+fn check_batch(topic: &Topic, bytes: &[u8], now_ms: i64) -> Result<BatchHeader, Box<Verdict>> {
     let invalid = |message: &str| Box::new(Verdict::refused(code::INVALID_RECORD, message));
     if bytes.is_empty() {
         return Err(invalid("there is no batch for this partition"));
@@ -286,6 +286,9 @@ fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>>
     batch::verify_crc(bytes).map_err(|error| Box::new(no_batch(&error)))?;
     if header.is_control() || header.is_transactional() {
         return Err(invalid("control and transactional batches are not accepted"));
+    }
+    if let Err(reason) = topic.properties.check_timestamps(&header, now_ms) {
+        return Err(Box::new(Verdict::refused(code::INVALID_TIMESTAMP, reason)));
     }
     if header.record_count < 1 || header.last_offset_delta != header.record_count - 1 {
         return Err(invalid("record count and last offset delta of the batch disagree"));
@@ -327,7 +330,7 @@ fn prepare(
     };
     check_records(topic, header, plain)?;
     let Some(codec) = wanted else { return Ok(None) };
-    let packed = batch::with_payload(bytes, plain, codec);
+    let packed = batch::with_payload_at_level(bytes, plain, codec, topic.properties.compression_level);
     packed.map(Some).map_err(|error| Box::new(no_batch(&error)))
 }
 

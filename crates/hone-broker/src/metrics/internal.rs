@@ -119,7 +119,7 @@ type ShardFamily = (&'static str, Kind, &'static str, fn(&ShardCounters) -> f64)
 
 fn shards(node: &Node, page: &mut Page) {
     use Kind::{Counter, Gauge};
-    const FAMILIES: [ShardFamily; 12] = [
+    const FAMILIES: [ShardFamily; 13] = [
         ("redpanda_cpu_busy_seconds_total", Counter, "CPU time of the reactor", |shard| {
             shard.clock.get().map_or(0.0, |clock| clock.elapsed().as_secs_f64())
         }),
@@ -134,6 +134,9 @@ fn shards(node: &Node, page: &mut Page) {
         }),
         ("vectorized_kafka_rpc_connects", Counter, "Connections accepted", |shard| {
             load(&shard.connects) as f64
+        }),
+        ("vectorized_kafka_rpc_active_connections", Gauge, "Connections open", |shard| {
+            load(&shard.active) as f64
         }),
         ("vectorized_reactor_fsyncs", Counter, "Flushes of partitions of this shard", |shard| {
             load(&shard.flushes) as f64
@@ -172,12 +175,6 @@ fn shards(node: &Node, page: &mut Page) {
             family.sample(&[("shard", &index)], value(shard));
         }
     }
-    let mut family = page.family(
-        "vectorized_kafka_rpc_active_connections",
-        Kind::Gauge,
-        "Connections open (of the whole broker, told by shard 0)",
-    );
-    family.sample(&[("shard", &0)], node.connections.load(std::sync::atomic::Ordering::Relaxed));
     let mut family =
         page.family("vectorized_scheduler_queue_length", Kind::Gauge, "Letters that a reactor has not read");
     for (index, mailbox) in node.mailboxes.iter().enumerate() {

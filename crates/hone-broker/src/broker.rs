@@ -15,6 +15,8 @@ use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::Node;
 use crate::offsets::Offsets;
+use crate::quotas::Quotas;
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
 use crate::worker::{BELL, Worker};
@@ -52,11 +54,23 @@ impl Broker {
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
 
+        let acls = Acls::open(Some(&settings.data_dir), settings.authorize, &settings.super_users)?;
+        let quotas = Quotas::open(Some(&settings.data_dir))?;
+
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let node = Arc::new(Node::new(
+            settings,
+            advertised,
+            topics,
+            offsets,
+            acls,
+            quotas,
+            mailboxes,
+            acceptor_bell,
+        ));
         let mut broker = Self {
             node,
             kafka_addr,

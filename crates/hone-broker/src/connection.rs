@@ -1,10 +1,13 @@
 //! One client: its socket, what it has sent and not been served yet, what it has not taken yet.
 
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
 
 use mio::net::TcpStream;
 
 use crate::keys::Park;
+use crate::security::acl::ANONYMOUS;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
@@ -28,6 +31,12 @@ pub(crate) struct Connection {
     pub(crate) output: Vec<u8>,
     sent: usize,
     pub(crate) parked: Option<Parked>,
+    /// Nothing is served before: the client has used up its quota.
+    pub(crate) muted_until: Option<Instant>,
+    /// Who the client is.
+    pub(crate) principal: String,
+    /// From where it connects.
+    pub(crate) host: IpAddr,
     /// Whether the socket may have bytes: events tell it only once.
     pub(crate) readable: bool,
     /// The client will send nothing more.
@@ -38,12 +47,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> Self {
+        // A client that is gone already has no address, and no request that anyone would have to be asked about.
+        let host = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         Self {
             stream,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
             parked: None,
+            muted_until: None,
+            principal: ANONYMOUS.to_owned(),
+            host,
             readable: true,
             hung_up: false,
             ended: false,
@@ -57,7 +71,7 @@ impl Connection {
 
     /// Whether the next request may be served.
     pub(crate) fn may_serve(&self) -> bool {
-        self.parked.is_none() && self.unsent() <= UNSENT_LIMIT_BYTES
+        self.parked.is_none() && self.muted_until.is_none() && self.unsent() <= UNSENT_LIMIT_BYTES
     }
 
     /// Sends what the socket takes. Returns how much that was.

@@ -1,14 +1,18 @@
 //! The APIs that the broker serves: one file for each key, one line in the table.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use hone_kafka::WireError;
 
-use crate::mailbox::{Reply, Ticket};
+use crate::code;
+use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
+use crate::quotas::Metering;
+use crate::security::acl::{CLUSTER, Operation, Resource};
 
 mod k00_produce;
 mod k01_fetch;
@@ -25,7 +29,13 @@ mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
 mod k22_init_producer_id;
+mod k29_describe_acls;
+mod k30_create_acls;
+mod k31_delete_acls;
 mod k32_describe_configs;
+mod k48_describe_client_quotas;
+mod k49_alter_client_quotas;
+pub(crate) mod throttle;
 
 /// What came of a request.
 pub(crate) enum Outcome {
@@ -68,7 +78,7 @@ pub(crate) struct Workspace {
 
 /// A request on its way through a handler.
 pub(crate) struct Call<'a> {
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a Arc<Node>,
     pub(crate) work: &'a mut Workspace,
     /// The whole frame; batches in it are patched in place.
     pub(crate) frame: &'a mut [u8],
@@ -81,6 +91,10 @@ pub(crate) struct Call<'a> {
     pub(crate) version_known: bool,
     pub(crate) ticket: Ticket,
     pub(crate) attempt: Attempt,
+    /// Who asks, such as `User:alice`.
+    pub(crate) principal: &'a str,
+    /// From where.
+    pub(crate) host: IpAddr,
 }
 
 impl Call<'_> {
@@ -92,6 +106,54 @@ impl Call<'_> {
     /// The fields from a place in the frame on.
     pub(crate) fn fields_at(&self, at: usize) -> Fields<'_> {
         Fields::new(self.frame.get(at..).unwrap_or_default(), self.flexible)
+    }
+
+    /// Whether the client may do something with the resource of a name. What each API asks is in `security/acl.rs`.
+    pub(crate) fn allows(&self, operation: Operation, resource: Resource, name: &str) -> bool {
+        self.node.acls.allows(self.principal, self.host, operation, resource, name)
+    }
+
+    /// Whether there is any resource of a type with which the client may do something.
+    pub(crate) fn allows_any(&self, operation: Operation, resource: Resource) -> bool {
+        self.node.acls.allows_any(self.principal, self.host, operation, resource)
+    }
+
+    /// Whether the client may do something with a topic.
+    pub(crate) fn allows_topic(&self, operation: Operation, name: &str) -> bool {
+        self.allows(operation, Resource::Topic, name)
+    }
+
+    /// The error for a client that may not do something with a group.
+    pub(crate) fn group_refusal(&self, operation: Operation, group: &str) -> Option<i16> {
+        (!self.allows(operation, Resource::Group, group)).then_some(code::GROUP_AUTHORIZATION_FAILED)
+    }
+
+    /// Whether the client may do something with the cluster.
+    pub(crate) fn allows_cluster(&self, operation: Operation) -> bool {
+        self.allows(operation, Resource::Cluster, CLUSTER)
+    }
+
+    /// Most bytes of records that its quota lets a Fetch bring at once, if there is one.
+    pub(crate) fn fetch_limit_bytes(&self) -> Option<usize> {
+        let metered = self.node.quotas.metering() != Metering::Off;
+        metered.then(|| self.node.quotas.fetch_limit_bytes(self.principal, &self.client_id)).flatten()
+    }
+
+    /// What the client may do with a resource, as the bits that answers tell.
+    pub(crate) fn operations(&self, resource: Resource, name: &str) -> i32 {
+        self.node.acls.operations(self.principal, self.host, resource, name)
+    }
+
+    /// Runs what must wait for the disk on a thread of its own; the request is served again with what it says. `None`
+    /// when no thread could be started.
+    pub(crate) fn aside(&self, step: impl FnOnce(&Node) -> Reply + Send + 'static) -> Option<Outcome> {
+        let (node, ticket) = (Arc::clone(self.node), self.ticket);
+        let body = move || {
+            let reply = step(&node);
+            node.post(ticket, Letter::Reply(ticket.connection, reply));
+        };
+        let started = std::thread::Builder::new().name("aside".to_owned()).spawn(body);
+        started.is_ok().then_some(Outcome::Park(Park::Reply))
     }
 }
 
@@ -109,10 +171,9 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// A worker treats three APIs differently: one to slow down in a test build, one to name members after their client,
-/// one whose response header never carries tags, so that a client that is wrong about the version can read it.
-#[cfg(feature = "planted-slowdown")]
+/// A worker treats four APIs differently: two whose bytes quotas count, one to name members after their client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
 pub(crate) const PRODUCE: i16 = 0;
+pub(crate) const FETCH: i16 = 1;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
 
@@ -136,7 +197,12 @@ pub(crate) static APIS: &[Api] = &[
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
+    api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
+    api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
+    api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
+    api(48, "describe_client_quotas", 0, 1, 1, k48_describe_client_quotas::serve),
+    api(49, "alter_client_quotas", 0, 1, 1, k49_alter_client_quotas::serve),
 ];
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16, serve: Serve) -> Api {

@@ -34,7 +34,9 @@ mod partition;
 mod producers;
 mod properties;
 mod protocol;
+mod quotas;
 mod schema;
+mod security;
 mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]

@@ -7,6 +7,7 @@ use mio::Waker;
 use mio::net::TcpStream;
 
 use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::security::acl::Rule;
 
 /// A connection that waits for something, and the worker it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +24,10 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// The rules that a change of access control lists has removed, filter by filter; or why it failed.
+    Acls(Result<Vec<Vec<Rule>>, String>),
+    /// Whether quotas were changed, or why not.
+    Quotas(Result<(), String>),
 }
 
 /// A message to a worker.

@@ -12,6 +12,8 @@ use crate::groups::{Due, Groups};
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::offsets::Offsets;
+use crate::quotas::Quotas;
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
 
@@ -60,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) advertised: SocketAddr,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
+    pub(crate) acls: Acls,
+    pub(crate) quotas: Quotas,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     /// Wall clock at start, seconds since 1970.
@@ -75,6 +79,8 @@ impl Node {
         advertised: SocketAddr,
         topics: Topics,
         offsets: Offsets,
+        acls: Acls,
+        quotas: Quotas,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
@@ -84,6 +90,8 @@ impl Node {
             advertised,
             topics,
             offsets,
+            acls,
+            quotas,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),

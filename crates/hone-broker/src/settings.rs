@@ -54,6 +54,11 @@ pub struct Settings {
     pub max_request_bytes: usize,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
+    /// Whether clients are asked who they are and whether they may; see `super_users`. Default off: everyone may do
+    /// everything.
+    pub authorize: bool,
+    /// Principals that may do everything, such as `User:admin`. Authorization needs at least one.
+    pub super_users: Vec<String>,
     /// Where notices go.
     pub notices: Notices,
 }
@@ -72,6 +77,8 @@ impl Settings {
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
             group_initial_delay_ms: 50,
+            authorize: false,
+            super_users: Vec::new(),
             notices: Notices::nowhere(),
         }
     }

@@ -362,7 +362,9 @@ pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create(&beside)?;
     file.write_all(contents)?;
     file.sync_data()?;
-    fs::rename(&beside, path)
+    fs::rename(&beside, path)?;
+    // The new name is on disk only with its folder.
+    path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
 }
 
 fn folder_name(topic: &str, partition: i32) -> String {

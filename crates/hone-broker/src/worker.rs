@@ -15,11 +15,12 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::connection::{Connection, Parked, give_back};
 use crate::cpu::ThreadClock;
-use crate::keys::{self, Attempt, Call, Outcome, Park, Workspace};
+use crate::keys::{self, Attempt, Call, Outcome, Park, Workspace, throttle};
 use crate::mailbox::Reply;
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::protocol::Answer;
+use crate::quotas::{Metering, Quota};
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);
@@ -197,6 +198,9 @@ impl Worker {
         if let Some(Parked { park: Park::Records { until, .. }, .. }) = parked {
             self.deadlines.insert((*until, id));
         }
+        if let Some(until) = self.connections.get(&id).and_then(|connection| connection.muted_until) {
+            self.deadlines.insert((until, id));
+        }
     }
 
     /// Takes a parked request out, with its deadline and its places in the waiting lists.
@@ -226,7 +230,16 @@ impl Worker {
             && at <= now
         {
             self.deadlines.remove(&(at, id));
+            self.unmute(id, now);
             self.serve_records(id);
+        }
+    }
+
+    fn unmute(&mut self, id: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.muted_until.is_some_and(|until| until <= now) {
+            connection.muted_until = None;
+            self.drive(id);
         }
     }
 
@@ -261,6 +274,9 @@ impl Worker {
     fn close(&mut self, id: usize, reason: &Close) {
         self.unpark(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        if let Some(until) = connection.muted_until {
+            self.deadlines.remove(&(until, id));
+        }
         // The socket is closed a line below, registered or not.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         let Some(shard) = self.engine.shard() else { return };
@@ -320,7 +336,8 @@ impl Engine {
         // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
         // come together with the request, so this is the last chance to see it.
         let abandoned = connection.hung_up && connection.parked.is_some();
-        let finished = connection.ended && !more && connection.unsent() == 0;
+        let finished =
+            connection.ended && !more && connection.unsent() == 0 && connection.muted_until.is_none();
         if abandoned || finished {
             return Err(Close::Gone);
         }
@@ -414,12 +431,16 @@ impl Engine {
         let version = if version_known { asked_version } else { 0 };
         let flexible = version >= api.flexible_from;
         let body_at = frame.len() - head.body(flexible && version_known)?.len();
-        // Only a group member is named after its client.
+        let metering = self.node.quotas.metering();
+        // Only a group member is named after its client, and only quotas count for it.
         let client_id = if key == keys::JOIN_GROUP {
             head.client_id.unwrap_or("member").to_owned()
+        } else if metering != Metering::Off {
+            head.client_id.unwrap_or_default().to_owned()
         } else {
             String::new()
         };
+        let cpu_before = self.cpu_time(metering);
         let start =
             open_answer(&mut connection.output, correlation_id, flexible && key != keys::API_VERSIONS);
         let mut call = Call {
@@ -433,11 +454,14 @@ impl Engine {
             version_known,
             ticket: Ticket { worker: self.index, connection: id },
             attempt,
+            principal: &connection.principal,
+            host: connection.host,
         };
         let mut answer = Answer::new(&mut connection.output, flexible);
         // A defect in a handler costs one connection, not the thread with all the others.
         let served = catch_unwind(AssertUnwindSafe(|| (api.serve)(&mut call, &mut answer)));
         let outcome = served.map_err(|_| Close::HandlerFailed)??;
+        let client_id = std::mem::take(&mut call.client_id);
         self.wake_readers();
         if let Some(shard) = self.shard()
             && !matches!(outcome, Outcome::Park(_))
@@ -448,6 +472,16 @@ impl Engine {
         #[cfg(feature = "planted-slowdown")]
         if key == keys::PRODUCE {
             self.slowdown.note_produce();
+        }
+        if metering != Metering::Off {
+            let spent = self.cpu_time(metering).saturating_sub(cpu_before);
+            let used = Used { key, request_bytes: frame.len(), spent, start, outcome: &outcome };
+            let throttle_ms = self.charge(connection, &client_id, &used);
+            if throttle_ms > 0 {
+                let body_at = start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
+                throttle::write(&mut connection.output, body_at, key, version, flexible, throttle_ms);
+                connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
+            }
         }
         match outcome {
             Outcome::Reply => close_answer(&mut connection.output, start),
@@ -460,6 +494,32 @@ impl Engine {
         Ok(())
     }
 
+    /// CPU time of this thread, where a quota counts it.
+    fn cpu_time(&self, metering: Metering) -> Duration {
+        if metering != Metering::Cpu {
+            return Duration::ZERO;
+        }
+        self.shard().and_then(|shard| shard.clock.get()).map_or(Duration::ZERO, |clock| clock.elapsed())
+    }
+
+    /// Counts a request against the quotas of its client; returns how long it must wait.
+    fn charge(&self, connection: &Connection, client_id: &str, used: &Used<'_>) -> u32 {
+        let now = Instant::now();
+        let charge =
+            |quota, amount| self.node.quotas.charge(quota, &connection.principal, client_id, amount, now);
+        let by_time = charge(Quota::Request, used.spent.as_nanos() as f64);
+        // A request that parks will be seen again; its bytes count once, and its delay has something to be told in.
+        if matches!(used.outcome, Outcome::Park(_)) || !throttle::is_subject(used.key) {
+            return 0;
+        }
+        let by_bytes = match used.key {
+            keys::PRODUCE => charge(Quota::Produce, used.request_bytes as f64),
+            keys::FETCH => charge(Quota::Consume, (connection.output.len() - used.start) as f64),
+            _ => 0,
+        };
+        by_time.max(by_bytes)
+    }
+
     fn wake_readers(&mut self) {
         for ticket in self.work.wake.drain(..) {
             if ticket.worker == self.index {
@@ -469,6 +529,17 @@ impl Engine {
             }
         }
     }
+}
+
+/// What one request has used.
+struct Used<'a> {
+    key: i16,
+    request_bytes: usize,
+    /// CPU time of the handler.
+    spent: Duration,
+    /// Where the answer begins in the output.
+    start: usize,
+    outcome: &'a Outcome,
 }
 
 /// Leaves room for the length, writes the response header. Returns where the answer begins.

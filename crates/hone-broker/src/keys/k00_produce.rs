@@ -14,6 +14,7 @@ use crate::node::{Node, count};
 use crate::partition::{AppendError, Partition};
 use crate::producers::Sequence;
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
@@ -48,17 +49,21 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     check_layout(call)?;
     let version = call.version;
     let mut at = call.body_at;
-    let (acks, transactional, topics) = {
+    let (acks, transactional, forbidden, topics) = {
         let mut fields = call.fields();
-        let transactional = version >= 3 && fields.nullable_string("transactional id")?.is_some();
+        let id = if version >= 3 { fields.nullable_string("transactional id")? } else { None };
+        let transactional = id.is_some();
+        let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
         let acks = fields.i16("acks")?;
         fields.i32("timeout")?;
         let topics = fields.array("topics")?;
         at += (call.frame.len() - at) - fields.left();
-        (acks, transactional, topics)
+        (acks, transactional, forbidden, topics)
     };
     let refusal = if !(-1..=1).contains(&acks) {
         Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
+    } else if forbidden {
+        Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
     } else if transactional {
         Some((code::INVALID_TXN_STATE, "this broker has no transactions"))
     } else {
@@ -99,6 +104,7 @@ fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
 }
 
 type Refusal = Option<(i16, &'static str)>;
+const FORBIDDEN: (i16, &str) = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to write to the topic");
 
 /// Serves the topic that begins at `at`; returns where the next one does.
 fn serve_topic(
@@ -107,22 +113,25 @@ fn serve_topic(
     mut at: usize,
     refusal: Refusal,
 ) -> Result<usize, WireError> {
-    let (topic, partitions) = {
+    let (topic, allowed, partitions) = {
         let mut fields = call.fields_at(at);
-        let topic = if call.version >= 13 {
+        let (topic, allowed) = if call.version >= 13 {
             let id = fields.uuid("topic id")?;
             answer.uuid(id);
-            call.node.topics.by_id(id)
+            let topic = call.node.topics.by_id(id);
+            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Write, &topic.name));
+            (topic, allowed)
         } else {
             let name = fields.string("topic")?;
             answer.string(name);
-            call.node.topics.by_name(name)
+            (call.node.topics.by_name(name), call.allows_topic(Operation::Write, name))
         };
         let partitions = fields.array("partitions")?;
         at = call.frame.len() - fields.left();
-        (topic, partitions)
+        (topic, allowed, partitions)
     };
     answer.array(partitions);
+    let refusal = refusal.or((!allowed).then_some(FORBIDDEN));
     for _ in 0..partitions {
         let (index, records) = {
             let mut fields = call.fields_at(at);

@@ -10,9 +10,10 @@ use crate::code;
 use crate::node::NODE_ID;
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
+use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::topics::{CreateError, Topic};
 
-/// "Not asked for": the broker has no authorization to tell about.
+/// "Not asked for".
 const NO_OPERATIONS: i32 = i32::MIN;
 
 /// A topic as it was asked for.
@@ -21,31 +22,45 @@ enum Asked {
     Id(u128),
 }
 
+/// What a request asks for.
+struct Wanted {
+    /// `None` for all.
+    topics: Option<Vec<Asked>>,
+    auto_create: bool,
+    cluster_operations: bool,
+    topic_operations: bool,
+}
+
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
-    let (asked, auto_create) = read(call)?;
+    let wanted = read(call)?;
     if version >= 3 {
         answer.i32(0);
     }
     write_broker(call, answer);
-    match asked {
+    match &wanted.topics {
         None => {
-            let all = call.node.topics.all();
+            let mut all = call.node.topics.all();
+            all.retain(|topic| call.allows_topic(Operation::Describe, &topic.name));
             answer.array(all.len());
             for topic in &all {
-                write_topic(answer, version, code::NONE, &Asked::Name(topic.name.clone()), Some(topic));
+                let operations = operations(call, &wanted, Some(topic));
+                let asked = Asked::Name(topic.name.clone());
+                write_topic(answer, version, code::NONE, &asked, Some(topic), operations);
             }
         }
         Some(asked) => {
             answer.array(asked.len());
-            for asked in &asked {
-                let (error, topic) = look_up(call, asked, auto_create);
-                write_topic(answer, version, error, asked, topic.as_deref());
+            for asked in asked {
+                let (error, topic) = look_up(call, asked, wanted.auto_create);
+                let operations = operations(call, &wanted, topic.as_deref());
+                write_topic(answer, version, error, asked, topic.as_deref(), operations);
             }
         }
     }
     if (8..=10).contains(&version) {
-        answer.i32(NO_OPERATIONS);
+        let cluster = || call.operations(Resource::Cluster, CLUSTER);
+        answer.i32(if wanted.cluster_operations { cluster() } else { NO_OPERATIONS });
     }
     if version >= 13 {
         answer.i16(code::NONE);
@@ -54,8 +69,13 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-/// The topics, `None` for all, and whether missing ones may be made.
-fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
+/// What the client may do with a topic, if it wants to know.
+fn operations(call: &Call<'_>, wanted: &Wanted, topic: Option<&Topic>) -> i32 {
+    let topic = topic.filter(|_| wanted.topic_operations);
+    topic.map_or(NO_OPERATIONS, |topic| call.operations(Resource::Topic, &topic.name))
+}
+
+fn read(call: &Call<'_>) -> Result<Wanted, WireError> {
     let version = call.version;
     let mut fields = call.fields();
     let count = fields.nullable_array("topics")?;
@@ -68,16 +88,14 @@ fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
         asked.push(name.map_or(Asked::Id(id), |name| Asked::Name(name.to_owned())));
     }
     let auto_create = if version >= 4 { fields.bool("allow auto topic creation")? } else { true };
-    if (8..=10).contains(&version) {
-        fields.bool("include cluster authorized operations")?;
-    }
-    if version >= 8 {
-        fields.bool("include topic authorized operations")?;
-    }
+    let cluster_operations =
+        (8..=10).contains(&version) && fields.bool("include cluster authorized operations")?;
+    let topic_operations = version >= 8 && fields.bool("include topic authorized operations")?;
     fields.tags()?;
     // Version 0 has no null and says "all" with an empty list.
     let all = count.is_none() || version == 0 && asked.is_empty();
-    Ok((if all { None } else { Some(asked) }, auto_create))
+    let topics = if all { None } else { Some(asked) };
+    Ok(Wanted { topics, auto_create, cluster_operations, topic_operations })
 }
 
 fn look_up(call: &Call<'_>, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<Topic>>) {
@@ -85,15 +103,24 @@ fn look_up(call: &Call<'_>, asked: &Asked, auto_create: bool) -> (i16, Option<Ar
     let name = match asked {
         Asked::Id(id) => {
             let topic = node.topics.by_id(*id);
+            if topic.as_ref().is_some_and(|topic| !call.allows_topic(Operation::Describe, &topic.name)) {
+                return (code::TOPIC_AUTHORIZATION_FAILED, None);
+            }
             return (if topic.is_some() { code::NONE } else { code::UNKNOWN_TOPIC_ID }, topic);
         }
         Asked::Name(name) => name,
     };
+    if !call.allows_topic(Operation::Describe, name) {
+        return (code::TOPIC_AUTHORIZATION_FAILED, None);
+    }
     if let Some(topic) = node.topics.by_name(name) {
         return (code::NONE, Some(topic));
     }
     if !(auto_create && node.settings.auto_create_topics) {
         return (code::UNKNOWN_TOPIC_OR_PARTITION, None);
+    }
+    if !(call.allows_cluster(Operation::Create) || call.allows_topic(Operation::Create, name)) {
+        return (code::TOPIC_AUTHORIZATION_FAILED, None);
     }
     match node.topics.create(name, node.settings.default_partitions, BTreeMap::new()) {
         Ok(topic) => (code::NONE, Some(topic)),
@@ -125,7 +152,14 @@ fn write_broker(call: &Call<'_>, answer: &mut Answer<'_>) {
     }
 }
 
-fn write_topic(answer: &mut Answer<'_>, version: i16, error: i16, asked: &Asked, topic: Option<&Topic>) {
+fn write_topic(
+    answer: &mut Answer<'_>,
+    version: i16,
+    error: i16,
+    asked: &Asked,
+    topic: Option<&Topic>,
+    operations: i32,
+) {
     answer.i16(error);
     let (name, id) = match (topic, asked) {
         (Some(topic), _) => (Some(topic.name.as_str()), topic.id),
@@ -149,7 +183,7 @@ fn write_topic(answer: &mut Answer<'_>, version: i16, error: i16, asked: &Asked,
         write_partition(answer, version, index as i32);
     }
     if version >= 8 {
-        answer.i32(NO_OPERATIONS);
+        answer.i32(operations);
     }
     answer.tags();
 }

@@ -7,6 +7,7 @@ use hone_kafka::WireError;
 use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 use crate::topics::CreateError;
 
 /// Where a property's value comes from, in the protocol's numbers.
@@ -68,6 +69,9 @@ fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
 
 /// Partitions of the topic and its id, or why not.
 fn create(call: &Call<'_>, asked: &Asked, validate_only: bool) -> Result<(i32, u128), (i16, String)> {
+    if !(call.allows_cluster(Operation::Create) || call.allows_topic(Operation::Create, &asked.name)) {
+        return Err((code::TOPIC_AUTHORIZATION_FAILED, "not allowed to create the topic".to_owned()));
+    }
     let partitions = match (asked.assignments, asked.partitions) {
         (0, -1) => call.node.settings.default_partitions,
         (0, count) => count,
@@ -109,9 +113,10 @@ fn write(call: &Call<'_>, answer: &mut Answer<'_>, asked: &Asked, made: Result<(
     answer.i16(error);
     answer.nullable_string(message.as_deref());
     if version >= 5 {
-        answer.i32(partitions);
-        answer.i16(if error == code::NONE { 1 } else { -1 });
-        let rows = call.node.topics.by_name(&asked.name).filter(|_| error == code::NONE);
+        let shown = error == code::NONE && call.allows_topic(Operation::DescribeConfigs, &asked.name);
+        answer.i32(if shown { partitions } else { -1 });
+        answer.i16(if shown { 1 } else { -1 });
+        let rows = call.node.topics.by_name(&asked.name).filter(|_| shown);
         let rows = rows.map(|topic| topic.properties.describe()).unwrap_or_default();
         answer.array(rows.len());
         for (name, value, given) in rows {

@@ -7,6 +7,7 @@ use hone_kafka::WireError;
 use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 use crate::topics::Topic;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
@@ -32,7 +33,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.i32(0);
     answer.array(doomed.len());
     for (name, id, topic) in doomed {
-        let (error, message) = delete(call, name.is_some(), topic.as_deref());
+        let (error, message) = delete(call, name.as_deref(), topic.as_deref());
+        let topic = topic.filter(|topic| call.allows_topic(Operation::Describe, &topic.name));
         let name = name.as_deref().or(topic.as_ref().map(|topic| topic.name.as_str()));
         if version >= 6 {
             answer.nullable_string(name);
@@ -50,8 +52,12 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-fn delete(call: &Call<'_>, named: bool, topic: Option<&Topic>) -> (i16, Option<String>) {
-    let unknown = if named { code::UNKNOWN_TOPIC_OR_PARTITION } else { code::UNKNOWN_TOPIC_ID };
+fn delete(call: &Call<'_>, name: Option<&str>, topic: Option<&Topic>) -> (i16, Option<String>) {
+    let asked = name.or(topic.map(|topic| topic.name.as_str()));
+    if asked.is_some_and(|name| !call.allows_topic(Operation::Delete, name)) {
+        return (code::TOPIC_AUTHORIZATION_FAILED, Some("not allowed to delete the topic".to_owned()));
+    }
+    let unknown = if name.is_some() { code::UNKNOWN_TOPIC_OR_PARTITION } else { code::UNKNOWN_TOPIC_ID };
     let Some(topic) = topic else { return (unknown, None) };
     match call.node.topics.delete(topic) {
         Ok(false) => (unknown, None),

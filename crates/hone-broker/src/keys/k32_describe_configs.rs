@@ -6,6 +6,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::node::NODE_ID;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -57,6 +58,16 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 
 fn describe(call: &Call<'_>, kind: i8, name: &str) -> (i16, Option<&'static str>, Vec<Row>) {
     match kind {
+        TOPIC if !call.allows_topic(Operation::DescribeConfigs, name) => (
+            code::TOPIC_AUTHORIZATION_FAILED,
+            Some("not allowed to see the topic's configuration"),
+            Vec::new(),
+        ),
+        BROKER if !call.allows_cluster(Operation::DescribeConfigs) => (
+            code::CLUSTER_AUTHORIZATION_FAILED,
+            Some("not allowed to see the broker's configuration"),
+            Vec::new(),
+        ),
         TOPIC => match call.node.topics.by_name(name) {
             Some(topic) => (code::NONE, None, topic.properties.describe()),
             None => (code::UNKNOWN_TOPIC_OR_PARTITION, Some("there is no such topic"), Vec::new()),

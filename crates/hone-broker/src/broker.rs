@@ -15,10 +15,12 @@ use crate::clerk;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
-use crate::node::Node;
+use crate::node::{Node, Stores};
 use crate::offsets::Offsets;
 use crate::properties::broker::BrokerProperties;
+use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
 
@@ -57,12 +59,16 @@ impl Broker {
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
 
+        let acls = Acls::open(Some(&settings.data_dir), settings.authorize, &settings.super_users)?;
+        let quotas = Quotas::open(Some(&settings.data_dir))?;
+
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, desk, mailboxes, acceptor_bell));
+        let stores = Stores { topics, offsets, acls, quotas };
+        let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         let mut broker = Self {
             node,
             kafka_addr,

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use mio::net::TcpStream;
@@ -10,6 +11,7 @@ use mio::net::TcpStream;
 use crate::appends::Stored;
 use crate::keys::Park;
 use crate::outbox::Outbox;
+use crate::security::acl::ANONYMOUS;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
@@ -94,6 +96,12 @@ pub(crate) struct Connection {
     first_slot: u64,
     pub(crate) parked: Option<Parked>,
     pub(crate) affinity: Affinity,
+    /// Nothing is served before: the client has used up its quota.
+    pub(crate) muted_until: Option<Instant>,
+    /// Who the client is.
+    pub(crate) principal: String,
+    /// From where it connects.
+    pub(crate) host: IpAddr,
     /// Whether the socket may have bytes: events tell it only once.
     pub(crate) readable: bool,
     /// The client will send nothing more.
@@ -108,6 +116,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> Self {
+        // A client that is gone already has no address, and no request that anyone would have to be asked about.
+        let host = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         Self {
             stream,
             input: Vec::new(),
@@ -116,6 +126,9 @@ impl Connection {
             first_slot: 0,
             parked: None,
             affinity: Affinity::default(),
+            muted_until: None,
+            principal: ANONYMOUS.to_owned(),
+            host,
             readable: true,
             hung_up: false,
             ended: false,
@@ -128,6 +141,7 @@ impl Connection {
     /// requests of one client in their order and lets one flush serve several of them.
     pub(crate) fn may_serve(&self) -> bool {
         self.parked.is_none()
+            && self.muted_until.is_none()
             && self.outbox.unsent() <= UNSENT_LIMIT_BYTES
             && self.slots.len() < MOST_SLOTS
             && self.slot_bytes() <= MOST_SLOT_BYTES
@@ -149,7 +163,7 @@ impl Connection {
 
     /// Nothing under way: it could live on another reactor.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.parked.is_none() && self.slots.is_empty() && !self.hung_up
+        self.parked.is_none() && self.slots.is_empty() && self.muted_until.is_none() && !self.hung_up
     }
 
     /// The number that the next slot will have.

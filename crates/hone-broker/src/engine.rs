@@ -4,18 +4,19 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hone_kafka::{Frame, RequestHead, WireError};
 
 use crate::appends::{self, Appends, Destination, Stored, Terms};
 use crate::connection::{Connection, Parked, Slot};
-use crate::keys::{self, Attempt, Call, Outcome, Workspace};
+use crate::keys::{self, Attempt, Call, Outcome, Workspace, throttle};
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::outbox::give_back;
 use crate::partition::Partition;
 use crate::protocol::Answer;
+use crate::quotas::{Metering, Quota};
 
 /// Read at a time from a socket.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -205,8 +206,11 @@ impl Engine {
         // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
         // come together with the request, so this is the last chance to see it.
         let abandoned = connection.hung_up && connection.parked.is_some();
-        let finished =
-            connection.ended && !more && connection.outbox.unsent() == 0 && !connection.has_slots();
+        let finished = connection.ended
+            && !more
+            && connection.outbox.unsent() == 0
+            && !connection.has_slots()
+            && connection.muted_until.is_none();
         if abandoned || finished {
             return Err(Close::Gone);
         }
@@ -320,12 +324,16 @@ impl Engine {
         let version = if version_known { asked_version } else { 0 };
         let flexible = version >= api.flexible_from;
         let body_at = frame.len() - head.body(flexible && version_known)?.len();
-        // Only a group member is named after its client.
+        let metering = self.node.quotas.metering();
+        // Only a group member is named after its client, and only quotas count for it.
         let client_id = if key == keys::JOIN_GROUP {
             head.client_id.unwrap_or("member").to_owned()
+        } else if metering != Metering::Off {
+            head.client_id.unwrap_or_default().to_owned()
         } else {
             String::new()
         };
+        let cpu_before = self.cpu_time(metering);
         let began = Instant::now();
         let ticket = self.ticket(id);
         let slot = connection.next_slot();
@@ -348,12 +356,15 @@ impl Engine {
             slot,
             answer_at: start,
             attempt,
+            principal: &connection.principal,
+            host: connection.host,
         };
         let mut answer = Answer::new(out, flexible);
         // A defect in a handler costs one connection, not the thread with all the others.
         let served = catch_unwind(AssertUnwindSafe(|| (api.serve)(&mut call, &mut answer)));
         let files = answer.into_files();
         let outcome = served.map_err(|_| Close::HandlerFailed)??;
+        let client_id = std::mem::take(&mut call.client_id);
         self.wake_readers();
         if let Some(shard) = self.shard()
             && !matches!(outcome, Outcome::Park(_))
@@ -363,6 +374,19 @@ impl Engine {
         }
         if key == keys::PRODUCE {
             self.note_produce(connection, began, &outcome);
+        }
+        if metering != Metering::Off {
+            let spent = self.cpu_time(metering).saturating_sub(cpu_before);
+            let out = if waits { &mut detached } else { connection.outbox.buffer() };
+            let answer_bytes = out.len() - start + files.iter().map(|(_, range)| range.bytes).sum::<usize>();
+            let used = Used { key, request_bytes: frame.len(), answer_bytes, spent, outcome: &outcome };
+            let throttle_ms = self.charge(&connection.principal, &client_id, &used);
+            if throttle_ms > 0 {
+                let body_at = start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
+                let out = if waits { &mut detached } else { connection.outbox.buffer() };
+                throttle::write(out, body_at, key, version, flexible, throttle_ms);
+                connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
+            }
         }
         let out = if waits { &mut detached } else { connection.outbox.buffer() };
         let mut slot = None;
@@ -392,6 +416,31 @@ impl Engine {
         Ok(())
     }
 
+    /// CPU time of this thread, where a quota counts it.
+    fn cpu_time(&self, metering: Metering) -> Duration {
+        if metering != Metering::Cpu {
+            return Duration::ZERO;
+        }
+        self.shard().and_then(|shard| shard.clock.get()).map_or(Duration::ZERO, |clock| clock.elapsed())
+    }
+
+    /// Counts a request against the quotas of its client; returns how long it must wait, in milliseconds.
+    fn charge(&self, principal: &str, client_id: &str, used: &Used<'_>) -> u32 {
+        let now = Instant::now();
+        let charge = |quota, amount| self.node.quotas.charge(quota, principal, client_id, amount, now);
+        let by_time = charge(Quota::Request, used.spent.as_nanos() as f64);
+        // A request that parks will be seen again; its bytes count once, and its delay has something to be told in.
+        if matches!(used.outcome, Outcome::Park(_)) || !throttle::is_subject(used.key) {
+            return 0;
+        }
+        let by_bytes = match used.key {
+            keys::PRODUCE => charge(Quota::Produce, used.request_bytes as f64),
+            keys::FETCH => charge(Quota::Consume, used.answer_bytes as f64),
+            _ => 0,
+        };
+        by_time.max(by_bytes)
+    }
+
     fn note_produce(&mut self, connection: &mut Connection, began: Instant, outcome: &Outcome) {
         #[cfg(feature = "planted-slowdown")]
         self.slowdown.note_produce();
@@ -410,6 +459,16 @@ impl Engine {
             }
         }
     }
+}
+
+/// What one request has used.
+struct Used<'a> {
+    key: i16,
+    request_bytes: usize,
+    answer_bytes: usize,
+    /// CPU time of the handler.
+    spent: Duration,
+    outcome: &'a Outcome,
 }
 
 fn is_produce(input: &[u8]) -> bool {

@@ -44,8 +44,10 @@ mod partition;
 mod producers;
 mod properties;
 mod protocol;
+mod quotas;
 mod reactor;
 mod schema;
+mod security;
 mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]

@@ -11,6 +11,7 @@ use crate::appends::{Append, Destination, Stored};
 use crate::connection::Connection;
 use crate::groups::{JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
+use crate::security::acl::Rule;
 
 /// A connection that waits for something, and the reactor it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +32,10 @@ pub(crate) enum Reply {
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.
     Failed,
+    /// The rules that a change of access control lists has removed, filter by filter; or why it failed.
+    Acls(Result<Vec<Vec<Rule>>, String>),
+    /// Whether quotas were changed, or why not.
+    Quotas(Result<(), String>),
 }
 
 /// A message to a reactor.

@@ -18,6 +18,8 @@ use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::memory::Budget;
 use crate::offsets::Offsets;
 use crate::partition::Partition;
+use crate::quotas::Quotas;
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
 
@@ -102,6 +104,14 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Relaxed);
 }
 
+/// What a broker keeps, each with a place of its own in the data folder.
+pub(crate) struct Stores {
+    pub(crate) topics: Topics,
+    pub(crate) offsets: Offsets,
+    pub(crate) acls: Acls,
+    pub(crate) quotas: Quotas,
+}
+
 /// What all threads of a broker share.
 pub(crate) struct Node {
     pub(crate) settings: Settings,
@@ -110,6 +120,8 @@ pub(crate) struct Node {
     pub(crate) offsets: Offsets,
     /// For what has to wait for the disk.
     pub(crate) desk: Desk,
+    pub(crate) acls: Acls,
+    pub(crate) quotas: Quotas,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
@@ -128,8 +140,7 @@ impl Node {
     pub(crate) fn new(
         settings: Settings,
         advertised: SocketAddr,
-        topics: Topics,
-        offsets: Offsets,
+        stores: Stores,
         desk: Desk,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
@@ -138,13 +149,15 @@ impl Node {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
-            topics,
-            offsets,
+            topics: stores.topics,
+            offsets: stores.offsets,
             flusher: Flusher::default(),
             housekeeper: Housekeeper::default(),
             memory: Budget::new(settings.max_memory_bytes),
             connections: AtomicUsize::new(0),
             desk,
+            acls: stores.acls,
+            quotas: stores.quotas,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),

@@ -44,6 +44,10 @@ impl<'a> Fields<'a> {
         self.reader.i64(field)
     }
 
+    pub(crate) fn f64(&mut self, field: &'static str) -> Result<f64, WireError> {
+        Ok(f64::from_bits(self.reader.i64(field)?.cast_unsigned()))
+    }
+
     pub(crate) fn uuid(&mut self, field: &'static str) -> Result<u128, WireError> {
         self.reader.uuid(field)
     }
@@ -152,6 +156,10 @@ impl<'b> Answer<'b> {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
+    pub(crate) fn f64(&mut self, value: f64) {
+        self.out.extend_from_slice(&value.to_be_bytes());
+    }
+
     pub(crate) fn uuid(&mut self, value: u128) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
@@ -191,6 +199,15 @@ impl<'b> Answer<'b> {
             put_unsigned_varint(self.out, length as u32 + 1);
         } else {
             self.i32(length as i32);
+        }
+    }
+
+    /// An array that is not there.
+    pub(crate) fn null_array(&mut self) {
+        if self.flexible {
+            self.out.push(0);
+        } else {
+            self.i32(-1);
         }
     }
 

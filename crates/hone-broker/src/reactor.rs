@@ -220,6 +220,9 @@ impl Reactor {
         if let Some(Parked { park: Park::Records { until, .. }, .. }) = parked {
             self.deadlines.insert((*until, id));
         }
+        if let Some(until) = self.connections.get(&id).and_then(|connection| connection.muted_until) {
+            self.deadlines.insert((until, id));
+        }
     }
 
     /// Takes a parked request out, with its deadline and its places in the waiting lists.
@@ -249,7 +252,17 @@ impl Reactor {
             && at <= now
         {
             self.deadlines.remove(&(at, id));
+            self.unmute(id, now);
             self.serve_records(id);
+        }
+    }
+
+    /// A client that had used up its quota is served again.
+    fn unmute(&mut self, id: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.muted_until.is_some_and(|until| until <= now) {
+            connection.muted_until = None;
+            self.drive(id);
         }
     }
 
@@ -359,6 +372,9 @@ impl Reactor {
         self.unpark(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
         self.stalled.remove(&id);
+        if let Some(until) = connection.muted_until {
+            self.deadlines.remove(&(until, id));
+        }
         // The socket is closed at the end of this function, registered or not.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         self.engine.node.connection_ended(connection.counted_bytes);

@@ -61,6 +61,11 @@ pub struct Settings {
     pub housekeeping_ms: u64,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
+    /// Whether clients are asked who they are and whether they may; see `super_users`. Default off: everyone may do
+    /// everything.
+    pub authorize: bool,
+    /// Principals that may do everything, such as `User:admin`. Authorization needs at least one.
+    pub super_users: Vec<String>,
     /// Where notices go.
     pub notices: Notices,
 }
@@ -82,6 +87,8 @@ impl Settings {
             max_connections: 20_000,
             housekeeping_ms: 1000,
             group_initial_delay_ms: 50,
+            authorize: false,
+            super_users: Vec::new(),
             notices: Notices::nowhere(),
         }
     }

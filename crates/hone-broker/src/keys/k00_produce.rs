@@ -13,6 +13,7 @@ use crate::code;
 use crate::mailbox::{Letter, Ticket};
 use crate::partition::Ack;
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
@@ -71,17 +72,21 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     check_layout(call)?;
     let version = call.version;
     let mut at = call.body_at;
-    let (acks, transactional, topics) = {
+    let (acks, transactional, forbidden, topics) = {
         let mut fields = call.fields();
-        let transactional = version >= 3 && fields.nullable_string("transactional id")?.is_some();
+        let id = if version >= 3 { fields.nullable_string("transactional id")? } else { None };
+        let transactional = id.is_some();
+        let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
         let acks = fields.i16("acks")?;
         fields.i32("timeout")?;
         let topics = fields.array("topics")?;
         at += (call.frame.len() - at) - fields.left();
-        (acks, transactional, topics)
+        (acks, transactional, forbidden, topics)
     };
     let refusal = if !(-1..=1).contains(&acks) {
         Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
+    } else if forbidden {
+        Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
     } else if transactional {
         Some((code::INVALID_TXN_STATE, "this broker has no transactions"))
     } else {
@@ -130,6 +135,8 @@ fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
     fields.tags()
 }
 
+const FORBIDDEN: (i16, &str) = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to write to the topic");
+
 /// Serves the topic that begins at `at`; returns where the next one does.
 fn serve_topic(
     call: &mut Call<'_>,
@@ -138,22 +145,25 @@ fn serve_topic(
     wanted: &Wanted,
     progress: &mut Progress,
 ) -> Result<usize, WireError> {
-    let (topic, partitions) = {
+    let (topic, allowed, partitions) = {
         let mut fields = call.fields_at(at);
-        let topic = if call.version >= 13 {
+        let (topic, allowed) = if call.version >= 13 {
             let id = fields.uuid("topic id")?;
             answer.uuid(id);
-            call.node.topics.by_id(id)
+            let topic = call.node.topics.by_id(id);
+            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Write, &topic.name));
+            (topic, allowed)
         } else {
             let name = fields.string("topic")?;
             answer.string(name);
-            call.node.topics.by_name(name)
+            (call.node.topics.by_name(name), call.allows_topic(Operation::Write, name))
         };
         let partitions = fields.array("partitions")?;
         at = call.frame.len() - fields.left();
-        (topic, partitions)
+        (topic, allowed, partitions)
     };
     answer.array(partitions);
+    let wanted = &Wanted { acks: wanted.acks, refusal: wanted.refusal.or((!allowed).then_some(FORBIDDEN)) };
     for _ in 0..partitions {
         let (index, records) = {
             let mut fields = call.fields_at(at);

@@ -500,7 +500,7 @@ fn whether_topics_are_made_by_asking_can_be_changed() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(folder.path());
     let mut client = Client::connect(broker.kafka_addr());
-    let mut ask = |client: &mut Client, name: &str| {
+    let ask = |client: &mut Client, name: &str| {
         let named = MetadataRequestTopic::default().with_name(Some(topic(name)));
         let request = MetadataRequest::default().with_topics(Some(vec![named]));
         let found = client.call(13, &request).topics.remove(0);
@@ -510,6 +510,7 @@ fn whether_topics_are_made_by_asking_can_be_changed() {
     assert_eq!(ask(&mut client, "a"), (0, 2));
     set(&mut client, BROKER, "", "auto.create.topics.enable", "false");
     assert_eq!(ask(&mut client, "b"), (3, 0));
+    assert_eq!(ask(&mut client, "no/name"), (17, 0));
     assert_eq!(ask(&mut client, "a"), (0, 2));
     assert_eq!(alter(&mut client, BROKER, "", &[("auto.create.topics.enable", DELETE, None)]).0, 0);
     assert_eq!(ask(&mut client, "b"), (0, 2));

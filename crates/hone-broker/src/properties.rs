@@ -282,14 +282,29 @@ fn row(definition: &'static Definition, layers: Vec<Layer>) -> Row {
 pub(crate) enum Durability {
     /// The batch is on disk.
     Fsync,
+    /// The batch is in memory, and there is no disk.
+    Memory,
     /// The batch is in memory, and will be on disk within these.
     WriteCaching { flush_ms: u64, flush_bytes: u64 },
+}
+
+impl Durability {
+    fn of(log: &LogConfig, broker: &BrokerProperties) -> Self {
+        if broker.is_in_memory() {
+            Self::Memory
+        } else if log.write_caching {
+            Self::WriteCaching { flush_ms: log.flush_ms, flush_bytes: log.flush_bytes }
+        } else {
+            Self::Fsync
+        }
+    }
 }
 
 impl fmt::Display for Durability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fsync => formatter.write_str("acks=all: fsync"),
+            Self::Memory => formatter.write_str("acks=all: memory, lost when the broker ends"),
             Self::WriteCaching { flush_ms, flush_bytes } => {
                 write!(formatter, "acks=all: memory, flushed within {flush_ms} ms or {flush_bytes} bytes")
             }
@@ -314,6 +329,7 @@ pub(crate) struct Properties {
     timestamp_after_max_ms: i64,
     /// As they were given, checked.
     pub(crate) given: BTreeMap<String, String>,
+    durability: Durability,
     log: LogConfig,
 }
 
@@ -416,6 +432,7 @@ impl Properties {
             max_message_bytes: log.max_message_bytes,
             timestamp_before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
             timestamp_after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+            durability: Durability::of(&log, broker),
             log,
             given,
         })
@@ -449,11 +466,7 @@ impl Properties {
 
     /// What an acknowledgement with acks=all means.
     pub(crate) fn durability(&self) -> Durability {
-        if self.log.write_caching {
-            Durability::WriteCaching { flush_ms: self.log.flush_ms, flush_bytes: self.log.flush_bytes }
-        } else {
-            Durability::Fsync
-        }
+        self.durability
     }
 
     /// Every property of the topic.
@@ -758,6 +771,9 @@ mod tests {
         let own = over_cluster(&[], &[(WRITE_CACHING, "true"), (FLUSH_MS, "5"), (FLUSH_BYTES, "6")]);
         assert_eq!(own.durability().to_string(), "acks=all: memory, flushed within 5 ms or 6 bytes");
         assert_eq!(Durability::Fsync.to_string(), "acks=all: fsync");
+        let memory = BrokerProperties::default().in_memory();
+        let kept_nowhere = Properties::parse(&given(&[(WRITE_CACHING, "true")]), &memory).ok().unwrap();
+        assert_eq!(kept_nowhere.durability().to_string(), "acks=all: memory, lost when the broker ends");
     }
 
     #[test]

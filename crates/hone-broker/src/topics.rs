@@ -132,6 +132,8 @@ impl Topics {
         notices: Notices,
     ) -> anyhow::Result<Self> {
         let (known, is_new) = read_cluster(data_dir.as_deref())?;
+        let started_with = started_with.clone();
+        let started_with = if data_dir.is_some() { started_with } else { started_with.in_memory() };
         let broker = started_with
             .with(Scope::Cluster, &known.cluster)
             .and_then(|properties| properties.with(Scope::Broker, &known.broker))
@@ -179,6 +181,11 @@ impl Topics {
         let mut all: Vec<_> = self.maps().by_name.values().cloned().collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+
+    /// The folder of everything; `None` when it is kept in memory.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
     }
 
     /// The properties of the broker.
@@ -602,7 +609,8 @@ fn is_log_folder(name: &str) -> bool {
         .is_some_and(|(topic, partition)| is_topic_name(topic) && partition.parse::<u32>().is_ok())
 }
 
-fn is_topic_name(name: &str) -> bool {
+/// Whether a topic may have this name.
+pub(crate) fn is_topic_name(name: &str) -> bool {
     (1..=MOST_NAME_BYTES).contains(&name.len())
         && name != "."
         && name != ".."
@@ -716,12 +724,114 @@ mod tests {
     }
 
     #[test]
+    fn what_an_interrupted_write_left_is_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("a", 1, &[])).unwrap();
+        drop(topics);
+        // Killed between the write of the new file and its renaming: whole or torn, it does not count yet.
+        for left in ["{\"hone_broker\": 2", "", "{\"hone_broker\": 2, \"topics\": []}"] {
+            fs::write(folder.path().join("cluster.new"), left).unwrap();
+            let topics = open(folder.path()).unwrap();
+            assert!(topics.by_name("a").is_some());
+        }
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("b", 1, &[])).unwrap();
+        drop(topics);
+        assert_eq!(open(folder.path()).unwrap().all().len(), 2);
+        assert!(!folder.path().join("cluster.new").exists());
+    }
+
+    #[test]
+    fn a_cluster_file_of_version_1_is_read_and_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("log")).unwrap();
+        let text = r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 2000, "topics": [{"name": "t",
+            "id": "00ff", "partitions": 2, "properties": {"retention.ms": "-1"}}]}"#;
+        fs::write(folder.path().join(CLUSTER_FILE), text).unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.by_name("t").unwrap();
+        assert_eq!((topic.id, topic.partitions.len(), topics.cluster_id.as_str()), (0xff, 2, "x"));
+        assert_eq!(topic.properties.log_config().retention_ms, None);
+        assert_eq!(topics.new_producer_id().unwrap(), 2000);
+        let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
+        assert!(written.contains("\"hone_broker\": 2"), "{written}");
+        assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
+    }
+
+    #[test]
+    fn a_change_shares_the_partitions_and_reaches_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let before = topics.create(&new("t", 1, &[])).unwrap();
+        topics.grow("t", 2, false).unwrap();
+        topics.alter("t", false, |_, _| Ok(texts(&[("segment.bytes", "4096")]))).unwrap();
+        let after = topics.by_name("t").unwrap();
+        assert_eq!((before.id, before.partitions.len(), after.partitions.len()), (after.id, 1, 2));
+        assert!(Arc::ptr_eq(&before.partitions[0], &after.partitions[0]));
+        assert!(Arc::ptr_eq(&after, &topics.by_id(after.id).unwrap()));
+        let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+        batch.push(None, Some(&[7; 3000]), 0);
+        for _ in 0..3 {
+            before.partitions[0]
+                .append(
+                    &mut batch.clone().build().unwrap(),
+                    crate::partition::Ack::Relaxed,
+                    0,
+                    &mut Vec::new(),
+                )
+                .unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path().join("log/t-0")).unwrap().count(), 3, "one segment each");
+    }
+
+    #[test]
+    fn a_write_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 1, &[])).unwrap();
+        // A folder where the new file should be: it can't be written.
+        fs::create_dir(folder.path().join("cluster.new")).unwrap();
+        assert!(matches!(topics.create(&new("u", 1, &[])), Err(CreateError::Storage(_))));
+        assert!(matches!(topics.grow("t", 2, false), Err(ChangeError::Storage(_))));
+        let altered = topics.alter("t", false, |_, _| Ok(texts(&[("segment.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        let altered = topics.alter_broker(Scope::Cluster, false, |_| Ok(texts(&[("log.roll.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        assert!(topics.delete_all(&[topic]).is_err());
+        let left = topics.by_name("t").unwrap();
+        assert_eq!((left.partitions.len(), left.properties.log_config().segment_ms), (1, 604_800_000));
+        assert_eq!(topics.broker_properties().value("log.roll.ms"), "604800000");
+        assert!(topics.by_name("u").is_none());
+    }
+
+    #[test]
+    fn in_memory_nothing_is_written() {
+        let topics = Topics::open(None, &BrokerProperties::default(), Notices::nowhere()).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
+        topics.grow("t", 3, false).unwrap();
+        assert!(topics.new_producer_id().unwrap() < topics.new_producer_id().unwrap());
+        assert_eq!(topic.properties.durability(), crate::properties::Durability::Memory);
+        assert!(topics.data_dir().is_none() && !Path::new(CLUSTER_FILE).exists());
+        assert!(delete(&topics, &topic));
+    }
+
+    #[test]
     fn a_damaged_or_newer_cluster_file_is_refused() {
         for (text, wanted) in [
             ("", "EOF"),
             ("{}", "`hone_broker` is missing"),
             (r#"{"hone_broker": 3}"#, "newer"),
             (r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{}]}"#, "damaged"),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": []}"#,
+                "cluster_properties",
+            ),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": [],
+                "cluster_properties": {"num.partitions": "0"}, "broker_properties": {}}"#,
+                "num.partitions is `0`",
+            ),
             (
                 r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{"name": "../x", "id": "1",
                 "partitions": 1, "properties": {}}]}"#,

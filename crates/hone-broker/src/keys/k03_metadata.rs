@@ -10,7 +10,7 @@ use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
-use crate::topics::{CreateError, NewTopic, Topic};
+use crate::topics::{CreateError, NewTopic, Topic, is_topic_name};
 
 /// "Not asked for": the broker has no authorization to tell about.
 const NO_OPERATIONS: i32 = i32::MIN;
@@ -29,7 +29,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let (asked, auto_create) = read(call)?;
     let auto_create = auto_create && call.node.topics.broker_properties().auto_create_topics();
     let is_missing = |asked: &Asked| match asked {
-        Asked::Name(name) => call.node.topics.by_name(name).is_none(),
+        Asked::Name(name) => is_topic_name(name) && call.node.topics.by_name(name).is_none(),
         Asked::Id(_) => false,
     };
     if auto_create && asked.as_ref().is_some_and(|asked| asked.iter().any(is_missing)) {
@@ -105,6 +105,9 @@ fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<To
     };
     if let Some(topic) = node.topics.by_name(name) {
         return (code::NONE, Some(topic));
+    }
+    if !is_topic_name(name) {
+        return (code::INVALID_TOPIC, None);
     }
     if !auto_create {
         return (code::UNKNOWN_TOPIC_OR_PARTITION, None);

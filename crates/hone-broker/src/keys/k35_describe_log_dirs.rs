@@ -8,23 +8,26 @@ use crate::disk_space::DiskSpace;
 use crate::protocol::{Answer, Fields};
 use crate::topics::Topic;
 
+/// What stands for the folder when there is none.
+const IN_MEMORY: &str = "memory";
+
 /// Topics with the partitions wanted, none for all of them.
 type Wanted = Vec<(String, Vec<i32>)>;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let wanted = read(&mut call.fields())?;
-    let folder = &call.node.settings.data_dir;
+    let folder = call.node.topics.data_dir();
     answer.i32(0);
     if version >= 3 {
         answer.i16(code::NONE);
     }
     answer.array(1);
     answer.i16(code::NONE);
-    answer.string(&folder.display().to_string());
+    answer.string(&folder.map_or(IN_MEMORY.to_owned(), |folder| folder.display().to_string()));
     write_topics(answer, &found(call, wanted.as_ref()));
     if version >= 4 {
-        let space = DiskSpace::of(folder);
+        let space = folder.and_then(DiskSpace::of);
         answer.i64(space.map_or(-1, |space| space.total_bytes));
         answer.i64(space.map_or(-1, |space| space.usable_bytes));
     }

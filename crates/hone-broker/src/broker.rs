@@ -61,16 +61,8 @@ impl Broker {
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(
-            settings,
-            advertised,
-            topics,
-            offsets,
-            acls,
-            quotas,
-            mailboxes,
-            acceptor_bell,
-        ));
+        let node = Node::new(settings, advertised, topics, offsets, (acls, quotas), mailboxes, acceptor_bell);
+        let node = Arc::new(node);
         let mut broker = Self {
             node,
             kafka_addr,

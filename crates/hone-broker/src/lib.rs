@@ -42,6 +42,7 @@ mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
+mod validate;
 mod worker;
 
 pub use broker::Broker;

@@ -79,8 +79,7 @@ impl Node {
         advertised: SocketAddr,
         topics: Topics,
         offsets: Offsets,
-        acls: Acls,
-        quotas: Quotas,
+        (acls, quotas): (Acls, Quotas),
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {

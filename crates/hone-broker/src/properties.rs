@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hone_kafka::Codec;
 
 use crate::schema::Schema;
+use crate::validate::Rules;
 
 /// Kafka's default for `max.message.bytes`.
 const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
@@ -15,7 +16,11 @@ const LEAST_SEGMENT_BYTES: u64 = 1 << 12;
 
 const COMPRESSION: &str = "compression.type";
 const SCHEMA: &str = "hone.value.schema";
+const TIMESTAMP_TYPE: &str = "message.timestamp.type";
+const TIMESTAMP_BEFORE: &str = "message.timestamp.before.max.ms";
+const TIMESTAMP_AFTER: &str = "message.timestamp.after.max.ms";
 const MAX_MESSAGE: &str = "max.message.bytes";
+const CREATE_TIME: &str = "CreateTime";
 const SEGMENT: &str = "segment.bytes";
 /// Properties whose only accepted value says what this broker does anyway: it keeps everything.
 const FIXED: [(&str, &str); 3] =
@@ -27,6 +32,8 @@ pub(crate) struct Properties {
     pub(crate) compression: Option<Codec>,
     /// Checks every record value.
     pub(crate) schema: Option<Schema>,
+    /// What every record must be.
+    pub(crate) records: Rules,
     /// Largest batch, as stored by the producer.
     pub(crate) max_message_bytes: usize,
     /// Size at which a segment is closed and the next one begun.
@@ -41,6 +48,7 @@ impl Properties {
         let mut properties = Self {
             compression: None,
             schema: None,
+            records: Rules::default(),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             given: BTreeMap::new(),
@@ -58,6 +66,9 @@ impl Properties {
             SCHEMA => {
                 self.schema = Some(Schema::compile(value).map_err(|error| format!("{SCHEMA}: {error}"))?);
             }
+            TIMESTAMP_TYPE => self.records.log_append_time = is_log_append_time(value)?,
+            TIMESTAMP_BEFORE => self.records.before_max_ms = milliseconds(name, value)?,
+            TIMESTAMP_AFTER => self.records.after_max_ms = milliseconds(name, value)?,
             MAX_MESSAGE => self.max_message_bytes = number(name, value, 0)? as usize,
             SEGMENT => self.segment_bytes = number(name, value, LEAST_SEGMENT_BYTES)?,
             _ => return fixed(name, value),
@@ -73,6 +84,9 @@ impl Properties {
         }
         rows.insert(COMPRESSION.to_owned(), ("producer".to_owned(), false));
         rows.insert(MAX_MESSAGE.to_owned(), (self.max_message_bytes.to_string(), false));
+        rows.insert(TIMESTAMP_TYPE.to_owned(), (CREATE_TIME.to_owned(), false));
+        rows.insert(TIMESTAMP_BEFORE.to_owned(), (self.records.before_max_ms.to_string(), false));
+        rows.insert(TIMESTAMP_AFTER.to_owned(), (self.records.after_max_ms.to_string(), false));
         rows.insert(SEGMENT.to_owned(), (self.segment_bytes.to_string(), false));
         for (name, value) in &self.given {
             rows.insert(name.clone(), (value.clone(), true));
@@ -90,6 +104,21 @@ fn compression(value: &str) -> Result<Option<Codec>, String> {
     })
 }
 
+fn is_log_append_time(value: &str) -> Result<bool, String> {
+    match value {
+        CREATE_TIME => Ok(false),
+        "LogAppendTime" => Ok(true),
+        _ => Err(format!("{TIMESTAMP_TYPE} is `{value}`, wanted {CREATE_TIME} or LogAppendTime")),
+    }
+}
+
+fn milliseconds(name: &str, value: &str) -> Result<i64, String> {
+    match value.parse() {
+        Ok(milliseconds) if milliseconds >= 0 => Ok(milliseconds),
+        _ => Err(format!("{name} is `{value}`, wanted milliseconds from 0 on")),
+    }
+}
+
 fn number(name: &str, value: &str, least: u64) -> Result<u64, String> {
     let most = i32::MAX as u64;
     match value.parse() {
@@ -103,7 +132,8 @@ fn fixed(name: &str, value: &str) -> Result<(), String> {
         Some((_, only)) if *only == value => Ok(()),
         Some((_, only)) => Err(format!("{name} is `{value}`, this broker only does `{only}`")),
         None => Err(format!(
-            "unknown property `{name}`; known are {COMPRESSION}, {SCHEMA}, {MAX_MESSAGE} and {SEGMENT}"
+            "unknown property `{name}`; known are {COMPRESSION}, {SCHEMA}, {TIMESTAMP_TYPE}, {TIMESTAMP_BEFORE}, \
+             {TIMESTAMP_AFTER}, {MAX_MESSAGE} and {SEGMENT}"
         )),
     }
 }
@@ -133,6 +163,8 @@ mod tests {
             (SEGMENT, "12", "from 4096"),
             (MAX_MESSAGE, "-1", "from 0"),
             (SCHEMA, "{", "hone.value.schema: the schema is not JSON"),
+            (TIMESTAMP_TYPE, "Never", "LogAppendTime"),
+            (TIMESTAMP_AFTER, "-1", "from 0"),
             ("retention.ms", "1000", "only does `-1`"),
             ("retention.mss", "1000", "unknown property"),
         ] {

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
-use hone_kafka::{BatchError, BatchHeader, Codec, WireError, records};
+use hone_kafka::{BatchError, BatchHeader, Codec, WireError};
 
 use super::{Call, Outcome, Workspace};
 use crate::code;
@@ -16,18 +17,19 @@ use crate::producers::Sequence;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
+use crate::validate::{self, Refusal as Refused};
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
 /// that packs better than 1:64 is a bomb, not data.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
-/// Complaints sent back for one batch.
-const MOST_RECORD_ERRORS: usize = 20;
 
 /// What became of the batch of one partition.
 struct Verdict {
     error: i16,
     base_offset: i64,
     log_start: i64,
+    /// -1 when the times of the records stay as the producer made them.
+    append_time_ms: i64,
     record_errors: Vec<(i32, String)>,
     message: Option<String>,
 }
@@ -38,9 +40,17 @@ impl Verdict {
             error,
             base_offset: -1,
             log_start: -1,
+            append_time_ms: -1,
             record_errors: Vec::new(),
             message: Some(message.into()),
         }
+    }
+}
+
+impl From<Box<Refused>> for Box<Verdict> {
+    fn from(refused: Box<Refused>) -> Self {
+        let Refused { error, message, records } = *refused;
+        Self::new(Verdict { record_errors: records, ..Verdict::refused(error, message) })
     }
 }
 
@@ -156,8 +166,7 @@ fn write(answer: &mut Answer<'_>, version: i16, index: i32, verdict: &Verdict) {
     answer.i16(verdict.error);
     answer.i64(verdict.base_offset);
     if version >= 2 {
-        // Timestamps stay as the producer made them.
-        answer.i64(-1);
+        answer.i64(verdict.append_time_ms);
     }
     if version >= 5 {
         answer.i64(verdict.log_start);
@@ -193,15 +202,24 @@ fn store(
         return Verdict::refused(code::UNKNOWN_TOPIC_OR_PARTITION, "the topic has no such partition");
     };
     let bytes = call.frame.get_mut(records).unwrap_or_default();
-    let header = match check_batch(topic, bytes) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    let header = match check_batch(topic, bytes, call.version, now_ms) {
         Ok(header) => header,
         Err(refused) => return *refused,
     };
-    let verdict = match prepare(topic, &header, bytes, call.work) {
-        Ok(None) => append(call.node, partition, bytes, call.work),
-        Ok(Some(mut packed)) => append(call.node, partition, &mut packed, call.work),
+    let mut packed = match prepare(topic, &header, bytes, call.work, now_ms) {
+        Ok(packed) => packed,
         Err(refused) => return *refused,
     };
+    let bytes = packed.as_deref_mut().unwrap_or(bytes);
+    let append_time_ms = if topic.properties.records.log_append_time { now_ms } else { -1 };
+    if append_time_ms >= 0
+        && let Err(error) = batch::set_log_append_time(bytes, append_time_ms)
+    {
+        return no_batch(&error);
+    }
+    let verdict = Verdict { append_time_ms, ..append(call.node, partition, bytes, call.work) };
     if verdict.error == code::NONE {
         count(&partition.counters.produced_batches, 1);
         count(&partition.counters.produced_bytes, header.total_bytes());
@@ -211,7 +229,7 @@ fn store(
 }
 
 /// What can be said about a batch from its header and its checksum.
-fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>> {
+fn check_batch(topic: &Topic, bytes: &[u8], version: i16, now_ms: i64) -> Result<BatchHeader, Box<Verdict>> {
     let invalid = |message: &str| Box::new(Verdict::refused(code::INVALID_RECORD, message));
     if bytes.is_empty() {
         return Err(invalid("there is no batch for this partition"));
@@ -229,12 +247,7 @@ fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>>
     if header.is_control() || header.is_transactional() {
         return Err(invalid("control and transactional batches are not accepted"));
     }
-    if header.record_count < 1 || header.last_offset_delta != header.record_count - 1 {
-        return Err(invalid("record count and last offset delta of the batch disagree"));
-    }
-    if header.producer_id >= 0 && (header.base_sequence < 0 || header.producer_epoch < 0) {
-        return Err(invalid("a producer id without epoch and sequence"));
-    }
+    validate::header(&header, &topic.properties.records, version, now_ms)?;
     Ok(header)
 }
 
@@ -255,19 +268,21 @@ fn prepare(
     header: &BatchHeader,
     bytes: &[u8],
     work: &mut Workspace,
+    now_ms: i64,
 ) -> Result<Option<Vec<u8>>, Box<Verdict>> {
     let wanted = topic.properties.compression.filter(|codec| *codec != header.codec());
+    let rules = &topic.properties.records;
     let payload = bytes.get(batch::HEADER_BYTES..).unwrap_or_default();
     let plain = if header.codec() == Codec::None {
         payload
-    } else if wanted.is_some() || topic.properties.schema.is_some() {
+    } else if wanted.is_some() || topic.properties.schema.is_some() || rules.look_inside() {
         codec::decompress_into(header.codec(), payload, UNPACK_LIMIT_BYTES, &mut work.plain)
             .map_err(|error| Box::new(not_unpacked(&error)))?;
         &work.plain
     } else {
         return Ok(None);
     };
-    check_records(topic, header, plain)?;
+    validate::unpacked(plain, header, rules, topic.properties.schema.as_ref(), now_ms)?;
     let Some(codec) = wanted else { return Ok(None) };
     let packed = batch::with_payload(bytes, plain, codec);
     packed.map(Some).map_err(|error| Box::new(no_batch(&error)))
@@ -281,35 +296,13 @@ fn not_unpacked(error: &CodecError) -> Verdict {
     Verdict::refused(code, error.to_string())
 }
 
-fn check_records(topic: &Topic, header: &BatchHeader, plain: &[u8]) -> Result<(), Box<Verdict>> {
-    let mut record_errors = Vec::new();
-    for (index, record) in (0..).zip(records(plain, header.record_count)) {
-        let record =
-            record.map_err(|error| Box::new(Verdict::refused(code::INVALID_RECORD, error.to_string())))?;
-        if record.offset_delta != index {
-            let message = format!("record {index} has offset delta {}", record.offset_delta);
-            return Err(Box::new(Verdict::refused(code::INVALID_RECORD, message)));
-        }
-        if let Some(schema) = &topic.properties.schema
-            && let Err(complaint) = schema.check(record.value)
-        {
-            record_errors.push((index, complaint));
-            if record_errors.len() == MOST_RECORD_ERRORS {
-                break;
-            }
-        }
-    }
-    let Some((index, complaint)) = record_errors.first() else { return Ok(()) };
-    let message = format!("record {index} breaks hone.value.schema: {complaint}");
-    Err(Box::new(Verdict { record_errors, ..Verdict::refused(code::INVALID_RECORD, message) }))
-}
-
 fn append(node: &Node, partition: &Partition, bytes: &mut [u8], work: &mut Workspace) -> Verdict {
     match partition.append(bytes, &mut work.wake) {
         Ok(appended) => Verdict {
             error: code::NONE,
             base_offset: appended.base_offset,
             log_start: appended.log_start,
+            append_time_ms: -1,
             record_errors: Vec::new(),
             message: None,
         },

@@ -11,18 +11,21 @@ use kafka_protocol::messages::offset_commit_request::{
 };
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
 use kafka_protocol::messages::{
-    FetchRequest, GroupId, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    ProduceRequest,
+    FetchRequest, GroupId, ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest,
 };
 
 use crate::support::{Client, PATIENCE, create_request, fetch_request, produce_request, text, topic};
+
+/// A key or a value; `None` for null.
+pub(crate) type Content = Option<Vec<u8>>;
 
 /// One batch as the broker stores it.
 pub(crate) struct Batch {
     pub(crate) partition: i32,
     pub(crate) header: BatchHeader,
     /// Keys and values, unpacked.
-    pub(crate) records: Vec<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+    pub(crate) records: Vec<(Content, Content)>,
 }
 
 pub(crate) struct Wire {
@@ -147,6 +150,14 @@ impl Wire {
             .map(|partition| (partition.partition_index, partition.committed_offset))
             .collect();
         found.into_values().collect()
+    }
+
+    /// `classic` or `consumer`, which is KIP-848's.
+    pub(crate) fn group_type(&mut self, group: &str) -> String {
+        let response = self.client.call(5, &ListGroupsRequest::default());
+        assert_eq!(response.error_code, 0, "list of groups");
+        let found = response.groups.iter().find(|listed| listed.group_id.as_str() == group);
+        found.map_or_else(|| "unknown".to_owned(), |listed| listed.group_type.to_lowercase())
     }
 
     /// Commits for a group without members.

@@ -68,7 +68,7 @@ fn check_healthy(broker: &hone_broker::Broker) {
     }
     let mut client = Client::connect(broker.kafka_addr());
     let served: Vec<ApiVersion> = client.call(0, &ApiVersionsRequest::default()).api_keys;
-    assert_eq!(served.len(), 16);
+    assert!(served.iter().any(|api| api.api_key == 18));
 }
 
 fn prepared(folder: &std::path::Path) -> hone_broker::Broker {

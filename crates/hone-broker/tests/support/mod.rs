@@ -280,9 +280,10 @@ pub(crate) fn http_get(address: SocketAddr, path: &str) -> String {
     response
 }
 
-/// The value of a series, by its name with labels as on the page.
+/// The value of a series, by the beginning of its line on the page.
 pub(crate) fn metric(address: SocketAddr, series: &str) -> f64 {
     let page = http_get(address, "/metrics");
     let line = page.lines().find_map(|line| line.strip_prefix(series));
-    line.unwrap_or_else(|| panic!("no {series} in {page}")).trim().parse().unwrap()
+    let line = line.unwrap_or_else(|| panic!("no {series} in {page}"));
+    line.split_whitespace().last().unwrap().parse().unwrap()
 }

@@ -32,11 +32,19 @@ POM
   mv "$part/libs" "$libs"
 }
 
+# Below the range from which the kernel takes ports for others: Kafka binds them seconds later.
 free_ports() {
   python3 -c '
-import socket
-held = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(one.getsockname()[1] for one in held))'
+import random, socket
+found = []
+while len(found) < 2:
+    port = random.randrange(20000, 32000)
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        continue
+    found.append(port)
+print(*found)'
 }
 
 properties() {

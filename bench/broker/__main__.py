@@ -11,8 +11,10 @@ import subprocess
 import sys
 
 import life_rows
+import load
 import processes
 import produce_rows
+import wire
 from table import Report
 
 ROWS = {"a": produce_rows.single_record, "b": produce_rows.highest_rate, "c": produce_rows.fsync, "d": produce_rows.validated,
@@ -77,12 +79,22 @@ def main():
         folder = stack.enter_context(processes.Folder(asked.data))
         bench = Bench(asked.quick, folder, Report(lines, page))
         bench.report.machine(**machine(asked.quick))
-        for row in asked.rows or ["a", "b", "c", "d", "e", "f"]:
-            ROWS[row](bench)
+        return all([measured(bench, row) for row in asked.rows or ["a", "b", "c", "d", "e", "f"]])
+
+
+def measured(bench, row):
+    """Whether a row could be measured. One that could not keeps the others from nothing."""
+    try:
+        ROWS[row](bench)
+    except (load.LoadFailed, wire.Refused, RuntimeError, OSError, subprocess.SubprocessError) as error:
+        bench.report.text(f"\n### {row}. Could not be measured\n\n{error}")
+        bench.report.raw("failed", row=row, error=str(error))
+        return False
+    return True
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(0 if main() else 1)
     except KeyboardInterrupt:
         sys.exit(130)

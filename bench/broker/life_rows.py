@@ -81,6 +81,8 @@ def recovery(bench):
                 ready[arm].append(server.ready_s * 1000)
                 with wire.Client(server.address) as client:
                     missing = sum(ends.values()) + 1 - sum(client.end_offsets(topic, partitions).values())
+            bench.report.raw("recovery", row="e", arm=arm, records=sum(ends.values()), missing=missing,
+                             accepted_ms=accepted[arm][-1], ready_ms=ready[arm][-1])
             if missing > 0:
                 lost.append(f"{arm} has LOST {missing} of {sum(ends.values())} records over the kill")
             bench.folder.drop(folder)
@@ -189,7 +191,8 @@ def idle(bench):
 
     ours = arms["hone-broker"]["resident"]
     each_kib = (max(ours["with"]) - min(ours["without"])) * 1024 / held
-    notes.append(f"hone-broker: at most {max(ours['with']):.0f} MiB resident, {each_kib:.1f} KiB for each idle connection")
+    notes.append(f"hone-broker: at most {max(ours['with']):.1f} MiB resident, {each_kib:.1f} KiB for each idle connection (what "
+                 "the kernel keeps for a socket is not in it)")
     bench.report.table(
         "f", f"200 busy connections, {rate:,} requests/s, without and with {held:,} idle ones", columns,
         [("p50", "µs", row("p50_us"), ratios()), ("p99", "µs", row("p99_us"), ratios(most=2)),

@@ -71,10 +71,12 @@ class Window:
         body = record["body"]
         facts = body["facts"]
         latency = Histogram(body["latencies"]["intended_to_ack"])
+        sent = Histogram(body["latencies"]["sent_to_ack"])
         outcome = body["outcome"]
         self.outcome = outcome if isinstance(outcome, str) else next(iter(outcome))
         self.why = outcome
         self.p50_us, self.p99_us = latency.quantile_us(0.5), latency.quantile_us(0.99)
+        self.sent_p50_us, self.sent_p99_us = sent.quantile_us(0.5), sent.quantile_us(0.99)
         self.asked_per_s, self.reached_per_s = facts["asked_requests_per_s"], facts["reached_requests_per_s"]
         self.acked, self.records, self.errors = facts["acked_requests"], facts["acked_records"], facts["errors"]
         cpu = facts["target_cpu"]

@@ -7,7 +7,6 @@ import resource
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -43,24 +42,16 @@ def raise_file_limit():
     return most
 
 
-def free_ports(count):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
 class Child:
     """A process with pipes; ended by `close`."""
 
-    def __init__(self, command, cores=None, env=None, errors=None):
+    def __init__(self, command, cores=None, errors=None):
         self.command = [str(part) for part in command]
         self.errors = errors
         with open(errors or os.devnull, "ab") as sink:
             self.started_s = time.monotonic()
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
-                                            preexec_fn=_in_child(cores), env={**os.environ, **(env or {})})
+                                            preexec_fn=_in_child(cores))
 
     def line(self, limit_s):
         """The next line on its standard output."""
@@ -127,15 +118,9 @@ def hone_broker(data, cores=None, arguments=()):
     return Server("hone-broker", Child(command, cores, errors=f"{data}.stderr"), 120)
 
 
-def kafka_child(data, cores=None, properties=()):
-    port, controller = free_ports(2)
-    env = {"PORT": str(port), "CONTROLLER_PORT": str(controller)}
-    return Child([HERE.parent / "kafka.sh", "run", data, *properties], cores, env, f"{data}.stderr"), f"127.0.0.1:{port}"
-
-
 def kafka(data, cores=None, properties=()):
-    child, _ = kafka_child(data, cores, properties)
-    return Server("Kafka", child, 300)
+    command = [HERE.parent / "kafka.sh", "run", data, *properties]
+    return Server("Kafka", Child(command, cores, errors=f"{data}.stderr"), 300)
 
 
 ECHO_TOPIC = "hone-load-0123456789abcdef"

@@ -24,18 +24,22 @@ mod broker;
 mod code;
 mod connection;
 mod cpu;
+mod faults;
 mod groups;
 mod keys;
+#[allow(dead_code, reason = "some of it is there for callers that are built on it")]
+mod log;
+#[allow(dead_code, reason = "some of it is there for callers that are built on it")]
+mod log_config;
 mod mailbox;
 mod metrics;
 mod node;
 mod offsets;
+#[allow(dead_code, reason = "some of it is there for callers that are built on it")]
 mod partition;
-mod producers;
 mod properties;
 mod protocol;
 mod schema;
-mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
@@ -43,4 +47,5 @@ mod topics;
 mod worker;
 
 pub use broker::Broker;
+pub use faults::{Fault, FaultKind, Faults};
 pub use settings::{Notices, Settings};

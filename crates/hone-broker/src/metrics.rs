@@ -126,7 +126,7 @@ fn partition_families(node: &Node, page: &mut String) {
             "vectorized_cluster_partition_high_watermark",
             "gauge",
             "Offset behind the last record",
-            |partition| partition.offsets().1.unsigned_abs(),
+            |partition| partition.bounds().high_watermark.unsigned_abs(),
         ),
     ];
     let topics = node.topics.all();

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::partition::{DELETED_SUFFIX, Partition};
+use crate::log_config::LogConfig;
+use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::settings::Notices;
 
@@ -190,16 +191,20 @@ impl Topics {
 
     fn build(&self, stored: StoredTopic) -> Result<Topic, String> {
         let properties = Properties::parse(stored.properties)?;
-        let partitions = (0..stored.partitions)
-            .map(|index| {
+        let openings: Vec<_> = (0..stored.partitions)
+            .map(|index| Opening {
+                topic: stored.name.clone(),
+                index,
+                folder: self.data_dir.join(LOG_FOLDER).join(folder_name(&stored.name, index)),
+                config: log_config(&properties),
+            })
+            .collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let partitions = Partition::open_all(openings, &Storage::on_disk(self.notices.clone()), threads)
+            .into_iter()
+            .zip(0..)
+            .map(|(opened, index)| {
                 let folder = self.data_dir.join(LOG_FOLDER).join(folder_name(&stored.name, index));
-                let opened = Partition::open(
-                    &stored.name,
-                    index,
-                    folder.clone(),
-                    properties.segment_bytes,
-                    &self.notices,
-                );
                 opened
                     .map(Arc::new)
                     .map_err(|error| format!("can't open the log {}: {error}", folder.display()))
@@ -365,6 +370,26 @@ pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
+fn log_config(properties: &Properties) -> LogConfig {
+    LogConfig {
+        segment_bytes: properties.segment_bytes,
+        segment_ms: u64::MAX,
+        retention_bytes: None,
+        retention_ms: None,
+        compact: false,
+        delete: true,
+        min_cleanable_dirty_ratio: 0.5,
+        min_compaction_lag_ms: 0,
+        max_compaction_lag_ms: u64::MAX,
+        delete_retention_ms: 86_400_000,
+        log_append_time: false,
+        write_caching: true,
+        flush_ms: 100,
+        flush_bytes: 262_144,
+        max_message_bytes: properties.max_message_bytes,
+    }
+}
+
 fn folder_name(topic: &str, partition: i32) -> String {
     format!("{topic}-{partition}")
 }
@@ -392,6 +417,7 @@ fn random_id() -> io::Result<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::Ack;
 
     fn open(folder: &Path) -> anyhow::Result<Topics> {
         Topics::open(folder, Notices::nowhere())
@@ -446,7 +472,7 @@ mod tests {
         // Whoever still holds it can't bring its folder back.
         let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
         batch.push(None, Some(b"late"), 0);
-        let late = topic.partitions[0].append(&mut batch.build().unwrap(), &mut Vec::new());
+        let late = topic.partitions[0].append(&mut batch.build().unwrap(), Ack::Relaxed, 0, &mut Vec::new());
         assert!(matches!(late, Err(crate::partition::AppendError::Removed)));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
     }

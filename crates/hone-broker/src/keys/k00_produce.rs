@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
@@ -11,8 +12,7 @@ use hone_kafka::{BatchError, BatchHeader, Codec, WireError, records};
 use super::{Call, Outcome, Workspace};
 use crate::code;
 use crate::node::{Node, count};
-use crate::partition::{AppendError, Partition};
-use crate::producers::Sequence;
+use crate::partition::{Ack, AppendError, Partition, Sequence};
 use crate::protocol::Answer;
 use crate::topics::Topic;
 
@@ -296,7 +296,9 @@ fn check_records(topic: &Topic, header: &BatchHeader, plain: &[u8]) -> Result<()
 }
 
 fn append(node: &Node, partition: &Partition, bytes: &mut [u8], work: &mut Workspace) -> Verdict {
-    match partition.append(bytes, &mut work.wake) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    match partition.append(bytes, Ack::Relaxed, now_ms, &mut work.wake) {
         Ok(appended) => Verdict {
             error: code::NONE,
             base_offset: appended.base_offset,
@@ -307,10 +309,16 @@ fn append(node: &Node, partition: &Partition, bytes: &mut [u8], work: &mut Works
         Err(AppendError::Sequence(sequence)) => {
             let (error, message) = match sequence {
                 Sequence::TooOld => (code::DUPLICATE_SEQUENCE_NUMBER, "older than the last five batches"),
+                Sequence::OutsideTransaction => {
+                    (code::INVALID_TXN_STATE, "a transaction of the producer is open")
+                }
                 Sequence::Fenced => (code::INVALID_PRODUCER_EPOCH, "the producer has a newer epoch"),
                 _ => (code::OUT_OF_ORDER_SEQUENCE_NUMBER, "a batch before this one is missing"),
             };
             Verdict::refused(error, message)
+        }
+        Err(error @ AppendError::CoordinatorFenced) => {
+            Verdict::refused(code::INVALID_TXN_STATE, error.to_string())
         }
         Err(error @ AppendError::Removed) => {
             Verdict::refused(code::UNKNOWN_TOPIC_OR_PARTITION, error.to_string())

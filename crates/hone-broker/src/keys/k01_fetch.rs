@@ -197,9 +197,11 @@ fn write_partition(
         Some(partition) => {
             let most = wanted.max_bytes.min(asked.max_bytes.saturating_sub(found.bytes));
             let at_least_one = found.bytes == 0;
-            partition.read(wanted.offset, most, at_least_one, answer.buffer()).map_err(|error| match error {
-                ReadError::OutOfRange => code::OFFSET_OUT_OF_RANGE,
-                ReadError::Storage(_) => code::KAFKA_STORAGE_ERROR,
+            partition.read(wanted.offset, most, at_least_one, false, answer.buffer()).map_err(|error| {
+                match error {
+                    ReadError::OutOfRange => code::OFFSET_OUT_OF_RANGE,
+                    ReadError::Storage(_) => code::KAFKA_STORAGE_ERROR,
+                }
             })
         }
     };
@@ -207,7 +209,7 @@ fn write_partition(
     answer.close_bytes(records_at);
     answer.tags();
     let (error, bounds) = match read {
-        Ok(bounds) => (code::NONE, bounds),
+        Ok(bounds) => (code::NONE, (bounds.log_start, bounds.high_watermark)),
         Err(error) => (error, (-1, -1)),
     };
     found.failed |= error != code::NONE;

@@ -268,7 +268,7 @@ fn what_is_altered_takes_effect() {
     set(&mut client, TOPIC, "t", "message.timestamp.before.max.ms", "60000");
     let refused = produce(&mut client, "t", batch(Codec::None, &["from 1970"]));
     assert_eq!(refused.error_code, 32);
-    assert!(refused.error_message.unwrap().contains("message.timestamp.before.max.ms of the topic is 60000"));
+    assert!(refused.error_message.unwrap().contains("message.timestamp.before.max.ms=60000"));
     set(&mut client, BROKER, "", "message.max.bytes", "10");
     set(&mut client, TOPIC, "t", "message.timestamp.type", "LogAppendTime");
     assert_eq!(produce(&mut client, "t", batch(Codec::None, &["a"])).error_code, 10, "of the cluster");

@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use crate::log_config::LogConfig;
 use crate::partition::{DELETED_SUFFIX, Partition};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
@@ -51,6 +53,13 @@ impl Topic {
             partition.configure(self.properties.log_config().clone());
         }
     }
+}
+
+/// Logs that are to be opened.
+struct Logs<'a> {
+    topic: &'a str,
+    indexes: Range<i32>,
+    config: &'a LogConfig,
 }
 
 /// A topic that is to be made.
@@ -146,11 +155,7 @@ impl Topics {
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, reserved: known.producer_ids }),
         };
         topics.remove_orphans(&known.topics)?;
-        for stored in known.topics {
-            let name = stored.name.clone();
-            let topic = topics.build(stored).map_err(|error| anyhow::anyhow!("topic {name}: {error}"))?;
-            topics.put([Arc::new(topic)]);
-        }
+        topics.put(topics.build(&known.topics)?);
         if is_new {
             let ids = topics.lock();
             topics.save(ids.reserved, &[], &topics.broker_properties())?;
@@ -248,7 +253,8 @@ impl Topics {
     fn make(&self, new: &NewTopic) -> Result<Arc<Topic>, CreateError> {
         let properties = self.check(new)?;
         let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
-        let partitions = self.open_logs(&new.name, 0..new.partitions, &properties);
+        let logs = Logs { topic: &new.name, indexes: 0..new.partitions, config: properties.log_config() };
+        let partitions = self.open_logs(&[logs]);
         let partitions = partitions.map_err(|error| CreateError::Storage(anyhow::anyhow!(error)))?;
         Ok(Arc::new(Topic { name: new.name.clone(), id, properties, partitions }))
     }
@@ -283,7 +289,11 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        let more = self.open_logs(name, now..wanted, &topic.properties);
+        let more = self.open_logs(&[Logs {
+            topic: name,
+            indexes: now..wanted,
+            config: topic.properties.log_config(),
+        }]);
         let mut grown = topic.with_properties(topic.properties.clone());
         grown.partitions.extend(more.map_err(|error| ChangeError::Storage(anyhow::anyhow!(error)))?);
         self.replace(&ids, Arc::new(grown))
@@ -353,28 +363,43 @@ impl Topics {
         Ok(ids.next - 1)
     }
 
-    fn build(&self, stored: StoredTopic) -> Result<Topic, String> {
-        let properties = Properties::parse(&stored.properties, &self.broker_properties())?;
-        let partitions = self.open_logs(&stored.name, 0..stored.partitions, &properties)?;
-        Ok(Topic { name: stored.name, id: stored.id, properties, partitions })
+    /// The topics as they were stored; the logs of all of them are opened together.
+    fn build(&self, stored: &[StoredTopic]) -> anyhow::Result<Vec<Arc<Topic>>> {
+        let broker = self.broker_properties();
+        let parse = |topic: &StoredTopic| {
+            let parsed = Properties::parse(&topic.properties, &broker);
+            parsed.map_err(|error| anyhow::anyhow!("topic {}: {error}", topic.name))
+        };
+        let properties = stored.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?;
+        let pairs = || stored.iter().zip(&properties);
+        let logs: Vec<_> = pairs()
+            .map(|(topic, properties)| Logs {
+                topic: &topic.name,
+                indexes: 0..topic.partitions,
+                config: properties.log_config(),
+            })
+            .collect();
+        let mut opened = self.open_logs(&logs).map_err(anyhow::Error::msg)?.into_iter();
+        let build = |(topic, properties): (&StoredTopic, &Properties)| Topic {
+            name: topic.name.clone(),
+            id: topic.id,
+            properties: properties.clone(),
+            partitions: opened.by_ref().take(topic.partitions as usize).collect(),
+        };
+        Ok(pairs().map(build).map(Arc::new).collect())
     }
 
-    fn open_logs(
-        &self,
-        topic: &str,
-        indexes: std::ops::Range<i32>,
-        properties: &Properties,
-    ) -> Result<Vec<Arc<Partition>>, String> {
-        let logs = self.data_dir.as_deref().unwrap_or(Path::new("")).join(LOG_FOLDER);
-        let segment_bytes = properties.log_config().segment_bytes;
-        let open = |index| {
-            let folder = logs.join(folder_name(topic, index));
+    /// Opens logs, one behind the other in the order asked for.
+    fn open_logs(&self, logs: &[Logs<'_>]) -> Result<Vec<Arc<Partition>>, String> {
+        let root = self.data_dir.as_deref().unwrap_or(Path::new("")).join(LOG_FOLDER);
+        let open = |logs: &Logs<'_>, index| {
+            let folder = root.join(folder_name(logs.topic, index));
             let shown = folder.display().to_string();
-            Partition::open(topic, index, folder, segment_bytes, &self.notices)
+            Partition::open(logs.topic, index, folder, logs.config.segment_bytes, &self.notices)
                 .map(Arc::new)
                 .map_err(|error| format!("can't open the log {shown}: {error}"))
         };
-        indexes.map(open).collect()
+        logs.iter().flat_map(|logs| logs.indexes.clone().map(move |index| open(logs, index))).collect()
     }
 
     /// Saves the topics with this one in the place of its older self, then shows it.
@@ -500,7 +525,9 @@ impl StoredTopic {
         Some(Self {
             name: value.get("name")?.as_str().filter(|name| is_topic_name(name))?.to_owned(),
             id: u128::from_str_radix(value.get("id")?.as_str()?, 16).ok()?,
-            partitions: i32::try_from(value.get("partitions")?.as_i64()?).ok()?,
+            partitions: i32::try_from(value.get("partitions")?.as_i64()?)
+                .ok()
+                .filter(|count| (1..=MOST_PARTITIONS).contains(count))?,
             properties: texts(value.get("properties")?)?,
         })
     }
@@ -752,6 +779,21 @@ mod tests {
         let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
         assert!(written.contains("\"hone_broker\": 2"), "{written}");
         assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
+    }
+
+    #[test]
+    fn each_topic_gets_its_own_logs_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let wanted: Vec<_> = (1..20).map(|count| new(&format!("t{count}"), count, &[])).collect();
+        assert!(topics.create_all(&wanted).iter().all(Result::is_ok));
+        drop(topics);
+        let topics = open(folder.path()).unwrap();
+        for new in wanted {
+            let topic = topics.by_name(&new.name).unwrap();
+            let logs: Vec<_> = topic.partitions.iter().map(|log| (log.topic.as_str(), log.index)).collect();
+            assert_eq!(logs, (0..new.partitions).map(|index| (new.name.as_str(), index)).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -277,6 +277,27 @@ fn what_is_altered_takes_effect() {
 }
 
 #[test]
+fn batches_are_packed_at_the_level_of_the_topic() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    let value: String = (0..40_000_u32).map(|word| format!("{},", word * word % 1_009)).collect();
+    let mut packed_bytes = |codec: &str, level: i32| {
+        let (name, level_name) = (format!("{codec}{level}"), format!("compression.{codec}.level"));
+        let level = level.to_string();
+        let made = create(&mut client, &name, &[("compression.type", codec), (&level_name, &level)]);
+        assert_eq!(made, (0, String::new()));
+        assert_eq!(produce(&mut client, &name, batch(Codec::None, &[&value])).error_code, 0);
+        assert_eq!(read_all(&mut client, &name), [value.as_str()]);
+        fetch(&mut client, &name, 0).len()
+    };
+    for (codec, fast, best) in [("gzip", 1, 9), ("zstd", -50, 19)] {
+        let (fast, best) = (packed_bytes(codec, fast), packed_bytes(codec, best));
+        assert!(fast > best, "{codec}: {fast} {best}");
+    }
+}
+
+#[test]
 fn lists_are_added_to_and_taken_from() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(folder.path());

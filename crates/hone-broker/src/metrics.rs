@@ -78,6 +78,7 @@ fn respond(node: &Node, request: &[u8]) -> String {
 fn text(node: &Node) -> String {
     let mut page = String::with_capacity(16 << 10);
     partition_families(node, &mut page);
+    topic_families(node, &mut page);
     request_families(node, &mut page);
     shard_families(node, &mut page);
     process_families(node, &mut page);
@@ -142,6 +143,16 @@ fn partition_families(node: &Node, page: &mut String) {
                 value(partition)
             );
         }
+    }
+}
+
+/// What acks=all means, by topic: durability classes are not to be compared without a look at them.
+fn topic_families(node: &Node, page: &mut String) {
+    let name = "hone_broker_topic_durability";
+    head(page, name, "gauge", "1: what an acknowledgement with acks=all means for the topic");
+    for topic in node.topics.all() {
+        let class = topic.properties.durability().class();
+        let _ = writeln!(page, "{name}{{namespace=\"kafka\",topic=\"{}\",class=\"{class}\"}} 1", topic.name);
     }
 }
 

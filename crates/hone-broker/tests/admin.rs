@@ -456,6 +456,14 @@ fn the_durability_in_force_can_be_read() {
     check("false", [fsync, cached]);
     check("true", ["acks=all: memory, flushed within 100 ms or 262144 bytes", cached]);
     check("disabled", [fsync, fsync]);
+    check("false", [fsync, cached]);
+    let metrics = broker.metrics_addr().unwrap();
+    for (topic, class) in [("plain", "fsync"), ("cached", "write_caching")] {
+        let series = format!(
+            "hone_broker_topic_durability{{namespace=\"kafka\",topic=\"{topic}\",class=\"{class}\"}}"
+        );
+        assert_eq!(metric(metrics, &series), 1.0);
+    }
 }
 
 #[test]

@@ -226,13 +226,17 @@ impl Topics {
         let ids = self.lock();
         let mut all = self.all();
         let mut results = Vec::new();
+        let mut names = HashSet::new();
         for new in new {
-            let made = if all.iter().any(|topic| topic.name == new.name) {
+            let made = if names.contains(&new.name) {
                 Err(CreateError::Exists(new.name.clone()))
             } else {
                 self.make(new)
             };
-            all.extend(made.as_ref().ok().cloned());
+            if let Ok(topic) = &made {
+                names.insert(&new.name);
+                all.push(Arc::clone(topic));
+            }
             results.push(made);
         }
         if results.iter().all(Result::is_err) {
@@ -269,9 +273,10 @@ impl Topics {
             self.save(ids.reserved, &left, &self.broker_properties())?;
             self.take_out(&gone);
         }
+        let there: HashMap<u128, &Arc<Topic>> = gone.iter().map(|topic| (topic.id, topic)).collect();
         Ok(doomed
             .iter()
-            .map(|doomed| match gone.iter().find(|gone| gone.id == doomed.id) {
+            .map(|doomed| match there.get(&doomed.id) {
                 Some(topic) => remove_logs(topic).map(|()| true),
                 None => Ok(false),
             })

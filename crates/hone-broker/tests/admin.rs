@@ -430,6 +430,10 @@ fn properties_tell_where_they_come_from() {
     assert_eq!((cluster[0].value.as_deref(), cluster[0].config_source), (Some("5"), 3));
     assert!(describe_result(&mut client, BROKER, "1", &[]).configs.len() > 20);
 
+    let twice = DescribeConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("t"));
+    let request = DescribeConfigsRequest::default().with_resources(vec![twice.clone(), twice]);
+    let codes: Vec<_> = client.call(4, &request).results.iter().map(|row| row.error_code).collect();
+    assert_eq!(codes, [42, 42]);
     for (kind, name, code) in [(TOPIC, "missing", 3), (BROKER, "7", 42), (16, "x", 42)] {
         let refused = describe_result(&mut client, kind, name, &[]);
         assert_eq!((refused.error_code, refused.configs.len()), (code, 0));
@@ -543,6 +547,21 @@ fn whether_topics_are_made_by_asking_can_be_changed() {
     assert_eq!(ask(&mut client, "a"), (0, 2));
     assert_eq!(alter(&mut client, BROKER, "", &[("auto.create.topics.enable", DELETE, None)]).0, 0);
     assert_eq!(ask(&mut client, "b"), (0, 2));
+}
+
+#[test]
+fn a_topic_that_is_asked_for_twice_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    for version in [1, 9, 13] {
+        let named = |name| MetadataRequestTopic::default().with_name(Some(topic(name)));
+        let asked = vec![named("b"), named("a"), named("b"), named("a")];
+        let topics = client.call(version, &MetadataRequest::default().with_topics(Some(asked))).topics;
+        let names: Vec<_> =
+            topics.iter().filter_map(|row| row.name.as_ref()).map(|name| name.as_str()).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::Node;
 use crate::offsets::Offsets;
+use crate::security::{self, Security, clerk};
 use crate::settings::Settings;
 use crate::topics::Topics;
 use crate::worker::{BELL, Worker};
@@ -42,12 +43,14 @@ impl Broker {
         if settings.threads == 0 {
             bail!("a broker needs at least one thread");
         }
+        security::check(&settings)?;
         let lock = lock_data_dir(&settings.data_dir)?;
         // Bound before the log is read: a port in use should not cost a scan.
         let listener = bind(settings.listen, "clients")?;
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
-        let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
+        let advertised = settings.advertised.clone().unwrap_or_else(|| advertisable(kafka_addr).into());
+        let (security, jobs) = Security::open(&settings)?;
         let topics = Topics::open(&settings.data_dir, settings.notices.clone())?;
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
@@ -56,7 +59,8 @@ impl Broker {
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let node =
+            Arc::new(Node::new(settings, advertised, security, topics, offsets, mailboxes, acceptor_bell));
         let mut broker = Self {
             node,
             kafka_addr,
@@ -67,6 +71,8 @@ impl Broker {
             _lock: lock,
         };
         broker.start_threads(polls, listener, acceptor_poll)?;
+        let node = Arc::clone(&broker.node);
+        broker.spawn("security", move || clerk::run(&node, &jobs))?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
         }
@@ -126,6 +132,7 @@ impl Broker {
     fn stop_threads(&mut self) -> anyhow::Result<()> {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
+        self.node.security.clerk.stop();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }

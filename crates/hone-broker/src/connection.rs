@@ -1,10 +1,10 @@
 //! One client: its socket, what it has sent and not been served yet, what it has not taken yet.
 
-use std::io::{self, Read, Write};
-
-use mio::net::TcpStream;
+use std::io;
 
 use crate::keys::Park;
+use crate::security::session::Session;
+use crate::transport::Transport;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
@@ -19,9 +19,9 @@ pub(crate) struct Parked {
 }
 
 /// One client.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Transport,
+    pub(crate) session: Session,
     /// Bytes that came and were not served: at most one unfinished frame, or more behind a parked request.
     pub(crate) input: Vec<u8>,
     /// Answers, in the order of their requests.
@@ -34,12 +34,17 @@ pub(crate) struct Connection {
     pub(crate) hung_up: bool,
     /// The end of the stream was read.
     pub(crate) ended: bool,
+    /// Nothing more is served: the last answer is on its way.
+    pub(crate) closing: bool,
+    /// The client's certificate, if it has one, was looked at.
+    identified: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: Transport, session: Session) -> Self {
         Self {
             stream,
+            session,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -47,6 +52,8 @@ impl Connection {
             readable: true,
             hung_up: false,
             ended: false,
+            closing: false,
+            identified: false,
         }
     }
 
@@ -55,9 +62,19 @@ impl Connection {
         self.output.len() - self.sent
     }
 
+    /// Whether the client's socket has taken every answer.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.unsent() == 0 && !self.stream.wants_write()
+    }
+
+    /// Whether the client is still busy with TLS or its login.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.stream.is_handshaking() || !self.session.is_open()
+    }
+
     /// Whether the next request may be served.
     pub(crate) fn may_serve(&self) -> bool {
-        self.parked.is_none() && self.unsent() <= UNSENT_LIMIT_BYTES
+        self.parked.is_none() && !self.closing && self.unsent() <= UNSENT_LIMIT_BYTES
     }
 
     /// Sends what the socket takes. Returns how much that was.
@@ -71,6 +88,10 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),
             }
+        }
+        match self.stream.flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => (),
         }
         let sent = self.sent - before;
         self.output.clear();
@@ -91,7 +112,8 @@ impl Connection {
                 }
                 Ok(bytes) => {
                     // A short read has drained the socket; only behind a hang-up must its end be read, too.
-                    self.readable = bytes == scratch.len() || self.hung_up;
+                    self.readable = bytes == scratch.len() || self.hung_up || self.stream.holds_input();
+                    self.identify();
                     Ok(bytes)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -101,6 +123,15 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };
+        }
+    }
+    /// Names the client after its certificate. Where requests come, the handshake is over.
+    fn identify(&mut self) {
+        if !self.identified {
+            self.identified = true;
+            if let Some(subject) = self.stream.client_subject() {
+                self.session.identify(&subject);
+            }
         }
     }
 }

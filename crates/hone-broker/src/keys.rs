@@ -9,6 +9,7 @@ use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
+use crate::security::session::Session;
 
 mod k00_produce;
 mod k01_fetch;
@@ -21,11 +22,15 @@ mod k11_join_group;
 mod k12_heartbeat;
 mod k13_leave_group;
 mod k14_sync_group;
+mod k17_sasl_handshake;
 mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
 mod k22_init_producer_id;
 mod k32_describe_configs;
+mod k36_sasl_authenticate;
+mod k50_describe_user_scram_credentials;
+mod k51_alter_user_scram_credentials;
 
 /// What came of a request.
 pub(crate) enum Outcome {
@@ -33,6 +38,10 @@ pub(crate) enum Outcome {
     Reply,
     /// There is no answer (acks=0).
     Silent,
+    /// The answer is written, and the connection ends behind it.
+    Last,
+    /// There is no answer, and the connection ends.
+    Close,
     /// The answer comes later; nothing was written that counts.
     Park(Park),
 }
@@ -69,6 +78,8 @@ pub(crate) struct Workspace {
 /// A request on its way through a handler.
 pub(crate) struct Call<'a> {
     pub(crate) node: &'a Node,
+    /// Who asks.
+    pub(crate) session: &'a mut Session,
     pub(crate) work: &'a mut Workspace,
     /// The whole frame; batches in it are patched in place.
     pub(crate) frame: &'a mut [u8],
@@ -115,6 +126,9 @@ pub(crate) struct Api {
 pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
+/// What a client that has not logged in may ask for, besides ApiVersions.
+pub(crate) const SASL_HANDSHAKE: i16 = 17;
+pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 
 /// The APIs, the frequent ones first.
 ///
@@ -132,11 +146,15 @@ pub(crate) static APIS: &[Api] = &[
     api(12, "heartbeat", 0, 4, 4, k12_heartbeat::serve),
     api(13, "leave_group", 0, 5, 4, k13_leave_group::serve),
     api(14, "sync_group", 0, 5, 4, k14_sync_group::serve),
+    api(17, "sasl_handshake", 0, 1, i16::MAX, k17_sasl_handshake::serve),
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
+    api(36, "sasl_authenticate", 0, 2, 2, k36_sasl_authenticate::serve),
+    api(50, "describe_user_scram_credentials", 0, 0, 0, k50_describe_user_scram_credentials::serve),
+    api(51, "alter_user_scram_credentials", 0, 0, 0, k51_alter_user_scram_credentials::serve),
 ];
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16, serve: Serve) -> Api {

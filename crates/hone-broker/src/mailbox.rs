@@ -7,6 +7,7 @@ use mio::Waker;
 use mio::net::TcpStream;
 
 use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::security::users::AlterError;
 
 /// A connection that waits for something, and the worker it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +24,10 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// Whether a password is the user's.
+    Checked { user: String, user_is_right: bool },
+    /// What came of changes to users.
+    Altered(Vec<(String, Result<(), AlterError>)>),
 }
 
 /// A message to a worker.

@@ -1,6 +1,5 @@
 //! What all threads of a broker share.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +11,8 @@ use crate::groups::{Due, Groups};
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::offsets::Offsets;
-use crate::settings::Settings;
+use crate::security::Security;
+use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
 
 /// The only broker of its cluster.
@@ -57,7 +57,8 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 /// What all threads of a broker share.
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    pub(crate) advertised: SocketAddr,
+    pub(crate) advertised: Endpoint,
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     pub(crate) mailboxes: Vec<Mailbox>,
@@ -72,7 +73,8 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(
         settings: Settings,
-        advertised: SocketAddr,
+        advertised: Endpoint,
+        security: Security,
         topics: Topics,
         offsets: Offsets,
         mailboxes: Vec<Mailbox>,
@@ -82,6 +84,7 @@ impl Node {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
+            security,
             topics,
             offsets,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),

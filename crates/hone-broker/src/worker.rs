@@ -3,8 +3,9 @@
 //! Each connection is served strictly in order. A request that must wait (a long poll, a group's rebalance) parks, and
 //! what its client sent behind it stays unread; the other connections go on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
+use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use crate::mailbox::Reply;
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::protocol::Answer;
+use crate::security::login::{self, Progress};
+use crate::transport::Transport;
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);
@@ -29,6 +32,9 @@ const SCRATCH_BYTES: usize = 256 << 10;
 const MOST_READS: usize = 8;
 /// How long a stopping worker waits for clients to take their answers.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
+
+/// The first four bytes of a TLS connection, taken for the length of a frame.
+const TLS_HELLOS: RangeInclusive<i32> = 0x1603_0000..=0x1603_03ff;
 
 /// Why a connection is closed.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,14 @@ enum Close {
     Request(#[from] WireError),
     #[error("API {key} in version {version} is not served")]
     NotServed { key: i16, version: i16 },
+    #[error("it asks for API {0} and has not logged in")]
+    Stranger(i16),
+    #[error("it has not finished TLS or its login in time")]
+    Late,
+    #[error("its login failed")]
+    LoginFailed,
+    #[error("the broker is too busy for its login")]
+    Busy,
     #[error("a handler failed")]
     HandlerFailed,
 }
@@ -66,6 +80,8 @@ pub(crate) struct Worker {
     connections: HashMap<usize, Connection>,
     next_id: usize,
     deadlines: BTreeSet<(Instant, usize)>,
+    /// Until when new clients must have finished TLS and login, in the order of their coming.
+    greetings: VecDeque<(Instant, usize)>,
     /// Connections that have more to do than their turn allowed.
     unfinished: Vec<usize>,
 }
@@ -87,6 +103,7 @@ impl Worker {
             connections: HashMap::new(),
             next_id: 0,
             deadlines: BTreeSet::new(),
+            greetings: VecDeque::new(),
             unfinished: Vec::new(),
         }
     }
@@ -115,6 +132,7 @@ impl Worker {
             let stop = self.read_letters(&mut letters);
             self.serve_grown();
             self.serve_expired();
+            self.close_late();
             #[cfg(feature = "planted-slowdown")]
             self.engine.slowdown.end_turn();
             if stop {
@@ -128,7 +146,9 @@ impl Worker {
         if !self.unfinished.is_empty() || !self.engine.grown.is_empty() {
             return Some(Duration::ZERO);
         }
-        self.deadlines.first().map(|(at, _)| {
+        let deadline = self.deadlines.first().map(|(at, _)| at);
+        let greeting = self.greetings.front().map(|(at, _)| at);
+        deadline.into_iter().chain(greeting).min().map(|at| {
             // epoll counts whole milliseconds and rounds down; a deadline must have passed when it wakes.
             at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
         })
@@ -161,7 +181,16 @@ impl Worker {
         stop
     }
 
-    fn admit(&mut self, mut stream: TcpStream) {
+    fn admit(&mut self, stream: TcpStream) {
+        let security = &self.engine.node.security;
+        let mut stream = match Transport::new(stream, security.tls.as_ref()) {
+            Ok(stream) => stream,
+            Err(error) => {
+                self.engine.node.settings.notices.say(&format!("can't begin TLS with a client: {error}"));
+                return;
+            }
+        };
+        let session = security.session();
         let id = self.next_id;
         self.next_id += 1;
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -172,7 +201,11 @@ impl Worker {
         if let Some(shard) = self.engine.shard() {
             count(&shard.connects, 1);
         }
-        self.connections.insert(id, Connection::new(stream));
+        self.connections.insert(id, Connection::new(stream, session));
+        if self.engine.node.security.greets() {
+            let time = Duration::from_millis(self.engine.node.settings.greeting_ms);
+            self.greetings.push_back((Instant::now() + time, id));
+        }
         self.drive(id);
     }
 
@@ -230,6 +263,19 @@ impl Worker {
         }
     }
 
+    /// A client that never finishes its greeting holds no memory for longer than this.
+    fn close_late(&mut self) {
+        if self.greetings.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((_, id)) = self.greetings.pop_front_if(|(at, _)| *at <= now) {
+            if self.connections.get(&id).is_some_and(Connection::is_greeting) {
+                self.close(id, &Close::Late);
+            }
+        }
+    }
+
     fn serve_records(&mut self, id: usize) {
         let waits_for_records = |connection: &Connection| {
             connection.parked.as_ref().is_some_and(|parked| matches!(parked.park, Park::Records { .. }))
@@ -261,14 +307,15 @@ impl Worker {
     fn close(&mut self, id: usize, reason: &Close) {
         self.unpark(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.engine.complain(&connection, reason);
         // The socket is closed a line below, registered or not.
         let _ = self.poll.registry().deregister(&mut connection.stream);
         let Some(shard) = self.engine.shard() else { return };
         count(&shard.disconnects, 1);
         match reason {
-            Close::Gone | Close::Socket(_) => (),
+            Close::Gone | Close::Socket(_) | Close::Late | Close::LoginFailed | Close::Busy => (),
             Close::HandlerFailed => count(&shard.handler_failures, 1),
-            Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } => {
+            Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } | Close::Stranger(_) => {
                 count(&shard.protocol_errors, 1);
             }
         }
@@ -278,7 +325,7 @@ impl Worker {
     fn flush_all(&mut self) {
         let start = Instant::now();
         while start.elapsed() < FLUSH_LIMIT {
-            self.connections.retain(|_, connection| connection.flush().is_ok() && connection.unsent() > 0);
+            self.connections.retain(|_, connection| connection.flush().is_ok() && !connection.is_flushed());
             if self.connections.is_empty() {
                 return;
             }
@@ -320,15 +367,18 @@ impl Engine {
         // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
         // come together with the request, so this is the last chance to see it.
         let abandoned = connection.hung_up && connection.parked.is_some();
-        let finished = connection.ended && !more && connection.unsent() == 0;
+        let finished = connection.ended && !more && connection.is_flushed();
         if abandoned || finished {
             return Err(Close::Gone);
+        }
+        if connection.closing && connection.is_flushed() {
+            return Err(Close::LoginFailed);
         }
         Ok(!more)
     }
 
     fn has_frame(&self, connection: &Connection) -> bool {
-        let limit = self.node.settings.max_request_bytes;
+        let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
         !matches!(Frame::split(&connection.input, limit), Frame::Incomplete { .. })
     }
 
@@ -377,9 +427,9 @@ impl Engine {
 
     /// Serves the frames at the front of `bytes`, in order, until one parks. Returns how much was used up.
     fn serve(&mut self, id: usize, connection: &mut Connection, bytes: &mut [u8]) -> Result<usize, Close> {
-        let limit = self.node.settings.max_request_bytes;
         let mut at = 0;
         while connection.may_serve() {
+            let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
             let rest = bytes.get_mut(at..).unwrap_or_default();
             match Frame::split(rest, limit) {
                 Frame::Incomplete { .. } => break,
@@ -403,6 +453,9 @@ impl Engine {
         frame: &mut [u8],
         attempt: Attempt,
     ) -> Result<(), Close> {
+        if connection.session.takes_bare_tokens() {
+            return self.bare_token(id, connection, frame, attempt);
+        }
         let head = RequestHead::parse(frame)?;
         let (key, asked_version, correlation_id) = (head.api_key, head.api_version, head.correlation_id);
         let not_served = Close::NotServed { key, version: asked_version };
@@ -410,6 +463,9 @@ impl Engine {
         let version_known = (api.min..=api.max).contains(&asked_version);
         if !version_known && key != keys::API_VERSIONS {
             return Err(not_served);
+        }
+        if !connection.session.admits(key) {
+            return Err(Close::Stranger(key));
         }
         let version = if version_known { asked_version } else { 0 };
         let flexible = version >= api.flexible_from;
@@ -424,6 +480,7 @@ impl Engine {
             open_answer(&mut connection.output, correlation_id, flexible && key != keys::API_VERSIONS);
         let mut call = Call {
             node: &self.node,
+            session: &mut connection.session,
             work: &mut self.work,
             frame,
             body_at,
@@ -452,12 +509,59 @@ impl Engine {
         match outcome {
             Outcome::Reply => close_answer(&mut connection.output, start),
             Outcome::Silent => connection.output.truncate(start),
+            Outcome::Last => {
+                close_answer(&mut connection.output, start);
+                connection.closing = true;
+            }
+            Outcome::Close => return Err(Close::Busy),
             Outcome::Park(park) => {
                 connection.output.truncate(start);
                 connection.parked = Some(Parked { frame: frame.to_vec(), park });
             }
         }
         Ok(())
+    }
+
+    /// Serves a token that comes without a request around it, behind the oldest handshake.
+    fn bare_token(
+        &mut self,
+        id: usize,
+        connection: &mut Connection,
+        frame: &[u8],
+        attempt: Attempt,
+    ) -> Result<(), Close> {
+        let (ticket, session) = (self.ticket(id), &mut connection.session);
+        match login::advance(&self.node, session, ticket, &attempt, frame, Instant::now()) {
+            Progress::Answer(token) => {
+                // A token is far below 2 GiB.
+                connection.output.extend_from_slice(&(token.len() as i32).to_be_bytes());
+                connection.output.extend_from_slice(&token);
+                Ok(())
+            }
+            Progress::Park(park) => {
+                connection.parked = Some(Parked { frame: frame.to_vec(), park });
+                Ok(())
+            }
+            Progress::Refused | Progress::NotNow => Err(Close::LoginFailed),
+            Progress::Busy => Err(Close::Busy),
+        }
+    }
+
+    /// Tells of a client whose fault its owner may want to know. Those that speak anything but Kafka are only counted.
+    fn complain(&self, connection: &Connection, reason: &Close) {
+        let fault = match reason {
+            Close::Socket(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            Close::FrameLength(length) if TLS_HELLOS.contains(length) => {
+                "it talks TLS where none is spoken; its security.protocol should be PLAINTEXT or SASL_PLAINTEXT".to_owned()
+            }
+            Close::Stranger(_) | Close::Late | Close::LoginFailed | Close::Busy => reason.to_string(),
+            _ => return,
+        };
+        let from = connection.stream.peer().map_or_else(String::new, |peer| format!(" at {peer}"));
+        let line = format!("closed the connection of a client{from}: {fault}");
+        if let Some(line) = self.node.security.complaint(&line, Instant::now()) {
+            self.node.settings.notices.say(&line);
+        }
     }
 
     fn wake_readers(&mut self) {

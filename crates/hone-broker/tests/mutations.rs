@@ -43,6 +43,10 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&create_request("made", 2, &[("compression.type", "lz4")]), &[4, 7]),
         in_versions(&DeleteTopicsRequest::default().with_topic_names(vec![topic("made")]), &[1, 5]),
         in_versions(&DescribeConfigsRequest::default(), &[1, 4]),
+        in_versions(&SaslHandshakeRequest::default().with_mechanism(text("PLAIN")), &[0, 1]),
+        in_versions(&SaslAuthenticateRequest::default().with_auth_bytes("n,,n=a,r=x".into()), &[1, 2]),
+        in_versions(&DescribeUserScramCredentialsRequest::default(), &[0]),
+        in_versions(&AlterUserScramCredentialsRequest::default(), &[0]),
     ]
     .concat()
 }
@@ -68,7 +72,7 @@ fn check_healthy(broker: &hone_broker::Broker) {
     }
     let mut client = Client::connect(broker.kafka_addr());
     let served: Vec<ApiVersion> = client.call(0, &ApiVersionsRequest::default()).api_keys;
-    assert_eq!(served.len(), 16);
+    assert_eq!(served.len(), 20);
 }
 
 fn prepared(folder: &std::path::Path) -> hone_broker::Broker {

@@ -4,6 +4,7 @@
 mod support;
 
 use hone_kafka::Codec;
+use kafka_protocol::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
@@ -55,7 +56,7 @@ fn api_versions() {
     for version in setup.versions(18) {
         let response =
             setup.client.call(version, &ApiVersionsRequest::default().with_client_software_name(text("x")));
-        assert_eq!((response.error_code, response.api_keys.len()), (0, 16));
+        assert_eq!((response.error_code, response.api_keys.len()), (0, 20));
         // Anything but a beginning at 0 makes librdkafka send uncompressed without a word.
         assert_eq!(response.api_keys.iter().find(|api| api.api_key == 0).unwrap().min_version, 0);
     }
@@ -366,5 +367,39 @@ fn describe(setup: &mut Setup) {
         let rows = &response.results[0].configs;
         let row = rows.iter().find(|row| row.name.as_str() == "compression.type").unwrap();
         assert_eq!((row.value.as_deref(), row.config_source), (Some("lz4"), 1));
+    }
+}
+
+#[test]
+fn logins_where_nobody_is_asked_to_log_in() {
+    let mut setup = setup();
+    for version in setup.versions(17) {
+        let request = SaslHandshakeRequest::default().with_mechanism(text("SCRAM-SHA-256"));
+        let response = setup.client.call(version, &request);
+        assert_eq!((response.error_code, response.mechanisms.len()), (34, 2));
+    }
+    for version in setup.versions(36) {
+        let request = SaslAuthenticateRequest::default().with_auth_bytes("n,,n=user,r=x".into());
+        assert_eq!(setup.client.call(version, &request).error_code, 34);
+    }
+}
+
+#[test]
+fn users_with_passwords() {
+    let mut setup = setup();
+    for version in setup.versions(51) {
+        let upsertion = ScramCredentialUpsertion::default()
+            .with_name(text("alice"))
+            .with_mechanism(1)
+            .with_iterations(4096)
+            .with_salt("salt".into())
+            .with_salted_password(vec![1; 32].into());
+        let request = AlterUserScramCredentialsRequest::default().with_upsertions(vec![upsertion]);
+        assert_eq!(setup.client.call(version, &request).results[0].error_code, 0);
+    }
+    for version in setup.versions(50) {
+        let all = DescribeUserScramCredentialsRequest::default().with_users(None);
+        let found = &setup.client.call(version, &all).results[0];
+        assert_eq!((found.user.as_str(), found.credential_infos[0].iterations), ("alice", 4096));
     }
 }

@@ -111,8 +111,8 @@ fn write_broker(call: &Call<'_>, answer: &mut Answer<'_>) {
     let version = call.version;
     answer.array(1);
     answer.i32(NODE_ID);
-    answer.string(&call.node.advertised.ip().to_string());
-    answer.i32(i32::from(call.node.advertised.port()));
+    answer.string(&call.node.advertised.host);
+    answer.i32(i32::from(call.node.advertised.port));
     if version >= 1 {
         answer.nullable_string(None); // rack
     }

@@ -1,6 +1,5 @@
 //! What all threads of a broker share.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,8 +18,9 @@ use crate::memory::Budget;
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
+use crate::security::Security;
 use crate::security::acl::Acls;
-use crate::settings::Settings;
+use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
 
 /// The only broker of its cluster.
@@ -106,6 +106,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 
 /// What a broker keeps, each with a place of its own in the data folder.
 pub(crate) struct Stores {
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     pub(crate) acls: Acls,
@@ -115,7 +116,8 @@ pub(crate) struct Stores {
 /// What all threads of a broker share.
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    pub(crate) advertised: SocketAddr,
+    pub(crate) advertised: Endpoint,
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     /// For what has to wait for the disk.
@@ -139,7 +141,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(
         settings: Settings,
-        advertised: SocketAddr,
+        advertised: Endpoint,
         stores: Stores,
         desk: Desk,
         mailboxes: Vec<Mailbox>,
@@ -149,6 +151,7 @@ impl Node {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
+            security: stores.security,
             topics: stores.topics,
             offsets: stores.offsets,
             flusher: Flusher::default(),

@@ -63,8 +63,8 @@ fn judge(
 fn write_node(call: &Call<'_>, answer: &mut Answer<'_>, error: i16) {
     if error == code::NONE {
         answer.i32(NODE_ID);
-        answer.string(&call.node.advertised.ip().to_string());
-        answer.i32(i32::from(call.node.advertised.port()));
+        answer.string(&call.node.advertised.host);
+        answer.i32(i32::from(call.node.advertised.port));
     } else {
         answer.i32(-1);
         answer.string("");

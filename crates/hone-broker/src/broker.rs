@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
 use crate::acceptor;
+use crate::coordinator::Coordinator;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::Node;
-use crate::offsets::Offsets;
 use crate::settings::Settings;
 use crate::topics::Topics;
 use crate::worker::{BELL, Worker};
@@ -49,14 +49,14 @@ impl Broker {
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
         let topics = Topics::open(&settings.data_dir, settings.notices.clone())?;
-        let offsets = Offsets::open(&settings.data_dir)
-            .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+        let coordinator = Coordinator::open(Some(&settings.data_dir), &settings)?;
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let node = Arc::new(Node::new(settings, advertised, topics, coordinator, mailboxes, acceptor_bell));
+        node.start_answering();
         let mut broker = Self {
             node,
             kafka_addr,
@@ -141,6 +141,7 @@ impl Broker {
             };
             result = result.and(ended);
         }
+        self.node.close_journal();
         result
     }
 }

@@ -1,6 +1,7 @@
 //! One client: its socket, what it has sent and not been served yet, what it has not taken yet.
 
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 
 use mio::net::TcpStream;
 
@@ -22,6 +23,8 @@ pub(crate) struct Parked {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
+    /// Where the client is; `None` when it was gone before anyone asked.
+    pub(crate) peer: Option<IpAddr>,
     /// Bytes that came and were not served: at most one unfinished frame, or more behind a parked request.
     pub(crate) input: Vec<u8>,
     /// Answers, in the order of their requests.
@@ -39,6 +42,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> Self {
         Self {
+            peer: stream.peer_addr().ok().map(|peer| peer.ip()),
             stream,
             input: Vec::new(),
             output: Vec::new(),

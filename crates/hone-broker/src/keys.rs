@@ -1,10 +1,12 @@
 //! The APIs that the broker serves: one file for each key, one line in the table.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hone_kafka::WireError;
+use hone_kafka::{RequestHead, WireError};
 
+use crate::groups::Who;
 use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
@@ -21,11 +23,17 @@ mod k11_join_group;
 mod k12_heartbeat;
 mod k13_leave_group;
 mod k14_sync_group;
+mod k15_describe_groups;
+mod k16_list_groups;
 mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
 mod k22_init_producer_id;
 mod k32_describe_configs;
+mod k42_delete_groups;
+mod k47_offset_delete;
+mod k68_consumer_group_heartbeat;
+mod k69_consumer_group_describe;
 
 /// What came of a request.
 pub(crate) enum Outcome {
@@ -74,7 +82,7 @@ pub(crate) struct Call<'a> {
     pub(crate) frame: &'a mut [u8],
     /// Where the request begins in it, behind its header.
     pub(crate) body_at: usize,
-    pub(crate) client_id: String,
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) version: i16,
     pub(crate) flexible: bool,
     /// `false` only for ApiVersions in a version that is not served; its answer then says so.
@@ -93,6 +101,29 @@ impl Call<'_> {
     pub(crate) fn fields_at(&self, at: usize) -> Fields<'_> {
         Fields::new(self.frame.get(at..).unwrap_or_default(), self.flexible)
     }
+
+    /// What the client calls itself.
+    pub(crate) fn client_id(&self) -> &str {
+        RequestHead::parse(self.frame).ok().and_then(|head| head.client_id).unwrap_or_default()
+    }
+
+    /// Where the client is, as group coordinators write it.
+    pub(crate) fn client_host(&self) -> String {
+        self.peer.map(|peer| format!("/{peer}")).unwrap_or_default()
+    }
+}
+
+/// The member that speaks: the same fields begin several requests of groups.
+pub(crate) fn member_identity<'a>(
+    fields: &mut Fields<'a>,
+    with_instance: bool,
+) -> Result<Who<'a>, WireError> {
+    Ok(Who {
+        group: fields.string("group id")?,
+        generation: fields.i32("generation id or member epoch")?,
+        member: fields.string("member id")?,
+        instance: if with_instance { fields.nullable_string("group instance id")? } else { None },
+    })
 }
 
 type Serve = fn(&mut Call<'_>, &mut Answer<'_>) -> Result<Outcome, WireError>;
@@ -109,12 +140,17 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// A worker treats three APIs differently: one to slow down in a test build, one to name members after their client,
-/// one whose response header never carries tags, so that a client that is wrong about the version can read it.
+/// A worker treats two APIs differently: one to slow down in a test build, one whose response header never carries tags, so that a client that is wrong about the version can read it.
 #[cfg(feature = "planted-slowdown")]
 pub(crate) const PRODUCE: i16 = 0;
-pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
+
+/// What anyone may do with a group, as bits: read, delete, describe.
+const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+/// Where a client did not ask what it may do.
+const NOT_ASKED: i32 = i32::MIN;
+/// For an API without compact fields in any version.
+const NEVER_FLEXIBLE: i16 = i16::MAX;
 
 /// The APIs, the frequent ones first.
 ///
@@ -132,11 +168,17 @@ pub(crate) static APIS: &[Api] = &[
     api(12, "heartbeat", 0, 4, 4, k12_heartbeat::serve),
     api(13, "leave_group", 0, 5, 4, k13_leave_group::serve),
     api(14, "sync_group", 0, 5, 4, k14_sync_group::serve),
+    api(15, "describe_groups", 0, 6, 5, k15_describe_groups::serve),
+    api(16, "list_groups", 0, 5, 3, k16_list_groups::serve),
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
+    api(42, "delete_groups", 0, 2, 2, k42_delete_groups::serve),
+    api(47, "offset_delete", 0, 0, NEVER_FLEXIBLE, k47_offset_delete::serve),
+    api(68, "consumer_group_heartbeat", 0, 1, 0, k68_consumer_group_heartbeat::serve),
+    api(69, "consumer_group_describe", 0, 1, 0, k69_consumer_group_describe::serve),
 ];
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16, serve: Serve) -> Api {

@@ -23,9 +23,9 @@ mod acceptor;
 mod broker;
 mod code;
 mod connection;
+mod coordinator;
 mod cpu;
 mod groups;
-#[cfg_attr(not(test), expect(dead_code, reason = "its users follow"))]
 mod journal;
 mod keys;
 mod mailbox;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use mio::Waker;
 use mio::net::TcpStream;
 
-use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 
 /// A connection that waits for something, and the worker it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,8 +23,12 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
+    Beat(BeatAnswer),
     /// It is done, with this error code.
     Code(i16),
+    /// It is done, with an error code for each part.
+    Codes(Vec<i16>),
 }
 
 /// A message to a worker.

@@ -54,6 +54,12 @@ pub struct Settings {
     pub max_request_bytes: usize,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
+    /// How long a member of a consumer group (KIP-848) may be silent, in milliseconds.
+    pub consumer_session_ms: u64,
+    /// How often members of a consumer group (KIP-848) are told to beat, in milliseconds.
+    pub consumer_heartbeat_ms: u64,
+    /// How long offsets of a group without members are kept, in minutes.
+    pub offsets_retention_minutes: u64,
     /// Where notices go.
     pub notices: Notices,
 }
@@ -72,6 +78,9 @@ impl Settings {
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
             group_initial_delay_ms: 50,
+            consumer_session_ms: 45_000,
+            consumer_heartbeat_ms: 5_000,
+            offsets_retention_minutes: 7 * 24 * 60,
             notices: Notices::nowhere(),
         }
     }

@@ -414,12 +414,6 @@ impl Engine {
         let version = if version_known { asked_version } else { 0 };
         let flexible = version >= api.flexible_from;
         let body_at = frame.len() - head.body(flexible && version_known)?.len();
-        // Only a group member is named after its client.
-        let client_id = if key == keys::JOIN_GROUP {
-            head.client_id.unwrap_or("member").to_owned()
-        } else {
-            String::new()
-        };
         let start =
             open_answer(&mut connection.output, correlation_id, flexible && key != keys::API_VERSIONS);
         let mut call = Call {
@@ -427,7 +421,7 @@ impl Engine {
             work: &mut self.work,
             frame,
             body_at,
-            client_id,
+            peer: connection.peer,
             version,
             flexible,
             version_known,

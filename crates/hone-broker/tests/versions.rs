@@ -55,7 +55,7 @@ fn api_versions() {
     for version in setup.versions(18) {
         let response =
             setup.client.call(version, &ApiVersionsRequest::default().with_client_software_name(text("x")));
-        assert_eq!((response.error_code, response.api_keys.len()), (0, 16));
+        assert_eq!((response.error_code, response.api_keys.len()), (0, setup.served.len()));
         // Anything but a beginning at 0 makes librdkafka send uncompressed without a word.
         assert_eq!(response.api_keys.iter().find(|api| api.api_key == 0).unwrap().min_version, 0);
     }

@@ -1,11 +1,10 @@
 //! LeaveGroup: members go without waiting for their session to end.
 
-use std::time::Instant;
-
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
 use crate::code;
+use crate::groups::Now;
 use crate::protocol::Answer;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
@@ -27,18 +26,19 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         }
     }
     fields.tags()?;
-    let now = Instant::now();
-    let errors: Vec<i16> = call.node.with_groups(|groups, due| {
-        leaving.iter().map(|(member, instance)| groups.leave(now, group, member, *instance, due)).collect()
-    });
+    let left = call.node.with_groups(|groups, effects| groups.leave(Now::read(), group, &leaving, effects));
+    let (error, errors) = match left {
+        Ok(errors) => (code::NONE, errors),
+        Err(error) => (error, Vec::new()),
+    };
     if version >= 1 {
         answer.i32(0);
     }
     if version <= 2 {
-        answer.i16(errors.first().copied().unwrap_or(code::NONE));
+        answer.i16(errors.first().copied().unwrap_or(error));
     } else {
-        answer.i16(code::NONE);
-        answer.array(leaving.len());
+        answer.i16(error);
+        answer.array(errors.len());
         for ((member, instance), error) in leaving.iter().zip(errors) {
             answer.string(member);
             answer.nullable_string(*instance);

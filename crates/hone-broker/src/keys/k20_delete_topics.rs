@@ -55,10 +55,10 @@ fn delete(call: &Call<'_>, named: bool, topic: Option<&Topic>) -> (i16, Option<S
     let Some(topic) = topic else { return (unknown, None) };
     match call.node.topics.delete(topic) {
         Ok(false) => (unknown, None),
-        Ok(true) => match call.node.offsets.forget_topic(&topic.name) {
-            Ok(()) => (code::NONE, None),
-            Err(error) => (code::KAFKA_STORAGE_ERROR, Some(error.to_string())),
-        },
+        Ok(true) => {
+            call.node.offsets.forget_topic(&topic.name);
+            (code::NONE, None)
+        }
         Err(error) => (code::KAFKA_STORAGE_ERROR, Some(format!("{error:#}"))),
     }
 }

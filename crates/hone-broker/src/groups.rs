@@ -134,11 +134,7 @@ pub(crate) struct Effects {
 
 impl Effects {
     /// Has a group written to the journal, or that it is gone.
-    pub(crate) fn note(&mut self, group: &str) {
-        self.touch(group);
-    }
-
-    fn touch(&mut self, group: &str) {
+    pub(crate) fn touch(&mut self, group: &str) {
         if !self.touched.contains(group) {
             self.touched.insert(group.to_owned());
         }
@@ -233,16 +229,19 @@ pub(crate) struct Groups {
     groups: BTreeMap<String, Group>,
     timing: Timing,
     ids: MemberIds,
+    /// Whether [`Groups::tick`] may have something to do.
+    active: bool,
 }
 
 impl Groups {
     /// No groups. `salt` must never have been used before.
     pub(crate) fn new(timing: Timing, salt: u64) -> Self {
-        Self { groups: BTreeMap::new(), timing, ids: MemberIds { salt, given: 0 } }
+        Self { groups: BTreeMap::new(), timing, ids: MemberIds { salt, given: 0 }, active: false }
     }
 
     /// Takes an entry of the journal in, without its first byte. `false` for one that can't be read.
     pub(crate) fn replay(&mut self, now: Now, bytes: &[u8]) -> bool {
+        self.active = true;
         match record::read(now, self.timing.session, bytes) {
             Some((id, Some(group))) => drop(self.groups.insert(id, group)),
             Some((id, None)) => drop(self.groups.remove(&id)),
@@ -263,7 +262,7 @@ impl Groups {
 
     /// Whether [`Groups::tick`] has anything to watch.
     pub(crate) fn is_idle(&self) -> bool {
-        self.groups.values().all(Group::is_idle)
+        !self.active
     }
 
     /// The group as a classic one, made if need be: an empty group of the other kind becomes one.
@@ -300,6 +299,7 @@ impl Groups {
             let error = if taken { code::INCONSISTENT_GROUP_PROTOCOL } else { code::UNKNOWN_MEMBER_ID };
             return Some(JoinAnswer::refused(error, &join.member));
         }
+        self.active = true;
         let new_id = self.ids.next(&join.client_id);
         let initial_delay = self.timing.initial_delay;
         let Some(group) = self.classic_to_join(now, &join.group) else {
@@ -368,14 +368,12 @@ impl Groups {
         effects: &mut Effects,
     ) -> Result<BeatAnswer, consumer::Refusal> {
         let Timing { session, heartbeat, .. } = self.timing;
+        // First of all: a request that makes no sense makes no group.
+        consumer::check(beat)?;
+        self.active = true;
         let new_id = self.ids.next("consumer");
-        let is_new = !self.groups.contains_key(&beat.group);
         let group = self.consumer_to_beat(now, beat)?;
-        let beaten = group.heartbeat(now, session, beat, new_id, catalogue, effects);
-        if is_new && beaten.is_err() {
-            self.groups.remove(&beat.group);
-        }
-        let (member, epoch, assignment) = beaten?;
+        let (member, epoch, assignment) = group.heartbeat(now, session, beat, new_id, catalogue, effects)?;
         let heartbeat_ms = i32::try_from(heartbeat.as_millis()).unwrap_or(i32::MAX);
         Ok(BeatAnswer { error: code::NONE, message: None, member, epoch, heartbeat_ms, assignment })
     }
@@ -545,6 +543,7 @@ impl Groups {
             Group::Classic(group) => !group.is_idle() || group.generation > 0,
             Group::Consumer(_) => true,
         });
+        self.active = !self.groups.values().all(Group::is_idle);
     }
 }
 

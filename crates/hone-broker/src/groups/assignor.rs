@@ -215,6 +215,8 @@ mod tests {
     }
 
     proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn every_wanted_partition_has_exactly_one_owner_that_wants_it(
             counts in proptest::collection::vec(0..12_i32, 1..5),

@@ -215,7 +215,7 @@ impl Consumer {
         self.hold(&id);
     }
 
-    /// One heartbeat. Marks the group in `effects` when something changed that must be durable before the answer.
+    /// One heartbeat that passed [`check`]. Marks the group in `effects` when something changed that must be durable before the answer.
     pub(super) fn heartbeat(
         &mut self,
         now: Now,
@@ -225,7 +225,6 @@ impl Consumer {
         catalogue: &dyn Catalogue,
         effects: &mut Effects,
     ) -> Result<(String, i32, Option<Partitions>), Refusal> {
-        check(beat)?;
         if beat.epoch == LEAVE || beat.epoch == LEAVE_STATIC {
             return self.leave(now, beat, effects);
         }
@@ -549,7 +548,7 @@ fn check_epoch(member: &Member, beat: &Beat) -> Result<(), Refusal> {
 }
 
 /// What makes no sense whatever the group is.
-fn check(beat: &Beat) -> Result<(), Refusal> {
+pub(super) fn check(beat: &Beat) -> Result<(), Refusal> {
     let invalid = |message: &str| Err((code::INVALID_REQUEST, message.to_owned()));
     let is_empty = |text: &Option<String>| text.as_deref() == Some("");
     if beat.epoch < LEAVE_STATIC {

@@ -459,3 +459,172 @@ fn commits_are_checked_against_the_generation() {
     assert_eq!(story.groups.commit(now, &who(&leader, 2), PLAIN), code::ILLEGAL_GENERATION);
     assert_eq!(story.groups.commit(now, &who("", -1), PLAIN), code::UNKNOWN_MEMBER_ID);
 }
+
+fn speaks(member: &str, generation: i32) -> Who<'_> {
+    who(member, generation)
+}
+
+/// A classic consumer that does what is its turn.
+#[derive(Debug, Default)]
+struct Actor {
+    member: String,
+    joined: Option<JoinAnswer>,
+    assignment: Option<Vec<u8>>,
+    parked: Option<usize>,
+}
+
+struct Walk {
+    story: Story,
+    actors: Vec<Actor>,
+    ms: u64,
+    tickets: usize,
+}
+
+impl Walk {
+    fn deliver(&mut self, due: Due) {
+        for (ticket, reply) in due {
+            let actor = self.actors.iter_mut().find(|actor| actor.parked == Some(ticket.connection));
+            // Nobody else waits: an answer to a ticket that is not parked is a second answer.
+            let Some(actor) = actor else { panic!("{ticket:?} is answered twice") };
+            actor.parked = None;
+            match reply {
+                Reply::Join(join) => actor.hear_join(join),
+                Reply::Sync(sync) => actor.hear_sync(sync),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn act(&mut self, who: usize) {
+        let actor = &self.actors[who];
+        if actor.parked.is_some() {
+            return;
+        }
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let member = actor.member.clone();
+        match (&actor.joined, &actor.assignment) {
+            (None, _) => {
+                self.actors[who].parked = Some(ticket);
+                let (answer, due) =
+                    self.story.join(self.ms, ticket, Join { id_required: true, ..ask(&member) });
+                if let Some(join) = answer {
+                    self.actors[who].parked = None;
+                    self.actors[who].hear_join(join);
+                }
+                self.deliver(due);
+            }
+            (Some(joined), None) => {
+                let plan =
+                    joined.members.iter().zip(0..).map(|((id, _, _), at)| (id.clone(), vec![at])).collect();
+                let generation = joined.generation;
+                self.actors[who].parked = Some(ticket);
+                let (answer, due) = self.story.sync(self.ms, ticket, &speaks(&member, generation), plan);
+                if let Some(sync) = answer {
+                    self.actors[who].parked = None;
+                    self.actors[who].hear_sync(sync);
+                }
+                self.deliver(due);
+            }
+            (Some(joined), Some(_)) => {
+                let generation = joined.generation;
+                let error = self.story.heartbeat(self.ms, &speaks(&member, generation));
+                self.actors[who].hear_error(error);
+            }
+        }
+    }
+
+    fn leave(&mut self, who: usize) {
+        let member = std::mem::take(&mut self.actors[who].member);
+        if self.actors[who].parked.is_none() {
+            let (_, due) = self.story.leave(self.ms, &[(&member, None)]);
+            self.actors[who] = Actor::default();
+            self.deliver(due);
+        } else {
+            self.actors[who].member = member;
+        }
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.ms += ms;
+        let due = self.story.tick(self.ms);
+        self.deliver(due);
+    }
+
+    /// No two members of the current generation have the same assignment.
+    fn check(&self) {
+        let Some(Group::Classic(group)) = self.story.groups.groups.get("g") else { return };
+        let mut seen = BTreeSet::new();
+        for actor in &self.actors {
+            let current = actor.joined.as_ref().is_some_and(|joined| joined.generation == group.generation);
+            if current && group.members.contains_key(&actor.member) {
+                for assigned in actor.assignment.iter().filter(|assigned| !assigned.is_empty()) {
+                    assert!(seen.insert(assigned.clone()), "{assigned:?} is assigned twice");
+                }
+            }
+        }
+    }
+}
+
+impl Actor {
+    fn hear_join(&mut self, join: JoinAnswer) {
+        match join.error {
+            code::NONE => {
+                self.member.clone_from(&join.member);
+                (self.joined, self.assignment) = (Some(join), None);
+            }
+            code::MEMBER_ID_REQUIRED => self.member = join.member,
+            error => self.hear_error(error),
+        }
+    }
+
+    fn hear_sync(&mut self, sync: SyncAnswer) {
+        match sync.error {
+            code::NONE => self.assignment = Some(sync.assignment),
+            error => self.hear_error(error),
+        }
+    }
+
+    fn hear_error(&mut self, error: i16) {
+        match error {
+            code::NONE => (),
+            code::REBALANCE_IN_PROGRESS | code::ILLEGAL_GENERATION => {
+                (self.joined, self.assignment) = (None, None)
+            }
+            code::UNKNOWN_MEMBER_ID => *self = Self::default(),
+            other => panic!("a member that does all right is told {other}"),
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..proptest::test_runner::Config::default() })]
+
+    #[test]
+    fn every_request_is_answered_once_and_in_the_end_each_member_has_its_own_part(
+        steps in proptest::collection::vec((0..12_usize, 0..4_usize, 1..8_000_u64), 1..120),
+    ) {
+        let actors = (0..4).map(|_| Actor::default()).collect();
+        let mut walk = Walk { story: Story::new(), actors, ms: 0, tickets: 0 };
+        for (step, who, ms) in steps {
+            match step {
+                0 => walk.leave(who),
+                1 => walk.wait(ms),
+                _ => walk.act(who),
+            }
+            walk.check();
+        }
+        // Ids that were asked for and never used hold a rebalance up until they expire.
+        for _ in 0..200 {
+            for who in 0..4 {
+                walk.act(who);
+            }
+            walk.wait(400);
+            walk.check();
+        }
+        let mut parts: Vec<_> = walk.actors.iter().map(|actor| actor.assignment.clone()).collect();
+        parts.sort();
+        proptest::prop_assert_eq!(parts, (0..4).map(|at| Some(vec![at])).collect::<Vec<_>>());
+        proptest::prop_assert_eq!(walk.story.groups.list()[0].state, "Stable");
+    }
+}

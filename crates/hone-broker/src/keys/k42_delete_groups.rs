@@ -59,7 +59,7 @@ fn delete(call: &Call<'_>, asked: &[&str]) -> Vec<i16> {
         }
         if !gone.is_empty() {
             offsets.forget_groups(&gone);
-            gone.iter().for_each(|group| effects.note(group));
+            gone.iter().for_each(|group| effects.touch(group));
             effects.replies.push((ticket, Reply::Codes(errors.clone())));
         }
         errors

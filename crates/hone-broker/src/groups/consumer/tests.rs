@@ -99,6 +99,7 @@ impl Story {
     }
 
     fn send(&mut self, beat: &Beat) -> Result<(String, i32, Option<Partitions>), i16> {
+        super::check(beat).map_err(|(error, _)| error)?;
         let (now, mut effects) = (self.now(), Effects::default());
         let beaten = self.group.heartbeat(now, SESSION, beat, "given".into(), &self.topics, &mut effects);
         self.check();
@@ -348,6 +349,8 @@ fn restarted(group: Consumer, now: Now) -> Consumer {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_partition_has_two_owners_and_in_the_end_each_has_one(steps in proptest::collection::vec(step(), 1..80)) {
         let mut story = Story::new(&[("t", 7), ("u", 4)]);

@@ -204,7 +204,9 @@ impl Consumer {
     /// Adds a member that was read from the journal: it has a whole session to come back.
     pub(super) fn restore_member(&mut self, now: Now, session: Duration, id: String, mut member: Member) {
         member.expires = now.at + session;
-        member.phase = if !member.revoking.is_empty() {
+        member.phase = if member.epoch == LEAVE_STATIC {
+            Phase::Stable
+        } else if !member.revoking.is_empty() {
             Phase::Unrevoked { until: now.at + rebalance_limit(&member) }
         } else if member.assigned != member.target {
             Phase::Unreleased

@@ -12,11 +12,11 @@ use mio::{Poll, Waker};
 
 use crate::acceptor;
 use crate::clerk;
+use crate::coordinator::Coordinator;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::{Node, Stores};
-use crate::offsets::Offsets;
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
@@ -66,8 +66,7 @@ impl Broker {
             memory: settings.memory,
         };
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
-        let offsets = Offsets::open(&settings.data_dir)
-            .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+        let coordinator = Coordinator::open(data_dir.as_deref(), &settings)?;
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
@@ -77,8 +76,9 @@ impl Broker {
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let stores = Stores { security, topics, offsets, acls, quotas };
+        let stores = Stores { security, topics, coordinator, acls, quotas };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
+        node.start_answering();
         let mut broker = Self {
             node,
             kafka_addr,
@@ -175,6 +175,7 @@ impl Broker {
             self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
         let result = join_all(&mut self.threads);
+        self.node.close_journal();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())
@@ -193,6 +194,7 @@ impl Broker {
                 }));
             }
         }
+        self.node.close_journal();
         result
     }
 }

@@ -56,7 +56,14 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&HeartbeatRequest::default().with_group_id(group.clone()), &[3, 4]),
         in_versions(&LeaveGroupRequest::default().with_group_id(group.clone()), &[3, 4]),
         in_versions(&OffsetCommitRequest::default().with_group_id(group.clone()), &[7, 8]),
-        in_versions(&OffsetFetchRequest::default().with_group_id(group).with_topics(None), &[5, 6]),
+        in_versions(&OffsetFetchRequest::default().with_group_id(group.clone()).with_topics(None), &[5, 6]),
+        in_versions(&DescribeGroupsRequest::default().with_groups(vec![group.clone()]), &[4, 5]),
+        in_versions(&ListGroupsRequest::default(), &[2, 3]),
+        in_versions(&ListGroupsRequest::default().with_states_filter(vec![text("empty")]), &[4]),
+        in_versions(&DeleteGroupsRequest::default().with_groups_names(vec![group.clone()]), &[1, 2]),
+        in_versions(&OffsetDeleteRequest::default().with_group_id(group.clone()), &[0]),
+        in_versions(&consumer_heartbeat(group.clone()), &[0, 1]),
+        in_versions(&ConsumerGroupDescribeRequest::default().with_group_ids(vec![group]), &[0, 1]),
         in_versions(&OffsetFetchRequest::default().with_groups(vec![fetch_group]), &[8]),
         in_versions(&InitProducerIdRequest::default(), &[1, 4]),
         in_versions(&create_request("made", 2, &[("compression.type", "lz4")]), &[4, 7]),
@@ -121,6 +128,15 @@ fn administration() -> Vec<Vec<u8>> {
         frame(2, 1, &DescribeClusterRequest::default()),
         frame(0, 1, &page),
     ]
+}
+
+fn consumer_heartbeat(group: GroupId) -> ConsumerGroupHeartbeatRequest {
+    ConsumerGroupHeartbeatRequest::default()
+        .with_group_id(group)
+        .with_member_id(text("m"))
+        .with_rebalance_timeout_ms(1_000)
+        .with_subscribed_topic_names(Some(vec![topic("t")]))
+        .with_topic_partitions(Some(vec![]))
 }
 
 /// Sends a body as one frame, hangs up and reads whatever comes.

@@ -1,4 +1,4 @@
-//! FindCoordinator: always this broker.
+//! FindCoordinator: always this broker, for groups and for transactions.
 
 use hone_kafka::WireError;
 
@@ -8,15 +8,18 @@ use crate::node::NODE_ID;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;
 
+/// What is coordinated, in the protocol's numbers.
 const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
     let key = if version <= 3 { fields.string("key")? } else { "" };
     let key_type = if version >= 1 { fields.i8("key type")? } else { GROUP };
-    let error = if key_type == GROUP { code::NONE } else { code::INVALID_REQUEST };
-    let message = (error != code::NONE).then_some("this broker coordinates consumer groups only");
+    let known = matches!(key_type, GROUP | TRANSACTION);
+    let error = if known { code::NONE } else { code::INVALID_REQUEST };
+    let message = (error != code::NONE).then_some("this broker coordinates groups and transactions only");
     if version >= 1 {
         answer.i32(0);
     }

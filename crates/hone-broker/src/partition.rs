@@ -23,6 +23,8 @@ mod compacting;
 mod housekeeping;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod promises;
 
 /// The only leader there ever is.
 pub(crate) const LEADER_EPOCH: i32 = 0;

@@ -67,7 +67,10 @@ impl Recovery<'_> {
         for entry in &sealed {
             if !self.bases.contains(&entry.base_offset) {
                 // Retention names what it removes before it does; the rest is a loss.
-                self.disk.say(&format!("{} is missing", file_name(entry.base_offset, LOG)));
+                self.disk.say(&format!(
+                    "{} is missing",
+                    self.disk.path(&file_name(entry.base_offset, LOG)).display()
+                ));
                 self.amended = true;
                 continue;
             }
@@ -231,7 +234,7 @@ impl Recovery<'_> {
         file.set_len(checked.good_bytes)?;
         self.disk.say(&format!(
             "cut the torn tail of {} at byte {}, {bad_bytes} bytes dropped: {reason}",
-            file_name(segment.base_offset, LOG),
+            self.disk.path(&file_name(segment.base_offset, LOG)).display(),
             checked.good_bytes,
         ));
         Ok(true)
@@ -243,7 +246,7 @@ impl Recovery<'_> {
             let aside = format!("{name}{ASIDE_SUFFIX}");
             fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
             segment::remove_index(self.disk, base)?;
-            self.disk.say(&format!("put {aside} aside: {reason}"));
+            self.disk.say(&format!("put {} aside: {reason}", self.disk.path(&aside).display()));
         }
         Ok(())
     }

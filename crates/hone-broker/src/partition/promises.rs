@@ -108,7 +108,7 @@ fn offsets(partition: &Partition) -> Vec<i64> {
 fn strict_batches_are_seen_when_they_are_flushed_and_relaxed_ones_at_once() {
     let place = Place::new(config());
     let partition = place.open();
-    let ticket = Ticket { worker: 1, connection: 2 };
+    let ticket = Ticket { reactor: 1, connection: 2 };
     partition.wait(ticket);
     let mut wake = Vec::new();
     let one = batch(&[("a", Some("1"))], 5);

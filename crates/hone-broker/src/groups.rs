@@ -647,14 +647,14 @@ mod tests {
     fn joined(answer: &Reply) -> &JoinAnswer {
         match answer {
             Reply::Join(join) => join,
-            Reply::Sync(_) => panic!("wanted a join answer"),
+            other => panic!("wanted a join answer, found {other:?}"),
         }
     }
 
     fn synced(answer: &Reply) -> &SyncAnswer {
         match answer {
             Reply::Sync(sync) => sync,
-            Reply::Join(_) => panic!("wanted a sync answer"),
+            other => panic!("wanted a sync answer, found {other:?}"),
         }
     }
 

@@ -25,6 +25,8 @@ mod code;
 mod connection;
 mod cpu;
 mod groups;
+#[cfg_attr(not(test), expect(dead_code, reason = "its users follow"))]
+mod journal;
 mod keys;
 mod mailbox;
 mod metrics;

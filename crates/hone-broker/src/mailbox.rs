@@ -23,6 +23,8 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// It is done, with this error code.
+    Code(i16),
 }
 
 /// A message to a worker.

@@ -1,10 +1,10 @@
-//! The thread that accepts clients, hands them round the workers, and keeps the time of the consumer groups.
+//! The thread that accepts clients, hands them round the reactors, and keeps the time of the consumer groups.
 
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -13,7 +13,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::mailbox::{Letter, Ticket};
 use crate::node::Node;
-use crate::worker::BELL;
+use crate::reactor::BELL;
 
 const LISTENER: Token = Token(0);
 /// How exactly groups keep their time.
@@ -31,8 +31,9 @@ pub(crate) fn run(
     listener.set_nonblocking(true)?;
     poll.registry().register(&mut SourceFd(&listener.as_raw_fd()), LISTENER, Interest::READABLE)?;
     let mut events = Events::with_capacity(16);
-    let mut next_worker = 0;
+    let mut next_reactor = 0;
     let mut retry = false;
+    let mut full = false;
     while !stop.load(Ordering::Acquire) {
         let timeout = match (retry, node.groups_are_idle()) {
             (true, _) => Some(ACCEPT_PAUSE),
@@ -44,7 +45,7 @@ pub(crate) fn run(
             _ => (),
         }
         if retry || events.iter().any(|event| event.token() != BELL) {
-            retry = !accept_all(node, listener, &mut next_worker);
+            retry = !accept_all(node, listener, &mut next_reactor, &mut full);
         }
         node.with_groups(|groups, due| groups.tick(Instant::now(), due));
     }
@@ -52,16 +53,28 @@ pub(crate) fn run(
 }
 
 /// Accepts everyone who waits; `false` when it must be tried again later, since no event will say so.
-fn accept_all(node: &Node, listener: &TcpListener, next_worker: &mut usize) -> bool {
+fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, full: &mut bool) -> bool {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                // A client that is gone already is found by its worker.
+                let before = node.connections.fetch_add(1, Relaxed);
+                if before >= node.settings.max_connections {
+                    node.connections.fetch_sub(1, Relaxed);
+                    if !std::mem::replace(full, true) {
+                        let most = node.settings.max_connections;
+                        node.settings.notices.say(&format!("{most} clients are connected; more are closed"));
+                    }
+                    continue;
+                }
+                *full = false;
+                // A client that is gone already is found by its reactor.
                 if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
-                    let worker = *next_worker % node.mailboxes.len().max(1);
-                    *next_worker = worker + 1;
+                    let reactor = *next_reactor % node.mailboxes.len().max(1);
+                    *next_reactor = reactor + 1;
                     let letter = Letter::Connected(TcpStream::from_std(stream));
-                    node.post(Ticket { worker, connection: 0 }, letter);
+                    node.post(Ticket { reactor, connection: 0 }, letter);
+                } else {
+                    node.connection_ended(0);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,

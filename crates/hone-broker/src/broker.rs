@@ -11,13 +11,18 @@ use anyhow::{Context, bail};
 use mio::{Poll, Waker};
 
 use crate::acceptor;
+use crate::clerk;
+use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
-use crate::node::Node;
+use crate::node::{Node, Stores};
 use crate::offsets::Offsets;
+use crate::properties::broker::BrokerProperties;
+use crate::quotas::Quotas;
+use crate::reactor::{BELL, Reactor};
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
-use crate::worker::{BELL, Worker};
 
 const LOCK_FILE: &str = "lock";
 
@@ -29,6 +34,7 @@ pub struct Broker {
     stopping: Arc<AtomicBool>,
     metrics_bell: Option<Arc<Waker>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
+    flushers: Vec<JoinHandle<std::io::Result<()>>>,
     /// Unlocked when it is closed.
     _lock: File,
 }
@@ -48,15 +54,21 @@ impl Broker {
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
-        let topics = Topics::open(&settings.data_dir, settings.notices.clone())?;
+        let started_with = BrokerProperties::fixed(&settings, advertised);
+        let topics = Topics::open(Some(settings.data_dir.clone()), &started_with, settings.notices.clone())?;
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+
+        let acls = Acls::open(Some(&settings.data_dir), settings.authorize, &settings.super_users)?;
+        let quotas = Quotas::open(Some(&settings.data_dir))?;
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
-        let node = Arc::new(Node::new(settings, advertised, topics, offsets, mailboxes, acceptor_bell));
+        let (desk, jobs) = clerk::desk();
+        let stores = Stores { topics, offsets, acls, quotas };
+        let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         let mut broker = Self {
             node,
             kafka_addr,
@@ -64,8 +76,11 @@ impl Broker {
             stopping: Arc::default(),
             metrics_bell: None,
             threads: Vec::new(),
+            flushers: Vec::new(),
             _lock: lock,
         };
+        let node = Arc::clone(&broker.node);
+        broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -80,9 +95,22 @@ impl Broker {
         acceptor_poll: Poll,
     ) -> anyhow::Result<()> {
         for (index, poll) in polls.into_iter().enumerate() {
-            let worker = Worker::new(index, Arc::clone(&self.node), poll);
-            self.spawn(&format!("worker-{index}"), move || worker.run())?;
+            let reactor = Reactor::new(index, Arc::clone(&self.node), poll);
+            self.spawn(&format!("reactor-{index}"), move || reactor.run())?;
         }
+        for index in 0..flusher::THREADS {
+            let node = Arc::clone(&self.node);
+            let thread = start(&format!("flush-{index}"), move || {
+                node.flusher.run(&node);
+                Ok(())
+            })?;
+            self.flushers.push(thread);
+        }
+        let node = Arc::clone(&self.node);
+        self.spawn("housekeep", move || {
+            node.housekeeper.run(&node);
+            Ok(())
+        })?;
         let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
         self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
     }
@@ -100,8 +128,7 @@ impl Broker {
         name: &str,
         body: impl FnOnce() -> std::io::Result<()> + Send + 'static,
     ) -> anyhow::Result<()> {
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
-        self.threads.push(thread.with_context(|| format!("can't start the thread {name}"))?);
+        self.threads.push(start(name, body)?);
         Ok(())
     }
 
@@ -126,23 +153,40 @@ impl Broker {
     fn stop_threads(&mut self) -> anyhow::Result<()> {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
+        self.node.housekeeper.end();
+        self.node.desk.close();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }
-        for worker in 0..self.node.mailboxes.len() {
-            self.node.post(Ticket { worker, connection: 0 }, Letter::Stop);
+        for reactor in 0..self.node.mailboxes.len() {
+            self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
-        let mut result = Ok(());
-        for thread in self.threads.drain(..) {
-            let name = thread.thread().name().unwrap_or("?").to_owned();
-            let ended = match thread.join() {
-                Ok(ended) => ended.with_context(|| format!("the thread {name} failed")),
-                Err(_) => Err(anyhow::anyhow!("the thread {name} panicked")),
-            };
-            result = result.and(ended);
-        }
-        result
+        let result = join_all(&mut self.threads);
+        // Only now nobody asks for a flush any more.
+        self.node.flusher.end();
+        result.and(join_all(&mut self.flushers))
     }
+}
+
+fn start(
+    name: &str,
+    body: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
+    thread.with_context(|| format!("can't start the thread {name}"))
+}
+
+fn join_all(threads: &mut Vec<JoinHandle<std::io::Result<()>>>) -> anyhow::Result<()> {
+    let mut result = Ok(());
+    for thread in threads.drain(..) {
+        let name = thread.thread().name().unwrap_or("?").to_owned();
+        let ended = match thread.join() {
+            Ok(ended) => ended.with_context(|| format!("the thread {name} failed")),
+            Err(_) => Err(anyhow::anyhow!("the thread {name} panicked")),
+        };
+        result = result.and(ended);
+    }
+    result
 }
 
 impl Drop for Broker {

@@ -1,15 +1,23 @@
-//! One client: its socket, what it has sent and not been served yet, what it has not taken yet.
+//! One client: its socket, what it has sent and not been served yet, what it has not taken yet, and the answers between
+//! that wait for a disk or for another reactor.
 
-use std::io::{self, Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
 
 use mio::net::TcpStream;
 
+use crate::appends::Stored;
 use crate::keys::Park;
+use crate::outbox::Outbox;
+use crate::security::acl::ANONYMOUS;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
-/// Buffers above this are given back when they are empty.
-const KEPT_BYTES: usize = 64 << 10;
+/// Produce requests of one connection that may wait at a time, and the bytes of their batches.
+const MOST_SLOTS: usize = 256;
+const MOST_SLOT_BYTES: usize = 32 << 20;
 
 /// A request that waits, with its whole frame: it is served again from the start.
 #[derive(Debug)]
@@ -18,65 +26,180 @@ pub(crate) struct Parked {
     pub(crate) park: Park,
 }
 
+/// An answer to Produce that is written but for the outcome of some batches.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// The whole frame.
+    pub(crate) answer: Vec<u8>,
+    /// Outcomes that are missing.
+    pub(crate) waiting: usize,
+    /// Bytes of the batches in flight.
+    pub(crate) bytes: usize,
+    /// Version of the request: it says what stands behind the error code.
+    pub(crate) version: i16,
+    pub(crate) began: Instant,
+}
+
+impl Slot {
+    /// Writes the outcome of one partition where [`crate::keys`] left room for it.
+    fn fill(&mut self, at: usize, stored: &Stored) {
+        let mut outcome = Vec::with_capacity(26);
+        outcome.extend_from_slice(&stored.error.to_be_bytes());
+        outcome.extend_from_slice(&stored.base_offset.to_be_bytes());
+        if self.version >= 2 {
+            outcome.extend_from_slice(&stored.append_time_ms.to_be_bytes());
+        }
+        if self.version >= 5 {
+            outcome.extend_from_slice(&stored.log_start.to_be_bytes());
+        }
+        if let Some(room) = self.answer.get_mut(at..at + outcome.len()) {
+            room.copy_from_slice(&outcome);
+        }
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+}
+
+/// Which reactor the last Produce requests of a connection belonged to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Affinity {
+    reactor: usize,
+    streak: u32,
+}
+
+impl Affinity {
+    /// So many requests in a row for another reactor, and the connection moves there.
+    const MOVES_AFTER: u32 = 64;
+
+    /// Notes whose partitions a request wrote to; `None` for several reactors'.
+    pub(crate) fn note(&mut self, reactor: Option<usize>) {
+        match reactor {
+            Some(reactor) if reactor == self.reactor => self.streak = self.streak.saturating_add(1),
+            Some(reactor) => *self = Self { reactor, streak: 1 },
+            None => self.streak = 0,
+        }
+    }
+
+    /// Where the connection should live, if that is not `here`.
+    pub(crate) fn elsewhere(self, here: usize) -> Option<usize> {
+        (self.streak >= Self::MOVES_AFTER && self.reactor != here).then_some(self.reactor)
+    }
+}
+
 /// One client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
-    /// Bytes that came and were not served: at most one unfinished frame, or more behind a parked request.
+    /// Bytes that came and were not served: at most one unfinished frame, or more behind a request that waits.
     pub(crate) input: Vec<u8>,
-    /// Answers, in the order of their requests.
-    pub(crate) output: Vec<u8>,
-    sent: usize,
+    pub(crate) outbox: Outbox,
+    slots: VecDeque<Slot>,
+    first_slot: u64,
     pub(crate) parked: Option<Parked>,
+    pub(crate) affinity: Affinity,
+    /// Nothing is served before: the client has used up its quota.
+    pub(crate) muted_until: Option<Instant>,
+    /// Who the client is.
+    pub(crate) principal: String,
+    /// From where it connects.
+    pub(crate) host: IpAddr,
     /// Whether the socket may have bytes: events tell it only once.
     pub(crate) readable: bool,
     /// The client will send nothing more.
     pub(crate) hung_up: bool,
     /// The end of the stream was read.
     pub(crate) ended: bool,
+    /// Since when it has held an unfinished frame without a byte more of it, or was not read for want of memory.
+    pub(crate) stalled_since: Option<Instant>,
+    /// What it was last counted as holding.
+    pub(crate) counted_bytes: usize,
 }
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> Self {
+        // A client that is gone already has no address, and no request that anyone would have to be asked about.
+        let host = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         Self {
             stream,
             input: Vec::new(),
-            output: Vec::new(),
-            sent: 0,
+            outbox: Outbox::default(),
+            slots: VecDeque::new(),
+            first_slot: 0,
             parked: None,
+            affinity: Affinity::default(),
+            muted_until: None,
+            principal: ANONYMOUS.to_owned(),
+            host,
             readable: true,
             hung_up: false,
             ended: false,
+            stalled_since: None,
+            counted_bytes: 0,
         }
     }
 
-    /// Bytes of answers that wait for the client.
-    pub(crate) fn unsent(&self) -> usize {
-        self.output.len() - self.sent
+    /// Whether any request may be served now. Behind answers that are not complete only Produce may, which keeps
+    /// requests of one client in their order and lets one flush serve several of them.
+    pub(crate) fn may_serve(&self) -> bool {
+        self.parked.is_none()
+            && self.muted_until.is_none()
+            && self.outbox.unsent() <= UNSENT_LIMIT_BYTES
+            && self.slots.len() < MOST_SLOTS
+            && self.slot_bytes() <= MOST_SLOT_BYTES
     }
 
-    /// Whether the next request may be served.
-    pub(crate) fn may_serve(&self) -> bool {
-        self.parked.is_none() && self.unsent() <= UNSENT_LIMIT_BYTES
+    /// Whether an answer waits.
+    pub(crate) fn has_slots(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    fn slot_bytes(&self) -> usize {
+        self.slots.iter().map(|slot| slot.bytes).sum()
+    }
+
+    /// Memory that the client makes the broker hold.
+    pub(crate) fn memory(&self) -> usize {
+        self.input.capacity() + self.outbox.memory() + self.slot_bytes()
+    }
+
+    /// Nothing under way: it could live on another reactor.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.parked.is_none() && self.slots.is_empty() && self.muted_until.is_none() && !self.hung_up
+    }
+
+    /// The number that the next slot will have.
+    pub(crate) fn next_slot(&self) -> u64 {
+        self.first_slot + self.slots.len() as u64
+    }
+
+    /// Puts an answer behind the ones that wait.
+    pub(crate) fn wait(&mut self, slot: Slot) {
+        self.slots.push_back(slot);
+    }
+
+    /// An outcome has come. Returns the answers that it completed, from the front on: they go out now.
+    pub(crate) fn fill(&mut self, slot: u64, at: usize, stored: &Stored) -> usize {
+        let place = slot.checked_sub(self.first_slot).and_then(|place| usize::try_from(place).ok());
+        if let Some(slot) = place.and_then(|place| self.slots.get_mut(place)) {
+            slot.fill(at, stored);
+        }
+        let mut completed = 0;
+        while let Some(slot) = self.slots.front().filter(|slot| slot.waiting == 0) {
+            self.outbox.push(&slot.answer);
+            self.first_slot += 1;
+            self.slots.pop_front();
+            completed += 1;
+        }
+        completed
+    }
+
+    /// When the answer at the front began to wait.
+    pub(crate) fn oldest_slot(&self) -> Option<Instant> {
+        self.slots.front().map(|slot| slot.began)
     }
 
     /// Sends what the socket takes. Returns how much that was.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        let before = self.sent;
-        while self.sent < self.output.len() {
-            match self.stream.write(&self.output[self.sent..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.sent += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(self.sent - before),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(error),
-            }
-        }
-        let sent = self.sent - before;
-        self.output.clear();
-        self.sent = 0;
-        give_back(&mut self.output);
-        Ok(sent)
+        self.outbox.flush(&mut self.stream)
     }
 
     /// Reads into `scratch` once; 0 when there is nothing (now).
@@ -105,9 +228,66 @@ impl Connection {
     }
 }
 
-/// An idle connection holds no large buffer.
-pub(crate) fn give_back(buffer: &mut Vec<u8>) {
-    if buffer.is_empty() && buffer.capacity() > KEPT_BYTES {
-        *buffer = Vec::new();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Connection::new(TcpStream::from_std(stream))
+    }
+
+    fn slot(mark: u8, waiting: usize) -> Slot {
+        Slot { answer: vec![mark; 40], waiting, bytes: 100, version: 5, began: Instant::now() }
+    }
+
+    fn stored(offset: i64) -> Stored {
+        Stored { error: 7, base_offset: offset, append_time_ms: -1, log_start: 3 }
+    }
+
+    #[test]
+    fn answers_go_out_in_the_order_of_their_requests() {
+        let mut connection = connection();
+        for (mark, waiting) in [(1, 1), (2, 0), (3, 2), (4, 1)] {
+            connection.wait(slot(mark, waiting));
+        }
+        assert_eq!(connection.fill(3, 10, &stored(9)), 0);
+        assert_eq!(connection.fill(2, 10, &stored(8)), 0);
+        assert_eq!(connection.fill(0, 10, &stored(5)), 2);
+        assert_eq!((connection.outbox.unsent(), connection.next_slot()), (80, 4));
+        assert_eq!(connection.fill(2, 10, &stored(8)), 2);
+        assert!(connection.is_quiet());
+        let sent = connection.outbox.buffer();
+        assert_eq!((sent[0], sent[40], sent[80], sent[120]), (1, 2, 3, 4));
+        assert_eq!(
+            sent[10..36],
+            [&[0, 7][..], &5_i64.to_be_bytes(), &[0xff; 8], &3_i64.to_be_bytes()].concat()
+        );
+        assert_eq!((sent[9], sent[36]), (1, 1));
+    }
+
+    #[test]
+    fn an_outcome_for_no_slot_changes_nothing() {
+        let mut connection = connection();
+        connection.wait(slot(1, 1));
+        assert_eq!(connection.fill(7, 10, &stored(1)), 0);
+        assert_eq!(connection.fill(0, 38, &stored(1)), 1);
+        assert_eq!(*connection.outbox.buffer(), vec![1; 40]);
+    }
+
+    #[test]
+    fn a_connection_moves_only_after_a_streak_for_one_other_reactor() {
+        let mut affinity = Affinity::default();
+        for _ in 0..Affinity::MOVES_AFTER {
+            assert_eq!(affinity.elsewhere(0), None);
+            affinity.note(Some(1));
+        }
+        assert_eq!((affinity.elsewhere(0), affinity.elsewhere(1)), (Some(1), None));
+        affinity.note(None);
+        assert_eq!(affinity.elsewhere(0), None);
+        affinity.note(Some(0));
+        assert_eq!(affinity.elsewhere(1), None);
     }
 }

@@ -576,7 +576,7 @@ mod tests {
     use super::*;
 
     fn ticket(connection: usize) -> Ticket {
-        Ticket { worker: 0, connection }
+        Ticket { reactor: 0, connection }
     }
 
     fn ask(member: &str) -> Join {
@@ -647,14 +647,14 @@ mod tests {
     fn joined(answer: &Reply) -> &JoinAnswer {
         match answer {
             Reply::Join(join) => join,
-            other => panic!("wanted a join answer, found {other:?}"),
+            _ => panic!("wanted a join answer"),
         }
     }
 
     fn synced(answer: &Reply) -> &SyncAnswer {
         match answer {
             Reply::Sync(sync) => sync,
-            other => panic!("wanted a sync answer, found {other:?}"),
+            _ => panic!("wanted a sync answer"),
         }
     }
 

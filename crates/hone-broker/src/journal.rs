@@ -404,7 +404,7 @@ mod tests {
     }
 
     fn ticket(connection: usize) -> Ticket {
-        Ticket { worker: 0, connection }
+        Ticket { reactor: 0, connection }
     }
 
     /// Answers as they are posted.

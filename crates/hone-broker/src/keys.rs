@@ -1,14 +1,20 @@
 //! The APIs that the broker serves: one file for each key, one line in the table.
 
+use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
 use hone_kafka::WireError;
 
-use crate::mailbox::{Reply, Ticket};
+use crate::appends::Appends;
+use crate::code;
+use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
+use crate::quotas::Metering;
+use crate::security::acl::{CLUSTER, Operation, Resource};
 
 mod k00_produce;
 mod k01_fetch;
@@ -24,15 +30,36 @@ mod k14_sync_group;
 mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
+mod k21_delete_records;
 mod k22_init_producer_id;
+mod k23_offset_for_leader_epoch;
+mod k29_describe_acls;
+mod k30_create_acls;
+mod k31_delete_acls;
 mod k32_describe_configs;
+mod k33_alter_configs;
+mod k35_describe_log_dirs;
+mod k37_create_partitions;
+mod k44_incremental_alter_configs;
+mod k45_alter_partition_reassignments;
+mod k46_list_partition_reassignments;
+mod k48_describe_client_quotas;
+mod k49_alter_client_quotas;
+mod k60_describe_cluster;
+mod k75_describe_topic_partitions;
+mod resource;
+pub(crate) mod throttle;
 
 /// What came of a request.
 pub(crate) enum Outcome {
     /// The answer is written.
     Reply,
+    /// The answer is written but for the outcome of so many batches, whose bytes are held until then.
+    Later { waiting: usize, bytes: usize },
     /// There is no answer (acks=0).
     Silent,
+    /// There is none, and the connection is closed over this error.
+    Close(i16),
     /// The answer comes later; nothing was written that counts.
     Park(Park),
 }
@@ -57,19 +84,23 @@ pub(crate) enum Attempt {
     Answered(Reply),
 }
 
-/// Buffers of a worker that live longer than a request.
+/// Buffers of a reactor that live longer than a request.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     /// Unpacked records.
     pub(crate) plain: Vec<u8>,
     /// Who waits for what was just written.
     pub(crate) wake: Vec<Ticket>,
+    /// The one reactor that the batches of the request belong to, if it is one.
+    pub(crate) owner: Option<usize>,
 }
 
 /// A request on its way through a handler.
 pub(crate) struct Call<'a> {
-    pub(crate) node: &'a Node,
+    pub(crate) node: &'a Arc<Node>,
     pub(crate) work: &'a mut Workspace,
+    /// The log side of this reactor.
+    pub(crate) appends: &'a mut Appends,
     /// The whole frame; batches in it are patched in place.
     pub(crate) frame: &'a mut [u8],
     /// Where the request begins in it, behind its header.
@@ -80,7 +111,15 @@ pub(crate) struct Call<'a> {
     /// `false` only for ApiVersions in a version that is not served; its answer then says so.
     pub(crate) version_known: bool,
     pub(crate) ticket: Ticket,
+    /// The number of the answer, should it have to wait.
+    pub(crate) slot: u64,
+    /// Where the answer begins in its buffer.
+    pub(crate) answer_at: usize,
     pub(crate) attempt: Attempt,
+    /// Who asks, such as `User:alice`.
+    pub(crate) principal: &'a str,
+    /// From where.
+    pub(crate) host: IpAddr,
 }
 
 impl Call<'_> {
@@ -89,9 +128,76 @@ impl Call<'_> {
         self.fields_at(self.body_at)
     }
 
+    /// Has the clerk write the answer: what has to wait for the disk must not hold up a worker.
+    pub(crate) fn by_clerk(&self, work: impl FnOnce(&Node, &mut Answer<'_>) + Send + 'static) -> Outcome {
+        self.node.desk.leave(self.ticket, self.flexible, work);
+        Outcome::Park(Park::Reply)
+    }
+
+    /// Whether the clerk has written the answer; then it is there.
+    pub(crate) fn take_answer(&self, answer: &mut Answer<'_>) -> bool {
+        match &self.attempt {
+            Attempt::Answered(Reply::Body(body)) => {
+                answer.buffer().extend_from_slice(body);
+                true
+            }
+            // Told as the clerk's panic would have been, had it happened here.
+            Attempt::Answered(Reply::Failed) => resume_unwind(Box::new("the clerk's work failed")),
+            _ => false,
+        }
+    }
+
     /// The fields from a place in the frame on.
     pub(crate) fn fields_at(&self, at: usize) -> Fields<'_> {
         Fields::new(self.frame.get(at..).unwrap_or_default(), self.flexible)
+    }
+
+    /// Whether the client may do something with the resource of a name. What each API asks is in `security/acl.rs`.
+    pub(crate) fn allows(&self, operation: Operation, resource: Resource, name: &str) -> bool {
+        self.node.acls.allows(self.principal, self.host, operation, resource, name)
+    }
+
+    /// Whether there is any resource of a type with which the client may do something.
+    pub(crate) fn allows_any(&self, operation: Operation, resource: Resource) -> bool {
+        self.node.acls.allows_any(self.principal, self.host, operation, resource)
+    }
+
+    /// Whether the client may do something with a topic.
+    pub(crate) fn allows_topic(&self, operation: Operation, name: &str) -> bool {
+        self.allows(operation, Resource::Topic, name)
+    }
+
+    /// The error for a client that may not do something with a group.
+    pub(crate) fn group_refusal(&self, operation: Operation, group: &str) -> Option<i16> {
+        (!self.allows(operation, Resource::Group, group)).then_some(code::GROUP_AUTHORIZATION_FAILED)
+    }
+
+    /// Whether the client may do something with the cluster.
+    pub(crate) fn allows_cluster(&self, operation: Operation) -> bool {
+        self.allows(operation, Resource::Cluster, CLUSTER)
+    }
+
+    /// Most bytes of records that its quota lets a Fetch bring at once, if there is one.
+    pub(crate) fn fetch_limit_bytes(&self) -> Option<usize> {
+        let metered = self.node.quotas.metering() != Metering::Off;
+        metered.then(|| self.node.quotas.fetch_limit_bytes(self.principal, &self.client_id)).flatten()
+    }
+
+    /// What the client may do with a resource, as the bits that answers tell.
+    pub(crate) fn operations(&self, resource: Resource, name: &str) -> i32 {
+        self.node.acls.operations(self.principal, self.host, resource, name)
+    }
+
+    /// Runs what must wait for the disk on a thread of its own; the request is served again with what it says. `None`
+    /// when no thread could be started.
+    pub(crate) fn aside(&self, step: impl FnOnce(&Node) -> Reply + Send + 'static) -> Option<Outcome> {
+        let (node, ticket) = (Arc::clone(self.node), self.ticket);
+        let body = move || {
+            let reply = step(&node);
+            node.post(ticket, Letter::Reply(ticket.connection, reply));
+        };
+        let started = std::thread::Builder::new().name("aside".to_owned()).spawn(body);
+        started.is_ok().then_some(Outcome::Park(Park::Reply))
     }
 }
 
@@ -109,10 +215,11 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// A worker treats three APIs differently: one to slow down in a test build, one to name members after their client,
-/// one whose response header never carries tags, so that a client that is wrong about the version can read it.
-#[cfg(feature = "planted-slowdown")]
+/// Three APIs are treated differently: one that may be served behind answers that wait, one to name members after their
+/// client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
+/// A worker treats four APIs differently: two whose bytes quotas count, one to name members after their client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
 pub(crate) const PRODUCE: i16 = 0;
+pub(crate) const FETCH: i16 = 1;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
 
@@ -135,8 +242,23 @@ pub(crate) static APIS: &[Api] = &[
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
+    api(21, "delete_records", 0, 2, 2, k21_delete_records::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
+    api(23, "offset_for_leader_epoch", 2, 4, 4, k23_offset_for_leader_epoch::serve),
+    api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
+    api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
+    api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
+    api(33, "alter_configs", 0, 2, 2, k33_alter_configs::serve),
+    api(35, "describe_log_dirs", 1, 4, 2, k35_describe_log_dirs::serve),
+    api(37, "create_partitions", 0, 3, 2, k37_create_partitions::serve),
+    api(44, "incremental_alter_configs", 0, 1, 1, k44_incremental_alter_configs::serve),
+    api(45, "alter_partition_reassignments", 0, 1, 0, k45_alter_partition_reassignments::serve),
+    api(46, "list_partition_reassignments", 0, 0, 0, k46_list_partition_reassignments::serve),
+    api(48, "describe_client_quotas", 0, 1, 1, k48_describe_client_quotas::serve),
+    api(49, "alter_client_quotas", 0, 1, 1, k49_alter_client_quotas::serve),
+    api(60, "describe_cluster", 0, 2, 0, k60_describe_cluster::serve),
+    api(75, "describe_topic_partitions", 0, 0, 0, k75_describe_topic_partitions::serve),
 ];
 
 const fn api(key: i16, name: &'static str, min: i16, max: i16, flexible_from: i16, serve: Serve) -> Api {

@@ -20,29 +20,41 @@
 //! ```
 
 mod acceptor;
+mod appends;
 mod broker;
+mod clerk;
 mod code;
 mod connection;
 mod cpu;
+mod disk_space;
+mod engine;
+mod flusher;
 mod groups;
 #[cfg_attr(not(test), expect(dead_code, reason = "its users follow"))]
 mod journal;
+mod histogram;
+mod housekeeper;
 mod keys;
+mod log_config;
 mod mailbox;
+mod memory;
 mod metrics;
 mod node;
 mod offsets;
+mod outbox;
 mod partition;
 mod producers;
 mod properties;
 mod protocol;
+mod quotas;
+mod reactor;
 mod schema;
+mod security;
 mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
-mod worker;
 
 pub use broker::Broker;
 pub use settings::{Notices, Settings};

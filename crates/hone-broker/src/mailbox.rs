@@ -1,18 +1,23 @@
-//! What other threads tell a worker.
+//! What other threads tell a reactor.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mio::Waker;
 use mio::net::TcpStream;
 
+use crate::appends::{Append, Destination, Stored};
+use crate::connection::Connection;
 use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::partition::Partition;
+use crate::security::acl::Rule;
 
-/// A connection that waits for something, and the worker it belongs to.
+/// A connection that waits for something, and the reactor it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Ticket {
-    pub(crate) worker: usize,
-    /// Never used twice by one worker.
+    pub(crate) reactor: usize,
+    /// Never used twice by one reactor.
     pub(crate) connection: usize,
 }
 
@@ -25,42 +30,77 @@ pub(crate) enum Reply {
     Sync(SyncAnswer),
     /// It is done, with this error code.
     Code(i16),
+    /// The clerk has written the answer.
+    Body(Vec<u8>),
+    /// The clerk's work failed, which is a defect.
+    Failed,
+    /// The rules that a change of access control lists has removed, filter by filter; or why it failed.
+    Acls(Result<Vec<Vec<Rule>>, String>),
+    /// Whether quotas were changed, or why not.
+    Quotas(Result<(), String>),
 }
 
-/// A message to a worker.
+/// A message to a reactor.
 #[derive(Debug)]
 pub(crate) enum Letter {
     /// A client has connected.
     Connected(TcpStream),
+    /// A connection moves here: what it writes belongs here.
+    Moved(Box<Connection>),
     /// A partition that a parked Fetch waits for has grown.
     Grown(usize),
     /// What a parked request waits for.
     Reply(usize, Reply),
+    /// A batch for a partition of this reactor.
+    Append(Append),
+    /// What came of a batch that a connection of this reactor brought.
+    Stored(Destination, Stored),
+    /// A partition of this reactor was flushed, or could not be.
+    Flushed(Arc<Partition>),
     /// Finish what is there and end.
     Stop,
 }
 
-/// Letters of one worker, and the bell.
+/// Letters of one reactor, and the bell.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
+    /// Whether the reactor sleeps, or is about to: only then the bell is rung, since ringing is a system call.
+    asleep: AtomicBool,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(crate) fn new(waker: Waker) -> Self {
-        Self { letters: Mutex::new(Vec::new()), waker }
+        Self { letters: Mutex::new(Vec::new()), asleep: AtomicBool::new(false), waker }
     }
 
-    /// Puts a letter in. The bell is rung only for the first one: the worker takes all.
+    /// Puts a letter in.
     pub(crate) fn post(&self, letter: Letter) -> io::Result<()> {
-        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
-        letters.push(letter);
-        if letters.len() == 1 { self.waker.wake() } else { Ok(()) }
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        if self.asleep.swap(false, Ordering::AcqRel) { self.waker.wake() } else { Ok(()) }
+    }
+
+    /// Says that the reactor is about to sleep. `false` when letters are there, so that it must not.
+    pub(crate) fn may_sleep(&self) -> bool {
+        // The flag goes up before the look: a letter that comes in between finds it up and rings.
+        self.asleep.store(true, Ordering::Release);
+        let letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        if letters.is_empty() {
+            return true;
+        }
+        self.asleep.store(false, Ordering::Release);
+        false
     }
 
     /// Takes all letters; `into` must be empty.
     pub(crate) fn take(&self, into: &mut Vec<Letter>) {
+        self.asleep.store(false, Ordering::Release);
         std::mem::swap(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner), into);
+    }
+
+    /// Letters not read yet.
+    pub(crate) fn len(&self) -> usize {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }

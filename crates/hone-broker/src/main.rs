@@ -26,6 +26,8 @@ usage: hone-broker --data DIR [options]
   --partitions N          of a topic made without a number            [1]
   --no-auto-create        unknown topics stay unknown
   --max-request-bytes N   a longer request closes its connection      [33554432]
+  --authorize             ask the access control lists; needs --superuser
+  --superuser USER        may do everything, such as User:admin; can be repeated
   --help, --version
 
 It prints `ready kafka=ADDR metrics=ADDR data=DIR pid=N` on stdout once it serves, and ends on SIGTERM or SIGINT.
@@ -95,6 +97,8 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
             Long("max-request-bytes") => {
                 settings.max_request_bytes = parser.value()?.parse_with(at_least_one)? as usize;
             }
+            Long("authorize") => settings.authorize = true,
+            Long("superuser") => settings.super_users.push(parser.value()?.string()?),
             Long("help") | Short('h') => return Ok(Wanted::Print(USAGE.to_owned())),
             Long("version") => {
                 return Ok(Wanted::Print(concat!("hone-broker ", env!("CARGO_PKG_VERSION")).to_owned()));
@@ -104,6 +108,9 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
     }
     if settings.data_dir.as_os_str().is_empty() {
         return Err("--data DIR is missing".into());
+    }
+    if settings.authorize && settings.super_users.is_empty() {
+        return Err("--authorize needs a --superuser, or nobody could ever be allowed anything".into());
     }
     settings.notices = Notices::to(complain);
     Ok(Wanted::Run(settings))

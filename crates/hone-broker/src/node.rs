@@ -1,24 +1,32 @@
 //! What all threads of a broker share.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
+use crate::clerk::Desk;
 use crate::cpu::ThreadClock;
+use crate::flusher::Flusher;
 use crate::groups::{Due, Groups};
+use crate::histogram::Histogram;
+use crate::housekeeper::Housekeeper;
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
+use crate::memory::Budget;
 use crate::offsets::Offsets;
+use crate::partition::Partition;
+use crate::quotas::Quotas;
+use crate::security::acl::Acls;
 use crate::settings::Settings;
 use crate::topics::Topics;
 
 /// The only broker of its cluster.
 pub(crate) const NODE_ID: i32 = 1;
 
-/// What one worker counts.
+/// What one reactor counts.
 #[derive(Debug)]
 pub(crate) struct ShardCounters {
     /// By the place of the API in the table.
@@ -26,11 +34,27 @@ pub(crate) struct ShardCounters {
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) connects: AtomicU64,
-    pub(crate) disconnects: AtomicU64,
+    /// Connections that live here now.
+    pub(crate) active: AtomicU64,
     /// Connections closed because what came could not be understood.
     pub(crate) protocol_errors: AtomicU64,
     /// Requests whose handler failed, which is a defect.
     pub(crate) handler_failures: AtomicU64,
+    /// Connections that moved here.
+    pub(crate) moves: AtomicU64,
+    /// Connections closed over a frame that did not end.
+    pub(crate) stalled: AtomicU64,
+    /// Flushes of its partitions, and batches for them that another reactor read.
+    pub(crate) flushes: AtomicU64,
+    pub(crate) handed_over: AtomicU64,
+    /// Time between turns of the loop, and in them.
+    pub(crate) idle_ns: AtomicU64,
+    pub(crate) busy_ns: AtomicU64,
+    /// From a Produce request that is here to its finished answer.
+    pub(crate) produce_latency_us: Histogram<26>,
+    pub(crate) batch_bytes: Histogram<22>,
+    /// Idle and busy time at the last look, for the gauge of utilization.
+    pub(crate) looked_at: Mutex<(u64, u64)>,
     pub(crate) clock: OnceLock<ThreadClock>,
 }
 
@@ -41,17 +65,51 @@ impl Default for ShardCounters {
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
             connects: AtomicU64::default(),
-            disconnects: AtomicU64::default(),
+            active: AtomicU64::default(),
             protocol_errors: AtomicU64::default(),
             handler_failures: AtomicU64::default(),
+            moves: AtomicU64::default(),
+            stalled: AtomicU64::default(),
+            flushes: AtomicU64::default(),
+            handed_over: AtomicU64::default(),
+            idle_ns: AtomicU64::default(),
+            busy_ns: AtomicU64::default(),
+            produce_latency_us: Histogram::new(1),
+            batch_bytes: Histogram::new(64),
+            looked_at: Mutex::default(),
             clock: OnceLock::default(),
         }
     }
 }
 
+impl ShardCounters {
+    /// Busy share of the time since the last call, percent.
+    pub(crate) fn utilization_percent(&self) -> f64 {
+        let now = (load(&self.idle_ns), load(&self.busy_ns));
+        let mut before = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let (idle, busy) = (now.0.saturating_sub(before.0) as f64, now.1.saturating_sub(before.1) as f64);
+        *before = now;
+        // A reactor that slept all the time has not come round to count it.
+        if idle + busy > 0.0 { 100.0 * busy / (idle + busy) } else { 0.0 }
+    }
+}
+
+/// Reads a counter.
+pub(crate) fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Relaxed)
+}
+
 /// Adds to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Relaxed);
+}
+
+/// What a broker keeps, each with a place of its own in the data folder.
+pub(crate) struct Stores {
+    pub(crate) topics: Topics,
+    pub(crate) offsets: Offsets,
+    pub(crate) acls: Acls,
+    pub(crate) quotas: Quotas,
 }
 
 /// What all threads of a broker share.
@@ -60,8 +118,17 @@ pub(crate) struct Node {
     pub(crate) advertised: SocketAddr,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
+    /// For what has to wait for the disk.
+    pub(crate) desk: Desk,
+    pub(crate) acls: Acls,
+    pub(crate) quotas: Quotas,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
+    pub(crate) flusher: Flusher,
+    pub(crate) housekeeper: Housekeeper,
+    pub(crate) memory: Budget,
+    /// Clients connected now.
+    pub(crate) connections: AtomicUsize,
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
     groups: Mutex<Groups>,
@@ -73,8 +140,8 @@ impl Node {
     pub(crate) fn new(
         settings: Settings,
         advertised: SocketAddr,
-        topics: Topics,
-        offsets: Offsets,
+        stores: Stores,
+        desk: Desk,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
@@ -82,8 +149,15 @@ impl Node {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
-            topics,
-            offsets,
+            topics: stores.topics,
+            offsets: stores.offsets,
+            flusher: Flusher::default(),
+            housekeeper: Housekeeper::default(),
+            memory: Budget::new(settings.max_memory_bytes),
+            connections: AtomicUsize::new(0),
+            desk,
+            acls: stores.acls,
+            quotas: stores.quotas,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
@@ -118,12 +192,33 @@ impl Node {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a letter to the worker of a ticket.
+    /// The reactor that a partition belongs to.
+    pub(crate) fn owner(&self, partition: &Partition) -> usize {
+        // FNV-1a: topics with one partition must not all go to the first reactor.
+        let hash = partition.topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let place = (hash >> 32) as usize + partition.index as usize;
+        place % self.mailboxes.len().max(1)
+    }
+
+    /// Wall clock, milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> i64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+    }
+
+    /// A connection is gone, with the memory it was counted for.
+    pub(crate) fn connection_ended(&self, counted_bytes: usize) {
+        self.memory.recount(counted_bytes, 0);
+        self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Sends a letter to the reactor of a ticket.
     pub(crate) fn post(&self, ticket: Ticket, letter: Letter) {
-        if let Some(mailbox) = self.mailboxes.get(ticket.worker)
+        if let Some(mailbox) = self.mailboxes.get(ticket.reactor)
             && let Err(error) = mailbox.post(letter)
         {
-            self.settings.notices.say(&format!("can't wake worker {}: {error}", ticket.worker));
+            self.settings.notices.say(&format!("can't wake reactor {}: {error}", ticket.reactor));
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hone_kafka::batch;
 use hone_kafka::{BatchHeader, batches};
 
+use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 use crate::producers::{Producers, Sequence};
 use crate::segment::{Segment, Stretch};
@@ -36,11 +37,32 @@ pub(crate) struct PartitionCounters {
     pub(crate) storage_errors: AtomicU64,
 }
 
+/// When a batch is acknowledged and visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ack {
+    /// At once, from memory.
+    Relaxed,
+    /// When it is on the disk.
+    Strict,
+}
+
 /// Where a batch went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Appended {
     pub(crate) base_offset: i64,
     pub(crate) log_start: i64,
+    pub(crate) end_offset: i64,
+    pub(crate) append_time_ms: i64,
+    pub(crate) duplicate: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) log_start: i64,
+    pub(crate) last_stable: i64,
+    pub(crate) high_watermark: i64,
+    pub(crate) next: i64,
+    pub(crate) flushed: i64,
 }
 
 /// Why a batch was not stored.
@@ -69,8 +91,9 @@ pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
     pub(crate) counters: PartitionCounters,
+    flushed: AtomicU64,
     folder: PathBuf,
-    segment_bytes: u64,
+    segment_bytes: AtomicU64,
     log: Mutex<Log>,
 }
 
@@ -81,13 +104,15 @@ struct Log {
     next_offset: i64,
     producers: Producers,
     waiting: Vec<Ticket>,
+    /// Records before this were deleted by a client.
+    deleted_before: i64,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
     removed: bool,
 }
 
 impl Log {
     fn start_offset(&self) -> i64 {
-        self.segments.first().map_or(self.next_offset, |segment| segment.base_offset)
+        self.segments.first().map_or(self.next_offset, |segment| segment.base_offset.max(self.deleted_before))
     }
 
     fn segment_of(&self, offset: i64) -> Option<&Segment> {
@@ -123,7 +148,41 @@ impl Partition {
     ) -> io::Result<Self> {
         let log = recover(&folder, notices)?;
         let counters = PartitionCounters::default();
-        Ok(Self { topic: topic.to_owned(), index, counters, folder, segment_bytes, log: Mutex::new(log) })
+        let segment_bytes = AtomicU64::new(segment_bytes);
+        Ok(Self {
+            topic: topic.to_owned(),
+            index,
+            flushed: AtomicU64::new(0),
+            counters,
+            folder,
+            segment_bytes,
+            log: Mutex::new(log),
+        })
+    }
+
+    /// From now on the log is kept so.
+    pub(crate) fn configure(&self, config: LogConfig) {
+        self.segment_bytes.store(config.segment_bytes, Relaxed);
+    }
+
+    /// Moves the first offset up to `before`, and drops the segments that lie before it. Returns the first offset.
+    pub(crate) fn delete_records(&self, before: i64) -> Result<i64, ReadError> {
+        let mut log = self.log();
+        if before < 0 || before > log.next_offset {
+            return Err(ReadError::OutOfRange);
+        }
+        while let Some(next) = log.segments.get(1)
+            && next.base_offset <= before
+        {
+            fs::remove_file(log.segments.remove(0).path())?;
+        }
+        log.deleted_before = log.deleted_before.max(before);
+        Ok(log.start_offset())
+    }
+
+    /// Bytes of the log.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.log().segments.iter().map(|segment| segment.bytes).sum()
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -133,7 +192,13 @@ impl Partition {
 
     /// Stores one batch whose CRC and records have been checked; base offset and leader epoch are patched in place.
     /// `wake` gets the tickets of those who wait for this partition.
-    pub(crate) fn append(&self, batch: &mut [u8], wake: &mut Vec<Ticket>) -> Result<Appended, AppendError> {
+    pub(crate) fn append(
+        &self,
+        batch: &mut [u8],
+        _ack: Ack,
+        _now_ms: i64,
+        wake: &mut Vec<Ticket>,
+    ) -> Result<Appended, AppendError> {
         let mut header = BatchHeader::parse(batch).map_err(|error| io::Error::other(error.to_string()))?;
         let mut guard = self.log();
         let log = &mut *guard;
@@ -144,7 +209,15 @@ impl Partition {
         if header.producer_id >= 0 {
             match log.producers.judge(&header) {
                 Sequence::Next => (),
-                Sequence::Duplicate(base_offset) => return Ok(Appended { base_offset, log_start }),
+                Sequence::Duplicate(base_offset) => {
+                    return Ok(Appended {
+                        base_offset,
+                        log_start,
+                        end_offset: base_offset,
+                        append_time_ms: -1,
+                        duplicate: true,
+                    });
+                }
                 refused => return Err(AppendError::Sequence(refused)),
             }
         }
@@ -152,13 +225,50 @@ impl Partition {
         header.base_offset = base_offset;
         patch(batch, base_offset)?;
         let bytes = batch.len() as u64;
-        log.active(&self.folder, self.segment_bytes, bytes)?.append(&header, batch)?;
+        log.active(&self.folder, self.segment_bytes.load(Relaxed), bytes)?.append(&header, batch)?;
         log.next_offset = header.last_offset() + 1;
         log.producers.note(&header, base_offset);
         wake.append(&mut log.waiting);
         self.counters.written_bytes.fetch_add(bytes, Relaxed);
         self.counters.written_batches.fetch_add(1, Relaxed);
-        Ok(Appended { base_offset, log_start })
+        Ok(Appended {
+            base_offset,
+            log_start,
+            end_offset: log.next_offset,
+            append_time_ms: -1,
+            duplicate: false,
+        })
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        let (log_start, next) = self.offsets();
+        Bounds {
+            log_start,
+            last_stable: next,
+            high_watermark: next,
+            next,
+            flushed: self.flushed.load(Relaxed) as i64,
+        }
+    }
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        let next = self.offsets().1;
+        self.flushed.store(next as u64, Relaxed);
+        Ok(())
+    }
+    pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
+        wake.append(&mut self.log().waiting);
+    }
+    pub(crate) fn housekeep(&self, _now_ms: i64) -> io::Result<()> {
+        Ok(())
+    }
+    pub(crate) fn has_failed(&self) -> bool {
+        false
+    }
+    pub(crate) fn unflushed_bytes(&self) -> u64 {
+        0
+    }
+    pub(crate) fn flush_limits(&self) -> (u64, u64) {
+        (100, 262_144)
     }
 
     /// First offset and the one behind the last.
@@ -381,7 +491,7 @@ mod tests {
         let partition = open(folder, &Arc::default());
         for index in 0..count {
             let mut bytes = batch(&["first", "second", "third"], index * 10);
-            let appended = partition.append(&mut bytes, &mut Vec::new()).unwrap();
+            let appended = partition.append(&mut bytes, Ack::Strict, 0, &mut Vec::new()).unwrap();
             assert_eq!(appended.base_offset, index * 3);
         }
         partition
@@ -450,7 +560,7 @@ mod tests {
         assert_eq!(said.lock().unwrap().len(), notices, "{:?}", said.lock().unwrap());
         // It goes on behind the cut, and the next start has nothing to say.
         let mut next = batch(&["next"], 0);
-        let appended = partition.append(&mut next, &mut Vec::new()).unwrap();
+        let appended = partition.append(&mut next, Ack::Relaxed, 0, &mut Vec::new()).unwrap();
         assert_eq!(appended.base_offset, 300 - 3 * lost_batches);
         drop(partition);
         let said = Arc::default();
@@ -507,13 +617,19 @@ mod tests {
         let mut bytes = batch(&["a"], 0);
         batch::set_producer(&mut bytes, 5, 0, 0).unwrap();
         let partition = open(folder.path(), &Arc::default());
-        assert_eq!(partition.append(&mut bytes.clone(), &mut Vec::new()).unwrap().base_offset, 0);
+        assert_eq!(
+            partition.append(&mut bytes.clone(), Ack::Relaxed, 0, &mut Vec::new()).unwrap().base_offset,
+            0
+        );
         drop(partition);
         let partition = open(folder.path(), &Arc::default());
-        assert_eq!(partition.append(&mut bytes.clone(), &mut Vec::new()).unwrap().base_offset, 0);
+        assert_eq!(
+            partition.append(&mut bytes.clone(), Ack::Relaxed, 0, &mut Vec::new()).unwrap().base_offset,
+            0
+        );
         assert_eq!(partition.offsets(), (0, 1));
         batch::set_producer(&mut bytes, 5, 0, 2).unwrap();
-        let refused = partition.append(&mut bytes, &mut Vec::new());
+        let refused = partition.append(&mut bytes, Ack::Strict, 0, &mut Vec::new());
         assert!(matches!(refused, Err(AppendError::Sequence(Sequence::Gap))));
     }
 }

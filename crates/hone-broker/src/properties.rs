@@ -1,143 +1,841 @@
-//! The properties of a topic, fixed when it is made.
+//! The properties of a topic, with the names, ranges and defaults of the big brokers, and what follows from them: how
+//! its batches are treated, how its logs are kept, when an acknowledgement is given.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use hone_kafka::Codec;
+use hone_kafka::{BatchHeader, Codec};
 
+use crate::log_config::LogConfig;
 use crate::schema::Schema;
 
-/// Kafka's default for `max.message.bytes`.
-const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_588;
-/// A compromise between open files and what a start has to scan at a time.
-const DEFAULT_SEGMENT_BYTES: u64 = 128 << 20;
-/// Below this a segment holds hardly more than one batch.
-const LEAST_SEGMENT_BYTES: u64 = 1 << 12;
+pub(crate) mod broker;
+pub(crate) mod definition;
 
+use broker::BrokerProperties;
+use definition::{Definition, Kind, Wanted, find, items};
+
+/// Below this a segment holds hardly more than one batch.
+const LEAST_SEGMENT_BYTES: i64 = 1 << 12;
+const MOST_I32: i64 = i32::MAX as i64;
+const MOST_I64: i64 = i64::MAX;
+const CODECS: &[&str] = &["producer", "none", "uncompressed", "gzip", "snappy", "lz4", "zstd"];
+const CLEANUP_POLICIES: &[&str] = &["delete", "compact"];
+const TIMESTAMP_TYPES: &[&str] = &["CreateTime", "LogAppendTime"];
+
+const CLEANUP: &str = "cleanup.policy";
 const COMPRESSION: &str = "compression.type";
-const SCHEMA: &str = "hone.value.schema";
+const GZIP_LEVEL: &str = "compression.gzip.level";
+const LZ4_LEVEL: &str = "compression.lz4.level";
+const ZSTD_LEVEL: &str = "compression.zstd.level";
+const DELETE_RETENTION: &str = "delete.retention.ms";
+const DURABILITY: &str = "hone.durability";
+const FLUSH_BYTES: &str = "flush.bytes";
+const FLUSH_MS: &str = "flush.ms";
+const MAX_LAG: &str = "max.compaction.lag.ms";
 const MAX_MESSAGE: &str = "max.message.bytes";
-const SEGMENT: &str = "segment.bytes";
-/// Properties whose only accepted value says what this broker does anyway: it keeps everything.
-const FIXED: [(&str, &str); 3] =
-    [("cleanup.policy", "delete"), ("retention.bytes", "-1"), ("retention.ms", "-1")];
+const MIN_LAG: &str = "min.compaction.lag.ms";
+const MIN_RATIO: &str = "min.cleanable.dirty.ratio";
+const RETENTION_BYTES: &str = "retention.bytes";
+const RETENTION_MS: &str = "retention.ms";
+const SCHEMA: &str = "hone.value.schema";
+const SEGMENT_BYTES: &str = "segment.bytes";
+const SEGMENT_MS: &str = "segment.ms";
+const TIMESTAMP_AFTER: &str = "message.timestamp.after.max.ms";
+const TIMESTAMP_BEFORE: &str = "message.timestamp.before.max.ms";
+const TIMESTAMP_TYPE: &str = "message.timestamp.type";
+const WRITE_CACHING: &str = "write.caching";
+
+/// The properties of a topic, by name.
+static TABLE: &[Definition] = &[
+    topic(
+        CLEANUP,
+        Wanted::Words(CLEANUP_POLICIES),
+        Some("log.cleanup.policy"),
+        "`delete` drops old segments by age and size, `compact` keeps the last record of each key.",
+    ),
+    alone(
+        GZIP_LEVEL,
+        Wanted::NumberOr(-1, 1, 9),
+        "-1",
+        "Level for compression.type=gzip; -1 is gzip's default.",
+    ),
+    alone(
+        LZ4_LEVEL,
+        Wanted::Number(1, 17),
+        "9",
+        "Accepted and without effect: this broker has one level for compression.type=lz4.",
+    ),
+    topic(
+        COMPRESSION,
+        Wanted::Word(CODECS),
+        Some("compression.type"),
+        "How batches are stored; `producer` keeps them as they come.",
+    ),
+    alone(ZSTD_LEVEL, Wanted::Number(-131_072, 22), "3", "Level for compression.type=zstd."),
+    topic(
+        DELETE_RETENTION,
+        Wanted::Number(0, MOST_I64),
+        Some("log.cleaner.delete.retention.ms"),
+        "How long a compacted log keeps the marks of deleted keys.",
+    ),
+    alone(
+        "file.delete.delay.ms",
+        Wanted::Number(0, MOST_I64),
+        "60000",
+        "Accepted and without effect: files go at once.",
+    ),
+    topic(
+        FLUSH_BYTES,
+        Wanted::Number(1, MOST_I64),
+        Some(broker::FLUSH_BYTES),
+        "Most bytes of a partition that stay unflushed with write caching or acks=1.",
+    ),
+    alone(
+        "flush.messages",
+        Wanted::Number(1, MOST_I64),
+        "9223372036854775807",
+        "Accepted and without effect: flush.ms and flush.bytes say when to flush.",
+    ),
+    topic(
+        FLUSH_MS,
+        Wanted::Number(1, MOST_I64),
+        Some(broker::FLUSH_MS),
+        "Longest time that something written stays unflushed with write caching or acks=1.",
+    ),
+    alone(
+        DURABILITY,
+        Wanted::ReadOnly(
+            "it follows from write.caching, flush.ms, flush.bytes and the cluster's write_caching_default",
+        ),
+        "",
+        "What an acknowledgement means.",
+    ),
+    alone(
+        SCHEMA,
+        Wanted::Schema,
+        "",
+        "An inline JSON Schema; batches with a record value that breaks it are refused.",
+    ),
+    alone(
+        "index.interval.bytes",
+        Wanted::Number(0, MOST_I32),
+        "4096",
+        "Accepted and without effect: there is an index entry for every 4096 bytes.",
+    ),
+    topic(
+        MAX_LAG,
+        Wanted::Number(1, MOST_I64),
+        Some("log.cleaner.max.compaction.lag.ms"),
+        "Records older than this are compacted whatever min.cleanable.dirty.ratio says.",
+    ),
+    topic(MAX_MESSAGE, Wanted::Number(0, MOST_I32), Some("message.max.bytes"), "Largest batch."),
+    topic(
+        TIMESTAMP_AFTER,
+        Wanted::Number(0, MOST_I64),
+        Some("log.message.timestamp.after.max.ms"),
+        "How far the time of a record may lie ahead of the broker's clock.",
+    ),
+    topic(
+        TIMESTAMP_BEFORE,
+        Wanted::Number(0, MOST_I64),
+        Some("log.message.timestamp.before.max.ms"),
+        "How far the time of a record may lie behind the broker's clock.",
+    ),
+    topic(
+        TIMESTAMP_TYPE,
+        Wanted::Word(TIMESTAMP_TYPES),
+        Some("log.message.timestamp.type"),
+        "Whether records carry the producer's time or that of the append.",
+    ),
+    topic(
+        MIN_RATIO,
+        Wanted::Ratio,
+        Some("log.cleaner.min.cleanable.ratio"),
+        "Share of uncompacted bytes from which on a log is compacted.",
+    ),
+    topic(
+        MIN_LAG,
+        Wanted::Number(0, MOST_I64),
+        Some("log.cleaner.min.compaction.lag.ms"),
+        "Records younger than this are not compacted.",
+    ),
+    topic(
+        "min.insync.replicas",
+        Wanted::Number(1, 1),
+        Some("min.insync.replicas"),
+        "This cluster has one broker and no replica.",
+    ),
+    alone(
+        "preallocate",
+        Wanted::Bool,
+        "false",
+        "Accepted and without effect: segments grow as they are written.",
+    ),
+    topic(
+        RETENTION_BYTES,
+        Wanted::Number(-1, MOST_I64),
+        Some("log.retention.bytes"),
+        "Size of a partition above which its oldest segments go; -1 for no limit.",
+    ),
+    topic(
+        RETENTION_MS,
+        Wanted::Number(-1, MOST_I64),
+        Some("log.retention.ms"),
+        "Age above which segments go; -1 for no limit.",
+    ),
+    topic(
+        SEGMENT_BYTES,
+        Wanted::Number(LEAST_SEGMENT_BYTES, MOST_I32),
+        Some("log.segment.bytes"),
+        "Size at which a segment is closed and the next one begun.",
+    ),
+    alone(
+        "segment.index.bytes",
+        Wanted::Number(4, MOST_I32),
+        "10485760",
+        "Accepted and without effect: the index is as large as it needs to be.",
+    ),
+    alone("segment.jitter.ms", Wanted::Number(0, MOST_I64), "0", "Accepted and without effect."),
+    topic(SEGMENT_MS, Wanted::Number(1, MOST_I64), Some("log.roll.ms"), "Age at which a segment is closed."),
+    alone(
+        "unclean.leader.election.enable",
+        Wanted::Bool,
+        "false",
+        "Accepted and without effect: this cluster has one broker.",
+    ),
+    topic(
+        WRITE_CACHING,
+        Wanted::Word(&["true", "false"]),
+        Some(broker::WRITE_CACHING),
+        "Whether acks=all is given once a batch is in memory, to be flushed by flush.ms and flush.bytes. Never for \
+         transactions and group offsets; overruled by write_caching_default=disabled.",
+    ),
+];
+
+/// A property whose default is a property of the broker.
+const fn topic(
+    name: &'static str,
+    wanted: Wanted,
+    broker: Option<&'static str>,
+    documentation: &'static str,
+) -> Definition {
+    Definition { name, aliases: &[], wanted, default: "", broker, documentation }
+}
+
+/// A property that only topics have.
+const fn alone(
+    name: &'static str,
+    wanted: Wanted,
+    default: &'static str,
+    documentation: &'static str,
+) -> Definition {
+    Definition { name, aliases: &[], wanted, default, broker: None, documentation }
+}
+
+/// Where a value comes from, in the numbers of DescribeConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub(crate) enum Source {
+    Topic = 1,
+    Broker = 2,
+    Cluster = 3,
+    Start = 4,
+    Default = 5,
+}
+
+/// One of the values that a property has, or would have if those before it were not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layer {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) source: Source,
+}
+
+/// A property as it is described.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) definition: &'static Definition,
+    pub(crate) kind: Kind,
+    /// `None` for a property that has neither value nor default.
+    pub(crate) value: Option<String>,
+    pub(crate) source: Source,
+    /// The value in force first.
+    pub(crate) layers: Vec<Layer>,
+}
+
+fn row(definition: &'static Definition, layers: Vec<Layer>) -> Row {
+    let first = layers.first();
+    Row {
+        definition,
+        kind: definition.kind(),
+        value: first.map(|layer| layer.value.clone()),
+        source: first.map_or(Source::Default, |layer| layer.source),
+        layers,
+    }
+}
+
+/// What an acknowledgement with acks=all means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// The batch is on disk.
+    Fsync,
+    /// The batch is in memory, and there is no disk.
+    Memory,
+    /// The batch is in memory, and will be on disk within these.
+    WriteCaching { flush_ms: u64, flush_bytes: u64 },
+}
+
+impl Durability {
+    fn of(log: &LogConfig, broker: &BrokerProperties) -> Self {
+        if broker.is_in_memory() {
+            Self::Memory
+        } else if log.write_caching {
+            Self::WriteCaching { flush_ms: log.flush_ms, flush_bytes: log.flush_bytes }
+        } else {
+            Self::Fsync
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fsync => formatter.write_str("acks=all: fsync"),
+            Self::Memory => formatter.write_str("acks=all: memory, lost when the broker ends"),
+            Self::WriteCaching { flush_ms, flush_bytes } => {
+                write!(formatter, "acks=all: memory, flushed within {flush_ms} ms or {flush_bytes} bytes")
+            }
+        }
+    }
+}
 
 /// What a topic asks of the broker.
+#[derive(Clone)]
 pub(crate) struct Properties {
     /// `None` keeps the producer's codec.
     pub(crate) compression: Option<Codec>,
+    /// Level of that codec; `None` for its default.
+    pub(crate) compression_level: Option<i32>,
     /// Checks every record value.
-    pub(crate) schema: Option<Schema>,
-    /// Largest batch, as stored by the producer.
+    pub(crate) schema: Option<Arc<Schema>>,
+    /// Largest batch, as sent by the producer.
     pub(crate) max_message_bytes: usize,
-    /// Size at which a segment is closed and the next one begun.
-    pub(crate) segment_bytes: u64,
-    /// As they were given.
+    /// How far the time of a record may lie behind the broker's clock.
+    timestamp_before_max_ms: i64,
+    /// And how far ahead of it.
+    timestamp_after_max_ms: i64,
+    /// As they were given, checked.
     pub(crate) given: BTreeMap<String, String>,
+    durability: Durability,
+    log: LogConfig,
+}
+
+/// The values in force: those given, over those of the broker.
+struct Values<'a> {
+    given: &'a BTreeMap<String, String>,
+    broker: &'a BrokerProperties,
+}
+
+impl<'a> Values<'a> {
+    fn text(&self, name: &str) -> &'a str {
+        if let Some(value) = self.given.get(name) {
+            return value;
+        }
+        match TABLE.iter().find(|definition| definition.name == name) {
+            Some(Definition { broker: Some(behind), .. }) => self.broker.value(behind),
+            Some(definition) => definition.default,
+            None => "",
+        }
+    }
+
+    fn parse<T: FromStr>(&self, name: &str) -> Result<T, String> {
+        let text = self.text(name);
+        text.parse().map_err(|_| format!("{name} is `{text}`, which does not fit"))
+    }
+
+    /// -1 says that there is no limit.
+    fn limit(&self, name: &str) -> Result<Option<u64>, String> {
+        Ok(u64::try_from(self.parse::<i64>(name)?).ok())
+    }
+
+    fn compression_level(&self, codec: Option<Codec>) -> Result<Option<i32>, String> {
+        match codec {
+            Some(Codec::Gzip) => Ok(Some(self.parse(GZIP_LEVEL)?).filter(|level| *level >= 0)),
+            Some(Codec::Zstd) => self.parse(ZSTD_LEVEL).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn log_config(&self) -> Result<LogConfig, String> {
+        let policy = self.text(CLEANUP);
+        let (min_lag, max_lag) = (self.parse(MIN_LAG)?, self.parse(MAX_LAG)?);
+        if min_lag > max_lag {
+            return Err(format!("{MIN_LAG} is {min_lag}, above {MAX_LAG}, which is {max_lag}"));
+        }
+        Ok(LogConfig {
+            segment_bytes: self.parse(SEGMENT_BYTES)?,
+            segment_ms: self.parse(SEGMENT_MS)?,
+            retention_bytes: self.limit(RETENTION_BYTES)?,
+            retention_ms: self.limit(RETENTION_MS)?,
+            compact: items(policy).any(|policy| policy == "compact"),
+            delete: items(policy).any(|policy| policy == "delete"),
+            min_cleanable_dirty_ratio: self.parse(MIN_RATIO)?,
+            min_compaction_lag_ms: min_lag,
+            max_compaction_lag_ms: max_lag,
+            delete_retention_ms: self.parse(DELETE_RETENTION)?,
+            log_append_time: self.text(TIMESTAMP_TYPE) == "LogAppendTime",
+            write_caching: self.text(WRITE_CACHING) == "true" && !self.broker.forbids_write_caching(),
+            flush_ms: self.parse(FLUSH_MS)?,
+            flush_bytes: self.parse(FLUSH_BYTES)?,
+            max_message_bytes: self.parse(MAX_MESSAGE)?,
+        })
+    }
 }
 
 impl Properties {
-    /// Checks the given properties. The error names the property and what it may be.
-    pub(crate) fn parse(given: BTreeMap<String, String>) -> Result<Self, String> {
-        let mut properties = Self {
-            compression: None,
-            schema: None,
-            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
-            segment_bytes: DEFAULT_SEGMENT_BYTES,
-            given: BTreeMap::new(),
-        };
-        for (name, value) in &given {
-            properties.set(name, value)?;
+    /// Checks the given properties; what is not given is as the broker has it. The error names the property and what
+    /// it may be.
+    pub(crate) fn parse(given: &BTreeMap<String, String>, broker: &BrokerProperties) -> Result<Self, String> {
+        let mut checked = BTreeMap::new();
+        for (name, value) in given {
+            let definition = find(TABLE, name)?;
+            checked.insert(definition.name.to_owned(), definition.check(value)?);
         }
-        properties.given = given;
-        Ok(properties)
+        let schema = match checked.get(SCHEMA) {
+            Some(text) => Some(Schema::compile(text).map_err(|error| format!("{SCHEMA}: {error}"))?),
+            None => None,
+        };
+        Self::put_together(checked, schema.map(Arc::new), broker)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            COMPRESSION => self.compression = compression(value)?,
-            SCHEMA => {
-                self.schema = Some(Schema::compile(value).map_err(|error| format!("{SCHEMA}: {error}"))?);
-            }
-            MAX_MESSAGE => self.max_message_bytes = number(name, value, 0)? as usize,
-            SEGMENT => self.segment_bytes = number(name, value, LEAST_SEGMENT_BYTES)?,
-            _ => return fixed(name, value),
+    /// The same properties over a broker whose own have changed.
+    pub(crate) fn over(&self, broker: &BrokerProperties) -> Result<Self, String> {
+        Self::put_together(self.given.clone(), self.schema.clone(), broker)
+    }
+
+    fn put_together(
+        given: BTreeMap<String, String>,
+        schema: Option<Arc<Schema>>,
+        broker: &BrokerProperties,
+    ) -> Result<Self, String> {
+        let values = Values { given: &given, broker };
+        // `producer` is the one word that is no codec.
+        let compression = Codec::from_name(values.text(COMPRESSION));
+        let log = values.log_config()?;
+        Ok(Self {
+            compression,
+            compression_level: values.compression_level(compression)?,
+            schema,
+            max_message_bytes: log.max_message_bytes,
+            timestamp_before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
+            timestamp_after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+            durability: Durability::of(&log, broker),
+            log,
+            given,
+        })
+    }
+
+    /// How the logs of the topic are to be kept.
+    pub(crate) fn log_config(&self) -> &LogConfig {
+        &self.log
+    }
+
+    /// Whether the time of a batch, by its header, is near enough to the broker's clock.
+    pub(crate) fn check_timestamps(&self, header: &BatchHeader, now_ms: i64) -> Result<(), String> {
+        if self.log.log_append_time {
+            return Ok(());
+        }
+        let (first, last) = (header.base_timestamp, header.max_timestamp);
+        if first < now_ms.saturating_sub(self.timestamp_before_max_ms) {
+            let most = self.timestamp_before_max_ms;
+            return Err(format!(
+                "the first record has time {first}, {TIMESTAMP_BEFORE} of the topic is {most}"
+            ));
+        }
+        if last > now_ms.saturating_add(self.timestamp_after_max_ms) {
+            let most = self.timestamp_after_max_ms;
+            return Err(format!(
+                "the largest time of a record is {last}, {TIMESTAMP_AFTER} of the topic is {most}"
+            ));
         }
         Ok(())
     }
 
-    /// Name, value and whether it was given, for every property that has a value.
-    pub(crate) fn describe(&self) -> Vec<(String, String, bool)> {
-        let mut rows: BTreeMap<String, (String, bool)> = BTreeMap::new();
-        for (name, value) in FIXED {
-            rows.insert(name.to_owned(), (value.to_owned(), false));
+    /// What an acknowledgement with acks=all means.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Every property of the topic.
+    pub(crate) fn describe(&self, broker: &BrokerProperties) -> Vec<Row> {
+        TABLE.iter().map(|definition| row(definition, self.layers(definition, broker))).collect()
+    }
+
+    /// The value in force of one property.
+    pub(crate) fn in_force(&self, definition: &'static Definition, broker: &BrokerProperties) -> String {
+        self.layers(definition, broker).into_iter().next().map(|layer| layer.value).unwrap_or_default()
+    }
+
+    fn layers(&self, definition: &'static Definition, broker: &BrokerProperties) -> Vec<Layer> {
+        let name = definition.name;
+        let given = self.given.get(name).cloned();
+        let given = given.map(|value| Layer { name, value, source: Source::Topic });
+        let behind = match definition.broker.map(|behind| find(broker::TABLE, behind)) {
+            Some(Ok(behind)) => broker.layers(behind),
+            _ if name == DURABILITY => {
+                vec![Layer { name, value: self.durability().to_string(), source: Source::Default }]
+            }
+            _ if definition.default.is_empty() => Vec::new(),
+            _ => vec![Layer { name, value: definition.default.to_owned(), source: Source::Default }],
+        };
+        given.into_iter().chain(behind).collect()
+    }
+}
+
+/// A step of IncrementalAlterConfigs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step<'a> {
+    Set(&'a str),
+    Delete,
+    Append(&'a str),
+    Subtract(&'a str),
+}
+
+/// Which table the properties of a step stand in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Topic,
+    Broker,
+}
+
+impl Owner {
+    fn table(self) -> &'static [Definition] {
+        match self {
+            Self::Topic => TABLE,
+            Self::Broker => broker::TABLE,
         }
-        rows.insert(COMPRESSION.to_owned(), ("producer".to_owned(), false));
-        rows.insert(MAX_MESSAGE.to_owned(), (self.max_message_bytes.to_string(), false));
-        rows.insert(SEGMENT.to_owned(), (self.segment_bytes.to_string(), false));
-        for (name, value) in &self.given {
-            rows.insert(name.clone(), (value.clone(), true));
+    }
+}
+
+/// Takes a step on properties as they were given; `in_force` is the value that a list is added to when none was given.
+pub(crate) fn take_step(
+    given: &mut BTreeMap<String, String>,
+    owner: Owner,
+    name: &str,
+    step: Step<'_>,
+    in_force: impl Fn(&'static Definition) -> String,
+) -> Result<(), String> {
+    let definition = match find(owner.table(), name) {
+        Ok(definition) => definition,
+        // Gone already.
+        Err(_) if step == Step::Delete => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let name = definition.name;
+    let value = match step {
+        Step::Delete => {
+            given.remove(name);
+            return Ok(());
         }
-        rows.into_iter().map(|(name, (value, given))| (name, value, given)).collect()
-    }
-}
-
-fn compression(value: &str) -> Result<Option<Codec>, String> {
-    if value == "producer" {
-        return Ok(None);
-    }
-    Codec::from_name(value).map(Some).ok_or_else(|| {
-        format!("{COMPRESSION} is `{value}`, wanted producer, none, uncompressed, gzip, snappy, lz4 or zstd")
-    })
-}
-
-fn number(name: &str, value: &str, least: u64) -> Result<u64, String> {
-    let most = i32::MAX as u64;
-    match value.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("{name} is `{value}`, wanted a number from {least} to {most}")),
-    }
-}
-
-fn fixed(name: &str, value: &str) -> Result<(), String> {
-    match FIXED.iter().find(|(known, _)| *known == name) {
-        Some((_, only)) if *only == value => Ok(()),
-        Some((_, only)) => Err(format!("{name} is `{value}`, this broker only does `{only}`")),
-        None => Err(format!(
-            "unknown property `{name}`; known are {COMPRESSION}, {SCHEMA}, {MAX_MESSAGE} and {SEGMENT}"
-        )),
-    }
+        Step::Set(value) => value.to_owned(),
+        Step::Append(_) | Step::Subtract(_) if definition.kind() != Kind::List => {
+            return Err(format!("{name} is no list, so nothing can be added to it or taken from it; set it"));
+        }
+        Step::Append(more) => {
+            let now = given.get(name).cloned().unwrap_or_else(|| in_force(definition));
+            format!("{now},{more}")
+        }
+        Step::Subtract(less) => {
+            let now = given.get(name).cloned().unwrap_or_else(|| in_force(definition));
+            let left: Vec<_> = items(&now).filter(|item| !items(less).any(|gone| gone == *item)).collect();
+            left.join(",")
+        }
+    };
+    given.insert(name.to_owned(), value);
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::broker::Scope;
     use super::*;
 
-    fn parse(name: &str, value: &str) -> Result<Properties, String> {
-        Properties::parse([(name.to_owned(), value.to_owned())].into_iter().collect())
+    fn given(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Properties, String> {
+        Properties::parse(&given(pairs), &BrokerProperties::default())
+    }
+
+    fn refusal(name: &str, value: &str) -> String {
+        parse(&[(name, value)]).err().unwrap_or_default()
+    }
+
+    fn over_cluster(cluster: &[(&str, &str)], pairs: &[(&str, &str)]) -> Properties {
+        let broker = BrokerProperties::default().with(Scope::Cluster, &given(cluster)).unwrap();
+        Properties::parse(&given(pairs), &broker).unwrap()
+    }
+
+    #[test]
+    fn without_properties_a_topic_is_as_on_the_big_brokers() {
+        let properties = parse(&[]).unwrap();
+        assert_eq!(
+            *properties.log_config(),
+            LogConfig {
+                segment_bytes: 128 << 20,
+                segment_ms: 7 * 86_400_000,
+                retention_bytes: None,
+                retention_ms: Some(7 * 86_400_000),
+                compact: false,
+                delete: true,
+                min_cleanable_dirty_ratio: 0.5,
+                min_compaction_lag_ms: 0,
+                max_compaction_lag_ms: i64::MAX as u64,
+                delete_retention_ms: 86_400_000,
+                log_append_time: false,
+                write_caching: false,
+                flush_ms: 100,
+                flush_bytes: 262_144,
+                max_message_bytes: 1_048_588,
+            }
+        );
+        assert_eq!((properties.compression, properties.compression_level), (None, None));
+        assert_eq!(properties.timestamp_before_max_ms, i64::MAX);
+        assert_eq!(properties.timestamp_after_max_ms, 3_600_000);
+        assert!(properties.schema.is_none());
     }
 
     #[test]
     fn good_values_are_taken() {
-        assert_eq!(parse(COMPRESSION, "zstd").unwrap().compression, Some(Codec::Zstd));
-        assert_eq!(parse(COMPRESSION, "uncompressed").unwrap().compression, Some(Codec::None));
-        assert_eq!(parse(COMPRESSION, "producer").unwrap().compression, None);
-        assert_eq!(parse(SEGMENT, "4096").unwrap().segment_bytes, 4096);
-        assert!(parse(SCHEMA, r#"{"type": "object"}"#).unwrap().schema.is_some());
-        assert!(parse("retention.ms", "-1").is_ok());
+        let properties = parse(&[
+            (CLEANUP, "compact, delete,compact"),
+            (COMPRESSION, "zstd"),
+            (ZSTD_LEVEL, "-5"),
+            (RETENTION_BYTES, "1"),
+            (RETENTION_MS, "-1"),
+            (SEGMENT_BYTES, " 4096 "),
+            (SEGMENT_MS, "1"),
+            (MIN_RATIO, "0.01"),
+            (MIN_LAG, "5"),
+            (MAX_LAG, "6"),
+            (DELETE_RETENTION, "0"),
+            (TIMESTAMP_TYPE, "LogAppendTime"),
+            (TIMESTAMP_BEFORE, "0"),
+            (TIMESTAMP_AFTER, "9223372036854775807"),
+            (MAX_MESSAGE, "0"),
+            (SCHEMA, r#"{"type": "object"}"#),
+            (FLUSH_MS, "1"),
+            (FLUSH_BYTES, "1"),
+            (WRITE_CACHING, "true"),
+        ])
+        .unwrap();
+        assert_eq!(
+            *properties.log_config(),
+            LogConfig {
+                segment_bytes: 4096,
+                segment_ms: 1,
+                retention_bytes: Some(1),
+                retention_ms: None,
+                compact: true,
+                delete: true,
+                min_cleanable_dirty_ratio: 0.01,
+                min_compaction_lag_ms: 5,
+                max_compaction_lag_ms: 6,
+                delete_retention_ms: 0,
+                log_append_time: true,
+                write_caching: true,
+                flush_ms: 1,
+                flush_bytes: 1,
+                max_message_bytes: 0,
+            }
+        );
+        assert_eq!(properties.given.get(CLEANUP).map(String::as_str), Some("compact,delete"));
+        assert_eq!((properties.compression, properties.compression_level), (Some(Codec::Zstd), Some(-5)));
+        assert!(properties.schema.is_some());
+        let gzip = |level| parse(&[(COMPRESSION, "gzip"), (GZIP_LEVEL, level)]).unwrap().compression_level;
+        assert_eq!((gzip("-1"), gzip("9")), (None, Some(9)));
+        assert_eq!(parse(&[(COMPRESSION, "uncompressed")]).unwrap().compression, Some(Codec::None));
+        let only_compact = parse(&[(CLEANUP, "compact")]).unwrap();
+        assert!(!only_compact.log_config().delete && only_compact.log_config().compact);
     }
 
     #[test]
     fn bad_values_are_named_with_what_they_may_be() {
         for (name, value, wanted) in [
-            (COMPRESSION, "brotli", "wanted producer"),
-            (SEGMENT, "12", "from 4096"),
-            (MAX_MESSAGE, "-1", "from 0"),
+            (CLEANUP, "", "wanted a list of delete or compact"),
+            (CLEANUP, "compact,purge", "wanted a list of delete or compact"),
+            (COMPRESSION, "brotli", "wanted producer, none, uncompressed, gzip, snappy, lz4 or zstd"),
+            (COMPRESSION, "ZSTD", "wanted producer"),
+            (GZIP_LEVEL, "0", "wanted -1 or a number from 1 to 9"),
+            (GZIP_LEVEL, "10", "from 1 to 9"),
+            (LZ4_LEVEL, "18", "from 1 to 17"),
+            (ZSTD_LEVEL, "23", "from -131072 to 22"),
+            (DELETE_RETENTION, "-1", "from 0 to"),
+            ("file.delete.delay.ms", "-1", "from 0 to"),
+            (FLUSH_BYTES, "0", "from 1 to"),
+            ("flush.messages", "0", "from 1 to"),
+            (FLUSH_MS, "0", "from 1 to"),
+            (DURABILITY, "acks=all: fsync", "hone.durability can't be set: it follows from write.caching"),
             (SCHEMA, "{", "hone.value.schema: the schema is not JSON"),
-            ("retention.ms", "1000", "only does `-1`"),
-            ("retention.mss", "1000", "unknown property"),
+            ("index.interval.bytes", "-1", "from 0 to"),
+            (MAX_LAG, "0", "from 1 to"),
+            (MAX_MESSAGE, "-1", "from 0 to 2147483647"),
+            (MAX_MESSAGE, "2147483648", "from 0 to 2147483647"),
+            (TIMESTAMP_AFTER, "-1", "from 0 to"),
+            (TIMESTAMP_BEFORE, "x", "from 0 to"),
+            (TIMESTAMP_TYPE, "createtime", "wanted CreateTime or LogAppendTime"),
+            (MIN_RATIO, "1.1", "wanted a number from 0 to 1"),
+            (MIN_RATIO, "NaN", "wanted a number from 0 to 1"),
+            (MIN_LAG, "-1", "from 0 to"),
+            ("min.insync.replicas", "2", "wanted 1: This cluster has one broker"),
+            ("preallocate", "1", "wanted true or false"),
+            (RETENTION_BYTES, "-2", "from -1 to"),
+            (RETENTION_MS, "9223372036854775808", "from -1 to 9223372036854775807"),
+            (SEGMENT_BYTES, "12", "from 4096 to 2147483647"),
+            ("segment.index.bytes", "3", "from 4 to"),
+            ("segment.jitter.ms", "-1", "from 0 to"),
+            (SEGMENT_MS, "0", "from 1 to"),
+            ("unclean.leader.election.enable", "", "wanted true or false"),
+            (WRITE_CACHING, "disabled", "wanted true or false"),
+            ("retention.mss", "1000", "did you mean `retention.ms`?"),
+            ("owner", "me", "unknown property `owner`; DescribeConfigs lists"),
         ] {
-            let error = parse(name, value).err().unwrap_or_default();
+            let error = refusal(name, value);
             assert!(error.contains(wanted), "{name}={value}: {error}");
         }
+        let crossed = parse(&[(MIN_LAG, "7"), (MAX_LAG, "6")]).err().unwrap();
+        assert!(crossed.contains("min.compaction.lag.ms is 7, above max.compaction.lag.ms, which is 6"));
+    }
+
+    #[test]
+    fn every_row_of_the_table_has_a_default_that_could_be_set() {
+        for definition in TABLE.iter().filter(|definition| definition.broker.is_none()) {
+            if !definition.default.is_empty() {
+                assert_eq!(definition.check(definition.default).as_deref(), Ok(definition.default));
+            }
+        }
+        for definition in TABLE {
+            if let Some(behind) = definition.broker {
+                let behind = find(broker::TABLE, behind).unwrap();
+                assert!(
+                    definition.name == WRITE_CACHING || definition.check(behind.default).is_ok(),
+                    "{}",
+                    definition.name
+                );
+                assert_eq!(
+                    behind.name,
+                    definition.broker.unwrap(),
+                    "the table is looked up by name, not by alias"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn topics_take_what_they_do_not_say_from_the_cluster() {
+        let cluster = [
+            ("log_retention_ms", "1000"),
+            ("log.segment.bytes", "8192"),
+            ("compression.type", "lz4"),
+            (broker::FLUSH_MS, "7"),
+        ];
+        let properties = over_cluster(&cluster, &[(SEGMENT_BYTES, "4096")]);
+        assert_eq!(properties.log_config().retention_ms, Some(1000));
+        assert_eq!(properties.log_config().segment_bytes, 4096);
+        assert_eq!(properties.log_config().flush_ms, 7);
+        assert_eq!(properties.compression, Some(Codec::Lz4));
+        let back = properties.over(&BrokerProperties::default()).unwrap();
+        assert_eq!(back.log_config().retention_ms, Some(604_800_000));
+        assert_eq!(back.log_config().segment_bytes, 4096);
+    }
+
+    #[test]
+    fn write_caching_follows_the_topic_unless_the_cluster_has_disabled_it() {
+        let caching = |flush_ms, flush_bytes| Durability::WriteCaching { flush_ms, flush_bytes };
+        for (cluster, topic, wanted) in [
+            ("false", None, Durability::Fsync),
+            ("false", Some("true"), caching(100, 262_144)),
+            ("true", None, caching(100, 262_144)),
+            ("true", Some("false"), Durability::Fsync),
+            ("disabled", None, Durability::Fsync),
+            ("disabled", Some("true"), Durability::Fsync),
+        ] {
+            let pairs: Vec<_> = topic.map(|value| (WRITE_CACHING, value)).into_iter().collect();
+            let properties = over_cluster(&[(broker::WRITE_CACHING, cluster)], &pairs);
+            assert_eq!(properties.durability(), wanted, "{cluster} {topic:?}");
+        }
+        let own = over_cluster(&[], &[(WRITE_CACHING, "true"), (FLUSH_MS, "5"), (FLUSH_BYTES, "6")]);
+        assert_eq!(own.durability().to_string(), "acks=all: memory, flushed within 5 ms or 6 bytes");
+        assert_eq!(Durability::Fsync.to_string(), "acks=all: fsync");
+        let memory = BrokerProperties::default().in_memory();
+        let kept_nowhere = Properties::parse(&given(&[(WRITE_CACHING, "true")]), &memory).ok().unwrap();
+        assert_eq!(kept_nowhere.durability().to_string(), "acks=all: memory, lost when the broker ends");
+    }
+
+    #[test]
+    fn a_row_tells_where_its_value_comes_from() {
+        let broker =
+            BrokerProperties::default().with(Scope::Cluster, &given(&[("log.retention.ms", "5")])).unwrap();
+        let properties = Properties::parse(&given(&[(RETENTION_MS, "6")]), &broker).unwrap();
+        let rows = properties.describe(&broker);
+        assert_eq!(rows.len(), TABLE.len());
+        let row = |name: &str| rows.iter().find(|row| row.definition.name == name).unwrap();
+        let retention = row(RETENTION_MS);
+        assert_eq!((retention.value.as_deref(), retention.source), (Some("6"), Source::Topic));
+        let layers: Vec<_> =
+            retention.layers.iter().map(|layer| (layer.name, layer.value.as_str(), layer.source)).collect();
+        assert_eq!(
+            layers,
+            [
+                (RETENTION_MS, "6", Source::Topic),
+                ("log.retention.ms", "5", Source::Cluster),
+                ("log.retention.ms", "604800000", Source::Default)
+            ]
+        );
+        assert_eq!(row(DURABILITY).value.as_deref(), Some("acks=all: fsync"));
+        assert!(row(DURABILITY).definition.is_read_only());
+        assert_eq!((&row(SCHEMA).value, row(SCHEMA).layers.len()), (&None, 0));
+    }
+
+    #[test]
+    fn times_too_far_from_the_clock_are_refused_unless_the_broker_stamps() {
+        let mut batch = hone_kafka::BatchBuilder::new(Codec::None);
+        batch.push(None, None, 1_000);
+        batch.push(None, None, 2_000);
+        let header = BatchHeader::parse(&batch.build().unwrap()).unwrap();
+        let limits = |more: &[(&str, &str)]| {
+            let pairs = [&[(TIMESTAMP_BEFORE, "500"), (TIMESTAMP_AFTER, "300")], more].concat();
+            parse(&pairs).unwrap()
+        };
+        let near = limits(&[]);
+        let ahead = limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_699).unwrap_err();
+        assert!(ahead.contains("largest time of a record is 2000, message.timestamp.after.max.ms"));
+        assert_eq!(limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_700), Ok(()));
+        let behind = near.check_timestamps(&header, 1_701).unwrap_err();
+        assert!(behind.contains("first record has time 1000, message.timestamp.before.max.ms"));
+        assert_eq!(limits(&[(TIMESTAMP_TYPE, "LogAppendTime")]).check_timestamps(&header, 9_000), Ok(()));
+        assert_eq!(parse(&[]).unwrap().check_timestamps(&header, i64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn steps_change_what_was_given() {
+        let now = |_: &Definition| "delete".to_owned();
+        let mut properties = given(&[(RETENTION_MS, "1")]);
+        let mut step = |name: &str, step| take_step(&mut properties, Owner::Topic, name, step, now);
+        step(SEGMENT_MS, Step::Set("9")).unwrap();
+        step(RETENTION_MS, Step::Delete).unwrap();
+        step("never.heard.of", Step::Delete).unwrap();
+        step(CLEANUP, Step::Append("compact")).unwrap();
+        assert!(step(SEGMENT_MS, Step::Append("1")).unwrap_err().contains("segment.ms is no list"));
+        assert!(step(SEGMENT_MS, Step::Subtract("1")).unwrap_err().contains("is no list"));
+        assert!(step("segment.m", Step::Set("1")).unwrap_err().contains("did you mean `segment.ms`"));
+        assert_eq!(properties, given(&[(SEGMENT_MS, "9"), (CLEANUP, "delete,compact")]));
+        let mut step = |name: &str, step| take_step(&mut properties, Owner::Topic, name, step, now);
+        step(CLEANUP, Step::Subtract("delete")).unwrap();
+        assert_eq!(properties, given(&[(SEGMENT_MS, "9"), (CLEANUP, "compact")]));
     }
 }

@@ -5,6 +5,8 @@
 
 use hone_kafka::wire::{Reader, WireError, put_unsigned_varint};
 
+use crate::outbox::FileRange;
+
 /// Reads the fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a> {
@@ -40,6 +42,10 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn i64(&mut self, field: &'static str) -> Result<i64, WireError> {
         self.reader.i64(field)
+    }
+
+    pub(crate) fn f64(&mut self, field: &'static str) -> Result<f64, WireError> {
+        Ok(f64::from_bits(self.reader.i64(field)?.cast_unsigned()))
     }
 
     pub(crate) fn uuid(&mut self, field: &'static str) -> Result<u128, WireError> {
@@ -95,11 +101,34 @@ impl<'a> Fields<'a> {
 pub(crate) struct Answer<'b> {
     out: &'b mut Vec<u8>,
     flexible: bool,
+    /// Stretches of files, each with the place in the buffer that it goes to.
+    files: Vec<(usize, FileRange)>,
 }
 
 impl<'b> Answer<'b> {
     pub(crate) fn new(out: &'b mut Vec<u8>, flexible: bool) -> Self {
-        Self { out, flexible }
+        Self { out, flexible, files: Vec::new() }
+    }
+
+    /// Puts a stretch of a file here; the kernel will send it.
+    pub(crate) fn file(&mut self, range: FileRange) {
+        self.files.push((self.out.len(), range));
+    }
+
+    /// Takes back what was written behind `length`.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.out.truncate(length);
+        self.files.retain(|(at, _)| *at < length);
+    }
+
+    /// The files that the buffer leaves out.
+    pub(crate) fn into_files(self) -> Vec<(usize, FileRange)> {
+        self.files
+    }
+
+    /// Bytes of files that go behind `at`.
+    fn file_bytes_behind(&self, at: usize) -> usize {
+        self.files.iter().filter(|(place, _)| *place > at).map(|(_, range)| range.bytes).sum()
     }
 
     /// The buffer, for records that are read straight into it.
@@ -124,6 +153,10 @@ impl<'b> Answer<'b> {
     }
 
     pub(crate) fn i64(&mut self, value: i64) {
+        self.out.extend_from_slice(&value.to_be_bytes());
+    }
+
+    pub(crate) fn f64(&mut self, value: f64) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
@@ -169,6 +202,15 @@ impl<'b> Answer<'b> {
         }
     }
 
+    /// An array that is not there.
+    pub(crate) fn null_array(&mut self) {
+        if self.flexible {
+            self.out.push(0);
+        } else {
+            self.i32(-1);
+        }
+    }
+
     /// Ends a structure.
     pub(crate) fn tags(&mut self) {
         if self.flexible {
@@ -185,14 +227,15 @@ impl<'b> Answer<'b> {
     }
 
     pub(crate) fn close_bytes(&mut self, at: usize) {
+        let file_bytes = self.file_bytes_behind(at);
         if self.flexible {
-            let length = (self.out.len() - at - 5) as u32 + 1;
+            let length = (self.out.len() - at - 5 + file_bytes) as u32 + 1;
             for (index, byte) in self.out[at..at + 5].iter_mut().enumerate() {
                 let more = if index < 4 { 0x80 } else { 0 };
                 *byte = (length >> (7 * index)) as u8 & 0x7f | more;
             }
         } else {
-            let length = (self.out.len() - at - 4) as i32;
+            let length = (self.out.len() - at - 4 + file_bytes) as i32;
             self.out[at..at + 4].copy_from_slice(&length.to_be_bytes());
         }
     }

@@ -8,7 +8,7 @@ const LOCATION: &str = "hone:///value.json";
 /// Longest complaint about one record that is sent back.
 const COMPLAINT_BYTES: usize = 300;
 
-/// A compiled schema, shared by all workers.
+/// A compiled schema, shared by all reactors.
 pub(crate) struct Schema {
     schemas: Schemas,
     index: SchemaIndex,

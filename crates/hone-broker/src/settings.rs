@@ -44,7 +44,7 @@ pub struct Settings {
     pub metrics_listen: Option<SocketAddr>,
     /// Folder of logs and metadata; created when missing, locked while the broker runs.
     pub data_dir: PathBuf,
-    /// Worker threads; default one for each core.
+    /// Reactors, a thread each; default one for each core.
     pub threads: usize,
     /// Partitions of a topic that is made without a number.
     pub default_partitions: i32,
@@ -52,8 +52,20 @@ pub struct Settings {
     pub auto_create_topics: bool,
     /// Largest request accepted, in bytes. A longer one closes its connection.
     pub max_request_bytes: usize,
+    /// What clients may make the broker hold in memory, in bytes: unfinished frames, batches under way, answers not
+    /// taken. Above it frames that are not small wait, and those that do not end are closed. Default 256 MiB.
+    pub max_memory_bytes: usize,
+    /// Clients connected at a time; one more is closed at once. Default 20,000.
+    pub max_connections: usize,
+    /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
+    pub housekeeping_ms: u64,
     /// How long the first members of an empty group wait for others, in milliseconds.
     pub group_initial_delay_ms: u64,
+    /// Whether clients are asked who they are and whether they may; see `super_users`. Default off: everyone may do
+    /// everything.
+    pub authorize: bool,
+    /// Principals that may do everything, such as `User:admin`. Authorization needs at least one.
+    pub super_users: Vec<String>,
     /// Where notices go.
     pub notices: Notices,
 }
@@ -71,7 +83,12 @@ impl Settings {
             default_partitions: 1,
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
+            max_memory_bytes: 256 << 20,
+            max_connections: 20_000,
+            housekeeping_ms: 1000,
             group_initial_delay_ms: 50,
+            authorize: false,
+            super_users: Vec::new(),
             notices: Notices::nowhere(),
         }
     }

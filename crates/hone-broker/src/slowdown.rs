@@ -1,6 +1,6 @@
 //! A slow-down of known size, for tests of a comparator only. It exists in builds with the feature `planted-slowdown`.
 //!
-//! The unit is a turn of the worker's loop: everything the thread did since the end of the last turn, sockets and log
+//! The unit is a turn of the reactor's loop: everything the thread did since the end of the last turn, sockets and log
 //! included, was done for the requests of this turn. With at least one Produce among them the turn is made as many
 //! percent longer, in CPU time, as `HONE_PLANTED_SLOWDOWN` says (1.10 means 10 %).
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cpu::ThreadClock;
 
-/// The slow-down of one worker.
+/// The slow-down of one reactor.
 #[derive(Debug)]
 pub(crate) struct Slowdown {
     factor: f64,

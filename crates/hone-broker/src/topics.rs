@@ -1,20 +1,24 @@
 //! The topics, and the one file that says which there are: `cluster.json`, replaced as a whole and never written in place.
+//!
+//! A topic does not change while it is in the map. A change (more partitions, other properties) is on disk first, then a
+//! new topic takes the place of the old one; both share the partitions that stay.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::partition::{DELETED_SUFFIX, Partition};
 use crate::properties::Properties;
+use crate::properties::broker::{BrokerProperties, Scope};
 use crate::settings::Notices;
 
-/// Version of `cluster.json`.
-const FORMAT_VERSION: u64 = 1;
+/// Version of `cluster.json`. Version 1 had no properties of the broker.
+const FORMAT_VERSION: u64 = 2;
 const CLUSTER_FILE: &str = "cluster.json";
 const LOG_FOLDER: &str = "log";
 /// Kafka's longest topic name; with the partition behind it, a file name on every file system in use.
@@ -24,7 +28,7 @@ const MOST_PARTITIONS: i32 = 10_000;
 /// Producer ids are reserved on disk in blocks, so that one write serves many producers.
 const PRODUCER_ID_BLOCK: i64 = 1000;
 
-/// A topic; it does not change while it lives.
+/// A topic.
 pub(crate) struct Topic {
     pub(crate) name: String,
     pub(crate) id: u128,
@@ -36,6 +40,25 @@ impl Topic {
     pub(crate) fn partition(&self, index: i32) -> Option<&Arc<Partition>> {
         self.partitions.get(usize::try_from(index).ok()?)
     }
+
+    fn with_properties(&self, properties: Properties) -> Self {
+        Self { name: self.name.clone(), id: self.id, properties, partitions: self.partitions.clone() }
+    }
+
+    /// Hands the properties to the logs.
+    fn configure_logs(&self) {
+        for partition in &self.partitions {
+            partition.configure(self.properties.log_config().clone());
+        }
+    }
+}
+
+/// A topic that is to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct NewTopic {
+    pub(crate) name: String,
+    pub(crate) partitions: i32,
+    pub(crate) properties: BTreeMap<String, String>,
 }
 
 /// Why a topic was not made.
@@ -55,10 +78,31 @@ pub(crate) enum CreateError {
     Storage(anyhow::Error),
 }
 
+/// Why something was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error("there is no topic `{0}`")]
+    Unknown(String),
+    #[error("the topic has {now} partitions, and {wanted} were asked for; wanted {} to {MOST_PARTITIONS}", now + 1)]
+    Partitions { now: i32, wanted: i32 },
+    #[error("{0}")]
+    Property(String),
+    #[error("{0:#}")]
+    Storage(anyhow::Error),
+}
+
 #[derive(Default)]
 struct Maps {
     by_name: HashMap<String, Arc<Topic>>,
     by_id: HashMap<u128, Arc<Topic>>,
+    broker: Arc<BrokerProperties>,
+}
+
+impl Maps {
+    fn put(&mut self, topic: Arc<Topic>) {
+        self.by_name.insert(topic.name.clone(), Arc::clone(&topic));
+        self.by_id.insert(topic.id, topic);
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,9 +111,10 @@ struct ProducerIds {
     reserved: i64,
 }
 
-/// All topics.
+/// All topics, and the properties of the broker, which are the defaults of theirs.
 pub(crate) struct Topics {
-    data_dir: PathBuf,
+    /// `None` keeps everything in memory.
+    data_dir: Option<PathBuf>,
     notices: Notices,
     /// Names this data folder to clients.
     pub(crate) cluster_id: String,
@@ -79,29 +124,37 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    /// Opens the topics of a data folder, which is empty or was written by a broker before.
-    pub(crate) fn open(data_dir: &Path, notices: Notices) -> anyhow::Result<Self> {
-        let file = data_dir.join(CLUSTER_FILE);
-        let known = match fs::read_to_string(&file) {
-            Ok(text) => Cluster::parse(&text).with_context(|| format!("can't read {}", file.display()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => fresh(data_dir)?,
-            Err(error) => return Err(error).with_context(|| format!("can't read {}", file.display())),
-        };
+    /// Opens the topics of a data folder, which is empty or was written by a broker before; without a folder there are
+    /// none yet, and nothing is ever written. `started_with` are the properties that the broker was started with.
+    pub(crate) fn open(
+        data_dir: Option<PathBuf>,
+        started_with: &BrokerProperties,
+        notices: Notices,
+    ) -> anyhow::Result<Self> {
+        let (known, is_new) = read_cluster(data_dir.as_deref())?;
+        let started_with = started_with.clone();
+        let started_with = if data_dir.is_some() { started_with } else { started_with.in_memory() };
+        let broker = started_with
+            .with(Scope::Cluster, &known.cluster)
+            .and_then(|properties| properties.with(Scope::Broker, &known.broker))
+            .map_err(|error| anyhow::anyhow!("{CLUSTER_FILE} has a property that can't be: {error}"))?;
         let topics = Self {
-            data_dir: data_dir.to_owned(),
+            data_dir,
             notices,
             cluster_id: known.cluster_id,
-            maps: RwLock::default(),
+            maps: RwLock::new(Maps { broker: Arc::new(broker), ..Maps::default() }),
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, reserved: known.producer_ids }),
         };
         topics.remove_orphans(&known.topics)?;
         for stored in known.topics {
-            let topic = topics.build(stored).map_err(anyhow::Error::msg)?;
-            topics.insert(topic);
+            let name = stored.name.clone();
+            let topic = topics.build(stored).map_err(|error| anyhow::anyhow!("topic {name}: {error}"))?;
+            topics.put([Arc::new(topic)]);
         }
-        let ids = topics.lock();
-        topics.save(ids.reserved, None)?;
-        drop(ids);
+        if is_new {
+            let ids = topics.lock();
+            topics.save(ids.reserved, &[], &topics.broker_properties())?;
+        }
         Ok(topics)
     }
 
@@ -109,71 +162,183 @@ impl Topics {
         self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn maps(&self) -> RwLockReadGuard<'_, Maps> {
+        self.maps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The topic of a name.
     pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Topic>> {
-        self.maps.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
+        self.maps().by_name.get(name).cloned()
     }
 
     /// The topic of an id.
     pub(crate) fn by_id(&self, id: u128) -> Option<Arc<Topic>> {
-        self.maps.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
+        self.maps().by_id.get(&id).cloned()
     }
 
     /// Every topic, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Topic>> {
-        let maps = self.maps.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = maps.by_name.values().cloned().collect();
+        let mut all: Vec<_> = self.maps().by_name.values().cloned().collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         all
     }
 
-    /// Checks what [`Topics::create`] would refuse, and makes nothing.
-    pub(crate) fn check(
-        &self,
-        name: &str,
-        partitions: i32,
-        properties: &BTreeMap<String, String>,
-    ) -> Result<(), CreateError> {
-        if !is_topic_name(name) {
-            return Err(CreateError::Name(name.to_owned()));
+    /// The folder of everything; `None` when it is kept in memory.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
+    }
+
+    /// The properties of the broker.
+    pub(crate) fn broker_properties(&self) -> Arc<BrokerProperties> {
+        Arc::clone(&self.maps().broker)
+    }
+
+    /// Checks what [`Topics::create`] would refuse, and makes nothing. Returns the properties that the topic would have.
+    pub(crate) fn check(&self, new: &NewTopic) -> Result<Properties, CreateError> {
+        if !is_topic_name(&new.name) {
+            return Err(CreateError::Name(new.name.clone()));
         }
-        if !(1..=MOST_PARTITIONS).contains(&partitions) {
-            return Err(CreateError::Partitions(partitions));
+        if !(1..=MOST_PARTITIONS).contains(&new.partitions) {
+            return Err(CreateError::Partitions(new.partitions));
         }
-        Properties::parse(properties.clone()).map_err(CreateError::Property)?;
-        match self.by_name(name) {
-            Some(_) => Err(CreateError::Exists(name.to_owned())),
-            None => Ok(()),
+        let properties = Properties::parse(&new.properties, &self.broker_properties());
+        let properties = properties.map_err(CreateError::Property)?;
+        match self.by_name(&new.name) {
+            Some(_) => Err(CreateError::Exists(new.name.clone())),
+            None => Ok(properties),
         }
     }
 
     /// Makes a topic; it is on disk before anyone can see it.
-    pub(crate) fn create(
-        &self,
-        name: &str,
-        partitions: i32,
-        properties: BTreeMap<String, String>,
-    ) -> Result<Arc<Topic>, CreateError> {
-        let ids = self.lock();
-        self.check(name, partitions, &properties)?;
-        let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
-        let stored = StoredTopic { name: name.to_owned(), id, partitions, properties };
-        let topic = self.build(stored).map_err(CreateError::Property)?;
-        self.save(ids.reserved, Some(&topic)).map_err(CreateError::Storage)?;
-        Ok(self.insert(topic))
+    pub(crate) fn create(&self, new: &NewTopic) -> Result<Arc<Topic>, CreateError> {
+        self.create_all(std::slice::from_ref(new))
+            .pop()
+            .unwrap_or_else(|| Err(CreateError::Exists(new.name.clone())))
     }
 
-    /// Removes a topic with its log. `false` when there is none.
-    pub(crate) fn delete(&self, topic: &Topic) -> anyhow::Result<bool> {
+    /// Makes topics with one write for all; each may be refused on its own.
+    pub(crate) fn create_all(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, CreateError>> {
         let ids = self.lock();
-        if !self.take_out(topic) {
-            return Ok(false);
+        let mut all = self.all();
+        let mut results = Vec::new();
+        for new in new {
+            let made = if all.iter().any(|topic| topic.name == new.name) {
+                Err(CreateError::Exists(new.name.clone()))
+            } else {
+                self.make(new)
+            };
+            all.extend(made.as_ref().ok().cloned());
+            results.push(made);
         }
-        self.save(ids.reserved, None)?;
-        for partition in &topic.partitions {
-            partition.remove().with_context(|| format!("can't remove the log of {}", topic.name))?;
+        if results.iter().all(Result::is_err) {
+            return results;
         }
-        Ok(true)
+        match self.save(ids.reserved, &all, &self.broker_properties()) {
+            Ok(()) => self.put(results.iter().flatten().cloned()),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                for made in results.iter_mut().filter(|made| made.is_ok()) {
+                    *made = Err(CreateError::Storage(anyhow::anyhow!("{reason}")));
+                }
+            }
+        }
+        results
+    }
+
+    fn make(&self, new: &NewTopic) -> Result<Arc<Topic>, CreateError> {
+        let properties = self.check(new)?;
+        let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
+        let partitions = self.open_logs(&new.name, 0..new.partitions, &properties);
+        let partitions = partitions.map_err(|error| CreateError::Storage(anyhow::anyhow!(error)))?;
+        Ok(Arc::new(Topic { name: new.name.clone(), id, properties, partitions }))
+    }
+
+    /// Removes topics with their logs, with one write for all. For each, `false` when there is none (any more).
+    pub(crate) fn delete_all(&self, doomed: &[Arc<Topic>]) -> anyhow::Result<Vec<anyhow::Result<bool>>> {
+        let ids = self.lock();
+        let ids_of: HashSet<u128> = doomed.iter().map(|topic| topic.id).collect();
+        let (gone, left): (Vec<_>, Vec<_>) =
+            self.all().into_iter().partition(|topic| ids_of.contains(&topic.id));
+        if !gone.is_empty() {
+            self.save(ids.reserved, &left, &self.broker_properties())?;
+            self.take_out(&gone);
+        }
+        Ok(doomed
+            .iter()
+            .map(|doomed| match gone.iter().find(|gone| gone.id == doomed.id) {
+                Some(topic) => remove_logs(topic).map(|()| true),
+                None => Ok(false),
+            })
+            .collect())
+    }
+
+    /// Gives a topic more partitions, `wanted` in all. Nothing changes when it is only asked whether it could.
+    pub(crate) fn grow(&self, name: &str, wanted: i32, only_ask: bool) -> Result<(), ChangeError> {
+        let ids = self.lock();
+        let topic = self.by_name(name).ok_or_else(|| ChangeError::Unknown(name.to_owned()))?;
+        let now = topic.partitions.len() as i32;
+        if wanted <= now || wanted > MOST_PARTITIONS {
+            return Err(ChangeError::Partitions { now, wanted });
+        }
+        if only_ask {
+            return Ok(());
+        }
+        let more = self.open_logs(name, now..wanted, &topic.properties);
+        let mut grown = topic.with_properties(topic.properties.clone());
+        grown.partitions.extend(more.map_err(|error| ChangeError::Storage(anyhow::anyhow!(error)))?);
+        self.replace(&ids, Arc::new(grown))
+    }
+
+    /// Changes the properties of a topic: `change` gets it as it is, and returns the properties to be given. Nothing
+    /// changes when it is only asked whether it could.
+    pub(crate) fn alter(
+        &self,
+        name: &str,
+        only_ask: bool,
+        change: impl FnOnce(&Topic, &BrokerProperties) -> Result<BTreeMap<String, String>, String>,
+    ) -> Result<(), ChangeError> {
+        let ids = self.lock();
+        let topic = self.by_name(name).ok_or_else(|| ChangeError::Unknown(name.to_owned()))?;
+        let broker = self.broker_properties();
+        let properties = change(&topic, &broker).and_then(|given| Properties::parse(&given, &broker));
+        let properties = properties.map_err(ChangeError::Property)?;
+        if only_ask {
+            return Ok(());
+        }
+        let altered = Arc::new(topic.with_properties(properties));
+        self.replace(&ids, Arc::clone(&altered))?;
+        altered.configure_logs();
+        Ok(())
+    }
+
+    /// Changes the properties of the broker, and with them those of every topic that has none of its own.
+    pub(crate) fn alter_broker(
+        &self,
+        scope: Scope,
+        only_ask: bool,
+        change: impl FnOnce(&BrokerProperties) -> Result<BTreeMap<String, String>, String>,
+    ) -> Result<(), ChangeError> {
+        let ids = self.lock();
+        let before = self.broker_properties();
+        let broker = change(&before).and_then(|given| before.with(scope, &given));
+        let broker = Arc::new(broker.map_err(ChangeError::Property)?);
+        let mut altered = Vec::new();
+        for topic in self.all() {
+            let properties = topic.properties.over(&broker);
+            let properties = properties.map_err(|error| {
+                ChangeError::Property(format!("topic {} forbids it: {error}", topic.name))
+            })?;
+            altered.push(Arc::new(topic.with_properties(properties)));
+        }
+        if only_ask {
+            return Ok(());
+        }
+        self.save(ids.reserved, &altered, &broker).map_err(ChangeError::Storage)?;
+        altered.iter().for_each(|topic| topic.configure_logs());
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        maps.broker = broker;
+        altered.into_iter().for_each(|topic| maps.put(topic));
+        Ok(())
     }
 
     /// A producer id that was never given before, not even by a process that died.
@@ -181,7 +346,7 @@ impl Topics {
         let mut ids = self.lock();
         if ids.next == ids.reserved {
             let reserved = ids.reserved + PRODUCER_ID_BLOCK;
-            self.save(reserved, None)?;
+            self.save(reserved, &self.all(), &self.broker_properties())?;
             ids.reserved = reserved;
         }
         ids.next += 1;
@@ -189,48 +354,69 @@ impl Topics {
     }
 
     fn build(&self, stored: StoredTopic) -> Result<Topic, String> {
-        let properties = Properties::parse(stored.properties)?;
-        let partitions = (0..stored.partitions)
-            .map(|index| {
-                let folder = self.data_dir.join(LOG_FOLDER).join(folder_name(&stored.name, index));
-                let opened = Partition::open(
-                    &stored.name,
-                    index,
-                    folder.clone(),
-                    properties.segment_bytes,
-                    &self.notices,
-                );
-                opened
-                    .map(Arc::new)
-                    .map_err(|error| format!("can't open the log {}: {error}", folder.display()))
-            })
-            .collect::<Result<_, _>>()?;
+        let properties = Properties::parse(&stored.properties, &self.broker_properties())?;
+        let partitions = self.open_logs(&stored.name, 0..stored.partitions, &properties)?;
         Ok(Topic { name: stored.name, id: stored.id, properties, partitions })
     }
 
-    fn insert(&self, topic: Topic) -> Arc<Topic> {
-        let topic = Arc::new(topic);
-        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
-        maps.by_name.insert(topic.name.clone(), Arc::clone(&topic));
-        maps.by_id.insert(topic.id, Arc::clone(&topic));
-        topic
+    fn open_logs(
+        &self,
+        topic: &str,
+        indexes: std::ops::Range<i32>,
+        properties: &Properties,
+    ) -> Result<Vec<Arc<Partition>>, String> {
+        let logs = self.data_dir.as_deref().unwrap_or(Path::new("")).join(LOG_FOLDER);
+        let segment_bytes = properties.log_config().segment_bytes;
+        let open = |index| {
+            let folder = logs.join(folder_name(topic, index));
+            let shown = folder.display().to_string();
+            Partition::open(topic, index, folder, segment_bytes, &self.notices)
+                .map(Arc::new)
+                .map_err(|error| format!("can't open the log {shown}: {error}"))
+        };
+        indexes.map(open).collect()
     }
 
-    fn take_out(&self, topic: &Topic) -> bool {
-        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
-        if maps.by_id.remove(&topic.id).is_none() {
-            return false;
+    /// Saves the topics with this one in the place of its older self, then shows it.
+    fn replace(&self, ids: &ProducerIds, topic: Arc<Topic>) -> Result<(), ChangeError> {
+        let mut all = self.all();
+        if let Some(place) = all.iter_mut().find(|place| place.id == topic.id) {
+            *place = Arc::clone(&topic);
         }
-        maps.by_name.remove(&topic.name);
-        true
+        self.save(ids.reserved, &all, &self.broker_properties()).map_err(ChangeError::Storage)?;
+        self.put([topic]);
+        Ok(())
     }
 
-    /// Writes `cluster.json`: the topics there are, and one that is about to be.
-    fn save(&self, producer_ids: i64, coming: Option<&Topic>) -> anyhow::Result<()> {
-        let all = self.all();
-        let topics = all.iter().map(Arc::as_ref).chain(coming).map(StoredTopic::of).collect();
-        let cluster = Cluster { cluster_id: self.cluster_id.clone(), producer_ids, topics };
-        let file = self.data_dir.join(CLUSTER_FILE);
+    fn put(&self, topics: impl IntoIterator<Item = Arc<Topic>>) {
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        topics.into_iter().for_each(|topic| maps.put(topic));
+    }
+
+    fn take_out(&self, topics: &[Arc<Topic>]) {
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        for topic in topics {
+            maps.by_id.remove(&topic.id);
+            maps.by_name.remove(&topic.name);
+        }
+    }
+
+    /// Writes `cluster.json`.
+    fn save(
+        &self,
+        producer_ids: i64,
+        topics: &[Arc<Topic>],
+        broker: &BrokerProperties,
+    ) -> anyhow::Result<()> {
+        let Some(data_dir) = &self.data_dir else { return Ok(()) };
+        let cluster = Cluster {
+            cluster_id: self.cluster_id.clone(),
+            producer_ids,
+            cluster: broker.given(Scope::Cluster).clone(),
+            broker: broker.given(Scope::Broker).clone(),
+            topics: topics.iter().map(|topic| StoredTopic::of(topic)).collect(),
+        };
+        let file = data_dir.join(CLUSTER_FILE);
         replace_file(&file, cluster.to_text().as_bytes())
             .with_context(|| format!("can't write {}", file.display()))
     }
@@ -241,7 +427,8 @@ impl Topics {
             .iter()
             .flat_map(|topic| (0..topic.partitions).map(|index| folder_name(&topic.name, index)))
             .collect();
-        let logs = self.data_dir.join(LOG_FOLDER);
+        let Some(data_dir) = &self.data_dir else { return Ok(()) };
+        let logs = data_dir.join(LOG_FOLDER);
         let entries = fs::read_dir(&logs).with_context(|| format!("can't read {}", logs.display()))?;
         for entry in entries {
             let entry = entry?;
@@ -259,6 +446,25 @@ impl Topics {
     }
 }
 
+fn remove_logs(topic: &Topic) -> anyhow::Result<()> {
+    for partition in &topic.partitions {
+        partition.remove().with_context(|| format!("can't remove the log of {}", topic.name))?;
+    }
+    Ok(())
+}
+
+/// What a data folder says, and whether nothing was there to say it.
+fn read_cluster(data_dir: Option<&Path>) -> anyhow::Result<(Cluster, bool)> {
+    let Some(data_dir) = data_dir else { return Ok((Cluster::empty()?, true)) };
+    let file = data_dir.join(CLUSTER_FILE);
+    match fs::read_to_string(&file) {
+        Ok(text) => Cluster::parse(&text).map(|known| (known, false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((fresh(data_dir)?, true)),
+        Err(error) => Err(error.into()),
+    }
+    .with_context(|| format!("can't read {}", file.display()))
+}
+
 /// The beginnings of an empty data folder.
 fn fresh(data_dir: &Path) -> anyhow::Result<Cluster> {
     let logs = data_dir.join(LOG_FOLDER);
@@ -269,8 +475,7 @@ fn fresh(data_dir: &Path) -> anyhow::Result<Cluster> {
         );
     }
     fs::create_dir_all(&logs).with_context(|| format!("can't make {}", logs.display()))?;
-    let cluster_id = format!("hone-{:016x}", random_id().context("no randomness")? as u64);
-    Ok(Cluster { cluster_id, producer_ids: 1000, topics: Vec::new() })
+    Cluster::empty()
 }
 
 /// A topic as it stands in `cluster.json`.
@@ -292,26 +497,43 @@ impl StoredTopic {
     }
 
     fn parse(value: &Value) -> Option<Self> {
-        let properties = value.get("properties")?.as_object()?.iter();
         Some(Self {
             name: value.get("name")?.as_str().filter(|name| is_topic_name(name))?.to_owned(),
             id: u128::from_str_radix(value.get("id")?.as_str()?, 16).ok()?,
             partitions: i32::try_from(value.get("partitions")?.as_i64()?).ok()?,
-            properties: properties
-                .map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-                .collect::<Option<_>>()?,
+            properties: texts(value.get("properties")?)?,
         })
     }
+}
+
+/// A JSON object whose values are all texts.
+fn texts(value: &Value) -> Option<BTreeMap<String, String>> {
+    let pairs = value.as_object()?.iter();
+    pairs.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// The contents of `cluster.json`.
 struct Cluster {
     cluster_id: String,
     producer_ids: i64,
+    /// Properties set for all brokers.
+    cluster: BTreeMap<String, String>,
+    /// Properties set for this broker.
+    broker: BTreeMap<String, String>,
     topics: Vec<StoredTopic>,
 }
 
 impl Cluster {
+    fn empty() -> anyhow::Result<Self> {
+        Ok(Self {
+            cluster_id: format!("hone-{:016x}", random_id().context("no randomness")? as u64),
+            producer_ids: 1000,
+            cluster: BTreeMap::new(),
+            broker: BTreeMap::new(),
+            topics: Vec::new(),
+        })
+    }
+
     fn parse(text: &str) -> anyhow::Result<Self> {
         let value: Value = serde_json::from_str(text)?;
         let version = value.get("hone_broker").and_then(Value::as_u64).context("`hone_broker` is missing")?;
@@ -321,7 +543,13 @@ impl Cluster {
             );
         }
         let topics = value.get("topics").and_then(Value::as_array).context("`topics` is missing")?;
+        let properties = |name: &str| match value.get(name) {
+            None if version == 1 => Ok(BTreeMap::new()),
+            found => found.and_then(texts).with_context(|| format!("`{name}` is missing or damaged")),
+        };
         Ok(Self {
+            cluster: properties("cluster_properties")?,
+            broker: properties("broker_properties")?,
             cluster_id: value
                 .get("cluster_id")
                 .and_then(Value::as_str)
@@ -351,18 +579,24 @@ impl Cluster {
             })
             .collect();
         let value = json!({"hone_broker": FORMAT_VERSION, "cluster_id": self.cluster_id,
-            "producer_ids": self.producer_ids, "topics": topics});
+            "producer_ids": self.producer_ids, "cluster_properties": self.cluster,
+            "broker_properties": self.broker, "topics": topics});
         format!("{value:#}\n")
     }
 }
 
-/// Writes a file beside the old one, syncs it and renames it over.
+/// Writes a file beside the old one, syncs it, renames it over and syncs the folder: whatever happens in between,
+/// either the old or the new one is there, whole.
 pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = fs::File::create(&beside)?;
     file.write_all(contents)?;
     file.sync_data()?;
-    fs::rename(&beside, path)
+    fs::rename(&beside, path)?;
+    match path.parent() {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 fn folder_name(topic: &str, partition: i32) -> String {
@@ -375,7 +609,8 @@ fn is_log_folder(name: &str) -> bool {
         .is_some_and(|(topic, partition)| is_topic_name(topic) && partition.parse::<u32>().is_ok())
 }
 
-fn is_topic_name(name: &str) -> bool {
+/// Whether a topic may have this name.
+pub(crate) fn is_topic_name(name: &str) -> bool {
     (1..=MOST_NAME_BYTES).contains(&name.len())
         && name != "."
         && name != ".."
@@ -394,18 +629,26 @@ mod tests {
     use super::*;
 
     fn open(folder: &Path) -> anyhow::Result<Topics> {
-        Topics::open(folder, Notices::nowhere())
+        Topics::open(Some(folder.to_owned()), &BrokerProperties::default(), Notices::nowhere())
     }
 
-    fn properties(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn new(name: &str, partitions: i32, properties: &[(&str, &str)]) -> NewTopic {
+        NewTopic { name: name.to_owned(), partitions, properties: texts(properties) }
+    }
+
+    fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn delete(topics: &Topics, topic: &Arc<Topic>) -> bool {
+        topics.delete_all(&[Arc::clone(topic)]).unwrap().pop().unwrap().unwrap()
     }
 
     #[test]
     fn topics_and_producer_ids_survive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let topics = open(folder.path()).unwrap();
-        let made = topics.create("a.b", 3, properties(&[("compression.type", "zstd")])).unwrap();
+        let made = topics.create(&new("a.b", 3, &[("compression.type", "zstd")])).unwrap();
         let first = topics.new_producer_id().unwrap();
         let cluster_id = topics.cluster_id.clone();
         drop(topics);
@@ -421,15 +664,15 @@ mod tests {
     fn what_can_not_be_a_topic_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let topics = open(folder.path()).unwrap();
-        topics.create("t", 1, BTreeMap::new()).unwrap();
+        topics.create(&new("t", 1, &[])).unwrap();
         for name in ["", ".", "..", "a/b", "a b", "ä", &"x".repeat(250)] {
-            assert!(matches!(topics.create(name, 1, BTreeMap::new()), Err(CreateError::Name(_))), "{name}");
+            assert!(matches!(topics.create(&new(name, 1, &[])), Err(CreateError::Name(_))), "{name}");
         }
         for count in [0, -1, i32::MAX] {
-            assert!(matches!(topics.create("u", count, BTreeMap::new()), Err(CreateError::Partitions(_))));
+            assert!(matches!(topics.create(&new("u", count, &[])), Err(CreateError::Partitions(_))));
         }
-        assert!(matches!(topics.create("t", 1, BTreeMap::new()), Err(CreateError::Exists(_))));
-        assert!(matches!(topics.create("u", 1, properties(&[("x", "y")])), Err(CreateError::Property(_))));
+        assert!(matches!(topics.create(&new("t", 1, &[])), Err(CreateError::Exists(_))));
+        assert!(matches!(topics.create(&new("u", 1, &[("x", "y")])), Err(CreateError::Property(_))));
         assert!(topics.by_name("u").is_none());
     }
 
@@ -437,16 +680,21 @@ mod tests {
     fn a_deleted_topic_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let topics = open(folder.path()).unwrap();
-        let topic = topics.create("t", 2, BTreeMap::new()).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
         fs::create_dir_all(folder.path().join("log/t-0")).unwrap();
-        assert!(topics.delete(&topic).unwrap());
-        assert!(!topics.delete(&topic).unwrap());
+        assert!(delete(&topics, &topic));
+        assert!(!delete(&topics, &topic));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
         assert!(topics.by_id(topic.id).is_none());
         // Whoever still holds it can't bring its folder back.
         let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
         batch.push(None, Some(b"late"), 0);
-        let late = topic.partitions[0].append(&mut batch.build().unwrap(), &mut Vec::new());
+        let late = topic.partitions[0].append(
+            &mut batch.build().unwrap(),
+            crate::partition::Ack::Relaxed,
+            0,
+            &mut Vec::new(),
+        );
         assert!(matches!(late, Err(crate::partition::AppendError::Removed)));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
     }
@@ -476,12 +724,114 @@ mod tests {
     }
 
     #[test]
+    fn what_an_interrupted_write_left_is_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("a", 1, &[])).unwrap();
+        drop(topics);
+        // Killed between the write of the new file and its renaming: whole or torn, it does not count yet.
+        for left in ["{\"hone_broker\": 2", "", "{\"hone_broker\": 2, \"topics\": []}"] {
+            fs::write(folder.path().join("cluster.new"), left).unwrap();
+            let topics = open(folder.path()).unwrap();
+            assert!(topics.by_name("a").is_some());
+        }
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("b", 1, &[])).unwrap();
+        drop(topics);
+        assert_eq!(open(folder.path()).unwrap().all().len(), 2);
+        assert!(!folder.path().join("cluster.new").exists());
+    }
+
+    #[test]
+    fn a_cluster_file_of_version_1_is_read_and_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("log")).unwrap();
+        let text = r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 2000, "topics": [{"name": "t",
+            "id": "00ff", "partitions": 2, "properties": {"retention.ms": "-1"}}]}"#;
+        fs::write(folder.path().join(CLUSTER_FILE), text).unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.by_name("t").unwrap();
+        assert_eq!((topic.id, topic.partitions.len(), topics.cluster_id.as_str()), (0xff, 2, "x"));
+        assert_eq!(topic.properties.log_config().retention_ms, None);
+        assert_eq!(topics.new_producer_id().unwrap(), 2000);
+        let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
+        assert!(written.contains("\"hone_broker\": 2"), "{written}");
+        assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
+    }
+
+    #[test]
+    fn a_change_shares_the_partitions_and_reaches_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let before = topics.create(&new("t", 1, &[])).unwrap();
+        topics.grow("t", 2, false).unwrap();
+        topics.alter("t", false, |_, _| Ok(texts(&[("segment.bytes", "4096")]))).unwrap();
+        let after = topics.by_name("t").unwrap();
+        assert_eq!((before.id, before.partitions.len(), after.partitions.len()), (after.id, 1, 2));
+        assert!(Arc::ptr_eq(&before.partitions[0], &after.partitions[0]));
+        assert!(Arc::ptr_eq(&after, &topics.by_id(after.id).unwrap()));
+        let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+        batch.push(None, Some(&[7; 3000]), 0);
+        for _ in 0..3 {
+            before.partitions[0]
+                .append(
+                    &mut batch.clone().build().unwrap(),
+                    crate::partition::Ack::Relaxed,
+                    0,
+                    &mut Vec::new(),
+                )
+                .unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path().join("log/t-0")).unwrap().count(), 3, "one segment each");
+    }
+
+    #[test]
+    fn a_write_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 1, &[])).unwrap();
+        // A folder where the new file should be: it can't be written.
+        fs::create_dir(folder.path().join("cluster.new")).unwrap();
+        assert!(matches!(topics.create(&new("u", 1, &[])), Err(CreateError::Storage(_))));
+        assert!(matches!(topics.grow("t", 2, false), Err(ChangeError::Storage(_))));
+        let altered = topics.alter("t", false, |_, _| Ok(texts(&[("segment.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        let altered = topics.alter_broker(Scope::Cluster, false, |_| Ok(texts(&[("log.roll.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        assert!(topics.delete_all(&[topic]).is_err());
+        let left = topics.by_name("t").unwrap();
+        assert_eq!((left.partitions.len(), left.properties.log_config().segment_ms), (1, 604_800_000));
+        assert_eq!(topics.broker_properties().value("log.roll.ms"), "604800000");
+        assert!(topics.by_name("u").is_none());
+    }
+
+    #[test]
+    fn in_memory_nothing_is_written() {
+        let topics = Topics::open(None, &BrokerProperties::default(), Notices::nowhere()).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
+        topics.grow("t", 3, false).unwrap();
+        assert!(topics.new_producer_id().unwrap() < topics.new_producer_id().unwrap());
+        assert_eq!(topic.properties.durability(), crate::properties::Durability::Memory);
+        assert!(topics.data_dir().is_none() && !Path::new(CLUSTER_FILE).exists());
+        assert!(delete(&topics, &topic));
+    }
+
+    #[test]
     fn a_damaged_or_newer_cluster_file_is_refused() {
         for (text, wanted) in [
             ("", "EOF"),
             ("{}", "`hone_broker` is missing"),
-            (r#"{"hone_broker": 2}"#, "newer"),
+            (r#"{"hone_broker": 3}"#, "newer"),
             (r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{}]}"#, "damaged"),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": []}"#,
+                "cluster_properties",
+            ),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": [],
+                "cluster_properties": {"num.partitions": "0"}, "broker_properties": {}}"#,
+                "num.partitions is `0`",
+            ),
             (
                 r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{"name": "../x", "id": "1",
                 "partitions": 1, "properties": {}}]}"#,

@@ -270,7 +270,7 @@ fn metrics_count_what_was_written() {
     }
     let metrics = broker.metrics_addr().unwrap();
     let of =
-        |name: &str| metric(metrics, &format!("{name}{{namespace=\"kafka\",topic=\"t\",partition=\"0\"}}"));
+        |name: &str| metric(metrics, &format!("{name}{{namespace=\"kafka\",topic=\"t\",partition=\"0\""));
     assert_eq!(of("vectorized_storage_log_written_bytes") as usize, 5 * bytes.len());
     assert_eq!(of("vectorized_storage_log_batches_written") as usize, 5);
     assert_eq!(of("vectorized_cluster_partition_records_produced") as usize, 15);

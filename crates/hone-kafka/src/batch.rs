@@ -357,12 +357,25 @@ pub fn recompress(batch: &[u8], to: Codec, limit_bytes: usize) -> Result<Vec<u8>
 /// # Errors
 /// When `batch` is shorter than a header, packing fails, or the result does not fit its length field.
 pub fn with_payload(batch: &[u8], plain: &[u8], codec: Codec) -> Result<Vec<u8>, BatchError> {
+    with_payload_at_level(batch, plain, codec, None)
+}
+
+/// As [`with_payload`], packed at a level ([`codec::compress_at_level`]).
+///
+/// # Errors
+/// As [`with_payload`].
+pub fn with_payload_at_level(
+    batch: &[u8],
+    plain: &[u8],
+    codec: Codec,
+    level: Option<i32>,
+) -> Result<Vec<u8>, BatchError> {
     let head = batch
         .first_chunk::<HEADER_BYTES>()
         .ok_or(BatchError::Torn { needed: HEADER_BYTES, have: batch.len() })?;
     let mut out = Vec::with_capacity(HEADER_BYTES + plain.len() / 2);
     out.extend_from_slice(head);
-    codec::compress_into(codec, plain, &mut out)?;
+    codec::compress_at_level(codec, level, plain, &mut out)?;
     seal(&mut out, codec)?;
     Ok(out)
 }

@@ -163,15 +163,29 @@ pub fn compress(codec: Codec, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
 /// # Errors
 /// As [`compress`].
 pub fn compress_into(codec: Codec, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    compress_at_level(codec, None, bytes, out)
+}
+
+/// As [`compress_into`], at a level: of gzip 0 to 9, of zstd -131072 to 22; the other codecs have one. `None` is the
+/// default of the codec.
+///
+/// # Errors
+/// As [`compress`].
+pub fn compress_at_level(
+    codec: Codec,
+    level: Option<i32>,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
     let packed = match codec {
         Codec::None => {
             out.extend_from_slice(bytes);
             Ok(())
         }
-        Codec::Gzip => pack_gzip(bytes, out),
+        Codec::Gzip => pack_gzip(level, bytes, out),
         Codec::Snappy => pack_xerial(bytes, out),
         Codec::Lz4 => pack_lz4(bytes, out),
-        Codec::Zstd => pack_zstd(bytes, out),
+        Codec::Zstd => pack_zstd(level.unwrap_or(ZSTD_LEVEL), bytes, out),
     };
     packed.map_err(|reason| CodecError::Pack { codec: codec.name(), reason })
 }
@@ -273,8 +287,10 @@ fn pack_xerial(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-fn pack_gzip(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    let mut encoder = GzEncoder::new(out, Compression::default());
+fn pack_gzip(level: Option<i32>, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    let level =
+        level.map_or(Compression::default(), |level| Compression::new(level.clamp(0, 9).unsigned_abs()));
+    let mut encoder = GzEncoder::new(out, level);
     encoder.write_all(bytes).and_then(|()| encoder.finish()).map(drop).map_err(|error| error.to_string())
 }
 
@@ -287,16 +303,20 @@ fn pack_lz4(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
 
 // Contexts of zstd are a few hundred KiB; one for each thread is cheaper than one for each batch.
 thread_local! {
-    static ZSTD_PACKER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static ZSTD_PACKER: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     static ZSTD_UNPACKER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-fn pack_zstd(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+fn pack_zstd(level: i32, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     ZSTD_PACKER.with_borrow_mut(|slot| {
-        let packer = match slot {
-            Some(packer) => packer,
-            None => slot.insert(Compressor::new(ZSTD_LEVEL).map_err(|error| error.to_string())?),
+        let (packed_at, packer) = match slot {
+            Some(slot) => slot,
+            None => slot.insert((level, Compressor::new(level).map_err(|error| error.to_string())?)),
         };
+        if *packed_at != level {
+            packer.set_compression_level(level).map_err(|error| error.to_string())?;
+            *packed_at = level;
+        }
         let at = out.len();
         out.resize(at + zstd_safe::compress_bound(bytes.len()), 0);
         let written = packer.compress_to_buffer(bytes, &mut out[at..]).map_err(|error| error.to_string())?;
@@ -363,6 +383,22 @@ mod tests {
                 let packed = compress(codec, &plain).unwrap();
                 assert_eq!(decompress(codec, &packed, LIMIT).unwrap(), plain, "{} {size}", codec.name());
             }
+        }
+    }
+
+    #[test]
+    fn levels_are_obeyed_in_any_order_and_unpack_alike() {
+        let plain: Vec<u8> = (0..60_000_u32).flat_map(|word| (word * word % 1_009).to_le_bytes()).collect();
+        let packed = |codec, level| {
+            let mut out = Vec::new();
+            compress_at_level(codec, level, &plain, &mut out).unwrap();
+            assert_eq!(decompress(codec, &out, LIMIT).unwrap(), plain);
+            out
+        };
+        for (codec, fast, default, best) in [(Codec::Gzip, 1, 6, 9), (Codec::Zstd, -50, 3, 19)] {
+            let (fast, best) = (packed(codec, Some(fast)).len(), packed(codec, Some(best)).len());
+            assert!(fast > best, "{}: {fast} {best}", codec.name());
+            assert_eq!(packed(codec, Some(default)), compress(codec, &plain).unwrap());
         }
     }
 

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
 use hone_kafka::{BatchError, BatchHeader, Codec, WireError, records};
 
 use super::{Call, Outcome, Workspace};
+use crate::appends::{self, Append, Destination, Stored, Terms};
 use crate::code;
-use crate::node::{Node, count};
-use crate::partition::{AppendError, Partition};
-use crate::producers::Sequence;
+use crate::mailbox::{Letter, Ticket};
+use crate::partition::Ack;
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
@@ -24,22 +24,46 @@ const MOST_RECORD_ERRORS: usize = 20;
 
 /// What became of the batch of one partition.
 struct Verdict {
-    error: i16,
-    base_offset: i64,
-    log_start: i64,
+    stored: Stored,
     record_errors: Vec<(i32, String)>,
     message: Option<String>,
 }
 
 impl Verdict {
     fn refused(error: i16, message: impl Into<String>) -> Self {
-        Self {
-            error,
-            base_offset: -1,
-            log_start: -1,
-            record_errors: Vec::new(),
-            message: Some(message.into()),
-        }
+        Self { stored: Stored::refused(error), record_errors: Vec::new(), message: Some(message.into()) }
+    }
+}
+
+impl From<Stored> for Verdict {
+    fn from(stored: Stored) -> Self {
+        Self { stored, record_errors: Vec::new(), message: None }
+    }
+}
+
+/// What holds for all batches of a request.
+struct Wanted {
+    acks: i16,
+    refusal: Option<(i16, &'static str)>,
+}
+
+/// What the batches of a request have come to so far.
+#[derive(Default)]
+struct Progress {
+    /// Outcomes that are missing, and the bytes of their batches.
+    waiting: usize,
+    bytes: usize,
+    /// A batch that nobody asked about was not stored.
+    failed: Option<i16>,
+    /// Where the batches belonged, as long as it is one reactor.
+    owner: Option<usize>,
+    spread: bool,
+}
+
+impl Progress {
+    fn note_owner(&mut self, owner: usize) {
+        self.spread |= self.owner.is_some_and(|known| known != owner);
+        self.owner = Some(owner);
     }
 }
 
@@ -48,31 +72,44 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     check_layout(call)?;
     let version = call.version;
     let mut at = call.body_at;
-    let (acks, transactional, topics) = {
+    let (acks, transactional, forbidden, topics) = {
         let mut fields = call.fields();
-        let transactional = version >= 3 && fields.nullable_string("transactional id")?.is_some();
+        let id = if version >= 3 { fields.nullable_string("transactional id")? } else { None };
+        let transactional = id.is_some();
+        let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
         let acks = fields.i16("acks")?;
         fields.i32("timeout")?;
         let topics = fields.array("topics")?;
         at += (call.frame.len() - at) - fields.left();
-        (acks, transactional, topics)
+        (acks, transactional, forbidden, topics)
     };
     let refusal = if !(-1..=1).contains(&acks) {
         Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
+    } else if forbidden {
+        Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
     } else if transactional {
         Some((code::INVALID_TXN_STATE, "this broker has no transactions"))
     } else {
         None
     };
+    let wanted = Wanted { acks, refusal };
+    let mut progress = Progress::default();
     answer.array(topics);
     for _ in 0..topics {
-        at = serve_topic(call, answer, at, refusal)?;
+        at = serve_topic(call, answer, at, &wanted, &mut progress)?;
     }
     if version >= 1 {
         answer.i32(0);
     }
     answer.tags();
-    Ok(if acks == 0 { Outcome::Silent } else { Outcome::Reply })
+    call.work.owner = progress.owner.filter(|_| !progress.spread);
+    Ok(match (acks, progress.failed) {
+        // The connection is all that the client can be told by.
+        (0, Some(error)) => Outcome::Close(error),
+        (0, None) => Outcome::Silent,
+        _ if progress.waiting > 0 => Outcome::Later { waiting: progress.waiting, bytes: progress.bytes },
+        _ => Outcome::Reply,
+    })
 }
 
 fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
@@ -98,31 +135,35 @@ fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
     fields.tags()
 }
 
-type Refusal = Option<(i16, &'static str)>;
+const FORBIDDEN: (i16, &str) = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to write to the topic");
 
 /// Serves the topic that begins at `at`; returns where the next one does.
 fn serve_topic(
     call: &mut Call<'_>,
     answer: &mut Answer<'_>,
     mut at: usize,
-    refusal: Refusal,
+    wanted: &Wanted,
+    progress: &mut Progress,
 ) -> Result<usize, WireError> {
-    let (topic, partitions) = {
+    let (topic, allowed, partitions) = {
         let mut fields = call.fields_at(at);
-        let topic = if call.version >= 13 {
+        let (topic, allowed) = if call.version >= 13 {
             let id = fields.uuid("topic id")?;
             answer.uuid(id);
-            call.node.topics.by_id(id)
+            let topic = call.node.topics.by_id(id);
+            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Write, &topic.name));
+            (topic, allowed)
         } else {
             let name = fields.string("topic")?;
             answer.string(name);
-            call.node.topics.by_name(name)
+            (call.node.topics.by_name(name), call.allows_topic(Operation::Write, name))
         };
         let partitions = fields.array("partitions")?;
         at = call.frame.len() - fields.left();
-        (topic, partitions)
+        (topic, allowed, partitions)
     };
     answer.array(partitions);
+    let wanted = &Wanted { acks: wanted.acks, refusal: wanted.refusal.or((!allowed).then_some(FORBIDDEN)) };
     for _ in 0..partitions {
         let (index, records) = {
             let mut fields = call.fields_at(at);
@@ -133,7 +174,23 @@ fn serve_topic(
             at = call.frame.len() - fields.left();
             (index, end - length..end)
         };
-        let verdict = store(call, topic.as_ref(), index, records, refusal);
+        // The error code stands behind the index.
+        let place = answer.buffer().len() + 4 - call.answer_at;
+        let back = if wanted.acks == 0 {
+            Destination::Unanswered(call.ticket)
+        } else {
+            Destination::Answer { ticket: call.ticket, slot: call.slot, at: place }
+        };
+        let verdict = match store(call, topic.as_ref(), index, records, wanted, back, progress) {
+            Some(verdict) => verdict,
+            None => {
+                progress.waiting += 1;
+                Verdict::from(Stored::refused(code::NONE))
+            }
+        };
+        if verdict.stored.error != code::NONE {
+            progress.failed = Some(verdict.stored.error);
+        }
         write(answer, call.version, index, &verdict);
     }
     let mut fields = call.fields_at(at);
@@ -144,14 +201,14 @@ fn serve_topic(
 
 fn write(answer: &mut Answer<'_>, version: i16, index: i32, verdict: &Verdict) {
     answer.i32(index);
-    answer.i16(verdict.error);
-    answer.i64(verdict.base_offset);
+    // These four are written again where the outcome comes later: `Slot::fill`.
+    answer.i16(verdict.stored.error);
+    answer.i64(verdict.stored.base_offset);
     if version >= 2 {
-        // Timestamps stay as the producer made them.
-        answer.i64(-1);
+        answer.i64(verdict.stored.append_time_ms);
     }
     if version >= 5 {
-        answer.i64(verdict.log_start);
+        answer.i64(verdict.stored.log_start);
     }
     if version >= 8 {
         answer.array(verdict.record_errors.len());
@@ -165,44 +222,64 @@ fn write(answer: &mut Answer<'_>, version: i16, index: i32, verdict: &Verdict) {
     answer.tags();
 }
 
+/// Checks a batch and hands it to its partition's reactor. `None` when the outcome comes later.
 fn store(
     call: &mut Call<'_>,
     topic: Option<&Arc<Topic>>,
     index: i32,
     records: Range<usize>,
-    refusal: Refusal,
-) -> Verdict {
-    if let Some((error, message)) = refusal {
-        return Verdict::refused(error, message);
+    wanted: &Wanted,
+    back: Destination,
+    progress: &mut Progress,
+) -> Option<Verdict> {
+    if let Some((error, message)) = wanted.refusal {
+        return Some(Verdict::refused(error, message));
     }
     let Some(topic) = topic else {
         let error =
             if call.version >= 13 { code::UNKNOWN_TOPIC_ID } else { code::UNKNOWN_TOPIC_OR_PARTITION };
-        return Verdict::refused(error, "there is no such topic");
+        return Some(Verdict::refused(error, "there is no such topic"));
     };
     let Some(partition) = topic.partition(index) else {
-        return Verdict::refused(code::UNKNOWN_TOPIC_OR_PARTITION, "the topic has no such partition");
+        let error = code::UNKNOWN_TOPIC_OR_PARTITION;
+        return Some(Verdict::refused(error, "the topic has no such partition"));
     };
-    let bytes = call.frame.get_mut(records).unwrap_or_default();
-    let header = match check_batch(topic, bytes) {
-        Ok(header) => header,
-        Err(refused) => return *refused,
+    let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
+    let checked = check_batch(topic, bytes, call.node.now_ms()).and_then(|header| {
+        let packed = prepare(topic, &header, bytes, call.work)?;
+        Ok((header, packed))
+    });
+    let (header, packed) = match checked {
+        Ok(checked) => checked,
+        Err(refused) => return Some(*refused),
     };
-    let verdict = match prepare(topic, &header, bytes, call.work) {
-        Ok(None) => append(call.node, partition, bytes, call.work),
-        Ok(Some(mut packed)) => append(call.node, partition, &mut packed, call.work),
-        Err(refused) => return *refused,
-    };
-    if verdict.error == code::NONE {
-        count(&partition.counters.produced_batches, 1);
-        count(&partition.counters.produced_bytes, header.total_bytes());
-        count(&partition.counters.produced_records, header.record_count as usize);
+    let ack = if wanted.acks == -1 { Ack::Strict } else { Ack::Relaxed };
+    let received_bytes = header.total_bytes();
+    let terms = Terms { ack, back, received_bytes, records: header.record_count as usize };
+    let owner = call.node.owner(partition);
+    progress.note_owner(owner);
+    if owner == call.ticket.reactor {
+        let mut packed = packed;
+        let batch = match &mut packed {
+            Some(packed) => packed.as_mut_slice(),
+            None => call.frame.get_mut(records).unwrap_or_default(),
+        };
+        let outcome = call.appends.append(call.node, partition, batch, terms, &mut call.work.wake);
+        return match outcome {
+            appends::Outcome::Done(stored) => Some(stored.into()),
+            appends::Outcome::Later => None,
+        };
     }
-    verdict
+    progress.bytes += received_bytes;
+    let batch = packed.unwrap_or_else(|| call.frame.get(records).unwrap_or_default().to_vec());
+    let append = Append { partition: Arc::clone(partition), batch, terms };
+    call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
+    // Without acks there is nothing to wait for.
+    (wanted.acks == 0).then(|| Stored::refused(code::NONE).into())
 }
 
 /// What can be said about a batch from its header and its checksum.
-fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>> {
+fn check_batch(topic: &Topic, bytes: &[u8], now_ms: i64) -> Result<BatchHeader, Box<Verdict>> {
     let invalid = |message: &str| Box::new(Verdict::refused(code::INVALID_RECORD, message));
     if bytes.is_empty() {
         return Err(invalid("there is no batch for this partition"));
@@ -219,6 +296,9 @@ fn check_batch(topic: &Topic, bytes: &[u8]) -> Result<BatchHeader, Box<Verdict>>
     batch::verify_crc(bytes).map_err(|error| Box::new(no_batch(&error)))?;
     if header.is_control() || header.is_transactional() {
         return Err(invalid("control and transactional batches are not accepted"));
+    }
+    if let Err(reason) = topic.properties.check_timestamps(&header, now_ms) {
+        return Err(Box::new(Verdict::refused(code::INVALID_TIMESTAMP, reason)));
     }
     if header.record_count < 1 || header.last_offset_delta != header.record_count - 1 {
         return Err(invalid("record count and last offset delta of the batch disagree"));
@@ -260,7 +340,7 @@ fn prepare(
     };
     check_records(topic, header, plain)?;
     let Some(codec) = wanted else { return Ok(None) };
-    let packed = batch::with_payload(bytes, plain, codec);
+    let packed = batch::with_payload_at_level(bytes, plain, codec, topic.properties.compression_level);
     packed.map(Some).map_err(|error| Box::new(no_batch(&error)))
 }
 
@@ -293,34 +373,4 @@ fn check_records(topic: &Topic, header: &BatchHeader, plain: &[u8]) -> Result<()
     let Some((index, complaint)) = record_errors.first() else { return Ok(()) };
     let message = format!("record {index} breaks hone.value.schema: {complaint}");
     Err(Box::new(Verdict { record_errors, ..Verdict::refused(code::INVALID_RECORD, message) }))
-}
-
-fn append(node: &Node, partition: &Partition, bytes: &mut [u8], work: &mut Workspace) -> Verdict {
-    match partition.append(bytes, &mut work.wake) {
-        Ok(appended) => Verdict {
-            error: code::NONE,
-            base_offset: appended.base_offset,
-            log_start: appended.log_start,
-            record_errors: Vec::new(),
-            message: None,
-        },
-        Err(AppendError::Sequence(sequence)) => {
-            let (error, message) = match sequence {
-                Sequence::TooOld => (code::DUPLICATE_SEQUENCE_NUMBER, "older than the last five batches"),
-                Sequence::Fenced => (code::INVALID_PRODUCER_EPOCH, "the producer has a newer epoch"),
-                _ => (code::OUT_OF_ORDER_SEQUENCE_NUMBER, "a batch before this one is missing"),
-            };
-            Verdict::refused(error, message)
-        }
-        Err(error @ AppendError::Removed) => {
-            Verdict::refused(code::UNKNOWN_TOPIC_OR_PARTITION, error.to_string())
-        }
-        Err(error @ AppendError::Storage(_)) => {
-            // Told once: a full disk refuses every batch, and each of them is answered with the reason.
-            if partition.counters.storage_errors.fetch_add(1, Relaxed) == 0 {
-                node.settings.notices.say(&format!("{}-{}: {error}", partition.topic, partition.index));
-            }
-            Verdict::refused(code::KAFKA_STORAGE_ERROR, error.to_string())
-        }
-    }
 }

@@ -9,6 +9,7 @@ use super::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::partition::{Partition, ReadError};
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 use crate::topics::Topic;
 
 /// Records in one answer, whatever the client would take: the answer is built in memory.
@@ -36,7 +37,8 @@ struct Found {
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let now = Instant::now();
     let mut fields = call.fields();
-    let asked = read_head(&mut fields, call.version)?;
+    let mut asked = read_head(&mut fields, call.version)?;
+    asked.max_bytes = call.fetch_limit_bytes().map_or(asked.max_bytes, |most| asked.max_bytes.min(most));
     let until = match call.attempt {
         Attempt::Again { until } => until,
         _ => now + asked.max_wait,
@@ -109,17 +111,20 @@ fn write_topics(
         let topic = if call.version >= 13 {
             let id = fields.uuid("topic id")?;
             answer.uuid(id);
-            call.node.topics.by_id(id)
+            let topic = call.node.topics.by_id(id);
+            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Read, &topic.name));
+            if allowed { Ok(topic) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) }
         } else {
             let name = fields.string("topic")?;
             answer.string(name);
-            call.node.topics.by_name(name)
+            let allowed = call.allows_topic(Operation::Read, name);
+            if allowed { Ok(call.node.topics.by_name(name)) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) }
         };
         let partitions = fields.array("partitions")?;
         answer.array(partitions);
         for _ in 0..partitions {
             let wanted = read_partition(&mut fields, call.version)?;
-            write_partition(call, topic.as_deref(), &wanted, asked, &mut found, answer);
+            write_partition(call, topic.as_ref().map(Option::as_deref), &wanted, asked, &mut found, answer);
         }
         fields.tags()?;
         answer.tags();
@@ -176,18 +181,18 @@ fn read_rest(fields: &mut Fields<'_>, version: i16) -> Result<(), WireError> {
 
 fn write_partition(
     call: &Call<'_>,
-    topic: Option<&Topic>,
+    topic: Result<Option<&Topic>, &i16>,
     wanted: &Wanted,
     asked: &Asked,
     found: &mut Found,
     answer: &mut Answer<'_>,
 ) {
-    let unknown = if topic.is_none() && call.version >= 13 {
-        code::UNKNOWN_TOPIC_ID
-    } else {
-        code::UNKNOWN_TOPIC_OR_PARTITION
+    let unknown = match topic {
+        Err(forbidden) => *forbidden,
+        Ok(None) if call.version >= 13 => code::UNKNOWN_TOPIC_ID,
+        Ok(_) => code::UNKNOWN_TOPIC_OR_PARTITION,
     };
-    let partition = topic.and_then(|topic| topic.partition(wanted.index));
+    let partition = topic.ok().flatten().and_then(|topic| topic.partition(wanted.index));
     let start = answer.buffer().len();
     // Error and offsets stand before the records, so they are written once those are read.
     let records_at = open_partition(answer, call.version, wanted.index);

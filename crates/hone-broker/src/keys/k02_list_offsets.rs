@@ -8,6 +8,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::partition::{LEADER_EPOCH, Partition};
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 /// Behind the last record.
 const LATEST: i64 = -1;
@@ -33,7 +34,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     for _ in 0..topics {
         let name = fields.string("topic")?;
         answer.string(name);
-        let topic = call.node.topics.by_name(name);
+        let allowed = call.allows_topic(Operation::Describe, name);
+        let topic = call.node.topics.by_name(name).filter(|_| allowed);
         let partitions = fields.array("partitions")?;
         answer.array(partitions);
         for _ in 0..partitions {
@@ -45,6 +47,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             fields.tags()?;
             let partition = topic.as_ref().and_then(|topic| topic.partition(index));
             let (error, at) = match partition.map(|partition| look_up(partition, timestamp)) {
+                None if !allowed => (code::TOPIC_AUTHORIZATION_FAILED, (-1, -1)),
                 None => (code::UNKNOWN_TOPIC_OR_PARTITION, (-1, -1)),
                 Some(Ok(at)) => (code::NONE, at),
                 Some(Err(_)) => (code::KAFKA_STORAGE_ERROR, (-1, -1)),

@@ -7,10 +7,10 @@ use hone_kafka::WireError;
 
 use super::{Call, Outcome};
 use crate::code;
-use crate::node::NODE_ID;
+use crate::node::{NODE_ID, Node};
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
-use crate::topics::{CreateError, Topic};
+use crate::topics::{CreateError, NewTopic, Topic, is_topic_name};
 
 /// "Not asked for": the broker has no authorization to tell about.
 const NO_OPERATIONS: i32 = i32::MIN;
@@ -22,24 +22,40 @@ enum Asked {
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
     let version = call.version;
     let (asked, auto_create) = read(call)?;
+    let auto_create = auto_create && call.node.topics.broker_properties().auto_create_topics();
+    let is_missing = |asked: &Asked| match asked {
+        Asked::Name(name) => is_topic_name(name) && call.node.topics.by_name(name).is_none(),
+        Asked::Id(_) => false,
+    };
+    if auto_create && asked.as_ref().is_some_and(|asked| asked.iter().any(is_missing)) {
+        return Ok(call.by_clerk(move |node, answer| write(node, answer, version, asked.as_deref(), true)));
+    }
+    write(call.node, answer, version, asked.as_deref(), false);
+    Ok(Outcome::Reply)
+}
+
+fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: Option<&[Asked]>, auto_create: bool) {
     if version >= 3 {
         answer.i32(0);
     }
-    write_broker(call, answer);
+    write_broker(node, answer, version);
     match asked {
         None => {
-            let all = call.node.topics.all();
+            let all = node.topics.all();
             answer.array(all.len());
             for topic in &all {
-                write_topic(answer, version, code::NONE, &Asked::Name(topic.name.clone()), Some(topic));
+                write_topic(answer, version, code::NONE, &Asked::Id(topic.id), Some(topic));
             }
         }
         Some(asked) => {
             answer.array(asked.len());
-            for asked in &asked {
-                let (error, topic) = look_up(call, asked, auto_create);
+            for asked in asked {
+                let (error, topic) = look_up(node, asked, auto_create);
                 write_topic(answer, version, error, asked, topic.as_deref());
             }
         }
@@ -51,7 +67,6 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.i16(code::NONE);
     }
     answer.tags();
-    Ok(Outcome::Reply)
 }
 
 /// The topics, `None` for all, and whether missing ones may be made.
@@ -80,8 +95,7 @@ fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
     Ok((if all { None } else { Some(asked) }, auto_create))
 }
 
-fn look_up(call: &Call<'_>, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<Topic>>) {
-    let node = call.node;
+fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<Topic>>) {
     let name = match asked {
         Asked::Id(id) => {
             let topic = node.topics.by_id(*id);
@@ -92,10 +106,15 @@ fn look_up(call: &Call<'_>, asked: &Asked, auto_create: bool) -> (i16, Option<Ar
     if let Some(topic) = node.topics.by_name(name) {
         return (code::NONE, Some(topic));
     }
-    if !(auto_create && node.settings.auto_create_topics) {
+    if !is_topic_name(name) {
+        return (code::INVALID_TOPIC, None);
+    }
+    if !auto_create {
         return (code::UNKNOWN_TOPIC_OR_PARTITION, None);
     }
-    match node.topics.create(name, node.settings.default_partitions, BTreeMap::new()) {
+    let partitions = node.topics.broker_properties().default_partitions();
+    let new = NewTopic { name: name.clone(), partitions, properties: BTreeMap::new() };
+    match node.topics.create(&new) {
         Ok(topic) => (code::NONE, Some(topic)),
         Err(CreateError::Exists(_)) => (code::NONE, node.topics.by_name(name)),
         Err(CreateError::Name(_)) => (code::INVALID_TOPIC, None),
@@ -107,18 +126,17 @@ fn look_up(call: &Call<'_>, asked: &Asked, auto_create: bool) -> (i16, Option<Ar
     }
 }
 
-fn write_broker(call: &Call<'_>, answer: &mut Answer<'_>) {
-    let version = call.version;
+fn write_broker(node: &Node, answer: &mut Answer<'_>, version: i16) {
     answer.array(1);
     answer.i32(NODE_ID);
-    answer.string(&call.node.advertised.ip().to_string());
-    answer.i32(i32::from(call.node.advertised.port()));
+    answer.string(&node.advertised.ip().to_string());
+    answer.i32(i32::from(node.advertised.port()));
     if version >= 1 {
         answer.nullable_string(None); // rack
     }
     answer.tags();
     if version >= 2 {
-        answer.nullable_string(Some(&call.node.topics.cluster_id));
+        answer.nullable_string(Some(&node.topics.cluster_id));
     }
     if version >= 1 {
         answer.i32(NODE_ID); // controller

@@ -9,9 +9,10 @@ use crate::code;
 use crate::groups::Who;
 use crate::offsets::{Committed, Place};
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 
-/// Partitions of one topic, each with whether there is such a one.
-type Asked<'a> = (&'a str, Vec<(i32, bool)>);
+/// Partitions of one topic, each with what speaks against it.
+type Asked<'a> = (&'a str, Vec<(i32, i16)>);
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -28,7 +29,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let mut commits = Vec::new();
     let topics = read_topics(call, &mut fields, who.group, &mut commits)?;
     fields.tags()?;
-    let mut error = call.node.with_groups(|groups, _| groups.commit(Instant::now(), &who));
+    let mut error = call
+        .group_refusal(Operation::Read, who.group)
+        .unwrap_or_else(|| call.node.with_groups(|groups, _| groups.commit(Instant::now(), &who)));
     if error == code::NONE && call.node.offsets.commit(commits).is_err() {
         error = code::KAFKA_STORAGE_ERROR;
     }
@@ -45,6 +48,7 @@ fn read_topics<'a>(
     let mut topics = Vec::new();
     for _ in 0..fields.array("topics")? {
         let name = fields.string("topic")?;
+        let allowed = call.allows_topic(Operation::Read, name);
         let topic = call.node.topics.by_name(name);
         let mut partitions = Vec::new();
         for _ in 0..fields.array("partitions")? {
@@ -54,8 +58,13 @@ fn read_topics<'a>(
             let metadata = fields.nullable_string("committed metadata")?.unwrap_or_default().to_owned();
             fields.tags()?;
             let exists = topic.as_ref().is_some_and(|topic| topic.partition(index).is_some());
-            partitions.push((index, exists));
-            if exists {
+            let error = match (allowed, exists) {
+                (false, _) => code::TOPIC_AUTHORIZATION_FAILED,
+                (true, false) => code::UNKNOWN_TOPIC_OR_PARTITION,
+                (true, true) => code::NONE,
+            };
+            partitions.push((index, error));
+            if error == code::NONE {
                 let place = (group.to_owned(), name.to_owned(), index);
                 commits.push((place, Committed { offset, leader_epoch, metadata }));
             }
@@ -74,10 +83,9 @@ fn write(answer: &mut Answer<'_>, version: i16, topics: &[Asked<'_>], error: i16
     for (name, partitions) in topics {
         answer.string(name);
         answer.array(partitions.len());
-        for (index, exists) in partitions {
-            let unknown = error == code::NONE && !exists;
+        for (index, own) in partitions {
             answer.i32(*index);
-            answer.i16(if unknown { code::UNKNOWN_TOPIC_OR_PARTITION } else { error });
+            answer.i16(if error == code::NONE { *own } else { error });
             answer.tags();
         }
         answer.tags();

@@ -6,15 +6,14 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::node::NODE_ID;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 const GROUP: i8 = 0;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
-    if version <= 3 {
-        fields.string("key")?;
-    }
+    let key = if version <= 3 { fields.string("key")? } else { "" };
     let key_type = if version >= 1 { fields.i8("key type")? } else { GROUP };
     let error = if key_type == GROUP { code::NONE } else { code::INVALID_REQUEST };
     let message = (error != code::NONE).then_some("this broker coordinates consumer groups only");
@@ -23,6 +22,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     if version <= 3 {
         fields.tags()?;
+        let (error, message) = judge(call, error, message, key);
         answer.i16(error);
         if version >= 1 {
             answer.nullable_string(message);
@@ -34,7 +34,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let keys = fields.array("coordinator keys")?;
     answer.array(keys);
     for _ in 0..keys {
-        answer.string(fields.string("key")?);
+        let key = fields.string("key")?;
+        let (error, message) = judge(call, error, message, key);
+        answer.string(key);
         write_node(call, answer, error);
         answer.i16(error);
         answer.nullable_string(message);
@@ -43,6 +45,19 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     fields.tags()?;
     answer.tags();
     Ok(Outcome::Reply)
+}
+
+/// Whether the client may know the coordinator of a group.
+fn judge(
+    call: &Call<'_>,
+    error: i16,
+    message: Option<&'static str>,
+    group: &str,
+) -> (i16, Option<&'static str>) {
+    match call.group_refusal(Operation::Describe, group).filter(|_| error == code::NONE) {
+        Some(refused) => (refused, Some("not allowed to see the group")),
+        None => (error, message),
+    }
 }
 
 fn write_node(call: &Call<'_>, answer: &mut Answer<'_>, error: i16) {

@@ -8,6 +8,7 @@ use super::{Attempt, Call, Outcome, Park};
 use crate::groups::{Join, JoinAnswer};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if let Attempt::Answered(Reply::Join(join)) = &call.attempt {
@@ -16,6 +17,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     let join = read(call)?;
     let ticket = call.ticket;
+    if let Some(error) = call.group_refusal(Operation::Read, &join.group) {
+        let refused = JoinAnswer { error, member: join.member, generation: -1, ..JoinAnswer::default() };
+        write(answer, call.version, &refused);
+        return Ok(Outcome::Reply);
+    }
     match call.node.with_groups(|groups, due| groups.join(Instant::now(), ticket, join, due)) {
         Some(join) => {
             write(answer, call.version, &join);

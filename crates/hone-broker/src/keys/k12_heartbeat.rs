@@ -7,6 +7,7 @@ use hone_kafka::WireError;
 use super::{Call, Outcome};
 use crate::groups::Who;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -21,7 +22,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 1 {
         answer.i32(0);
     }
-    answer.i16(call.node.with_groups(|groups, _| groups.heartbeat(Instant::now(), &who)));
+    let beat = || call.node.with_groups(|groups, _| groups.heartbeat(Instant::now(), &who));
+    answer.i16(call.group_refusal(Operation::Read, who.group).unwrap_or_else(beat));
     answer.tags();
     Ok(Outcome::Reply)
 }

@@ -7,6 +7,7 @@ use hone_kafka::WireError;
 use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -28,8 +29,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     fields.tags()?;
     let now = Instant::now();
+    let refused = call.group_refusal(Operation::Read, group);
     let errors: Vec<i16> = call.node.with_groups(|groups, due| {
-        leaving.iter().map(|(member, instance)| groups.leave(now, group, member, *instance, due)).collect()
+        let mut leave = |member, instance| groups.leave(now, group, member, instance, due);
+        leaving.iter().map(|(member, instance)| refused.unwrap_or_else(|| leave(member, *instance))).collect()
     });
     if version >= 1 {
         answer.i32(0);
@@ -37,7 +40,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version <= 2 {
         answer.i16(errors.first().copied().unwrap_or(code::NONE));
     } else {
-        answer.i16(code::NONE);
+        answer.i16(refused.unwrap_or(code::NONE));
         answer.array(leaving.len());
         for ((member, instance), error) in leaving.iter().zip(errors) {
             answer.string(member);

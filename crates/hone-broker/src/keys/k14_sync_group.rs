@@ -8,6 +8,7 @@ use super::{Attempt, Call, Outcome, Park};
 use crate::groups::{SyncAnswer, Who};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if let Attempt::Answered(Reply::Sync(sync)) = &call.attempt {
@@ -34,6 +35,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     fields.tags()?;
     let ticket = call.ticket;
+    if let Some(error) = call.group_refusal(Operation::Read, who.group) {
+        write(answer, version, &SyncAnswer { error, ..SyncAnswer::default() });
+        return Ok(Outcome::Reply);
+    }
     let synced =
         call.node.with_groups(|groups, due| groups.sync(Instant::now(), ticket, &who, assignments, due));
     match synced {

@@ -1,124 +1,190 @@
-//! CreateTopics.
+//! CreateTopics. Each topic is made or refused on its own; all that are made are written at once.
 
 use std::collections::BTreeMap;
 
 use hone_kafka::WireError;
 
+use super::resource::{Refusal, check_replicas};
 use super::{Call, Outcome};
 use crate::code;
+use crate::node::Node;
+use crate::properties::Properties;
 use crate::protocol::{Answer, Fields};
-use crate::topics::CreateError;
+use crate::topics::{CreateError, NewTopic};
 
-/// Where a property's value comes from, in the protocol's numbers.
-const TOPIC_CONFIG: i8 = 1;
-const DEFAULT_CONFIG: i8 = 5;
+/// Asks for the broker's default.
+const DEFAULT: i32 = -1;
 
 /// A topic as it was asked for.
 struct Asked {
     name: String,
     partitions: i32,
     replication: i16,
-    assignments: usize,
-    properties: BTreeMap<String, String>,
+    assignments: Vec<(i32, Vec<i32>)>,
+    properties: Vec<(String, Option<String>)>,
+}
+
+/// A topic as it is, or would be.
+struct Made {
+    id: u128,
+    partitions: i32,
+    properties: Properties,
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
+    let version = call.version;
     let mut fields = call.fields();
-    let mut topics = Vec::new();
+    let mut asked = Vec::new();
     for _ in 0..fields.array("topics")? {
-        topics.push(read_topic(&mut fields)?);
+        asked.push(read_topic(&mut fields)?);
     }
     fields.i32("timeout")?;
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
-    answer.i32(0);
-    answer.array(topics.len());
-    for asked in topics {
-        let made = create(call, &asked, validate_only);
-        write(call, answer, &asked, made);
-    }
-    answer.tags();
-    Ok(Outcome::Reply)
+    Ok(call.by_clerk(move |node, answer| {
+        let made = if validate_only { check(node, &asked) } else { create(node, &asked) };
+        answer.i32(0);
+        answer.array(asked.len());
+        for (asked, made) in asked.iter().zip(made) {
+            write(node, answer, version, &asked.name, made);
+        }
+        answer.tags();
+    }))
 }
 
 fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
     let name = fields.string("topic")?.to_owned();
     let partitions = fields.i32("partition count")?;
     let replication = fields.i16("replication factor")?;
-    let assignments = fields.array("assignments")?;
-    for _ in 0..assignments {
-        fields.i32("partition")?;
+    let mut assignments = Vec::new();
+    for _ in 0..fields.array("assignments")? {
+        let partition = fields.i32("partition")?;
+        let mut brokers = Vec::new();
         for _ in 0..fields.array("broker ids")? {
-            fields.i32("broker id")?;
+            brokers.push(fields.i32("broker id")?);
         }
         fields.tags()?;
+        assignments.push((partition, brokers));
     }
-    let mut properties = BTreeMap::new();
+    let mut properties = Vec::new();
     for _ in 0..fields.array("configs")? {
-        let name = fields.string("config name")?;
-        // A property without a value is one that keeps its default.
-        if let Some(value) = fields.nullable_string("config value")? {
-            properties.insert(name.to_owned(), value.to_owned());
-        }
+        let name = fields.string("config name")?.to_owned();
+        properties.push((name, fields.nullable_string("config value")?.map(str::to_owned)));
         fields.tags()?;
     }
     fields.tags()?;
     Ok(Asked { name, partitions, replication, assignments, properties })
 }
 
-/// Partitions of the topic and its id, or why not.
-fn create(call: &Call<'_>, asked: &Asked, validate_only: bool) -> Result<(i32, u128), (i16, String)> {
-    let partitions = match (asked.assignments, asked.partitions) {
-        (0, -1) => call.node.settings.default_partitions,
-        (0, count) => count,
-        (assigned, _) => i32::try_from(assigned).unwrap_or(i32::MAX),
-    };
-    // -1 asks for the default; one broker can hold one replica.
-    if asked.assignments == 0 && !matches!(asked.replication, -1 | 1) {
-        let message = format!("replication factor {}; this cluster has one broker", asked.replication);
-        return Err((code::INVALID_REPLICATION_FACTOR, message));
+/// What can be said without a look at the topics there are.
+fn prepare(node: &Node, all: &[Asked], asked: &Asked) -> Result<NewTopic, Refusal> {
+    if all.iter().filter(|other| other.name == asked.name).count() > 1 {
+        return Err((code::INVALID_REQUEST, format!("topic `{}` is asked for more than once", asked.name)));
     }
-    let topics = &call.node.topics;
-    let made = if validate_only {
-        topics.check(&asked.name, partitions, &asked.properties).map(|()| 0)
+    let partitions = if asked.assignments.is_empty() {
+        if !matches!(asked.replication, -1 | 1) {
+            let message = format!("replication factor {}; this cluster has one broker", asked.replication);
+            return Err((code::INVALID_REPLICATION_FACTOR, message));
+        }
+        if asked.partitions == DEFAULT {
+            node.topics.broker_properties().default_partitions()
+        } else {
+            asked.partitions
+        }
     } else {
-        topics.create(&asked.name, partitions, asked.properties.clone()).map(|topic| topic.id)
+        assigned_partitions(asked)?
     };
-    made.map(|id| (partitions, id)).map_err(|error| {
-        let code = match &error {
-            CreateError::Name(_) => code::INVALID_TOPIC,
-            CreateError::Partitions(_) => code::INVALID_PARTITIONS,
-            CreateError::Exists(_) => code::TOPIC_ALREADY_EXISTS,
-            CreateError::Property(_) => code::INVALID_CONFIG,
-            CreateError::Storage(_) => code::KAFKA_STORAGE_ERROR,
+    let mut properties = BTreeMap::new();
+    for (name, value) in &asked.properties {
+        let Some(value) = value else {
+            return Err((
+                code::INVALID_CONFIG,
+                format!("{name} has no value; leave it out to keep its default"),
+            ));
         };
-        (code, error.to_string())
-    })
+        properties.insert(name.clone(), value.clone());
+    }
+    Ok(NewTopic { name: asked.name.clone(), partitions, properties })
 }
 
-fn write(call: &Call<'_>, answer: &mut Answer<'_>, asked: &Asked, made: Result<(i32, u128), (i16, String)>) {
-    let version = call.version;
-    let (error, message, partitions, id) = match made {
-        Ok((partitions, id)) => (code::NONE, None, partitions, id),
-        Err((error, message)) => (error, Some(message), -1, 0),
+fn assigned_partitions(asked: &Asked) -> Result<i32, Refusal> {
+    if asked.partitions != DEFAULT || i32::from(asked.replication) != DEFAULT {
+        let message = "with assignments, partition count and replication factor must be -1";
+        return Err((code::INVALID_REQUEST, message.to_owned()));
+    }
+    let mut indexes: Vec<_> = asked.assignments.iter().map(|(partition, _)| *partition).collect();
+    indexes.sort_unstable();
+    if !indexes.iter().copied().eq(0..indexes.len() as i32) {
+        let message = format!("partitions {indexes:?} are assigned; wanted 0, 1, 2 and so on, each once");
+        return Err((code::INVALID_REPLICA_ASSIGNMENT, message));
+    }
+    for (_, brokers) in &asked.assignments {
+        check_replicas(brokers)?;
+    }
+    Ok(indexes.len() as i32)
+}
+
+fn check(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
+    let check = |one| {
+        let new = prepare(node, asked, one)?;
+        let properties = node.topics.check(&new).map_err(|error| refusal(node, &error))?;
+        Ok(Made { id: 0, partitions: new.partitions, properties })
     };
-    answer.string(&asked.name);
+    asked.iter().map(check).collect()
+}
+
+fn create(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
+    let prepared: Vec<_> = asked.iter().map(|one| prepare(node, asked, one)).collect();
+    let new: Vec<_> = prepared.iter().flatten().cloned().collect();
+    let mut created = node.topics.create_all(&new).into_iter();
+    let outcome = |prepared: Result<NewTopic, Refusal>| {
+        let new = prepared?;
+        let topic = created.next().unwrap_or_else(|| Err(CreateError::Exists(new.name)));
+        let topic = topic.map_err(|error| refusal(node, &error))?;
+        Ok(Made { id: topic.id, partitions: new.partitions, properties: topic.properties.clone() })
+    };
+    prepared.into_iter().map(outcome).collect()
+}
+
+fn refusal(node: &Node, error: &CreateError) -> Refusal {
+    let code = match error {
+        CreateError::Name(_) => code::INVALID_TOPIC,
+        CreateError::Partitions(_) => code::INVALID_PARTITIONS,
+        CreateError::Exists(_) => code::TOPIC_ALREADY_EXISTS,
+        CreateError::Property(_) => code::INVALID_CONFIG,
+        CreateError::Storage(error) => {
+            node.settings.notices.say(&format!("can't make a topic: {error:#}"));
+            code::KAFKA_STORAGE_ERROR
+        }
+    };
+    (code, error.to_string())
+}
+
+fn write(node: &Node, answer: &mut Answer<'_>, version: i16, name: &str, made: Result<Made, Refusal>) {
+    let (error, message, made) = match made {
+        Ok(made) => (code::NONE, None, Some(made)),
+        Err((error, message)) => (error, Some(message), None),
+    };
+    answer.string(name);
     if version >= 7 {
-        answer.uuid(id);
+        answer.uuid(made.as_ref().map_or(0, |made| made.id));
     }
     answer.i16(error);
     answer.nullable_string(message.as_deref());
     if version >= 5 {
-        answer.i32(partitions);
-        answer.i16(if error == code::NONE { 1 } else { -1 });
-        let rows = call.node.topics.by_name(&asked.name).filter(|_| error == code::NONE);
-        let rows = rows.map(|topic| topic.properties.describe()).unwrap_or_default();
+        answer.i32(made.as_ref().map_or(-1, |made| made.partitions));
+        answer.i16(if made.is_some() { 1 } else { -1 });
+        let broker = node.topics.broker_properties();
+        let rows = made.map(|made| made.properties.describe(&broker)).unwrap_or_default();
         answer.array(rows.len());
-        for (name, value, given) in rows {
-            answer.string(&name);
-            answer.nullable_string(Some(&value));
-            answer.bool(true); // read-only: a topic's properties don't change
-            answer.i8(if given { TOPIC_CONFIG } else { DEFAULT_CONFIG });
+        for row in rows {
+            answer.string(row.definition.name);
+            answer.nullable_string(row.value.as_deref());
+            answer.bool(row.definition.is_read_only());
+            answer.i8(row.source as i8);
             answer.bool(false); // sensitive
             answer.tags();
         }

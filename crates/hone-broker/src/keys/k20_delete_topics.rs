@@ -1,19 +1,30 @@
-//! DeleteTopics.
+//! DeleteTopics, by name or by id.
 
 use std::sync::Arc;
 
 use hone_kafka::WireError;
 
+use super::resource::Refusal;
 use super::{Call, Outcome};
 use crate::code;
+use crate::node::Node;
 use crate::protocol::Answer;
 use crate::topics::Topic;
 
+/// A topic as it was asked for.
+#[derive(Clone, PartialEq, Eq)]
+struct Asked {
+    name: Option<String>,
+    id: u128,
+}
+
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
     let version = call.version;
-    let topics = &call.node.topics;
     let mut fields = call.fields();
-    let mut doomed: Vec<(Option<String>, u128, Option<Arc<Topic>>)> = Vec::new();
+    let mut asked = Vec::new();
     for _ in 0..fields.array("topics")? {
         let name =
             if version >= 6 { fields.nullable_string("topic")? } else { Some(fields.string("topic")?) };
@@ -21,44 +32,76 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         if version >= 6 {
             fields.tags()?;
         }
-        let topic = match name {
-            Some(name) => topics.by_name(name),
-            None => topics.by_id(id),
-        };
-        doomed.push((name.map(str::to_owned), id, topic));
+        asked.push(Asked { name: name.map(str::to_owned), id });
     }
     fields.i32("timeout")?;
     fields.tags()?;
+    Ok(call.by_clerk(move |node, answer| write(node, answer, version, &asked)))
+}
+
+fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
+    let found: Vec<_> = asked.iter().map(|one| find(node, asked, one)).collect();
+    let mut deleted = delete(node, &found).into_iter();
     answer.i32(0);
-    answer.array(doomed.len());
-    for (name, id, topic) in doomed {
-        let (error, message) = delete(call, name.is_some(), topic.as_deref());
-        let name = name.as_deref().or(topic.as_ref().map(|topic| topic.name.as_str()));
+    answer.array(asked.len());
+    for (asked, found) in asked.iter().zip(found) {
+        let name = asked.name.clone().or(found.as_ref().ok().map(|topic| topic.name.clone()));
+        let id = found.as_ref().map_or(asked.id, |topic| topic.id);
+        let outcome = match found {
+            Ok(_) => deleted.next().unwrap_or(Ok(())),
+            Err(refusal) => Err(refusal),
+        };
         if version >= 6 {
-            answer.nullable_string(name);
-            answer.uuid(topic.as_ref().map_or(id, |topic| topic.id));
+            answer.nullable_string(name.as_deref());
+            answer.uuid(id);
         } else {
-            answer.string(name.unwrap_or_default());
+            answer.string(name.as_deref().unwrap_or_default());
         }
-        answer.i16(error);
+        answer.i16(outcome.as_ref().map_or_else(|(error, _)| *error, |()| code::NONE));
         if version >= 5 {
-            answer.nullable_string(message.as_deref());
+            answer.nullable_string(outcome.err().map(|(_, message)| message).as_deref());
         }
         answer.tags();
     }
     answer.tags();
-    Ok(Outcome::Reply)
 }
 
-fn delete(call: &Call<'_>, named: bool, topic: Option<&Topic>) -> (i16, Option<String>) {
-    let unknown = if named { code::UNKNOWN_TOPIC_OR_PARTITION } else { code::UNKNOWN_TOPIC_ID };
-    let Some(topic) = topic else { return (unknown, None) };
-    match call.node.topics.delete(topic) {
-        Ok(false) => (unknown, None),
-        Ok(true) => match call.node.offsets.forget_topic(&topic.name) {
-            Ok(()) => (code::NONE, None),
-            Err(error) => (code::KAFKA_STORAGE_ERROR, Some(error.to_string())),
-        },
-        Err(error) => (code::KAFKA_STORAGE_ERROR, Some(format!("{error:#}"))),
+fn find(node: &Node, all: &[Asked], asked: &Asked) -> Result<Arc<Topic>, Refusal> {
+    let invalid = |message: &str| Err((code::INVALID_REQUEST, message.to_owned()));
+    if all.iter().filter(|other| *other == asked).count() > 1 {
+        return invalid("the topic is asked for more than once");
     }
+    match (&asked.name, asked.id) {
+        (Some(_), id) if id != 0 => invalid("give a name or an id, not both"),
+        (None, 0) => invalid("give a name or an id"),
+        (Some(name), _) => node
+            .topics
+            .by_name(name)
+            .ok_or_else(|| (code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{name}`"))),
+        (None, id) => {
+            node.topics.by_id(id).ok_or((code::UNKNOWN_TOPIC_ID, "there is no topic with this id".to_owned()))
+        }
+    }
+}
+
+/// One outcome for each topic that was found. A topic that is asked for by name and by id is there once.
+fn delete(node: &Node, found: &[Result<Arc<Topic>, Refusal>]) -> Vec<Result<(), Refusal>> {
+    let doomed: Vec<_> = found.iter().flatten().cloned().collect();
+    let storage = |error: String| {
+        node.settings.notices.say(&error);
+        (code::KAFKA_STORAGE_ERROR, error)
+    };
+    let outcomes = match node.topics.delete_all(&doomed) {
+        Ok(outcomes) => outcomes,
+        Err(error) => {
+            let refusal = storage(format!("{error:#}"));
+            return doomed.iter().map(|_| Err(refusal.clone())).collect();
+        }
+    };
+    let outcome = |(topic, outcome): (&Arc<Topic>, anyhow::Result<bool>)| match outcome {
+        Ok(false) => Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{}`", topic.name))),
+        Ok(true) => node.offsets.forget_topic(&topic.name).map_err(|error| storage(error.to_string())),
+        Err(error) => Err(storage(format!("{error:#}"))),
+    };
+    doomed.iter().zip(outcomes).map(outcome).collect()
 }

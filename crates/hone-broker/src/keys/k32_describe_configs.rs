@@ -1,84 +1,109 @@
-//! DescribeConfigs: the properties of topics. The broker itself has none that could be told or changed here.
+//! DescribeConfigs: the properties of topics, of this broker, and those set for the cluster.
 
 use hone_kafka::WireError;
 
+use super::resource::{Refusal, Resource};
 use super::{Call, Outcome};
 use crate::code;
-use crate::node::NODE_ID;
+use crate::node::Node;
+use crate::properties::Row;
+use crate::properties::broker::Scope;
 use crate::protocol::Answer;
 
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-/// Where a value comes from, and that it is text, in the protocol's numbers.
-const TOPIC_CONFIG: i8 = 1;
-const DEFAULT_CONFIG: i8 = 5;
-const STRING: i8 = 2;
+/// What is wanted beside the values.
+#[derive(Clone, Copy)]
+struct Extent {
+    version: i16,
+    synonyms: bool,
+    documentation: bool,
+}
 
-type Row = (String, String, bool);
+struct Asked<'a> {
+    kind: i8,
+    name: &'a str,
+    /// `None` for all.
+    keys: Option<Vec<&'a str>>,
+}
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
-    let resources = fields.array("resources")?;
-    answer.i32(0);
-    answer.array(resources);
-    for _ in 0..resources {
+    let mut resources = Vec::new();
+    for _ in 0..fields.array("resources")? {
         let kind = fields.i8("resource type")?;
         let name = fields.string("resource name")?;
-        let mut wanted = None;
+        let mut keys = None;
         if let Some(count) = fields.nullable_array("configuration keys")? {
-            let mut keys = Vec::new();
+            let mut names = Vec::new();
             for _ in 0..count {
-                keys.push(fields.string("configuration key")?);
+                names.push(fields.string("configuration key")?);
             }
-            wanted = Some(keys);
+            // No keys mean all of them; some clients send an empty list for that.
+            keys = Some(names).filter(|names| !names.is_empty());
         }
         fields.tags()?;
-        let (error, message, mut rows) = describe(call, kind, name);
-        // No keys mean all of them; some clients send an empty list for that.
-        if let Some(keys) = wanted.filter(|keys| !keys.is_empty()) {
-            rows.retain(|(name, _, _)| keys.contains(&name.as_str()));
-        }
-        answer.i16(error);
-        answer.nullable_string(message);
-        answer.i8(kind);
-        answer.string(name);
-        write_rows(answer, version, &rows);
-        answer.tags();
+        resources.push(Asked { kind, name, keys });
     }
-    fields.bool("include synonyms")?;
-    if version >= 3 {
-        fields.bool("include documentation")?;
-    }
+    let synonyms = fields.bool("include synonyms")?;
+    let documentation = version >= 3 && fields.bool("include documentation")?;
     fields.tags()?;
+    answer.i32(0);
+    answer.array(resources.len());
+    for asked in resources {
+        write(call.node, answer, &asked, Extent { version, synonyms, documentation });
+    }
     answer.tags();
     Ok(Outcome::Reply)
 }
 
-fn describe(call: &Call<'_>, kind: i8, name: &str) -> (i16, Option<&'static str>, Vec<Row>) {
-    match kind {
-        TOPIC => match call.node.topics.by_name(name) {
-            Some(topic) => (code::NONE, None, topic.properties.describe()),
-            None => (code::UNKNOWN_TOPIC_OR_PARTITION, Some("there is no such topic"), Vec::new()),
+fn write(node: &Node, answer: &mut Answer<'_>, asked: &Asked<'_>, extent: Extent) {
+    let (error, message, mut rows) = match describe(node, asked) {
+        Ok(rows) => (code::NONE, None, rows),
+        Err((error, message)) => (error, Some(message), Vec::new()),
+    };
+    if let Some(keys) = &asked.keys {
+        rows.retain(|row| keys.iter().any(|key| row.definition.is(key)));
+    }
+    answer.i16(error);
+    answer.nullable_string(message.as_deref());
+    answer.i8(asked.kind);
+    answer.string(asked.name);
+    answer.array(rows.len());
+    for row in &rows {
+        write_row(answer, row, extent);
+    }
+    answer.tags();
+}
+
+fn describe(node: &Node, asked: &Asked<'_>) -> Result<Vec<Row>, Refusal> {
+    let broker = node.topics.broker_properties();
+    match Resource::find(asked.kind, asked.name)? {
+        Resource::Topic(name) => match node.topics.by_name(&name) {
+            Some(topic) => Ok(topic.properties.describe(&broker)),
+            None => Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{name}`"))),
         },
-        BROKER if name == NODE_ID.to_string() => (code::NONE, None, Vec::new()),
-        _ => (code::INVALID_REQUEST, Some("only topics and this broker have a configuration"), Vec::new()),
+        Resource::Broker(Scope::Broker) => Ok(broker.describe()),
+        Resource::Broker(Scope::Cluster) => Ok(broker.describe_cluster()),
     }
 }
 
-fn write_rows(answer: &mut Answer<'_>, version: i16, rows: &[Row]) {
-    answer.array(rows.len());
-    for (name, value, given) in rows {
-        answer.string(name);
-        answer.nullable_string(Some(value));
-        answer.bool(true); // read-only
-        answer.i8(if *given { TOPIC_CONFIG } else { DEFAULT_CONFIG });
-        answer.bool(false); // sensitive
-        answer.array(0); // synonyms
-        if version >= 3 {
-            answer.i8(STRING);
-            answer.nullable_string(None); // documentation
-        }
+fn write_row(answer: &mut Answer<'_>, row: &Row, extent: Extent) {
+    answer.string(row.definition.name);
+    answer.nullable_string(row.value.as_deref());
+    answer.bool(row.definition.is_read_only());
+    answer.i8(row.source as i8);
+    answer.bool(false); // sensitive: no property holds a secret
+    let layers = if extent.synonyms { row.layers.as_slice() } else { &[] };
+    answer.array(layers.len());
+    for layer in layers {
+        answer.string(layer.name);
+        answer.nullable_string(Some(&layer.value));
+        answer.i8(layer.source as i8);
         answer.tags();
     }
+    if extent.version >= 3 {
+        answer.i8(row.kind as i8);
+        answer.nullable_string(extent.documentation.then_some(row.definition.documentation));
+    }
+    answer.tags();
 }

@@ -151,6 +151,13 @@ impl Client {
         decode::<R>(version, self.receive().expect("an answer"))
     }
 
+    /// As [`Client::call`], on a connection that may break: `None` when it has.
+    pub(crate) fn stream_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
+        self.next_id += 1;
+        self.stream.write_all(&frame(version, self.next_id, request)).ok()?;
+        Some(decode::<R>(version, self.receive()?).1)
+    }
+
     pub(crate) fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         let id = self.send(version, request);
         let (answered, response) = self.receive_as::<R>(version);
@@ -280,9 +287,10 @@ pub(crate) fn http_get(address: SocketAddr, path: &str) -> String {
     response
 }
 
-/// The value of a series, by its name with labels as on the page.
+/// The value of a series, by the beginning of its line on the page.
 pub(crate) fn metric(address: SocketAddr, series: &str) -> f64 {
     let page = http_get(address, "/metrics");
     let line = page.lines().find_map(|line| line.strip_prefix(series));
-    line.unwrap_or_else(|| panic!("no {series} in {page}")).trim().parse().unwrap()
+    let line = line.unwrap_or_else(|| panic!("no {series} in {page}"));
+    line.split_whitespace().last().unwrap().parse().unwrap()
 }

@@ -43,6 +43,12 @@ pub(crate) struct Arguments {
     /// Unknown topics stay unknown.
     #[arg(long)]
     no_auto_create: bool,
+    /// Ask the access control lists who may do what; needs --superuser.
+    #[arg(long, requires = "superuser")]
+    authorize: bool,
+    /// A principal that may do everything, such as User:admin; can be repeated.
+    #[arg(long, value_name = "USER")]
+    superuser: Vec<String>,
 }
 
 /// Where metrics are served, if anywhere.
@@ -68,6 +74,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
     settings.default_partitions = arguments.partitions.max(1);
     settings.auto_create_topics = !arguments.no_auto_create;
+    settings.authorize = arguments.authorize;
+    settings.super_users.clone_from(&arguments.superuser);
     settings.notices = Notices::to(move |notice| progress.line(notice));
     if !arguments.listen.ip().is_loopback() {
         desk.progress.line(&format!(

@@ -1,0 +1,496 @@
+//! What serves requests, apart from the connections: from bytes that came to bytes that go out.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hone_kafka::{Frame, RequestHead, WireError};
+
+use crate::appends::{self, Appends, Destination, Stored, Terms};
+use crate::connection::{Connection, Parked, Slot};
+use crate::keys::{self, Attempt, Call, Outcome, Workspace, throttle};
+use crate::mailbox::{Letter, Ticket};
+use crate::node::{Node, ShardCounters, count};
+use crate::outbox::give_back;
+use crate::partition::Partition;
+use crate::protocol::Answer;
+use crate::quotas::{Metering, Quota};
+
+/// Read at a time from a socket.
+const SCRATCH_BYTES: usize = 256 << 10;
+/// Reads from one connection before the others have their turn.
+const MOST_READS: usize = 8;
+/// Where the API key stands behind the length of a frame.
+const KEY_AT: std::ops::Range<usize> = 4..6;
+
+/// Why a connection is closed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Close {
+    #[error("the client has gone")]
+    Gone,
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    #[error("a frame of {0} bytes")]
+    FrameLength(i32),
+    #[error("a request that can't be read: {0}")]
+    Request(#[from] WireError),
+    #[error("API {key} in version {version} is not served")]
+    NotServed { key: i16, version: i16 },
+    #[error("a handler failed")]
+    HandlerFailed,
+    #[error("a batch without acks could not be stored: error {0}")]
+    Unstored(i16),
+    #[error("a frame that does not end")]
+    Stalled,
+}
+
+/// What serves requests.
+pub(crate) struct Engine {
+    pub(crate) index: usize,
+    pub(crate) node: Arc<Node>,
+    pub(crate) appends: Appends,
+    scratch: Vec<u8>,
+    work: Workspace,
+    /// Connections of this reactor whose parked Fetch has something to read.
+    grown: Vec<usize>,
+    turn_began: Instant,
+    turn_ended: Instant,
+    #[cfg(feature = "planted-slowdown")]
+    slowdown: crate::slowdown::Slowdown,
+}
+
+impl Engine {
+    pub(crate) fn new(index: usize, node: Arc<Node>) -> Self {
+        let now = Instant::now();
+        Self {
+            index,
+            node,
+            appends: Appends::default(),
+            scratch: vec![0; SCRATCH_BYTES],
+            work: Workspace::default(),
+            grown: Vec::new(),
+            turn_began: now,
+            turn_ended: now,
+            #[cfg(feature = "planted-slowdown")]
+            slowdown: crate::slowdown::Slowdown::from_environment(),
+        }
+    }
+
+    pub(crate) fn shard(&self) -> Option<&ShardCounters> {
+        self.node.shards.get(self.index)
+    }
+
+    pub(crate) fn ticket(&self, id: usize) -> Ticket {
+        Ticket { reactor: self.index, connection: id }
+    }
+
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.node.mailboxes.get(self.index).is_none_or(|mailbox| mailbox.may_sleep())
+    }
+
+    pub(crate) fn take_letters(&self, letters: &mut Vec<Letter>) {
+        if let Some(mailbox) = self.node.mailboxes.get(self.index) {
+            mailbox.take(letters);
+        }
+    }
+
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn_began = Instant::now();
+        let idle = self.turn_began - self.turn_ended;
+        if let Some(shard) = self.shard() {
+            count(&shard.idle_ns, idle.as_nanos() as usize);
+        }
+    }
+
+    /// Asks for the flushes that the turn made necessary.
+    pub(crate) fn end_turn(&mut self) {
+        self.appends.end_turn(&self.node, self.index);
+        #[cfg(feature = "planted-slowdown")]
+        self.slowdown.end_turn();
+        self.turn_ended = Instant::now();
+        let busy = self.turn_ended - self.turn_began;
+        if let Some(shard) = self.shard() {
+            count(&shard.busy_ns, busy.as_nanos() as usize);
+        }
+    }
+
+    pub(crate) fn has_grown(&self) -> bool {
+        !self.grown.is_empty()
+    }
+
+    pub(crate) fn grow(&mut self, id: usize) {
+        self.grown.push(id);
+    }
+
+    pub(crate) fn take_grown(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.grown)
+    }
+
+    /// A connection lives here no longer.
+    pub(crate) fn count_departure(&self) {
+        if let Some(shard) = self.shard() {
+            shard.active.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn count_close(&self, reason: &Close) {
+        let Some(shard) = self.shard() else { return };
+        match reason {
+            Close::Gone | Close::Socket(_) | Close::Unstored(_) => (),
+            Close::HandlerFailed => count(&shard.handler_failures, 1),
+            Close::Stalled => count(&shard.stalled, 1),
+            Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } => {
+                count(&shard.protocol_errors, 1);
+            }
+        }
+    }
+
+    /// Appends a batch that another reactor has checked.
+    pub(crate) fn append(
+        &mut self,
+        partition: &Arc<Partition>,
+        batch: &mut [u8],
+        terms: Terms,
+    ) -> appends::Outcome {
+        if let Some(shard) = self.shard() {
+            count(&shard.handed_over, 1);
+        }
+        let outcome = self.appends.append(&self.node, partition, batch, terms, &mut self.work.wake);
+        self.wake_readers();
+        outcome
+    }
+
+    /// A flush is over: `outcomes` gets what it has decided.
+    pub(crate) fn flushed(&mut self, partition: &Arc<Partition>, outcomes: &mut Vec<(Destination, Stored)>) {
+        if let Some(shard) = self.shard() {
+            count(&shard.flushes, 1);
+        }
+        self.appends.flushed(partition, outcomes, &mut self.work.wake);
+        self.wake_readers();
+    }
+
+    /// Serves a connection as far as its input, its output and its turn allow. `false` when it has more to do at once.
+    pub(crate) fn drive(&mut self, id: usize, connection: &mut Connection) -> Result<bool, Close> {
+        let driven = self.drive_on(id, connection);
+        let unfinished =
+            !connection.input.is_empty() && connection.may_serve() && !self.has_frame(connection);
+        connection.stalled_since = unfinished.then(|| connection.stalled_since.unwrap_or_else(Instant::now));
+        let memory = connection.memory();
+        self.node.memory.recount(connection.counted_bytes, memory);
+        connection.counted_bytes = memory;
+        driven
+    }
+
+    fn drive_on(&mut self, id: usize, connection: &mut Connection) -> Result<bool, Close> {
+        let mut reads = 0;
+        loop {
+            if self.serve_buffered(id, connection)? {
+                self.flush(connection)?;
+            }
+            if !connection.may_serve() || !connection.readable || self.must_wait(connection) {
+                break;
+            }
+            if reads == MOST_READS {
+                self.flush(connection)?;
+                return Ok(false);
+            }
+            reads += 1;
+            self.read_and_serve(id, connection)?;
+            self.flush(connection)?;
+        }
+        self.flush(connection)?;
+        // Flushing may have made room for what is already here.
+        let more = self.can_go_on(connection);
+        // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
+        // come together with the request, so this is the last chance to see it.
+        let abandoned = connection.hung_up && connection.parked.is_some();
+        let finished = connection.ended
+            && !more
+            && connection.outbox.unsent() == 0
+            && !connection.has_slots()
+            && connection.muted_until.is_none();
+        if abandoned || finished {
+            return Err(Close::Gone);
+        }
+        Ok(!more)
+    }
+
+    fn can_go_on(&self, connection: &Connection) -> bool {
+        if !connection.may_serve() {
+            return false;
+        }
+        connection.readable && !self.must_wait(connection) && !connection.has_slots()
+            || self.has_frame(connection)
+    }
+
+    /// Whether reading more of an unfinished frame has to wait for memory.
+    fn must_wait(&self, connection: &Connection) -> bool {
+        !connection.input.is_empty() && self.node.memory.is_spent()
+    }
+
+    /// Whether a request is here that may be served now.
+    fn has_frame(&self, connection: &Connection) -> bool {
+        let limit = self.node.settings.max_request_bytes;
+        let input = &connection.input;
+        !matches!(Frame::split(input, limit), Frame::Incomplete { .. })
+            && (!connection.has_slots() || is_produce(input))
+    }
+
+    fn flush(&self, connection: &mut Connection) -> Result<(), Close> {
+        let sent = connection.flush()?;
+        if sent > 0
+            && let Some(shard) = self.shard()
+        {
+            count(&shard.sent_bytes, sent);
+        }
+        Ok(())
+    }
+
+    /// Serves frames that came before; `true` when there were any.
+    fn serve_buffered(&mut self, id: usize, connection: &mut Connection) -> Result<bool, Close> {
+        if connection.input.is_empty() {
+            return Ok(false);
+        }
+        let mut input = std::mem::take(&mut connection.input);
+        let consumed = self.serve(id, connection, &mut input)?;
+        input.drain(..consumed);
+        give_back(&mut input);
+        connection.input = input;
+        Ok(consumed > 0)
+    }
+
+    fn read_and_serve(&mut self, id: usize, connection: &mut Connection) -> Result<(), Close> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let served = self.read_with(id, connection, &mut scratch);
+        self.scratch = scratch;
+        served
+    }
+
+    /// Frames that arrive whole, the usual case, are served where they were read; only a rest is copied.
+    fn read_with(&mut self, id: usize, connection: &mut Connection, scratch: &mut [u8]) -> Result<(), Close> {
+        let bytes = connection.read(scratch)?;
+        let Some(read) = scratch.get_mut(..bytes).filter(|read| !read.is_empty()) else { return Ok(()) };
+        if let Some(shard) = self.shard() {
+            count(&shard.received_bytes, bytes);
+        }
+        let consumed = if connection.input.is_empty() { self.serve(id, connection, read)? } else { 0 };
+        let rest = read.get(consumed..).unwrap_or_default();
+        connection.input.extend_from_slice(rest);
+        connection.stalled_since = None;
+        Ok(())
+    }
+
+    /// Serves the frames at the front of `bytes`, in order, until one parks. Returns how much was used up.
+    fn serve(&mut self, id: usize, connection: &mut Connection, bytes: &mut [u8]) -> Result<usize, Close> {
+        let limit = self.node.settings.max_request_bytes;
+        let mut at = 0;
+        while connection.may_serve() {
+            let rest = bytes.get_mut(at..).unwrap_or_default();
+            if connection.has_slots() && !is_produce(rest) {
+                break;
+            }
+            match Frame::split(rest, limit) {
+                Frame::Incomplete { .. } => break,
+                Frame::TooLarge { length } => return Err(Close::FrameLength(length)),
+                Frame::Complete { consumed_bytes, .. } => {
+                    let frame =
+                        rest.get_mut(hone_kafka::frame::LENGTH_BYTES..consumed_bytes).unwrap_or_default();
+                    self.request(id, connection, frame, Attempt::First)?;
+                    at += consumed_bytes;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    /// Serves one request: its answer is appended to the output, or it parks, or it waits for the outcome of its batches.
+    pub(crate) fn request(
+        &mut self,
+        id: usize,
+        connection: &mut Connection,
+        frame: &mut [u8],
+        attempt: Attempt,
+    ) -> Result<(), Close> {
+        let head = RequestHead::parse(frame)?;
+        let (key, asked_version, correlation_id) = (head.api_key, head.api_version, head.correlation_id);
+        let not_served = Close::NotServed { key, version: asked_version };
+        let Some((place, api)) = keys::find(key) else { return Err(not_served) };
+        let version_known = (api.min..=api.max).contains(&asked_version);
+        if !version_known && key != keys::API_VERSIONS {
+            return Err(not_served);
+        }
+        let version = if version_known { asked_version } else { 0 };
+        let flexible = version >= api.flexible_from;
+        let body_at = frame.len() - head.body(flexible && version_known)?.len();
+        let metering = self.node.quotas.metering();
+        // Only a group member is named after its client, and only quotas count for it.
+        let client_id = if key == keys::JOIN_GROUP {
+            head.client_id.unwrap_or("member").to_owned()
+        } else if metering != Metering::Off {
+            head.client_id.unwrap_or_default().to_owned()
+        } else {
+            String::new()
+        };
+        let cpu_before = self.cpu_time(metering);
+        let began = Instant::now();
+        let ticket = self.ticket(id);
+        let slot = connection.next_slot();
+        // Behind answers that wait, this one must wait, too.
+        let mut detached = Vec::new();
+        let waits = connection.has_slots();
+        let out = if waits { &mut detached } else { connection.outbox.buffer() };
+        let start = open_answer(out, correlation_id, flexible && key != keys::API_VERSIONS);
+        let mut call = Call {
+            node: &self.node,
+            work: &mut self.work,
+            appends: &mut self.appends,
+            frame,
+            body_at,
+            client_id,
+            version,
+            flexible,
+            version_known,
+            ticket,
+            slot,
+            answer_at: start,
+            attempt,
+            principal: &connection.principal,
+            host: connection.host,
+        };
+        let mut answer = Answer::new(out, flexible);
+        // A defect in a handler costs one connection, not the thread with all the others.
+        let served = catch_unwind(AssertUnwindSafe(|| (api.serve)(&mut call, &mut answer)));
+        let files = answer.into_files();
+        let outcome = served.map_err(|_| Close::HandlerFailed)??;
+        let client_id = std::mem::take(&mut call.client_id);
+        self.wake_readers();
+        if let Some(shard) = self.shard()
+            && !matches!(outcome, Outcome::Park(_))
+            && let Some(counter) = shard.requests.get(place)
+        {
+            count(counter, 1);
+        }
+        if key == keys::PRODUCE {
+            self.note_produce(connection, began, &outcome);
+        }
+        if metering != Metering::Off {
+            let spent = self.cpu_time(metering).saturating_sub(cpu_before);
+            let out = if waits { &mut detached } else { connection.outbox.buffer() };
+            let answer_bytes = out.len() - start + files.iter().map(|(_, range)| range.bytes).sum::<usize>();
+            let used = Used { key, request_bytes: frame.len(), answer_bytes, spent, outcome: &outcome };
+            let throttle_ms = self.charge(&connection.principal, &client_id, &used);
+            if throttle_ms > 0 {
+                let body_at = start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
+                let out = if waits { &mut detached } else { connection.outbox.buffer() };
+                throttle::write(out, body_at, key, version, flexible, throttle_ms);
+                connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
+            }
+        }
+        let out = if waits { &mut detached } else { connection.outbox.buffer() };
+        let mut slot = None;
+        match outcome {
+            Outcome::Reply => {
+                close_answer(out, start, &files);
+                slot = waits.then_some((0, 0));
+                connection.outbox.attach(files);
+            }
+            Outcome::Later { waiting, bytes } => {
+                close_answer(out, start, &files);
+                if !waits {
+                    detached = out.split_off(start);
+                }
+                slot = Some((waiting, bytes));
+            }
+            Outcome::Silent => out.truncate(start),
+            Outcome::Close(error) => return Err(Close::Unstored(error)),
+            Outcome::Park(park) => {
+                out.truncate(start);
+                connection.parked = Some(Parked { frame: frame.to_vec(), park });
+            }
+        }
+        if let Some((waiting, bytes)) = slot {
+            connection.wait(Slot { answer: detached, waiting, bytes, version, began });
+        }
+        Ok(())
+    }
+
+    /// CPU time of this thread, where a quota counts it.
+    fn cpu_time(&self, metering: Metering) -> Duration {
+        if metering != Metering::Cpu {
+            return Duration::ZERO;
+        }
+        self.shard().and_then(|shard| shard.clock.get()).map_or(Duration::ZERO, |clock| clock.elapsed())
+    }
+
+    /// Counts a request against the quotas of its client; returns how long it must wait, in milliseconds.
+    fn charge(&self, principal: &str, client_id: &str, used: &Used<'_>) -> u32 {
+        let now = Instant::now();
+        let charge = |quota, amount| self.node.quotas.charge(quota, principal, client_id, amount, now);
+        let by_time = charge(Quota::Request, used.spent.as_nanos() as f64);
+        // A request that parks will be seen again; its bytes count once, and its delay has something to be told in.
+        if matches!(used.outcome, Outcome::Park(_)) || !throttle::is_subject(used.key) {
+            return 0;
+        }
+        let by_bytes = match used.key {
+            keys::PRODUCE => charge(Quota::Produce, used.request_bytes as f64),
+            keys::FETCH => charge(Quota::Consume, used.answer_bytes as f64),
+            _ => 0,
+        };
+        by_time.max(by_bytes)
+    }
+
+    fn note_produce(&mut self, connection: &mut Connection, began: Instant, outcome: &Outcome) {
+        #[cfg(feature = "planted-slowdown")]
+        self.slowdown.note_produce();
+        connection.affinity.note(self.work.owner.take());
+        if let (Outcome::Reply, Some(shard)) = (outcome, self.shard()) {
+            shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
+        }
+    }
+
+    fn wake_readers(&mut self) {
+        for ticket in self.work.wake.drain(..) {
+            if ticket.reactor == self.index {
+                self.grown.push(ticket.connection);
+            } else {
+                self.node.post(ticket, Letter::Grown(ticket.connection));
+            }
+        }
+    }
+}
+
+/// What one request has used.
+struct Used<'a> {
+    key: i16,
+    request_bytes: usize,
+    answer_bytes: usize,
+    /// CPU time of the handler.
+    spent: Duration,
+    outcome: &'a Outcome,
+}
+
+fn is_produce(input: &[u8]) -> bool {
+    input.get(KEY_AT).is_some_and(|key| *key == keys::PRODUCE.to_be_bytes())
+}
+
+/// Leaves room for the length, writes the response header. Returns where the answer begins.
+fn open_answer(output: &mut Vec<u8>, correlation_id: i32, tagged_header: bool) -> usize {
+    let start = output.len();
+    output.extend_from_slice(&[0; 4]);
+    output.extend_from_slice(&correlation_id.to_be_bytes());
+    if tagged_header {
+        output.push(0);
+    }
+    start
+}
+
+fn close_answer(output: &mut [u8], start: usize, files: &[(usize, crate::outbox::FileRange)]) {
+    let file_bytes: usize = files.iter().map(|(_, range)| range.bytes).sum();
+    // Answers are bounded far below 2 GiB: by the request's size, or by what Fetch may read.
+    let length = (output.len() - start - 4 + file_bytes) as i32;
+    if let Some(field) = output.get_mut(start..start + 4) {
+        field.copy_from_slice(&length.to_be_bytes());
+    }
+}

@@ -1,0 +1,74 @@
+//! DeleteAcls: removes what filters take, and tells what that was.
+
+use hone_kafka::WireError;
+
+use super::k29_describe_acls::{read_filter, refusal};
+use super::{Attempt, Call, Outcome};
+use crate::code;
+use crate::mailbox::Reply;
+use crate::protocol::Answer;
+use crate::security::acl::{Filter, Operation, Rule};
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let mut fields = call.fields();
+    let mut asked = Vec::new();
+    for _ in 0..fields.array("filters")? {
+        asked.push(read_filter(&mut fields)?);
+        fields.tags()?;
+    }
+    fields.tags()?;
+    let removed = match &call.attempt {
+        Attempt::Answered(Reply::Acls(done)) => {
+            done.clone().map_err(|error| (code::KAFKA_STORAGE_ERROR, error))
+        }
+        _ => match refusal(call, Operation::Alter) {
+            Some((error, message)) => Err((error, message.to_owned())),
+            None => {
+                let filters: Vec<Filter> = asked.iter().filter_map(|filter| filter.clone().ok()).collect();
+                let remove = move |node: &crate::node::Node| {
+                    Reply::Acls(node.acls.remove(&filters).map_err(|error| error.to_string()))
+                };
+                match call.aside(remove) {
+                    Some(parked) => return Ok(parked),
+                    None => Err((code::KAFKA_STORAGE_ERROR, "no thread to write with".to_owned())),
+                }
+            }
+        },
+    };
+    answer.i32(0);
+    answer.array(asked.len());
+    let (mut removed, failure) = match removed {
+        Ok(removed) => (removed.into_iter(), None),
+        Err(failure) => (Vec::new().into_iter(), Some(failure)),
+    };
+    for filter in asked {
+        let (error, message, rules) = match (&failure, filter) {
+            (Some((error, message)), _) => (*error, Some(message.clone()), Vec::new()),
+            (None, Err(message)) => (code::INVALID_REQUEST, Some(message), Vec::new()),
+            // Only good filters were carried out, in their order.
+            (None, Ok(_)) => (code::NONE, None, removed.next().unwrap_or_default()),
+        };
+        answer.i16(error);
+        answer.nullable_string(message.as_deref());
+        write_rules(answer, &rules);
+        answer.tags();
+    }
+    answer.tags();
+    Ok(Outcome::Reply)
+}
+
+fn write_rules(answer: &mut Answer<'_>, rules: &[Rule]) {
+    answer.array(rules.len());
+    for rule in rules {
+        answer.i16(code::NONE);
+        answer.nullable_string(None);
+        answer.i8(rule.resource.number());
+        answer.string(&rule.name);
+        answer.i8(rule.pattern.number());
+        answer.string(&rule.principal);
+        answer.string(&rule.host);
+        answer.i8(rule.operation.number());
+        answer.i8(rule.permission.number());
+        answer.tags();
+    }
+}

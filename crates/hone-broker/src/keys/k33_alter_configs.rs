@@ -1,0 +1,76 @@
+//! AlterConfigs, the old way: what is given takes the place of all that was given before.
+
+use std::collections::BTreeMap;
+
+use hone_kafka::WireError;
+
+use super::resource::{Refusal, Resource};
+use super::{Call, Outcome};
+use crate::code;
+use crate::node::Node;
+use crate::protocol::Answer;
+
+struct Asked {
+    kind: i8,
+    name: String,
+    properties: Vec<(String, Option<String>)>,
+}
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
+    let mut fields = call.fields();
+    let mut asked = Vec::new();
+    for _ in 0..fields.array("resources")? {
+        let kind = fields.i8("resource type")?;
+        let name = fields.string("resource name")?.to_owned();
+        let mut properties = Vec::new();
+        for _ in 0..fields.array("configs")? {
+            let name = fields.string("config name")?.to_owned();
+            properties.push((name, fields.nullable_string("config value")?.map(str::to_owned)));
+            fields.tags()?;
+        }
+        fields.tags()?;
+        asked.push(Asked { kind, name, properties });
+    }
+    let validate_only = fields.bool("validate only")?;
+    fields.tags()?;
+    Ok(call.by_clerk(move |node, answer| {
+        answer.i32(0);
+        answer.array(asked.len());
+        for one in &asked {
+            let repeated =
+                asked.iter().filter(|other| (other.kind, &other.name) == (one.kind, &one.name)).count() > 1;
+            let outcome = alter(node, one, repeated, validate_only);
+            write_outcome(answer, one.kind, &one.name, outcome);
+        }
+        answer.tags();
+    }))
+}
+
+fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Result<(), Refusal> {
+    if repeated {
+        return Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()));
+    }
+    let mut given = BTreeMap::new();
+    for (name, value) in &asked.properties {
+        let Some(value) = value else {
+            return Err((
+                code::INVALID_REQUEST,
+                format!("{name} has no value; leave it out to keep its default"),
+            ));
+        };
+        given.insert(name.clone(), value.clone());
+    }
+    Resource::find(asked.kind, &asked.name)?.alter(node, validate_only, |_, _, _| Ok(given))
+}
+
+/// The answer to one resource; it is the same for both ways to alter.
+pub(super) fn write_outcome(answer: &mut Answer<'_>, kind: i8, name: &str, outcome: Result<(), Refusal>) {
+    answer.i16(outcome.as_ref().map_or_else(|(error, _)| *error, |()| code::NONE));
+    answer.nullable_string(outcome.err().map(|(_, message)| message).as_deref());
+    answer.i8(kind);
+    answer.string(name);
+    answer.tags();
+}

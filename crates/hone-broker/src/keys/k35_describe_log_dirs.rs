@@ -1,0 +1,92 @@
+//! DescribeLogDirs: how large the logs are, and the file system they lie on.
+
+use hone_kafka::WireError;
+
+use super::{Call, Outcome};
+use crate::code;
+use crate::disk_space::DiskSpace;
+use crate::protocol::{Answer, Fields};
+use crate::topics::Topic;
+
+/// What stands for the folder when there is none.
+const IN_MEMORY: &str = "memory";
+
+/// Topics with the partitions wanted, none for all of them.
+type Wanted = Vec<(String, Vec<i32>)>;
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let version = call.version;
+    let wanted = read(&mut call.fields())?;
+    let folder = call.node.topics.data_dir();
+    answer.i32(0);
+    if version >= 3 {
+        answer.i16(code::NONE);
+    }
+    answer.array(1);
+    answer.i16(code::NONE);
+    answer.string(&folder.map_or(IN_MEMORY.to_owned(), |folder| folder.display().to_string()));
+    write_topics(answer, &found(call, wanted.as_ref()));
+    if version >= 4 {
+        let space = folder.and_then(DiskSpace::of);
+        answer.i64(space.map_or(-1, |space| space.total_bytes));
+        answer.i64(space.map_or(-1, |space| space.usable_bytes));
+    }
+    answer.tags();
+    answer.tags();
+    Ok(Outcome::Reply)
+}
+
+/// `None` for all topics.
+fn read(fields: &mut Fields<'_>) -> Result<Option<Wanted>, WireError> {
+    let count = fields.nullable_array("topics")?;
+    let mut wanted = Vec::new();
+    for _ in 0..count.unwrap_or(0) {
+        let topic = fields.string("topic")?.to_owned();
+        let mut partitions = Vec::new();
+        for _ in 0..fields.array("partitions")? {
+            partitions.push(fields.i32("partition")?);
+        }
+        fields.tags()?;
+        wanted.push((topic, partitions));
+    }
+    fields.tags()?;
+    Ok(count.map(|_| wanted))
+}
+
+/// Name, and index and size of partitions.
+type Sizes = (String, Vec<(i32, u64)>);
+
+fn found(call: &Call<'_>, wanted: Option<&Wanted>) -> Vec<Sizes> {
+    let topics = &call.node.topics;
+    match wanted {
+        None => topics.all().iter().map(|topic| sizes(topic, |_| true)).collect(),
+        Some(wanted) => wanted
+            .iter()
+            .filter_map(|(name, partitions)| {
+                let topic = topics.by_name(name)?;
+                Some(sizes(&topic, |index| partitions.contains(&index)))
+            })
+            .collect(),
+    }
+}
+
+fn sizes(topic: &Topic, wanted: impl Fn(i32) -> bool) -> Sizes {
+    let partitions = topic.partitions.iter().filter(|partition| wanted(partition.index));
+    (topic.name.clone(), partitions.map(|partition| (partition.index, partition.bytes())).collect())
+}
+
+fn write_topics(answer: &mut Answer<'_>, topics: &[Sizes]) {
+    answer.array(topics.len());
+    for (name, partitions) in topics {
+        answer.string(name);
+        answer.array(partitions.len());
+        for (index, bytes) in partitions {
+            answer.i32(*index);
+            answer.i64(bytes.cast_signed());
+            answer.i64(0); // offset lag of a replica that is being moved here
+            answer.bool(false); // is such a replica
+            answer.tags();
+        }
+        answer.tags();
+    }
+}

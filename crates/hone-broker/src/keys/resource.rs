@@ -1,0 +1,94 @@
+//! What has properties: topics, this broker, and the cluster, which in the protocol is a broker without a name.
+
+use std::collections::BTreeMap;
+
+use crate::code;
+use crate::node::{NODE_ID, Node};
+use crate::properties::Owner;
+use crate::properties::broker::Scope;
+use crate::properties::definition::Definition;
+use crate::topics::ChangeError;
+
+const TOPIC: i8 = 2;
+const BROKER: i8 = 4;
+
+/// An error code and what is to be said with it.
+pub(super) type Refusal = (i16, String);
+
+/// Something with properties.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Resource {
+    Topic(String),
+    Broker(Scope),
+}
+
+impl Resource {
+    pub(super) fn find(kind: i8, name: &str) -> Result<Self, Refusal> {
+        match kind {
+            TOPIC => Ok(Self::Topic(name.to_owned())),
+            BROKER if name.is_empty() => Ok(Self::Broker(Scope::Cluster)),
+            BROKER if name == NODE_ID.to_string() => Ok(Self::Broker(Scope::Broker)),
+            BROKER => {
+                let message =
+                    format!("there is no broker `{name}`; this one is {NODE_ID}, and all are the empty name");
+                Err((code::INVALID_REQUEST, message))
+            }
+            _ => {
+                let message = format!(
+                    "resources of type {kind} have no properties here; topics (2) and brokers (4) do"
+                );
+                Err((code::INVALID_REQUEST, message))
+            }
+        }
+    }
+
+    /// Changes the properties: `change` gets those that are given, and a look-up of values in force for lists.
+    pub(super) fn alter(
+        &self,
+        node: &Node,
+        only_ask: bool,
+        change: impl FnOnce(
+            &BTreeMap<String, String>,
+            Owner,
+            &dyn Fn(&'static Definition) -> String,
+        ) -> Result<BTreeMap<String, String>, String>,
+    ) -> Result<(), Refusal> {
+        let changed = match self {
+            Self::Topic(name) => node.topics.alter(name, only_ask, |topic, broker| {
+                let properties = &topic.properties;
+                change(&properties.given, Owner::Topic, &|definition| properties.in_force(definition, broker))
+            }),
+            Self::Broker(scope) => node.topics.alter_broker(*scope, only_ask, |properties| {
+                let in_force = |definition: &'static Definition| properties.value(definition.name).to_owned();
+                change(properties.given(*scope), Owner::Broker, &in_force)
+            }),
+        };
+        changed.map_err(|error| refusal(node, &error))
+    }
+}
+
+/// What a client is told about a change that was not made.
+pub(super) fn refusal(node: &Node, error: &ChangeError) -> Refusal {
+    let code = match error {
+        ChangeError::Unknown(_) => code::UNKNOWN_TOPIC_OR_PARTITION,
+        ChangeError::Partitions { .. } => code::INVALID_PARTITIONS,
+        ChangeError::Property(_) => code::INVALID_CONFIG,
+        ChangeError::Storage(error) => {
+            node.settings.notices.say(&format!("{error:#}"));
+            code::KAFKA_STORAGE_ERROR
+        }
+    };
+    (code, error.to_string())
+}
+
+/// Whether a partition may be placed on these brokers: there is one.
+pub(super) fn check_replicas(brokers: &[i32]) -> Result<(), Refusal> {
+    match brokers {
+        [NODE_ID] => Ok(()),
+        _ => {
+            let message =
+                format!("a partition on brokers {brokers:?}; this cluster has only broker {NODE_ID}");
+            Err((code::INVALID_REPLICA_ASSIGNMENT, message))
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The internal endpoint: everything, by partition and by shard.
+
+use super::page::{Kind, Page};
+use crate::histogram::Histogram;
+use crate::keys::{self, APIS};
+use crate::node::{Node, ShardCounters, load};
+use crate::partition::Partition;
+use crate::topics::Topic;
+
+/// The whole page.
+pub(super) fn text(node: &Node) -> String {
+    let mut page = Page::default();
+    partitions(node, &mut page);
+    durability(node, &mut page);
+    requests(node, &mut page);
+    shards(node, &mut page);
+    histograms(node, &mut page);
+    super::public::process(node, &mut page);
+    page.into_text()
+}
+
+type PartitionFamily = (&'static str, Kind, &'static str, fn(&Partition) -> u64);
+
+fn partitions(node: &Node, page: &mut Page) {
+    use Kind::{Counter, Gauge};
+    const FAMILIES: [PartitionFamily; 12] = [
+        ("vectorized_storage_log_written_bytes", Counter, "Bytes appended to the log", |partition| {
+            load(&partition.counters.written_bytes)
+        }),
+        ("vectorized_storage_log_batches_written", Counter, "Batches appended to the log", |partition| {
+            load(&partition.counters.written_batches)
+        }),
+        (
+            "vectorized_cluster_partition_bytes_produced_total",
+            Counter,
+            "Batch bytes as received",
+            |partition| load(&partition.counters.produced_bytes),
+        ),
+        ("vectorized_cluster_partition_batches_produced", Counter, "Batches produced", |partition| {
+            load(&partition.counters.produced_batches)
+        }),
+        ("vectorized_cluster_partition_records_produced", Counter, "Records produced", |partition| {
+            load(&partition.counters.produced_records)
+        }),
+        ("vectorized_cluster_partition_bytes_fetched_total", Counter, "Batch bytes fetched", |partition| {
+            load(&partition.counters.fetched_bytes)
+        }),
+        ("hone_broker_storage_errors_total", Counter, "Batches that could not be written", |partition| {
+            load(&partition.counters.storage_errors)
+        }),
+        ("vectorized_cluster_partition_leader", Gauge, "1: this broker leads the partition", |_| 1),
+        ("vectorized_cluster_partition_start_offset", Gauge, "Offset of the first record", |partition| {
+            partition.bounds().log_start.unsigned_abs()
+        }),
+        (
+            "vectorized_cluster_partition_high_watermark",
+            Gauge,
+            "Offset behind the last visible record",
+            |partition| partition.bounds().high_watermark.unsigned_abs(),
+        ),
+        (
+            "vectorized_cluster_partition_last_stable_offset",
+            Gauge,
+            "Offset of the first record of the oldest open transaction, or the high watermark",
+            |partition| partition.bounds().last_stable.unsigned_abs(),
+        ),
+        ("hone_broker_partition_unflushed_bytes", Gauge, "Bytes that are not on the disk yet", |partition| {
+            partition.unflushed_bytes()
+        }),
+    ];
+    let topics = node.topics.all();
+    for (name, kind, help, value) in FAMILIES {
+        let mut family = page.family(name, kind, help);
+        for partition in topics.iter().flat_map(|topic| &topic.partitions) {
+            let shard = node.owner(partition);
+            family.sample(
+                &[
+                    ("namespace", &"kafka"),
+                    ("topic", &partition.topic),
+                    ("partition", &partition.index),
+                    ("shard", &shard),
+                ],
+                value(partition),
+            );
+        }
+    }
+}
+
+/// The class in force, one series for each topic.
+fn durability(node: &Node, page: &mut Page) {
+    let mut family = page.family(
+        "hone_broker_topic_durability",
+        Kind::Gauge,
+        "1: what an acknowledgement to acks=all promises (fsync, write_caching or memory)",
+    );
+    let class = |_: &Topic| "page-cache";
+    for topic in node.topics.all() {
+        family.sample(&[("namespace", &"kafka"), ("topic", &topic.name), ("class", &class(&topic))], 1);
+    }
+}
+
+fn requests(node: &Node, page: &mut Page) {
+    let name = "vectorized_kafka_handler_requests_completed_total";
+    let mut family = page.family(name, Kind::Counter, "Requests answered");
+    for (place, api) in APIS.iter().enumerate() {
+        let sum: u64 = node.shards.iter().filter_map(|shard| shard.requests.get(place)).map(load).sum();
+        family.sample(&[("handler", &api.name)], sum);
+    }
+    let produced = keys::find(keys::PRODUCE).map_or(0, |(place, _)| place);
+    let name = "vectorized_kafka_rpc_produce_requests";
+    let mut family =
+        page.family(name, Kind::Counter, "Produce requests answered, by the reactor that read them");
+    for (index, shard) in node.shards.iter().enumerate() {
+        family.sample(&[("shard", &index)], shard.requests.get(produced).map_or(0, load));
+    }
+}
+
+type ShardFamily = (&'static str, Kind, &'static str, fn(&ShardCounters) -> f64);
+
+fn shards(node: &Node, page: &mut Page) {
+    use Kind::{Counter, Gauge};
+    const FAMILIES: [ShardFamily; 13] = [
+        ("redpanda_cpu_busy_seconds_total", Counter, "CPU time of the reactor", |shard| {
+            shard.clock.get().map_or(0.0, |clock| clock.elapsed().as_secs_f64())
+        }),
+        ("vectorized_reactor_cpu_busy_ms", Counter, "Time in turns of the loop, milliseconds", |shard| {
+            load(&shard.busy_ns) as f64 / 1e6
+        }),
+        ("vectorized_kafka_rpc_received_bytes", Counter, "Bytes received from clients", |shard| {
+            load(&shard.received_bytes) as f64
+        }),
+        ("vectorized_kafka_rpc_sent_bytes", Counter, "Bytes sent to clients", |shard| {
+            load(&shard.sent_bytes) as f64
+        }),
+        ("vectorized_kafka_rpc_connects", Counter, "Connections accepted", |shard| {
+            load(&shard.connects) as f64
+        }),
+        ("vectorized_kafka_rpc_active_connections", Gauge, "Connections open", |shard| {
+            load(&shard.active) as f64
+        }),
+        ("vectorized_reactor_fsyncs", Counter, "Flushes of partitions of this shard", |shard| {
+            load(&shard.flushes) as f64
+        }),
+        ("hone_broker_handed_over_batches_total", Counter, "Batches that came by another reactor", |shard| {
+            load(&shard.handed_over) as f64
+        }),
+        ("hone_broker_moved_connections_total", Counter, "Connections that moved to this reactor", |shard| {
+            load(&shard.moves) as f64
+        }),
+        ("hone_broker_protocol_errors_total", Counter, "Connections closed over unreadable bytes", |shard| {
+            load(&shard.protocol_errors) as f64
+        }),
+        (
+            "hone_broker_stalled_connections_total",
+            Counter,
+            "Connections closed over an unfinished frame",
+            |shard| load(&shard.stalled) as f64,
+        ),
+        (
+            "hone_broker_handler_failures_total",
+            Counter,
+            "Connections closed over a failed handler",
+            |shard| load(&shard.handler_failures) as f64,
+        ),
+        (
+            "vectorized_reactor_utilization",
+            Gauge,
+            "Busy share of the time since the last look, percent",
+            |shard| shard.utilization_percent(),
+        ),
+    ];
+    for (name, kind, help, value) in FAMILIES {
+        let mut family = page.family(name, kind, help);
+        for (index, shard) in node.shards.iter().enumerate() {
+            family.sample(&[("shard", &index)], value(shard));
+        }
+    }
+    let mut family =
+        page.family("vectorized_scheduler_queue_length", Kind::Gauge, "Letters that a reactor has not read");
+    for (index, mailbox) in node.mailboxes.iter().enumerate() {
+        family.sample(&[("group", &"main"), ("shard", &index)], mailbox.len());
+    }
+    page.family("hone_broker_client_memory_bytes", Kind::Gauge, "Memory held for clients")
+        .sample(&[], node.memory.used_bytes());
+}
+
+fn histograms(node: &Node, page: &mut Page) {
+    fn family<const BUCKETS: usize>(
+        node: &Node,
+        page: &mut Page,
+        name: &str,
+        help: &str,
+        of: fn(&ShardCounters) -> &Histogram<BUCKETS>,
+    ) {
+        let mut family = page.family(name, Kind::Histogram, help);
+        for (index, shard) in node.shards.iter().enumerate() {
+            family.histogram(&[("shard", &index)], of(shard), 1.0);
+        }
+    }
+    let name = "vectorized_kafka_latency_produce_latency_us";
+    let help = "From a Produce request that is here to its finished answer, microseconds";
+    family(node, page, name, help, |shard| &shard.produce_latency_us);
+    let name = "vectorized_kafka_batch_size";
+    family(node, page, name, "Size of produced batches, bytes", |shard| &shard.batch_bytes);
+}

@@ -1,0 +1,393 @@
+//! The properties of the broker: defaults for topics, and what holds for all of them.
+//!
+//! A value is looked for in the broker's own properties, then in those of the cluster (in the protocol: a broker without
+//! a name), then in what the broker was started with, then in the defaults. The first two can be changed while it runs.
+
+use std::collections::BTreeMap;
+
+use super::definition::{Definition, Wanted, find};
+use super::{CLEANUP_POLICIES, CODECS, LEAST_SEGMENT_BYTES, Layer, Row, Source, TIMESTAMP_TYPES, row};
+use crate::node::NODE_ID;
+use crate::settings::Settings;
+
+const MOST_I32: i64 = i32::MAX as i64;
+const MOST_I64: i64 = i64::MAX;
+const AT_START: &str = "it is given when the broker starts";
+
+const AUTO_CREATE: &str = "auto.create.topics.enable";
+const PARTITIONS: &str = "num.partitions";
+pub(super) const WRITE_CACHING: &str = "write_caching_default";
+pub(super) const FLUSH_MS: &str = "raft_replica_max_flush_delay_ms";
+pub(super) const FLUSH_BYTES: &str = "raft_replica_max_pending_flush_bytes";
+
+/// By name.
+pub(super) static TABLE: &[Definition] = &[
+    define("advertised.listeners", &[], Wanted::ReadOnly(AT_START), "", "Where clients are told to connect."),
+    define(
+        AUTO_CREATE,
+        &["auto_create_topics_enabled"],
+        Wanted::Bool,
+        "true",
+        "Whether a client that asks for an unknown topic makes it.",
+    ),
+    define("broker.id", &["node.id"], Wanted::ReadOnly(AT_START), "1", "The id of this broker."),
+    define(
+        "compression.type",
+        &["log_compression_type"],
+        Wanted::Word(CODECS),
+        "producer",
+        "Default of compression.type of topics.",
+    ),
+    define(
+        "default.replication.factor",
+        &["default_topic_replications"],
+        Wanted::ReadOnly("this cluster has one broker"),
+        "1",
+        "Replicas of a partition.",
+    ),
+    define(
+        "group.initial.rebalance.delay.ms",
+        &["group_initial_rebalance_delay"],
+        Wanted::ReadOnly(AT_START),
+        "50",
+        "How long the first members of an empty group wait for others.",
+    ),
+    define(
+        "log.cleaner.delete.retention.ms",
+        &["tombstone_retention_ms"],
+        Wanted::Number(0, MOST_I64),
+        "86400000",
+        "Default of delete.retention.ms of topics.",
+    ),
+    define(
+        "log.cleaner.max.compaction.lag.ms",
+        &["max_compaction_lag_ms"],
+        Wanted::Number(1, MOST_I64),
+        "9223372036854775807",
+        "Default of max.compaction.lag.ms of topics.",
+    ),
+    define(
+        "log.cleaner.min.cleanable.ratio",
+        &["min_cleanable_dirty_ratio"],
+        Wanted::Ratio,
+        "0.5",
+        "Default of min.cleanable.dirty.ratio of topics.",
+    ),
+    define(
+        "log.cleaner.min.compaction.lag.ms",
+        &["min_compaction_lag_ms"],
+        Wanted::Number(0, MOST_I64),
+        "0",
+        "Default of min.compaction.lag.ms of topics.",
+    ),
+    define(
+        "log.cleanup.policy",
+        &["log_cleanup_policy"],
+        Wanted::Words(CLEANUP_POLICIES),
+        "delete",
+        "Default of cleanup.policy of topics.",
+    ),
+    define("log.dirs", &["log.dir"], Wanted::ReadOnly(AT_START), "", "The folder of logs and metadata."),
+    define(
+        "log.message.timestamp.after.max.ms",
+        &["log_message_timestamp_after_max_ms"],
+        Wanted::Number(0, MOST_I64),
+        "3600000",
+        "Default of message.timestamp.after.max.ms of topics.",
+    ),
+    define(
+        "log.message.timestamp.before.max.ms",
+        &["log_message_timestamp_before_max_ms"],
+        Wanted::Number(0, MOST_I64),
+        "9223372036854775807",
+        "Default of message.timestamp.before.max.ms of topics.",
+    ),
+    define(
+        "log.message.timestamp.type",
+        &["log_message_timestamp_type"],
+        Wanted::Word(TIMESTAMP_TYPES),
+        "CreateTime",
+        "Default of message.timestamp.type of topics.",
+    ),
+    define(
+        "log.retention.bytes",
+        &["retention_bytes"],
+        Wanted::Number(-1, MOST_I64),
+        "-1",
+        "Default of retention.bytes of topics.",
+    ),
+    define(
+        "log.retention.ms",
+        &["log_retention_ms"],
+        Wanted::Number(-1, MOST_I64),
+        "604800000",
+        "Default of retention.ms of topics.",
+    ),
+    define(
+        "log.roll.ms",
+        &["log_segment_ms"],
+        Wanted::Number(1, MOST_I64),
+        "604800000",
+        "Default of segment.ms of topics.",
+    ),
+    define(
+        "log.segment.bytes",
+        &["log_segment_size"],
+        Wanted::Number(LEAST_SEGMENT_BYTES, MOST_I32),
+        "134217728",
+        "Default of segment.bytes of topics.",
+    ),
+    define(
+        "message.max.bytes",
+        &["kafka_batch_max_bytes"],
+        Wanted::Number(0, MOST_I32),
+        "1048588",
+        "Default of max.message.bytes of topics.",
+    ),
+    define(
+        "min.insync.replicas",
+        &[],
+        Wanted::Number(1, 1),
+        "1",
+        "This cluster has one broker and no replica.",
+    ),
+    define("num.io.threads", &[], Wanted::ReadOnly(AT_START), "", "Threads that serve requests."),
+    define(
+        PARTITIONS,
+        &["default_topic_partitions"],
+        Wanted::Number(1, 10_000),
+        "1",
+        "Partitions of a topic that is made without a number.",
+    ),
+    define(
+        FLUSH_MS,
+        &["log.flush.interval.ms"],
+        Wanted::Number(1, MOST_I64),
+        "100",
+        "Default of flush.ms of topics: longest time that something written stays unflushed.",
+    ),
+    define(
+        FLUSH_BYTES,
+        &[],
+        Wanted::Number(1, MOST_I64),
+        "262144",
+        "Default of flush.bytes of topics: most bytes of a partition that stay unflushed.",
+    ),
+    define(
+        "socket.request.max.bytes",
+        &["kafka_request_max_bytes"],
+        Wanted::ReadOnly(AT_START),
+        "",
+        "A longer request closes its connection.",
+    ),
+    define(
+        WRITE_CACHING,
+        &[],
+        Wanted::Word(&["true", "false", "disabled"]),
+        "false",
+        "Default of write.caching of topics. `disabled` overrides the topics: acks=all then always waits for the flush.",
+    ),
+];
+
+const fn define(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    wanted: Wanted,
+    default: &'static str,
+    documentation: &'static str,
+) -> Definition {
+    Definition { name, aliases, wanted, default, broker: None, documentation }
+}
+
+/// Where properties of the broker can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All brokers of the cluster.
+    Cluster,
+    /// This broker; these win.
+    Broker,
+}
+
+/// The properties of the broker, by where they were set.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BrokerProperties {
+    /// Whether nothing touches the disk.
+    in_memory: bool,
+    fixed: BTreeMap<String, String>,
+    cluster: BTreeMap<String, String>,
+    broker: BTreeMap<String, String>,
+}
+
+impl BrokerProperties {
+    /// What a broker is started with.
+    pub(crate) fn fixed(settings: &Settings, advertised: std::net::SocketAddr) -> Self {
+        let fixed = [
+            ("advertised.listeners", format!("PLAINTEXT://{advertised}")),
+            ("broker.id", NODE_ID.to_string()),
+            (AUTO_CREATE, settings.auto_create_topics.to_string()),
+            ("group.initial.rebalance.delay.ms", settings.group_initial_delay_ms.to_string()),
+            ("log.dirs", settings.data_dir.display().to_string()),
+            ("num.io.threads", settings.threads.to_string()),
+            (PARTITIONS, settings.default_partitions.to_string()),
+            ("socket.request.max.bytes", settings.max_request_bytes.to_string()),
+        ];
+        let is_default = |(name, value): &(&str, String)| {
+            TABLE.iter().any(|definition| definition.name == *name && definition.default == value)
+        };
+        let given = fixed.into_iter().filter(|pair| !is_default(pair));
+        Self { fixed: given.map(|(name, value)| (name.to_owned(), value)).collect(), ..Self::default() }
+    }
+
+    /// These, of a broker that keeps everything in memory.
+    pub(crate) fn in_memory(self) -> Self {
+        Self { in_memory: true, ..self }
+    }
+
+    /// Whether nothing touches the disk.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// These, with other ones in a scope. The error names the property and what it may be.
+    pub(crate) fn with(&self, scope: Scope, given: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut checked = BTreeMap::new();
+        for (name, value) in given {
+            let definition = find(TABLE, name)?;
+            checked.insert(definition.name.to_owned(), definition.check(value)?);
+        }
+        let mut changed = self.clone();
+        match scope {
+            Scope::Cluster => changed.cluster = checked,
+            Scope::Broker => changed.broker = checked,
+        }
+        Ok(changed)
+    }
+
+    /// What was set in a scope.
+    pub(crate) fn given(&self, scope: Scope) -> &BTreeMap<String, String> {
+        match scope {
+            Scope::Cluster => &self.cluster,
+            Scope::Broker => &self.broker,
+        }
+    }
+
+    /// The value in force; that of a name that is not in the table is empty.
+    pub(crate) fn value(&self, name: &str) -> &str {
+        let set = [&self.broker, &self.cluster, &self.fixed].into_iter().find_map(|layer| layer.get(name));
+        match set {
+            Some(value) => value,
+            None => TABLE
+                .iter()
+                .find(|definition| definition.is(name))
+                .map_or("", |definition| definition.default),
+        }
+    }
+
+    /// Whether Metadata for an unknown topic makes it (if the client does not forbid it).
+    pub(crate) fn auto_create_topics(&self) -> bool {
+        self.value(AUTO_CREATE) == "true"
+    }
+
+    /// Partitions of a topic that is made without a number.
+    pub(crate) fn default_partitions(&self) -> i32 {
+        self.value(PARTITIONS).parse().unwrap_or(1)
+    }
+
+    /// Whether the topics' write caching is overruled.
+    pub(crate) fn forbids_write_caching(&self) -> bool {
+        self.value(WRITE_CACHING) == "disabled"
+    }
+
+    /// Where the value of a property comes from, and the values behind it.
+    pub(crate) fn layers(&self, definition: &'static Definition) -> Vec<Layer> {
+        let name = definition.name;
+        let set =
+            [(&self.broker, Source::Broker), (&self.cluster, Source::Cluster), (&self.fixed, Source::Start)];
+        let mut layers: Vec<_> = set
+            .into_iter()
+            .filter_map(|(values, source)| Some(Layer { name, value: values.get(name)?.clone(), source }))
+            .collect();
+        if !definition.default.is_empty() {
+            layers.push(Layer { name, value: definition.default.to_owned(), source: Source::Default });
+        }
+        layers
+    }
+
+    /// Every property of this broker.
+    pub(crate) fn describe(&self) -> Vec<Row> {
+        TABLE.iter().map(|definition| row(definition, self.layers(definition))).collect()
+    }
+
+    /// The properties that were set for the whole cluster.
+    pub(crate) fn describe_cluster(&self) -> Vec<Row> {
+        let set = TABLE.iter().filter_map(|definition| {
+            let value = self.cluster.get(definition.name)?.clone();
+            Some(row(definition, vec![Layer { name: definition.name, value, source: Source::Cluster }]))
+        });
+        set.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(name: &str, value: &str) -> BTreeMap<String, String> {
+        [(name.to_owned(), value.to_owned())].into()
+    }
+
+    #[test]
+    fn every_default_is_a_value_that_could_be_set() {
+        for definition in TABLE.iter().filter(|definition| !definition.is_read_only()) {
+            assert_eq!(definition.check(definition.default).as_deref(), Ok(definition.default));
+        }
+        assert!(TABLE.is_sorted_by_key(|definition| definition.name));
+    }
+
+    #[test]
+    fn the_broker_wins_over_the_cluster_and_that_over_the_start() {
+        let mut settings = Settings::new("d");
+        settings.default_partitions = 3;
+        let start = BrokerProperties::fixed(&settings, settings.listen);
+        assert_eq!(start.default_partitions(), 3);
+        let cluster = start.with(Scope::Cluster, &given(PARTITIONS, "5")).unwrap();
+        assert_eq!(cluster.default_partitions(), 5);
+        let broker = cluster.with(Scope::Broker, &given("default_topic_partitions", " 7 ")).unwrap();
+        assert_eq!(broker.default_partitions(), 7);
+        assert_eq!(broker.given(Scope::Broker), &given(PARTITIONS, "7"), "under the name in the table");
+        let definition = find(TABLE, PARTITIONS).unwrap();
+        let layers: Vec<_> =
+            broker.layers(definition).into_iter().map(|layer| (layer.value, layer.source)).collect();
+        let text = str::to_owned;
+        assert_eq!(
+            layers,
+            [
+                (text("7"), Source::Broker),
+                (text("5"), Source::Cluster),
+                (text("3"), Source::Start),
+                (text("1"), Source::Default)
+            ]
+        );
+        assert_eq!(broker.describe_cluster().len(), 1);
+        let without = broker.with(Scope::Broker, &BTreeMap::new()).unwrap();
+        assert_eq!(without.default_partitions(), 5);
+    }
+
+    #[test]
+    fn what_can_not_be_set_is_refused_with_the_reason() {
+        let properties = BrokerProperties::default();
+        for (name, value, wanted) in [
+            ("broker.id", "2", "broker.id can't be set: it is given when the broker starts"),
+            ("default.replication.factor", "3", "this cluster has one broker"),
+            ("min.insync.replicas", "2", "wanted 1: This cluster has one broker and no replica."),
+            (WRITE_CACHING, "maybe", "wanted true, false or disabled"),
+            (PARTITIONS, "0", "wanted a number from 1 to 10000"),
+            (AUTO_CREATE, "yes", "wanted true or false"),
+            ("num.partition", "2", "did you mean `num.partitions`?"),
+            ("background.threads", "2", "unknown property `background.threads`"),
+        ] {
+            let error = properties.with(Scope::Cluster, &given(name, value)).err().unwrap_or_default();
+            assert!(error.contains(wanted), "{name}={value}: {error}");
+        }
+    }
+}

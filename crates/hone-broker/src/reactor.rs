@@ -1,0 +1,405 @@
+//! A reactor: one thread, one epoll, its connections and its partitions.
+//!
+//! Each connection is served strictly in order. A request that must wait (a long poll, a group's rebalance) parks, and
+//! what its client sent behind it stays unread; the other connections go on. A batch for a partition of another reactor
+//! is handed over, and its outcome comes back as a letter.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token};
+
+use crate::appends::{Append, Destination, Outcome, Stored};
+use crate::code;
+use crate::connection::{Connection, Parked};
+use crate::cpu::ThreadClock;
+use crate::engine::{Close, Engine};
+use crate::keys::{Attempt, Park};
+use crate::mailbox::{Letter, Reply, Ticket};
+use crate::node::{Node, count};
+use crate::partition::Partition;
+
+/// The waker's token; connections count up from 0.
+pub(crate) const BELL: Token = Token(usize::MAX);
+/// How long a stopping reactor waits for flushes, and for clients to take their answers.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// How often stalled connections are looked at.
+const STALL_TICK: Duration = Duration::from_millis(50);
+/// A frame of which nothing more has come for so long never ends.
+const STALL_LIMIT: Duration = Duration::from_secs(30);
+/// The same while memory is short.
+const SHORT_STALL_LIMIT: Duration = Duration::from_secs(2);
+
+/// A reactor.
+pub(crate) struct Reactor {
+    engine: Engine,
+    poll: Poll,
+    connections: HashMap<usize, Connection>,
+    next_id: usize,
+    deadlines: BTreeSet<(Instant, usize)>,
+    /// Connections that have more to do than their turn allowed.
+    unfinished: Vec<usize>,
+    /// Connections with an unfinished frame, or not read for want of memory.
+    stalled: HashSet<usize>,
+    stalled_looked_at: Option<Instant>,
+    outcomes: Vec<(Destination, Stored)>,
+}
+
+impl Reactor {
+    pub(crate) fn new(index: usize, node: Arc<Node>, poll: Poll) -> Self {
+        Self {
+            engine: Engine::new(index, node),
+            poll,
+            connections: HashMap::new(),
+            next_id: 0,
+            deadlines: BTreeSet::new(),
+            unfinished: Vec::new(),
+            stalled: HashSet::new(),
+            stalled_looked_at: None,
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// Serves until a letter says stop.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        if let (Some(clock), Some(shard)) = (ThreadClock::of_this_thread(), self.engine.shard()) {
+            // A second value is impossible: this thread is the only one that sets it.
+            let _ = shard.clock.set(clock);
+        }
+        let mut events = Events::with_capacity(256);
+        let mut letters = Vec::new();
+        loop {
+            self.sleep(&mut events)?;
+            if self.turn(&events, &mut letters) {
+                return self.wind_up(&mut events, &mut letters);
+            }
+        }
+    }
+
+    fn sleep(&mut self, events: &mut Events) -> io::Result<()> {
+        let timeout = self.timeout();
+        let may_sleep = timeout != Some(Duration::ZERO) && self.engine.may_sleep();
+        match self.poll.poll(events, if may_sleep { timeout } else { Some(Duration::ZERO) }) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// One turn of the loop. Returns whether to stop.
+    fn turn(&mut self, events: &Events, letters: &mut Vec<Letter>) -> bool {
+        self.engine.begin_turn();
+        for id in std::mem::take(&mut self.unfinished) {
+            self.drive(id);
+        }
+        for event in events {
+            if event.token() != BELL {
+                self.on_event(event);
+            }
+        }
+        let stop = self.read_letters(letters);
+        self.serve_grown();
+        self.serve_expired();
+        self.look_at_stalled();
+        self.engine.end_turn();
+        stop
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.unfinished.is_empty() || self.engine.has_grown() {
+            return Some(Duration::ZERO);
+        }
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let flush = self.engine.appends.next_due();
+        let stalled = (!self.stalled.is_empty())
+            .then(|| self.stalled_looked_at.map_or_else(Instant::now, |looked_at| looked_at + STALL_TICK));
+        [deadline, flush, stalled].into_iter().flatten().min().map(|at| {
+            // epoll counts whole milliseconds and rounds down; a deadline must have passed when it wakes.
+            at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
+        })
+    }
+
+    fn on_event(&mut self, event: &mio::event::Event) {
+        let id = event.token().0;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if event.is_read_closed() || event.is_error() {
+            connection.hung_up = true;
+        }
+        connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        self.drive(id);
+    }
+
+    /// Returns whether to stop.
+    fn read_letters(&mut self, letters: &mut Vec<Letter>) -> bool {
+        self.engine.take_letters(letters);
+        let mut stop = false;
+        for letter in letters.drain(..) {
+            match letter {
+                Letter::Connected(stream) => self.admit(Connection::new(stream), true),
+                Letter::Moved(connection) => self.admit(*connection, false),
+                Letter::Grown(id) => self.engine.grow(id),
+                Letter::Reply(id, reply) => self.answer_parked(id, reply),
+                Letter::Append(append) => self.append(append),
+                Letter::Stored(back, stored) => self.deliver(back, &stored),
+                Letter::Flushed(partition) => self.flushed(&partition),
+                Letter::Stop => stop = true,
+            }
+        }
+        stop
+    }
+
+    fn admit(&mut self, mut connection: Connection, is_new: bool) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(&mut connection.stream, Token(id), interest) {
+            self.engine.node.settings.notices.say(&format!("can't watch a connection: {error}"));
+            self.engine.node.connection_ended(connection.counted_bytes);
+            return;
+        }
+        if let Some(shard) = self.engine.shard() {
+            count(&shard.active, 1);
+            if is_new {
+                count(&shard.connects, 1);
+            } else {
+                count(&shard.moves, 1);
+            }
+        }
+        connection.readable = true;
+        self.connections.insert(id, connection);
+        self.drive(id);
+    }
+
+    fn drive(&mut self, id: usize) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let was_parked = connection.parked.is_some();
+        let driven = self.engine.drive(id, connection);
+        match driven {
+            Ok(finished) => {
+                if !finished {
+                    self.unfinished.push(id);
+                }
+                if connection.stalled_since.is_some() {
+                    self.stalled.insert(id);
+                }
+                if !was_parked {
+                    self.note_deadline(id);
+                }
+                if finished {
+                    self.move_if_it_belongs_elsewhere(id);
+                }
+            }
+            Err(reason) => self.close(id, &reason),
+        }
+    }
+
+    /// A connection lives where what it writes lives, so that its batches need no handing over.
+    fn move_if_it_belongs_elsewhere(&mut self, id: usize) {
+        let here = self.engine.index;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(reactor) = connection.affinity.elsewhere(here).filter(|_| connection.is_quiet()) else {
+            return;
+        };
+        if self.poll.registry().deregister(&mut connection.stream).is_err() {
+            return;
+        }
+        connection.affinity = Default::default();
+        connection.stalled_since = None;
+        self.stalled.remove(&id);
+        if let Some(connection) = self.connections.remove(&id) {
+            self.engine.count_departure();
+            let there = Ticket { reactor, connection: 0 };
+            self.engine.node.post(there, Letter::Moved(Box::new(connection)));
+        }
+    }
+
+    fn note_deadline(&mut self, id: usize) {
+        let parked = self.connections.get(&id).and_then(|connection| connection.parked.as_ref());
+        if let Some(Parked { park: Park::Records { until, .. }, .. }) = parked {
+            self.deadlines.insert((*until, id));
+        }
+        if let Some(until) = self.connections.get(&id).and_then(|connection| connection.muted_until) {
+            self.deadlines.insert((until, id));
+        }
+    }
+
+    /// Takes a parked request out, with its deadline and its places in the waiting lists.
+    fn unpark(&mut self, id: usize) -> Option<Parked> {
+        let parked = self.connections.get_mut(&id)?.parked.take()?;
+        if let Park::Records { until, watched } = &parked.park {
+            self.deadlines.remove(&(*until, id));
+            let ticket = self.engine.ticket(id);
+            watched.iter().for_each(|partition| partition.forget(ticket));
+        }
+        Some(parked)
+    }
+
+    fn serve_grown(&mut self) {
+        // Serving may store records (a pipelined Produce) that wake others; those have their turn next.
+        for id in self.engine.take_grown() {
+            self.serve_records(id);
+        }
+    }
+
+    fn serve_expired(&mut self) {
+        if self.deadlines.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((at, id)) = self.deadlines.first().copied()
+            && at <= now
+        {
+            self.deadlines.remove(&(at, id));
+            self.unmute(id, now);
+            self.serve_records(id);
+        }
+    }
+
+    /// A client that had used up its quota is served again.
+    fn unmute(&mut self, id: usize, now: Instant) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.muted_until.is_some_and(|until| until <= now) {
+            connection.muted_until = None;
+            self.drive(id);
+        }
+    }
+
+    fn serve_records(&mut self, id: usize) {
+        let waits_for_records = |connection: &Connection| {
+            connection.parked.as_ref().is_some_and(|parked| matches!(parked.park, Park::Records { .. }))
+        };
+        if self.connections.get(&id).is_some_and(waits_for_records)
+            && let Some(Parked { frame, park: Park::Records { until, .. } }) = self.unpark(id)
+        {
+            self.serve_again(id, frame, Attempt::Again { until });
+        }
+    }
+
+    fn answer_parked(&mut self, id: usize, reply: Reply) {
+        if let Some(Parked { frame, park: Park::Reply }) = self.unpark(id) {
+            self.serve_again(id, frame, Attempt::Answered(reply));
+        }
+    }
+
+    fn serve_again(&mut self, id: usize, mut frame: Vec<u8>, attempt: Attempt) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match self.engine.request(id, connection, &mut frame, attempt) {
+            Ok(()) => {
+                self.note_deadline(id);
+                self.drive(id);
+            }
+            Err(reason) => self.close(id, &reason),
+        }
+    }
+
+    /// A batch that another reactor has checked, for a partition of this one.
+    fn append(&mut self, append: Append) {
+        let Append { partition, mut batch, terms } = append;
+        if let Outcome::Done(stored) = self.engine.append(&partition, &mut batch, terms) {
+            self.report(terms.back, stored);
+        }
+    }
+
+    fn flushed(&mut self, partition: &Arc<Partition>) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.engine.flushed(partition, &mut outcomes);
+        for (back, stored) in outcomes.drain(..) {
+            self.report(back, stored);
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Sends an outcome to the connection that waits for it.
+    fn report(&mut self, back: Destination, stored: Stored) {
+        let ticket = back.ticket();
+        if ticket.reactor == self.engine.index {
+            self.deliver(back, &stored);
+        } else if stored.error != code::NONE || matches!(back, Destination::Answer { .. }) {
+            self.engine.node.post(ticket, Letter::Stored(back, stored));
+        }
+    }
+
+    fn deliver(&mut self, back: Destination, stored: &Stored) {
+        let id = back.ticket().connection;
+        match back {
+            Destination::Unanswered(_) if stored.error == code::NONE => (),
+            Destination::Unanswered(_) => self.close(id, &Close::Unstored(stored.error)),
+            Destination::Answer { slot, at, .. } => {
+                let Some(connection) = self.connections.get_mut(&id) else { return };
+                let began = connection.oldest_slot();
+                if connection.fill(slot, at, stored) > 0 {
+                    if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
+                        shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
+                    }
+                    self.drive(id);
+                }
+            }
+        }
+    }
+
+    /// Whoever holds an unfinished frame for too long is closed; whoever was not read for want of memory has another try.
+    fn look_at_stalled(&mut self) {
+        if self.stalled.is_empty() {
+            self.stalled_looked_at = None;
+            return;
+        }
+        let now = Instant::now();
+        if self.stalled_looked_at.is_some_and(|looked_at| now - looked_at < STALL_TICK) {
+            return;
+        }
+        self.stalled_looked_at = Some(now);
+        let memory_is_short = self.engine.node.memory.is_spent();
+        let limit = if memory_is_short { SHORT_STALL_LIMIT } else { STALL_LIMIT };
+        for id in std::mem::take(&mut self.stalled) {
+            let Some(since) = self.connections.get(&id).and_then(|connection| connection.stalled_since)
+            else {
+                continue;
+            };
+            if now.saturating_duration_since(since) > limit {
+                self.close(id, &Close::Stalled);
+                continue;
+            }
+            self.stalled.insert(id);
+            if !memory_is_short {
+                self.drive(id);
+            }
+        }
+    }
+
+    fn close(&mut self, id: usize, reason: &Close) {
+        self.unpark(id);
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.stalled.remove(&id);
+        if let Some(until) = connection.muted_until {
+            self.deadlines.remove(&(until, id));
+        }
+        // The socket is closed at the end of this function, registered or not.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        self.engine.node.connection_ended(connection.counted_bytes);
+        self.engine.count_departure();
+        self.engine.count_close(reason);
+    }
+
+    /// Waits for flushes that somebody waits for, then gives clients a moment to take the answers that are ready.
+    fn wind_up(&mut self, events: &mut Events, letters: &mut Vec<Letter>) -> io::Result<()> {
+        let start = Instant::now();
+        while !self.engine.appends.is_quiet() && start.elapsed() < FLUSH_LIMIT {
+            self.poll.poll(events, Some(Duration::from_millis(5)))?;
+            self.read_letters(letters);
+            self.engine.end_turn();
+        }
+        let start = Instant::now();
+        while start.elapsed() < ANSWER_LIMIT {
+            self.read_letters(letters);
+            self.connections
+                .retain(|_, connection| connection.flush().is_ok() && (connection.outbox.unsent() > 0));
+            if self.connections.is_empty() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}

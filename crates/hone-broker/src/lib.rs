@@ -55,6 +55,7 @@ mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
+mod validate;
 
 pub use broker::Broker;
 pub use settings::{Notices, Settings};

@@ -6,10 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use hone_kafka::{BatchHeader, Codec};
+use hone_kafka::Codec;
 
 use crate::log_config::LogConfig;
 use crate::schema::Schema;
+use crate::validate::Rules;
 
 pub(crate) mod broker;
 pub(crate) mod definition;
@@ -323,10 +324,8 @@ pub(crate) struct Properties {
     pub(crate) schema: Option<Arc<Schema>>,
     /// Largest batch, as sent by the producer.
     pub(crate) max_message_bytes: usize,
-    /// How far the time of a record may lie behind the broker's clock.
-    timestamp_before_max_ms: i64,
-    /// And how far ahead of it.
-    timestamp_after_max_ms: i64,
+    /// What every record must be.
+    pub(crate) records: Rules,
     /// As they were given, checked.
     pub(crate) given: BTreeMap<String, String>,
     durability: Durability,
@@ -430,8 +429,12 @@ impl Properties {
             compression_level: values.compression_level(compression)?,
             schema,
             max_message_bytes: log.max_message_bytes,
-            timestamp_before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
-            timestamp_after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+            records: Rules {
+                log_append_time: log.log_append_time,
+                before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
+                after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+                keys_required: log.compact,
+            },
             durability: Durability::of(&log, broker),
             log,
             given,
@@ -441,27 +444,6 @@ impl Properties {
     /// How the logs of the topic are to be kept.
     pub(crate) fn log_config(&self) -> &LogConfig {
         &self.log
-    }
-
-    /// Whether the time of a batch, by its header, is near enough to the broker's clock.
-    pub(crate) fn check_timestamps(&self, header: &BatchHeader, now_ms: i64) -> Result<(), String> {
-        if self.log.log_append_time {
-            return Ok(());
-        }
-        let (first, last) = (header.base_timestamp, header.max_timestamp);
-        if first < now_ms.saturating_sub(self.timestamp_before_max_ms) {
-            let most = self.timestamp_before_max_ms;
-            return Err(format!(
-                "the first record has time {first}, {TIMESTAMP_BEFORE} of the topic is {most}"
-            ));
-        }
-        if last > now_ms.saturating_add(self.timestamp_after_max_ms) {
-            let most = self.timestamp_after_max_ms;
-            return Err(format!(
-                "the largest time of a record is {last}, {TIMESTAMP_AFTER} of the topic is {most}"
-            ));
-        }
-        Ok(())
     }
 
     /// What an acknowledgement with acks=all means.
@@ -604,8 +586,8 @@ mod tests {
             }
         );
         assert_eq!((properties.compression, properties.compression_level), (None, None));
-        assert_eq!(properties.timestamp_before_max_ms, i64::MAX);
-        assert_eq!(properties.timestamp_after_max_ms, 3_600_000);
+        assert_eq!(properties.records.before_max_ms, i64::MAX);
+        assert_eq!(properties.records.after_max_ms, 3_600_000);
         assert!(properties.schema.is_none());
     }
 
@@ -799,26 +781,6 @@ mod tests {
         assert_eq!(row(DURABILITY).value.as_deref(), Some("acks=all: fsync"));
         assert!(row(DURABILITY).definition.is_read_only());
         assert_eq!((&row(SCHEMA).value, row(SCHEMA).layers.len()), (&None, 0));
-    }
-
-    #[test]
-    fn times_too_far_from_the_clock_are_refused_unless_the_broker_stamps() {
-        let mut batch = hone_kafka::BatchBuilder::new(Codec::None);
-        batch.push(None, None, 1_000);
-        batch.push(None, None, 2_000);
-        let header = BatchHeader::parse(&batch.build().unwrap()).unwrap();
-        let limits = |more: &[(&str, &str)]| {
-            let pairs = [&[(TIMESTAMP_BEFORE, "500"), (TIMESTAMP_AFTER, "300")], more].concat();
-            parse(&pairs).unwrap()
-        };
-        let near = limits(&[]);
-        let ahead = limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_699).unwrap_err();
-        assert!(ahead.contains("largest time of a record is 2000, message.timestamp.after.max.ms"));
-        assert_eq!(limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_700), Ok(()));
-        let behind = near.check_timestamps(&header, 1_701).unwrap_err();
-        assert!(behind.contains("first record has time 1000, message.timestamp.before.max.ms"));
-        assert_eq!(limits(&[(TIMESTAMP_TYPE, "LogAppendTime")]).check_timestamps(&header, 9_000), Ok(()));
-        assert_eq!(parse(&[]).unwrap().check_timestamps(&header, i64::MAX), Ok(()));
     }
 
     #[test]

@@ -128,7 +128,8 @@ fn produce_and_fetch() {
     let id = setup.topic_id().topic_id;
     let mut next = 0;
     for version in 3..=13 {
-        let mut request = produce_request("t", 0, batch(Codec::Zstd, &["a", "b"]));
+        let codec = if version >= 7 { Codec::Zstd } else { Codec::Lz4 };
+        let mut request = produce_request("t", 0, batch(codec, &["a", "b"]));
         if version >= 13 {
             request.topic_data[0].name = topic("");
             request.topic_data[0].topic_id = id;

@@ -340,6 +340,19 @@ pub fn set_timestamps(batch: &mut [u8], base_timestamp: i64, max_timestamp: i64)
     renew_crc(batch)
 }
 
+/// Makes the time of the append (milliseconds since 1970) that of every record of one whole batch, and computes the
+/// CRC again. The records stay as they are: readers take the batch's largest timestamp.
+///
+/// # Errors
+/// When the bytes are not exactly one batch.
+pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) -> Result<(), BatchError> {
+    let header = single(batch)?.header;
+    let head = head_of(batch)?;
+    put(head, 21, (header.attributes | LOG_APPEND_TIME).to_be_bytes());
+    put(head, 35, now_ms.to_be_bytes());
+    renew_crc(batch)
+}
+
 /// The same batch with its records packed by another codec. Every header field stays but length, codec bits and
 /// CRC. `limit_bytes` bounds what the records may unpack to.
 ///

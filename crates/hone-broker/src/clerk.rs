@@ -71,6 +71,7 @@ mod tests {
     use crate::mailbox::Mailbox;
     use crate::node::Stores;
     use crate::offsets::Offsets;
+    use crate::partition::Storage;
     use crate::properties::broker::BrokerProperties;
     use crate::quotas::Quotas;
     use crate::security::acl::Acls;
@@ -82,7 +83,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let polls = [Poll::new().unwrap(), Poll::new().unwrap()];
         let [waker, bell] = [0, 1].map(|at: usize| Waker::new(polls[at].registry(), Token(0)).unwrap());
-        let topics = Topics::open(None, &BrokerProperties::default(), Notices::nowhere()).unwrap();
+        let topics =
+            Topics::open(None, &BrokerProperties::default(), Storage::on_disk(Notices::nowhere())).unwrap();
         let (desk, jobs) = desk();
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let stores = Stores {

@@ -28,6 +28,7 @@ mod connection;
 mod cpu;
 mod disk_space;
 mod engine;
+mod faults;
 mod flusher;
 mod groups;
 #[cfg_attr(not(test), expect(dead_code, reason = "its users follow"))]
@@ -35,6 +36,7 @@ mod journal;
 mod histogram;
 mod housekeeper;
 mod keys;
+mod log;
 mod log_config;
 mod mailbox;
 mod memory;
@@ -43,14 +45,12 @@ mod node;
 mod offsets;
 mod outbox;
 mod partition;
-mod producers;
 mod properties;
 mod protocol;
 mod quotas;
 mod reactor;
 mod schema;
 mod security;
-mod segment;
 mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
@@ -58,4 +58,5 @@ mod topics;
 mod validate;
 
 pub use broker::Broker;
+pub use faults::{Fault, FaultKind, Faults};
 pub use settings::{Notices, Settings};

@@ -290,6 +290,15 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
+    /// In one word, for a label.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Memory => "memory",
+            Self::WriteCaching { .. } => "write_caching",
+        }
+    }
+
     fn of(log: &LogConfig, broker: &BrokerProperties) -> Self {
         if broker.is_in_memory() {
             Self::Memory

@@ -268,12 +268,33 @@ fn what_is_altered_takes_effect() {
     set(&mut client, TOPIC, "t", "message.timestamp.before.max.ms", "60000");
     let refused = produce(&mut client, "t", batch(Codec::None, &["from 1970"]));
     assert_eq!(refused.error_code, 32);
-    assert!(refused.error_message.unwrap().contains("message.timestamp.before.max.ms of the topic is 60000"));
+    assert!(refused.error_message.unwrap().contains("message.timestamp.before.max.ms=60000"));
     set(&mut client, BROKER, "", "message.max.bytes", "10");
     set(&mut client, TOPIC, "t", "message.timestamp.type", "LogAppendTime");
     assert_eq!(produce(&mut client, "t", batch(Codec::None, &["a"])).error_code, 10, "of the cluster");
     set(&mut client, BROKER, "1", "message.max.bytes", "1000");
     assert_eq!(produce(&mut client, "t", batch(Codec::None, &["a"])).error_code, 0, "the broker's own wins");
+}
+
+#[test]
+fn batches_are_packed_at_the_level_of_the_topic() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    let value: String = (0..40_000_u32).map(|word| format!("{},", word * word % 1_009)).collect();
+    let mut packed_bytes = |codec: &str, level: i32| {
+        let (name, level_name) = (format!("{codec}{level}"), format!("compression.{codec}.level"));
+        let level = level.to_string();
+        let made = create(&mut client, &name, &[("compression.type", codec), (&level_name, &level)]);
+        assert_eq!(made, (0, String::new()));
+        assert_eq!(produce(&mut client, &name, batch(Codec::None, &[&value])).error_code, 0);
+        assert_eq!(read_all(&mut client, &name), [value.as_str()]);
+        fetch(&mut client, &name, 0).len()
+    };
+    for (codec, fast, best) in [("gzip", 1, 9), ("zstd", -50, 19)] {
+        let (fast, best) = (packed_bytes(codec, fast), packed_bytes(codec, best));
+        assert!(fast > best, "{codec}: {fast} {best}");
+    }
 }
 
 #[test]
@@ -409,6 +430,10 @@ fn properties_tell_where_they_come_from() {
     assert_eq!((cluster[0].value.as_deref(), cluster[0].config_source), (Some("5"), 3));
     assert!(describe_result(&mut client, BROKER, "1", &[]).configs.len() > 20);
 
+    let twice = DescribeConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("t"));
+    let request = DescribeConfigsRequest::default().with_resources(vec![twice.clone(), twice]);
+    let codes: Vec<_> = client.call(4, &request).results.iter().map(|row| row.error_code).collect();
+    assert_eq!(codes, [42, 42]);
     for (kind, name, code) in [(TOPIC, "missing", 3), (BROKER, "7", 42), (16, "x", 42)] {
         let refused = describe_result(&mut client, kind, name, &[]);
         assert_eq!((refused.error_code, refused.configs.len()), (code, 0));
@@ -435,6 +460,14 @@ fn the_durability_in_force_can_be_read() {
     check("false", [fsync, cached]);
     check("true", ["acks=all: memory, flushed within 100 ms or 262144 bytes", cached]);
     check("disabled", [fsync, fsync]);
+    check("false", [fsync, cached]);
+    let metrics = broker.metrics_addr().unwrap();
+    for (topic, class) in [("plain", "fsync"), ("cached", "write_caching")] {
+        let series = format!(
+            "hone_broker_topic_durability{{namespace=\"kafka\",topic=\"{topic}\",class=\"{class}\"}}"
+        );
+        assert_eq!(metric(metrics, &series), 1.0);
+    }
 }
 
 #[test]
@@ -514,6 +547,21 @@ fn whether_topics_are_made_by_asking_can_be_changed() {
     assert_eq!(ask(&mut client, "a"), (0, 2));
     assert_eq!(alter(&mut client, BROKER, "", &[("auto.create.topics.enable", DELETE, None)]).0, 0);
     assert_eq!(ask(&mut client, "b"), (0, 2));
+}
+
+#[test]
+fn a_topic_that_is_asked_for_twice_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    for version in [1, 9, 13] {
+        let named = |name| MetadataRequestTopic::default().with_name(Some(topic(name)));
+        let asked = vec![named("b"), named("a"), named("b"), named("a")];
+        let topics = client.call(version, &MetadataRequest::default().with_topics(Some(asked))).topics;
+        let names: Vec<_> =
+            topics.iter().filter_map(|row| row.name.as_ref()).map(|name| name.as_str()).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::appends::{self, Append, Destination, Stored, Terms};
 use crate::code;
 use crate::mailbox::{Letter, Ticket};
 use crate::partition::Ack;
+use crate::properties::Durability;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
@@ -260,7 +261,7 @@ fn store(
         Ok(checked) => checked,
         Err(refused) => return Some(*refused),
     };
-    let ack = if wanted.acks == -1 { Ack::Strict } else { Ack::Relaxed };
+    let ack = class(topic, wanted.acks, &header);
     let received_bytes = header.total_bytes();
     let terms = Terms { ack, back, received_bytes, records: header.record_count as usize };
     let owner = call.node.owner(partition);
@@ -283,6 +284,16 @@ fn store(
     call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
     // Without acks there is nothing to wait for.
     (wanted.acks == 0).then(|| Stored::refused(code::NONE).into())
+}
+
+/// When the batch counts. Write caching is never for transactions: their markers promise what is on the disk.
+fn class(topic: &Topic, acks: i16, header: &BatchHeader) -> Ack {
+    match topic.properties.durability() {
+        Durability::Memory => Ack::Relaxed,
+        Durability::Fsync if acks == -1 => Ack::Strict,
+        _ if header.is_transactional() => Ack::Strict,
+        Durability::Fsync | Durability::WriteCaching { .. } => Ack::Relaxed,
+    }
 }
 
 /// What can be said about a batch from its header and its checksum.

@@ -1,6 +1,6 @@
 //! Metadata: who the broker is and which topics there are. Asking for a topic makes it, if that is allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use hone_kafka::WireError;
@@ -16,6 +16,7 @@ use crate::topics::{CreateError, NewTopic, Topic, is_topic_name};
 const NO_OPERATIONS: i32 = i32::MIN;
 
 /// A topic as it was asked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Asked {
     Name(String),
     Id(u128),
@@ -90,6 +91,9 @@ fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
         fields.bool("include topic authorized operations")?;
     }
     fields.tags()?;
+    // Told once each, however often they are asked for.
+    let mut seen = HashSet::new();
+    asked.retain(|one: &Asked| seen.insert(one.clone()));
     // Version 0 has no null and says "all" with an empty list.
     let all = count.is_none() || version == 0 && asked.is_empty();
     Ok((if all { None } else { Some(asked) }, auto_create))

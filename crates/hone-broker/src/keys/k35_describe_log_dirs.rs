@@ -1,5 +1,7 @@
 //! DescribeLogDirs: how large the logs are, and the file system they lie on.
 
+use std::collections::HashSet;
+
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
@@ -58,10 +60,13 @@ type Sizes = (String, Vec<(i32, u64)>);
 
 fn found(call: &Call<'_>, wanted: Option<&Wanted>) -> Vec<Sizes> {
     let topics = &call.node.topics;
+    let mut seen = HashSet::new();
     match wanted {
         None => topics.all().iter().map(|topic| sizes(topic, |_| true)).collect(),
         Some(wanted) => wanted
             .iter()
+            // Told once each, however often they are asked for.
+            .filter(|(name, _)| seen.insert(name))
             .filter_map(|(name, partitions)| {
                 let topic = topics.by_name(name)?;
                 Some(sizes(&topic, |index| partitions.contains(&index)))

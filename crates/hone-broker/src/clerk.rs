@@ -77,6 +77,7 @@ mod tests {
     use crate::security::acl::Acls;
     use crate::settings::{Notices, Settings};
     use crate::topics::Topics;
+    use crate::transactions::Transactions;
 
     #[test]
     fn a_job_that_panics_fails_alone_and_answers_come_in_order() {
@@ -92,6 +93,7 @@ mod tests {
             offsets: Offsets::open(folder.path()).unwrap(),
             acls: Acls::open(None, false, &[]).unwrap(),
             quotas: Quotas::open(None).unwrap(),
+            transactions: Transactions::open(None, &Notices::nowhere()).unwrap(),
         };
         let settings = Settings::new(folder.path());
         let node = Node::new(settings, address, stores, desk, vec![Mailbox::new(waker)], bell);

@@ -33,6 +33,9 @@ mod k20_delete_topics;
 mod k21_delete_records;
 mod k22_init_producer_id;
 mod k23_offset_for_leader_epoch;
+mod k24_add_partitions_to_txn;
+mod k25_add_offsets_to_txn;
+mod k26_end_txn;
 mod k29_describe_acls;
 mod k30_create_acls;
 mod k31_delete_acls;
@@ -46,6 +49,9 @@ mod k46_list_partition_reassignments;
 mod k48_describe_client_quotas;
 mod k49_alter_client_quotas;
 mod k60_describe_cluster;
+mod k61_describe_producers;
+mod k65_describe_transactions;
+mod k66_list_transactions;
 mod k75_describe_topic_partitions;
 mod resource;
 pub(crate) mod throttle;
@@ -172,6 +178,12 @@ impl Call<'_> {
         (!self.allows(operation, Resource::Group, group)).then_some(code::GROUP_AUTHORIZATION_FAILED)
     }
 
+    /// The error for a client that may not do something with a transactional id.
+    pub(crate) fn transaction_refusal(&self, operation: Operation, name: &str) -> Option<i16> {
+        let allowed = self.allows(operation, Resource::TransactionalId, name);
+        (!allowed).then_some(code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    }
+
     /// Whether the client may do something with the cluster.
     pub(crate) fn allows_cluster(&self, operation: Operation) -> bool {
         self.allows(operation, Resource::Cluster, CLUSTER)
@@ -245,6 +257,9 @@ pub(crate) static APIS: &[Api] = &[
     api(21, "delete_records", 0, 2, 2, k21_delete_records::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
     api(23, "offset_for_leader_epoch", 2, 4, 4, k23_offset_for_leader_epoch::serve),
+    api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
+    api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
+    api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
     api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),
@@ -258,6 +273,9 @@ pub(crate) static APIS: &[Api] = &[
     api(48, "describe_client_quotas", 0, 1, 1, k48_describe_client_quotas::serve),
     api(49, "alter_client_quotas", 0, 1, 1, k49_alter_client_quotas::serve),
     api(60, "describe_cluster", 0, 2, 0, k60_describe_cluster::serve),
+    api(61, "describe_producers", 0, 0, 0, k61_describe_producers::serve),
+    api(65, "describe_transactions", 0, 0, 0, k65_describe_transactions::serve),
+    api(66, "list_transactions", 0, 2, 0, k66_list_transactions::serve),
     api(75, "describe_topic_partitions", 0, 0, 0, k75_describe_topic_partitions::serve),
 ];
 

@@ -31,10 +31,9 @@ mod engine;
 mod faults;
 mod flusher;
 mod groups;
-#[cfg_attr(not(test), expect(dead_code, reason = "its users follow"))]
-mod journal;
 mod histogram;
 mod housekeeper;
+mod journal;
 mod keys;
 mod log;
 mod log_config;
@@ -55,6 +54,7 @@ mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
+mod transactions;
 mod validate;
 
 pub use broker::Broker;

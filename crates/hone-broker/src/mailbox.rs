@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::groups::{JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::security::acl::Rule;
+use crate::transactions::Producer;
 
 /// A connection that waits for something, and the reactor it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +31,8 @@ pub(crate) enum Reply {
     Sync(SyncAnswer),
     /// It is done, with this error code.
     Code(i16),
+    /// It is done, and this is whom a producer is from now on.
+    Producer(Producer),
     /// The clerk has written the answer.
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.

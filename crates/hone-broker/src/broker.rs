@@ -22,6 +22,7 @@ use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::security::acl::Acls;
+use crate::security::{self, Security};
 use crate::settings::Settings;
 use crate::topics::Topics;
 use crate::transactions::{self, NodeEnds, Transactions};
@@ -50,14 +51,16 @@ impl Broker {
         if settings.threads == 0 {
             bail!("a broker needs at least one thread");
         }
+        security::check(&settings)?;
         let data_dir = (!settings.memory).then(|| settings.data_dir.clone());
         let lock = data_dir.as_deref().map(lock_data_dir).transpose()?;
         // Bound before the log is read: a port in use should not cost a scan.
         let listener = bind(settings.listen, "clients")?;
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
-        let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
-        let started_with = BrokerProperties::fixed(&settings, advertised);
+        let advertised = settings.advertised.clone().unwrap_or_else(|| advertisable(kafka_addr).into());
+        let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
+        let started_with = BrokerProperties::fixed(&settings, &advertised);
         let storage = Storage {
             notices: settings.notices.clone(),
             faults: settings.faults.clone(),
@@ -77,7 +80,7 @@ impl Broker {
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let stores = Stores { topics, offsets, acls, quotas, transactions };
+        let stores = Stores { security, topics, offsets, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         transactions::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
@@ -92,6 +95,8 @@ impl Broker {
         };
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
+        let node = Arc::clone(&broker.node);
+        broker.spawn("logins", move || security::clerk::run(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -183,6 +188,7 @@ impl Broker {
         self.node.housekeeper.end();
         self.node.transactions.stop();
         self.node.desk.close();
+        self.node.security.clerk.stop();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }

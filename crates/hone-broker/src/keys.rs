@@ -15,6 +15,7 @@ use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
 use crate::security::acl::{CLUSTER, Operation, Resource};
+use crate::security::session::Session;
 
 mod k00_produce;
 mod k01_fetch;
@@ -27,6 +28,7 @@ mod k11_join_group;
 mod k12_heartbeat;
 mod k13_leave_group;
 mod k14_sync_group;
+mod k17_sasl_handshake;
 mod k18_api_versions;
 mod k19_create_topics;
 mod k20_delete_topics;
@@ -42,12 +44,15 @@ mod k31_delete_acls;
 mod k32_describe_configs;
 mod k33_alter_configs;
 mod k35_describe_log_dirs;
+mod k36_sasl_authenticate;
 mod k37_create_partitions;
 mod k44_incremental_alter_configs;
 mod k45_alter_partition_reassignments;
 mod k46_list_partition_reassignments;
 mod k48_describe_client_quotas;
 mod k49_alter_client_quotas;
+mod k50_describe_user_scram_credentials;
+mod k51_alter_user_scram_credentials;
 mod k60_describe_cluster;
 mod k61_describe_producers;
 mod k65_describe_transactions;
@@ -65,7 +70,11 @@ pub(crate) enum Outcome {
     /// There is no answer (acks=0).
     Silent,
     /// There is none, and the connection is closed over this error.
-    Close(i16),
+    Fail(i16),
+    /// The answer is written, and the connection ends behind it.
+    Last,
+    /// There is no answer, and the connection ends.
+    Close,
     /// The answer comes later; nothing was written that counts.
     Park(Park),
 }
@@ -104,6 +113,8 @@ pub(crate) struct Workspace {
 /// A request on its way through a handler.
 pub(crate) struct Call<'a> {
     pub(crate) node: &'a Arc<Node>,
+    /// Who asks.
+    pub(crate) session: &'a mut Session,
     pub(crate) work: &'a mut Workspace,
     /// The log side of this reactor.
     pub(crate) appends: &'a mut Appends,
@@ -122,8 +133,6 @@ pub(crate) struct Call<'a> {
     /// Where the answer begins in its buffer.
     pub(crate) answer_at: usize,
     pub(crate) attempt: Attempt,
-    /// Who asks, such as `User:alice`.
-    pub(crate) principal: &'a str,
     /// From where.
     pub(crate) host: IpAddr,
 }
@@ -160,12 +169,12 @@ impl Call<'_> {
 
     /// Whether the client may do something with the resource of a name. What each API asks is in `security/acl.rs`.
     pub(crate) fn allows(&self, operation: Operation, resource: Resource, name: &str) -> bool {
-        self.node.acls.allows(self.principal, self.host, operation, resource, name)
+        self.node.acls.allows(self.session.principal(), self.host, operation, resource, name)
     }
 
     /// Whether there is any resource of a type with which the client may do something.
     pub(crate) fn allows_any(&self, operation: Operation, resource: Resource) -> bool {
-        self.node.acls.allows_any(self.principal, self.host, operation, resource)
+        self.node.acls.allows_any(self.session.principal(), self.host, operation, resource)
     }
 
     /// Whether the client may do something with a topic.
@@ -192,12 +201,14 @@ impl Call<'_> {
     /// Most bytes of records that its quota lets a Fetch bring at once, if there is one.
     pub(crate) fn fetch_limit_bytes(&self) -> Option<usize> {
         let metered = self.node.quotas.metering() != Metering::Off;
-        metered.then(|| self.node.quotas.fetch_limit_bytes(self.principal, &self.client_id)).flatten()
+        metered
+            .then(|| self.node.quotas.fetch_limit_bytes(self.session.principal(), &self.client_id))
+            .flatten()
     }
 
     /// What the client may do with a resource, as the bits that answers tell.
     pub(crate) fn operations(&self, resource: Resource, name: &str) -> i32 {
-        self.node.acls.operations(self.principal, self.host, resource, name)
+        self.node.acls.operations(self.session.principal(), self.host, resource, name)
     }
 
     /// Runs what must wait for the disk on a thread of its own; the request is served again with what it says. `None`
@@ -234,6 +245,9 @@ pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const FETCH: i16 = 1;
 pub(crate) const JOIN_GROUP: i16 = 11;
 pub(crate) const API_VERSIONS: i16 = 18;
+/// What a client that has not logged in may ask for, besides ApiVersions.
+pub(crate) const SASL_HANDSHAKE: i16 = 17;
+pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 
 /// The APIs, the frequent ones first.
 ///
@@ -251,6 +265,7 @@ pub(crate) static APIS: &[Api] = &[
     api(12, "heartbeat", 0, 4, 4, k12_heartbeat::serve),
     api(13, "leave_group", 0, 5, 4, k13_leave_group::serve),
     api(14, "sync_group", 0, 5, 4, k14_sync_group::serve),
+    api(17, "sasl_handshake", 0, 1, i16::MAX, k17_sasl_handshake::serve),
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
     api(20, "delete_topics", 1, 6, 4, k20_delete_topics::serve),
@@ -266,12 +281,15 @@ pub(crate) static APIS: &[Api] = &[
     api(32, "describe_configs", 1, 4, 4, k32_describe_configs::serve),
     api(33, "alter_configs", 0, 2, 2, k33_alter_configs::serve),
     api(35, "describe_log_dirs", 1, 4, 2, k35_describe_log_dirs::serve),
+    api(36, "sasl_authenticate", 0, 2, 2, k36_sasl_authenticate::serve),
     api(37, "create_partitions", 0, 3, 2, k37_create_partitions::serve),
     api(44, "incremental_alter_configs", 0, 1, 1, k44_incremental_alter_configs::serve),
     api(45, "alter_partition_reassignments", 0, 1, 0, k45_alter_partition_reassignments::serve),
     api(46, "list_partition_reassignments", 0, 0, 0, k46_list_partition_reassignments::serve),
     api(48, "describe_client_quotas", 0, 1, 1, k48_describe_client_quotas::serve),
     api(49, "alter_client_quotas", 0, 1, 1, k49_alter_client_quotas::serve),
+    api(50, "describe_user_scram_credentials", 0, 0, 0, k50_describe_user_scram_credentials::serve),
+    api(51, "alter_user_scram_credentials", 0, 0, 0, k51_alter_user_scram_credentials::serve),
     api(60, "describe_cluster", 0, 2, 0, k60_describe_cluster::serve),
     api(61, "describe_producers", 0, 0, 0, k61_describe_producers::serve),
     api(65, "describe_transactions", 0, 0, 0, k65_describe_transactions::serve),

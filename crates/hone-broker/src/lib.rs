@@ -3,7 +3,7 @@
 //!
 //! What it is not: it has one node and no replica, so `acks=all` means "here"; it acknowledges what `write` has
 //! handed to the page cache (`storage=page-cache`): that survives `kill -9`, not a power cut; it keeps everything, knows no
-//! transactions, no authorization and no TLS.
+//! transactions and no authorization. TLS and SASL are there for those who let other machines in.
 //!
 //! Threads over epoll: each worker has its own, and its own connections. A partition is one lock; a request takes it for
 //! one append or one look-up. Every request is decoded from the bytes as they came, and batches are patched and stored
@@ -55,8 +55,11 @@ mod settings;
 mod slowdown;
 mod topics;
 mod transactions;
+mod transport;
 mod validate;
 
 pub use broker::Broker;
 pub use faults::{Fault, FaultKind, Faults};
-pub use settings::{Notices, Settings};
+pub use security::read_password;
+pub use security::tls::TlsFiles;
+pub use settings::{Endpoint, NewUser, Notices, Settings, resolve};

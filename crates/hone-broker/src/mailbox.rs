@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::groups::{JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::security::acl::Rule;
+use crate::security::users::AlterError;
 use crate::transactions::Producer;
 
 /// A connection that waits for something, and the reactor it belongs to.
@@ -41,10 +42,13 @@ pub(crate) enum Reply {
     Acls(Result<Vec<Vec<Rule>>, String>),
     /// Whether quotas were changed, or why not.
     Quotas(Result<(), String>),
+    /// Whether a password is the user's.
+    Checked { user: String, user_is_right: bool },
+    /// What came of changes to users.
+    Altered(Vec<(String, Result<(), AlterError>)>),
 }
 
 /// A message to a reactor.
-#[derive(Debug)]
 pub(crate) enum Letter {
     /// A client has connected.
     Connected(TcpStream),
@@ -65,7 +69,6 @@ pub(crate) enum Letter {
 }
 
 /// Letters of one reactor, and the bell.
-#[derive(Debug)]
 pub(crate) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
     /// Whether the reactor sleeps, or is about to: only then the bell is rung, since ringing is a system call.

@@ -1,6 +1,5 @@
 //! What all threads of a broker share.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,8 +19,9 @@ use crate::memory::Budget;
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
+use crate::security::Security;
 use crate::security::acl::Acls;
-use crate::settings::Settings;
+use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
 use crate::transactions::Transactions;
 
@@ -108,6 +108,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 
 /// What a broker keeps, each with a place of its own in the data folder.
 pub(crate) struct Stores {
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     pub(crate) acls: Acls,
@@ -118,7 +119,8 @@ pub(crate) struct Stores {
 /// What all threads of a broker share.
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    pub(crate) advertised: SocketAddr,
+    pub(crate) advertised: Endpoint,
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     /// For what has to wait for the disk.
@@ -143,7 +145,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(
         settings: Settings,
-        advertised: SocketAddr,
+        advertised: Endpoint,
         stores: Stores,
         desk: Desk,
         mailboxes: Vec<Mailbox>,
@@ -153,6 +155,7 @@ impl Node {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
+            security: stores.security,
             topics: stores.topics,
             offsets: stores.offsets,
             flusher: Flusher::default(),

@@ -113,7 +113,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     call.work.owner = progress.owner.filter(|_| !progress.spread);
     Ok(match (acks, progress.failed) {
         // The connection is all that the client can be told by.
-        (0, Some(error)) => Outcome::Close(error),
+        (0, Some(error)) => Outcome::Fail(error),
         (0, None) => Outcome::Silent,
         _ if progress.waiting > 0 => Outcome::Later { waiting: progress.waiting, bytes: progress.bytes },
         _ => Outcome::Reply,

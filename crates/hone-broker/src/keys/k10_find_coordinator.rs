@@ -64,8 +64,8 @@ fn judge(call: &Call<'_>, key_type: i8, key: &str) -> (i16, Option<&'static str>
 fn write_node(call: &Call<'_>, answer: &mut Answer<'_>, error: i16) {
     if error == code::NONE {
         answer.i32(NODE_ID);
-        answer.string(&call.node.advertised.ip().to_string());
-        answer.i32(i32::from(call.node.advertised.port()));
+        answer.string(&call.node.advertised.host);
+        answer.i32(i32::from(call.node.advertised.port));
     } else {
         answer.i32(-1);
         answer.string("");

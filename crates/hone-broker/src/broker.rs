@@ -25,6 +25,7 @@ use crate::security::acl::Acls;
 use crate::security::{self, Security};
 use crate::settings::Settings;
 use crate::topics::Topics;
+use crate::transactions::{self, NodeEnds, Transactions};
 
 const LOCK_FILE: &str = "lock";
 
@@ -70,15 +71,18 @@ impl Broker {
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
+        let transactions = Transactions::open(data_dir.as_deref(), &settings.notices)
+            .with_context(|| format!("can't open the transactions in {}", settings.data_dir.display()))?;
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let stores = Stores { security, topics, coordinator, acls, quotas };
+        let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
         node.start_answering();
+        transactions::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
             node,
             kafka_addr,
@@ -123,8 +127,24 @@ impl Broker {
             node.housekeeper.run(&node);
             Ok(())
         })?;
+        self.start_transactions()?;
         let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
         self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
+    }
+
+    fn start_transactions(&mut self) -> anyhow::Result<()> {
+        // Weak: the node owns the journal that keeps the way to it.
+        let node = Arc::downgrade(&self.node);
+        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
+            if let Some(node) = node.upgrade() {
+                node.post(ticket, Letter::Reply(ticket.connection, reply));
+            }
+        }));
+        let ends = NodeEnds(Arc::clone(&self.node));
+        self.spawn("transactions", move || {
+            ends.0.transactions.run(&ends);
+            Ok(())
+        })
     }
 
     fn start_metrics(&mut self, listener: TcpListener) -> anyhow::Result<()> {
@@ -166,6 +186,7 @@ impl Broker {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
         self.node.housekeeper.end();
+        self.node.transactions.stop();
         self.node.desk.close();
         self.node.security.clerk.stop();
         if let Some(bell) = &self.metrics_bell {
@@ -176,6 +197,7 @@ impl Broker {
         }
         let result = join_all(&mut self.threads);
         self.node.close_journal();
+        self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())

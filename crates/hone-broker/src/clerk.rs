@@ -78,6 +78,7 @@ mod tests {
     use crate::security::acl::Acls;
     use crate::settings::{Notices, Settings};
     use crate::topics::Topics;
+    use crate::transactions::Transactions;
 
     #[test]
     fn a_job_that_panics_fails_alone_and_answers_come_in_order() {
@@ -96,6 +97,7 @@ mod tests {
             coordinator: Coordinator::open(None, &settings).unwrap(),
             acls: Acls::open(None, false, &[]).unwrap(),
             quotas: Quotas::open(None).unwrap(),
+            transactions: Transactions::open(None, &Notices::nowhere()).unwrap(),
         };
         let node = Node::new(settings, address.into(), stores, desk, vec![Mailbox::new(waker)], bell);
         let ticket = |connection| Ticket { reactor: 0, connection };

@@ -121,7 +121,6 @@ pub(crate) enum CommitKind {
     /// OffsetCommit; with whether its version can say a member epoch (from 9 on).
     Plain { knows_epochs: bool },
     /// TxnOffsetCommit.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the transaction coordinator"))]
     Transactional,
 }
 

@@ -38,6 +38,9 @@ mod k20_delete_topics;
 mod k21_delete_records;
 mod k22_init_producer_id;
 mod k23_offset_for_leader_epoch;
+mod k24_add_partitions_to_txn;
+mod k25_add_offsets_to_txn;
+mod k26_end_txn;
 mod k29_describe_acls;
 mod k30_create_acls;
 mod k31_delete_acls;
@@ -56,6 +59,9 @@ mod k49_alter_client_quotas;
 mod k50_describe_user_scram_credentials;
 mod k51_alter_user_scram_credentials;
 mod k60_describe_cluster;
+mod k61_describe_producers;
+mod k65_describe_transactions;
+mod k66_list_transactions;
 mod k68_consumer_group_heartbeat;
 mod k69_consumer_group_describe;
 mod k75_describe_topic_partitions;
@@ -187,6 +193,12 @@ impl Call<'_> {
         (!self.allows(operation, Resource::Group, group)).then_some(code::GROUP_AUTHORIZATION_FAILED)
     }
 
+    /// The error for a client that may not do something with a transactional id.
+    pub(crate) fn transaction_refusal(&self, operation: Operation, name: &str) -> Option<i16> {
+        let allowed = self.allows(operation, Resource::TransactionalId, name);
+        (!allowed).then_some(code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    }
+
     /// Whether the client may do something with the cluster.
     pub(crate) fn allows_cluster(&self, operation: Operation) -> bool {
         self.allows(operation, Resource::Cluster, CLUSTER)
@@ -299,6 +311,9 @@ pub(crate) static APIS: &[Api] = &[
     api(21, "delete_records", 0, 2, 2, k21_delete_records::serve),
     api(22, "init_producer_id", 0, 5, 2, k22_init_producer_id::serve),
     api(23, "offset_for_leader_epoch", 2, 4, 4, k23_offset_for_leader_epoch::serve),
+    api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
+    api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
+    api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
     api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),
@@ -317,6 +332,9 @@ pub(crate) static APIS: &[Api] = &[
     api(50, "describe_user_scram_credentials", 0, 0, 0, k50_describe_user_scram_credentials::serve),
     api(51, "alter_user_scram_credentials", 0, 0, 0, k51_alter_user_scram_credentials::serve),
     api(60, "describe_cluster", 0, 2, 0, k60_describe_cluster::serve),
+    api(61, "describe_producers", 0, 0, 0, k61_describe_producers::serve),
+    api(65, "describe_transactions", 0, 0, 0, k65_describe_transactions::serve),
+    api(66, "list_transactions", 0, 2, 0, k66_list_transactions::serve),
     api(68, "consumer_group_heartbeat", 0, 1, 0, k68_consumer_group_heartbeat::serve),
     api(69, "consumer_group_describe", 0, 1, 0, k69_consumer_group_describe::serve),
     api(75, "describe_topic_partitions", 0, 0, 0, k75_describe_topic_partitions::serve),

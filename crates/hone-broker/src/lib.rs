@@ -56,6 +56,7 @@ mod settings;
 #[cfg(feature = "planted-slowdown")]
 mod slowdown;
 mod topics;
+mod transactions;
 mod transport;
 mod validate;
 

@@ -13,6 +13,7 @@ use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::security::acl::Rule;
 use crate::security::users::AlterError;
+use crate::transactions::Producer;
 
 /// A connection that waits for something, and the reactor it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +30,10 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// It is done, with this error code.
+    Code(i16),
+    /// It is done, and this is whom a producer is from now on.
+    Producer(Producer),
     /// The clerk has written the answer.
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.
@@ -43,8 +48,6 @@ pub(crate) enum Reply {
     Altered(Vec<(String, Result<(), AlterError>)>),
     /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
     Beat(BeatAnswer),
-    /// It is done, with this error code.
-    Code(i16),
     /// It is done, with an error code for each part.
     Codes(Vec<i16>),
 }

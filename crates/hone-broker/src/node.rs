@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use mio::Waker;
 
 use crate::clerk::Desk;
+use crate::code;
 use crate::coordinator::{self, Coordinator};
 use crate::cpu::ThreadClock;
 use crate::flusher::Flusher;
@@ -24,6 +25,7 @@ use crate::security::Security;
 use crate::security::acl::Acls;
 use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
+use crate::transactions::Transactions;
 
 /// The only broker of its cluster.
 pub(crate) const NODE_ID: i32 = 1;
@@ -113,6 +115,7 @@ pub(crate) struct Stores {
     pub(crate) coordinator: Coordinator,
     pub(crate) acls: Acls,
     pub(crate) quotas: Quotas,
+    pub(crate) transactions: Transactions,
 }
 
 /// What all threads of a broker share.
@@ -126,6 +129,7 @@ pub(crate) struct Node {
     pub(crate) desk: Desk,
     pub(crate) acls: Acls,
     pub(crate) quotas: Quotas,
+    pub(crate) transactions: Transactions,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
@@ -164,6 +168,7 @@ impl Node {
             desk,
             acls: stores.acls,
             quotas: stores.quotas,
+            transactions: stores.transactions,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
@@ -254,6 +259,14 @@ impl Node {
     pub(crate) fn connection_ended(&self, counted_bytes: usize) {
         self.memory.recount(counted_bytes, 0);
         self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// A producer id that was never given before; an error code when the disk fails.
+    pub(crate) fn fresh_producer_id(&self) -> Result<i64, i16> {
+        self.topics.new_producer_id().map_err(|error| {
+            self.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
+            code::KAFKA_STORAGE_ERROR
+        })
     }
 
     /// Sends a letter to the reactor of a ticket.

@@ -74,7 +74,6 @@ impl Offsets {
     }
 
     /// Keeps commits of a transaction back until [`Offsets::resolve`]; `then` is posted when that is durable.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the transaction coordinator"))]
     pub(crate) fn stage(
         &self,
         producer_id: i64,
@@ -88,7 +87,6 @@ impl Offsets {
     }
 
     /// A producer's transaction has ended: what it had staged counts from now on, or never did. May be said twice.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for the transaction coordinator"))]
     pub(crate) fn resolve(&self, producer_id: i64, commit: bool, then: Then) {
         self.change(&mut self.store(), vec![Change::Resolve { producer_id, commit }], then);
     }

@@ -4,6 +4,9 @@
 mod support;
 
 use hone_kafka::Codec;
+use kafka_protocol::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
 use kafka_protocol::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
@@ -16,6 +19,7 @@ use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, D
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::describe_producers_request::TopicRequest as ProducersOf;
 use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::incremental_alter_configs_request;
@@ -350,9 +354,106 @@ fn init_producer_id() {
             setup.client.call(version, &InitProducerIdRequest::default().with_transactional_id(None));
         assert_eq!((response.error_code, response.producer_epoch), (0, 0));
         assert!(given.insert(response.producer_id.0), "an id is given once");
-        let transactional =
-            InitProducerIdRequest::default().with_transactional_id(Some(TransactionalId(text("x"))));
-        assert_eq!(setup.client.call(version, &transactional).error_code, 42);
+        let transactional = InitProducerIdRequest::default()
+            .with_transactional_id(Some(transactional_id(version)))
+            .with_transaction_timeout_ms(60_000);
+        let response = setup.client.call(version, &transactional);
+        assert_eq!((response.error_code, response.producer_epoch), (0, 0));
+        assert!(given.insert(response.producer_id.0), "an id is given once");
+    }
+}
+
+fn transactional_id(version: i16) -> TransactionalId {
+    TransactionalId(text(&format!("x{version}")))
+}
+
+fn init(setup: &mut Setup, version: i16) -> (TransactionalId, ProducerId, i16) {
+    let name = transactional_id(version);
+    let request = InitProducerIdRequest::default()
+        .with_transactional_id(Some(name.clone()))
+        .with_transaction_timeout_ms(60_000);
+    let given = setup.client.call(2, &request);
+    assert_eq!(given.error_code, 0);
+    (name, given.producer_id, given.producer_epoch)
+}
+
+#[test]
+fn add_partitions_to_txn() {
+    let mut setup = setup();
+    for version in setup.versions(24) {
+        let (name, id, epoch) = init(&mut setup, version);
+        let topics = vec![AddPartitionsToTxnTopic::default().with_name(topic("t")).with_partitions(vec![0])];
+        let request = if version <= 3 {
+            AddPartitionsToTxnRequest::default()
+                .with_v3_and_below_transactional_id(name)
+                .with_v3_and_below_producer_id(id)
+                .with_v3_and_below_producer_epoch(epoch)
+                .with_v3_and_below_topics(topics)
+        } else {
+            let transaction = AddPartitionsToTxnTransaction::default()
+                .with_transactional_id(name)
+                .with_producer_id(id)
+                .with_producer_epoch(epoch)
+                .with_topics(topics);
+            AddPartitionsToTxnRequest::default().with_transactions(vec![transaction])
+        };
+        let response = setup.client.call(version, &request);
+        let results = if version <= 3 {
+            &response.results_by_topic_v3_and_below
+        } else {
+            &response.results_by_transaction[0].topic_results
+        };
+        assert_eq!(results[0].results_by_partition[0].partition_error_code, 0, "v{version}");
+    }
+}
+
+/// Offsets in a transaction, in the same relative version of each API.
+#[test]
+fn offsets_and_end_of_a_transaction() {
+    let mut setup = setup();
+    for version in setup.versions(26) {
+        let (name, id, epoch) = init(&mut setup, version);
+        let group = GroupId(text(&format!("of-{version}")));
+        let add = AddOffsetsToTxnRequest::default()
+            .with_transactional_id(name.clone())
+            .with_producer_id(id)
+            .with_producer_epoch(epoch)
+            .with_group_id(group);
+        assert_eq!(setup.client.call(version.min(4), &add).error_code, 0);
+        let end = EndTxnRequest::default()
+            .with_transactional_id(name)
+            .with_producer_id(id)
+            .with_producer_epoch(epoch)
+            .with_committed(true);
+        let response = setup.client.call(version, &end);
+        assert_eq!(response.error_code, 0, "v{version}");
+        if version >= 5 {
+            assert_eq!((response.producer_id, response.producer_epoch), (id, epoch + 1));
+        }
+    }
+}
+
+#[test]
+fn what_there_is_of_transactions() {
+    let mut setup = setup();
+    let (name, id, _) = init(&mut setup, 0);
+    for version in setup.versions(61) {
+        let topics = ProducersOf::default().with_name(topic("t")).with_partition_indexes(vec![0, 7]);
+        let response =
+            setup.client.call(version, &DescribeProducersRequest::default().with_topics(vec![topics]));
+        let codes = response.topics[0].partitions.iter().map(|partition| partition.error_code);
+        assert_eq!(codes.collect::<Vec<_>>(), [0, 3]);
+    }
+    for version in setup.versions(65) {
+        let request = DescribeTransactionsRequest::default().with_transactional_ids(vec![name.clone()]);
+        let response = setup.client.call(version, &request);
+        let found = &response.transaction_states[0];
+        assert_eq!((found.transaction_state.as_str(), found.producer_id), ("Empty", id));
+    }
+    for version in setup.versions(66) {
+        let request = ListTransactionsRequest::default().with_producer_id_filters(vec![id]);
+        let response = setup.client.call(version, &request);
+        assert_eq!((response.error_code, &response.transaction_states[0].transactional_id), (0, &name));
     }
 }
 

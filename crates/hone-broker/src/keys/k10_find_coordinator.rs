@@ -17,15 +17,12 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let mut fields = call.fields();
     let key = if version <= 3 { fields.string("key")? } else { "" };
     let key_type = if version >= 1 { fields.i8("key type")? } else { GROUP };
-    let known = matches!(key_type, GROUP | TRANSACTION);
-    let error = if known { code::NONE } else { code::INVALID_REQUEST };
-    let message = (error != code::NONE).then_some("this broker coordinates groups and transactions only");
     if version >= 1 {
         answer.i32(0);
     }
     if version <= 3 {
         fields.tags()?;
-        let (error, message) = judge(call, error, message, key);
+        let (error, message) = judge(call, key_type, key);
         answer.i16(error);
         if version >= 1 {
             answer.nullable_string(message);
@@ -38,7 +35,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.array(keys);
     for _ in 0..keys {
         let key = fields.string("key")?;
-        let (error, message) = judge(call, error, message, key);
+        let (error, message) = judge(call, key_type, key);
         answer.string(key);
         write_node(call, answer, error);
         answer.i16(error);
@@ -50,17 +47,18 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-/// Whether the client may know the coordinator of a group.
-fn judge(
-    call: &Call<'_>,
-    error: i16,
-    message: Option<&'static str>,
-    group: &str,
-) -> (i16, Option<&'static str>) {
-    match call.group_refusal(Operation::Describe, group).filter(|_| error == code::NONE) {
-        Some(refused) => (refused, Some("not allowed to see the group")),
-        None => (error, message),
-    }
+/// Whether the client may know the coordinator.
+fn judge(call: &Call<'_>, key_type: i8, key: &str) -> (i16, Option<&'static str>) {
+    let refused = match key_type {
+        GROUP => {
+            call.group_refusal(Operation::Describe, key).map(|error| (error, "not allowed to see the group"))
+        }
+        TRANSACTION => call
+            .transaction_refusal(Operation::Describe, key)
+            .map(|error| (error, "not allowed to see the transactional id")),
+        _ => Some((code::INVALID_REQUEST, "this broker coordinates groups and transactions only")),
+    };
+    refused.map_or((code::NONE, None), |(error, message)| (error, Some(message)))
 }
 
 fn write_node(call: &Call<'_>, answer: &mut Answer<'_>, error: i16) {

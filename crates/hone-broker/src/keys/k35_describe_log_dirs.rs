@@ -8,6 +8,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::disk_space::DiskSpace;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 use crate::topics::Topic;
 
 /// What stands for the folder when there is none.
@@ -21,6 +22,14 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let wanted = read(&mut call.fields())?;
     let folder = call.node.topics.data_dir();
     answer.i32(0);
+    if let Some(error) = call.cluster_refusal(Operation::Describe) {
+        if version >= 3 {
+            answer.i16(error);
+        }
+        answer.array(0);
+        answer.tags();
+        return Ok(Outcome::Reply);
+    }
     if version >= 3 {
         answer.i16(code::NONE);
     }

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use crate::code;
 use crate::mailbox::Ticket;
 use crate::node::{Node, count};
-use crate::partition::{Ack, AppendError, Appended, Partition};
-use crate::producers::Sequence;
+use crate::partition::{Ack, AppendError, Appended, Partition, Sequence};
 
 /// Where the outcome of an append belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,6 +254,9 @@ fn refused(node: &Node, partition: &Partition, error: &AppendError) -> Stored {
     Stored::refused(match error {
         AppendError::Sequence(Sequence::TooOld) => code::DUPLICATE_SEQUENCE_NUMBER,
         AppendError::Sequence(Sequence::Fenced) => code::INVALID_PRODUCER_EPOCH,
+        AppendError::Sequence(Sequence::OutsideTransaction) | AppendError::CoordinatorFenced => {
+            code::INVALID_TXN_STATE
+        }
         AppendError::Sequence(_) => code::OUT_OF_ORDER_SEQUENCE_NUMBER,
         AppendError::Removed => code::UNKNOWN_TOPIC_OR_PARTITION,
         AppendError::Storage(_) => {

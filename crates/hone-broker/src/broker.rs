@@ -17,6 +17,7 @@ use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::{Node, Stores};
 use crate::offsets::Offsets;
+use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
@@ -36,7 +37,7 @@ pub struct Broker {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     flushers: Vec<JoinHandle<std::io::Result<()>>>,
     /// Unlocked when it is closed.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Broker {
@@ -48,19 +49,25 @@ impl Broker {
         if settings.threads == 0 {
             bail!("a broker needs at least one thread");
         }
-        let lock = lock_data_dir(&settings.data_dir)?;
+        let data_dir = (!settings.memory).then(|| settings.data_dir.clone());
+        let lock = data_dir.as_deref().map(lock_data_dir).transpose()?;
         // Bound before the log is read: a port in use should not cost a scan.
         let listener = bind(settings.listen, "clients")?;
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
         let started_with = BrokerProperties::fixed(&settings, advertised);
-        let topics = Topics::open(Some(settings.data_dir.clone()), &started_with, settings.notices.clone())?;
+        let storage = Storage {
+            notices: settings.notices.clone(),
+            faults: settings.faults.clone(),
+            memory: settings.memory,
+        };
+        let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
         let offsets = Offsets::open(&settings.data_dir)
             .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
 
-        let acls = Acls::open(Some(&settings.data_dir), settings.authorize, &settings.super_users)?;
-        let quotas = Quotas::open(Some(&settings.data_dir))?;
+        let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
+        let quotas = Quotas::open(data_dir.as_deref())?;
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
@@ -164,7 +171,23 @@ impl Broker {
         let result = join_all(&mut self.threads);
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
-        result.and(join_all(&mut self.flushers))
+        result.and(join_all(&mut self.flushers)).and(self.close_logs())
+    }
+}
+
+impl Broker {
+    /// Leaves the logs so that the next start has nothing to look through.
+    fn close_logs(&self) -> anyhow::Result<()> {
+        let mut result = Ok(());
+        for topic in self.node.topics.all() {
+            for partition in &topic.partitions {
+                let closed = partition.close();
+                result = result.and(closed.with_context(|| {
+                    format!("can't leave the log of {}-{} in order", partition.topic, partition.index)
+                }));
+            }
+        }
+        result
     }
 }
 

@@ -60,3 +60,58 @@ pub(crate) fn run(node: &Node, jobs: &Jobs) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+    use crate::mailbox::Mailbox;
+    use crate::node::Stores;
+    use crate::offsets::Offsets;
+    use crate::partition::Storage;
+    use crate::properties::broker::BrokerProperties;
+    use crate::quotas::Quotas;
+    use crate::security::acl::Acls;
+    use crate::settings::{Notices, Settings};
+    use crate::topics::Topics;
+
+    #[test]
+    fn a_job_that_panics_fails_alone_and_answers_come_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let polls = [Poll::new().unwrap(), Poll::new().unwrap()];
+        let [waker, bell] = [0, 1].map(|at: usize| Waker::new(polls[at].registry(), Token(0)).unwrap());
+        let topics =
+            Topics::open(None, &BrokerProperties::default(), Storage::on_disk(Notices::nowhere())).unwrap();
+        let (desk, jobs) = desk();
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let stores = Stores {
+            topics,
+            offsets: Offsets::open(folder.path()).unwrap(),
+            acls: Acls::open(None, false, &[]).unwrap(),
+            quotas: Quotas::open(None).unwrap(),
+        };
+        let settings = Settings::new(folder.path());
+        let node = Node::new(settings, address, stores, desk, vec![Mailbox::new(waker)], bell);
+        let ticket = |connection| Ticket { reactor: 0, connection };
+        node.desk.leave(ticket(5), true, |_, answer| answer.string("first"));
+        node.desk.leave(ticket(6), false, |_, _| panic!("a defect"));
+        node.desk.leave(ticket(7), false, |_, answer| answer.i16(7));
+        node.desk.close();
+        run(&node, &jobs).unwrap();
+        let mut letters = Vec::new();
+        node.mailboxes[0].take(&mut letters);
+        let replies: Vec<_> = letters
+            .into_iter()
+            .map(|letter| match letter {
+                Letter::Reply(connection, reply) => (connection, reply),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let wanted =
+            [(5, Reply::Body(b"\x06first".to_vec())), (6, Reply::Failed), (7, Reply::Body(vec![0, 7]))];
+        assert_eq!(replies, wanted);
+    }
+}

@@ -14,7 +14,7 @@ use crate::keys::{self, Attempt, Call, Outcome, Workspace, throttle};
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::outbox::give_back;
-use crate::partition::Partition;
+use crate::partition::{FileRange, Partition};
 use crate::protocol::Answer;
 use crate::quotas::{Metering, Quota};
 
@@ -486,7 +486,7 @@ fn open_answer(output: &mut Vec<u8>, correlation_id: i32, tagged_header: bool) -
     start
 }
 
-fn close_answer(output: &mut [u8], start: usize, files: &[(usize, crate::outbox::FileRange)]) {
+fn close_answer(output: &mut [u8], start: usize, files: &[(usize, FileRange)]) {
     let file_bytes: usize = files.iter().map(|(_, range)| range.bytes).sum();
     // Answers are bounded far below 2 GiB: by the request's size, or by what Fetch may read.
     let length = (output.len() - start - 4 + file_bytes) as i32;

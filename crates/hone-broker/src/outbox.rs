@@ -2,24 +2,15 @@
 //! by itself.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
 use mio::net::TcpStream;
 
+use crate::partition::FileRange;
+
 /// A buffer above this is given back when it is empty.
 const KEPT_BYTES: usize = 64 << 10;
-
-/// A stretch of a file whose bytes never change.
-#[derive(Debug, Clone)]
-pub(crate) struct FileRange {
-    pub(crate) file: Arc<File>,
-    /// First byte.
-    pub(crate) position: u64,
-    pub(crate) bytes: usize,
-}
 
 /// A file range, and where in the bytes it belongs.
 #[derive(Debug)]
@@ -140,6 +131,7 @@ fn send_file(stream: &TcpStream, range: &FileRange) -> io::Result<usize> {
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::sync::Arc;
 
     #[test]
     fn bytes_and_files_go_out_in_their_order_through_a_socket_that_takes_little_at_a_time() {

@@ -6,10 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use hone_kafka::{BatchHeader, Codec};
+use hone_kafka::Codec;
 
 use crate::log_config::LogConfig;
 use crate::schema::Schema;
+use crate::validate::Rules;
 
 pub(crate) mod broker;
 pub(crate) mod definition;
@@ -282,14 +283,38 @@ fn row(definition: &'static Definition, layers: Vec<Layer>) -> Row {
 pub(crate) enum Durability {
     /// The batch is on disk.
     Fsync,
+    /// The batch is in memory, and there is no disk.
+    Memory,
     /// The batch is in memory, and will be on disk within these.
     WriteCaching { flush_ms: u64, flush_bytes: u64 },
+}
+
+impl Durability {
+    /// In one word, for a label.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Memory => "memory",
+            Self::WriteCaching { .. } => "write_caching",
+        }
+    }
+
+    fn of(log: &LogConfig, broker: &BrokerProperties) -> Self {
+        if broker.is_in_memory() {
+            Self::Memory
+        } else if log.write_caching {
+            Self::WriteCaching { flush_ms: log.flush_ms, flush_bytes: log.flush_bytes }
+        } else {
+            Self::Fsync
+        }
+    }
 }
 
 impl fmt::Display for Durability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fsync => formatter.write_str("acks=all: fsync"),
+            Self::Memory => formatter.write_str("acks=all: memory, lost when the broker ends"),
             Self::WriteCaching { flush_ms, flush_bytes } => {
                 write!(formatter, "acks=all: memory, flushed within {flush_ms} ms or {flush_bytes} bytes")
             }
@@ -308,12 +333,11 @@ pub(crate) struct Properties {
     pub(crate) schema: Option<Arc<Schema>>,
     /// Largest batch, as sent by the producer.
     pub(crate) max_message_bytes: usize,
-    /// How far the time of a record may lie behind the broker's clock.
-    timestamp_before_max_ms: i64,
-    /// And how far ahead of it.
-    timestamp_after_max_ms: i64,
+    /// What every record must be.
+    pub(crate) records: Rules,
     /// As they were given, checked.
     pub(crate) given: BTreeMap<String, String>,
+    durability: Durability,
     log: LogConfig,
 }
 
@@ -414,8 +438,13 @@ impl Properties {
             compression_level: values.compression_level(compression)?,
             schema,
             max_message_bytes: log.max_message_bytes,
-            timestamp_before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
-            timestamp_after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+            records: Rules {
+                log_append_time: log.log_append_time,
+                before_max_ms: values.parse(TIMESTAMP_BEFORE)?,
+                after_max_ms: values.parse(TIMESTAMP_AFTER)?,
+                keys_required: log.compact,
+            },
+            durability: Durability::of(&log, broker),
             log,
             given,
         })
@@ -426,34 +455,9 @@ impl Properties {
         &self.log
     }
 
-    /// Whether the time of a batch, by its header, is near enough to the broker's clock.
-    pub(crate) fn check_timestamps(&self, header: &BatchHeader, now_ms: i64) -> Result<(), String> {
-        if self.log.log_append_time {
-            return Ok(());
-        }
-        let (first, last) = (header.base_timestamp, header.max_timestamp);
-        if first < now_ms.saturating_sub(self.timestamp_before_max_ms) {
-            let most = self.timestamp_before_max_ms;
-            return Err(format!(
-                "the first record has time {first}, {TIMESTAMP_BEFORE} of the topic is {most}"
-            ));
-        }
-        if last > now_ms.saturating_add(self.timestamp_after_max_ms) {
-            let most = self.timestamp_after_max_ms;
-            return Err(format!(
-                "the largest time of a record is {last}, {TIMESTAMP_AFTER} of the topic is {most}"
-            ));
-        }
-        Ok(())
-    }
-
     /// What an acknowledgement with acks=all means.
     pub(crate) fn durability(&self) -> Durability {
-        if self.log.write_caching {
-            Durability::WriteCaching { flush_ms: self.log.flush_ms, flush_bytes: self.log.flush_bytes }
-        } else {
-            Durability::Fsync
-        }
+        self.durability
     }
 
     /// Every property of the topic.
@@ -591,8 +595,8 @@ mod tests {
             }
         );
         assert_eq!((properties.compression, properties.compression_level), (None, None));
-        assert_eq!(properties.timestamp_before_max_ms, i64::MAX);
-        assert_eq!(properties.timestamp_after_max_ms, 3_600_000);
+        assert_eq!(properties.records.before_max_ms, i64::MAX);
+        assert_eq!(properties.records.after_max_ms, 3_600_000);
         assert!(properties.schema.is_none());
     }
 
@@ -758,6 +762,9 @@ mod tests {
         let own = over_cluster(&[], &[(WRITE_CACHING, "true"), (FLUSH_MS, "5"), (FLUSH_BYTES, "6")]);
         assert_eq!(own.durability().to_string(), "acks=all: memory, flushed within 5 ms or 6 bytes");
         assert_eq!(Durability::Fsync.to_string(), "acks=all: fsync");
+        let memory = BrokerProperties::default().in_memory();
+        let kept_nowhere = Properties::parse(&given(&[(WRITE_CACHING, "true")]), &memory).ok().unwrap();
+        assert_eq!(kept_nowhere.durability().to_string(), "acks=all: memory, lost when the broker ends");
     }
 
     #[test]
@@ -783,26 +790,6 @@ mod tests {
         assert_eq!(row(DURABILITY).value.as_deref(), Some("acks=all: fsync"));
         assert!(row(DURABILITY).definition.is_read_only());
         assert_eq!((&row(SCHEMA).value, row(SCHEMA).layers.len()), (&None, 0));
-    }
-
-    #[test]
-    fn times_too_far_from_the_clock_are_refused_unless_the_broker_stamps() {
-        let mut batch = hone_kafka::BatchBuilder::new(Codec::None);
-        batch.push(None, None, 1_000);
-        batch.push(None, None, 2_000);
-        let header = BatchHeader::parse(&batch.build().unwrap()).unwrap();
-        let limits = |more: &[(&str, &str)]| {
-            let pairs = [&[(TIMESTAMP_BEFORE, "500"), (TIMESTAMP_AFTER, "300")], more].concat();
-            parse(&pairs).unwrap()
-        };
-        let near = limits(&[]);
-        let ahead = limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_699).unwrap_err();
-        assert!(ahead.contains("largest time of a record is 2000, message.timestamp.after.max.ms"));
-        assert_eq!(limits(&[(TIMESTAMP_BEFORE, "800")]).check_timestamps(&header, 1_700), Ok(()));
-        let behind = near.check_timestamps(&header, 1_701).unwrap_err();
-        assert!(behind.contains("first record has time 1000, message.timestamp.before.max.ms"));
-        assert_eq!(limits(&[(TIMESTAMP_TYPE, "LogAppendTime")]).check_timestamps(&header, 9_000), Ok(()));
-        assert_eq!(parse(&[]).unwrap().check_timestamps(&header, i64::MAX), Ok(()));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use hone_kafka::wire::{Reader, WireError, put_unsigned_varint};
 
-use crate::outbox::FileRange;
+use crate::partition::FileRange;
 
 /// Reads the fields of a request.
 #[derive(Debug, Clone, Copy)]

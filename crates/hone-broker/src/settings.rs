@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use crate::faults::Faults;
+
 /// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
 #[derive(Clone)]
 pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
@@ -42,7 +44,11 @@ pub struct Settings {
     pub advertised: Option<SocketAddr>,
     /// Address for `/metrics` and `/ready`; default 127.0.0.1:9644, `None` for off.
     pub metrics_listen: Option<SocketAddr>,
-    /// Folder of logs and metadata; created when missing, locked while the broker runs.
+    /// Keeps everything in memory: nothing touches the disk, nothing outlives the broker. Default off.
+    pub memory: bool,
+    /// Faults of the storage, for tests. Default none.
+    pub faults: Faults,
+    /// Folder of logs and metadata; created when missing, locked while the broker runs. Unused with `memory`.
     pub data_dir: PathBuf,
     /// Reactors, a thread each; default one for each core.
     pub threads: usize,
@@ -71,6 +77,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The defaults, on free ports and without a disk: for a broker inside a test.
+    pub fn in_memory() -> Self {
+        let mut settings = Self { memory: true, ..Self::new("") };
+        settings.listen.set_port(0);
+        settings.metrics_listen = Some(settings.listen);
+        settings
+    }
+
     /// The defaults, over a data folder.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
@@ -78,6 +92,8 @@ impl Settings {
             listen: loopback(9092),
             advertised: None,
             metrics_listen: Some(loopback(9644)),
+            memory: false,
+            faults: Faults::none(),
             data_dir: data_dir.into(),
             threads: available_parallelism().map_or(1, usize::from),
             default_partitions: 1,

@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::partition::{DELETED_SUFFIX, Partition};
+use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
-use crate::settings::Notices;
 
 /// Version of `cluster.json`. Version 1 had no properties of the broker.
 const FORMAT_VERSION: u64 = 2;
@@ -115,7 +114,8 @@ struct ProducerIds {
 pub(crate) struct Topics {
     /// `None` keeps everything in memory.
     data_dir: Option<PathBuf>,
-    notices: Notices,
+    /// What logs are opened with.
+    storage: Storage,
     /// Names this data folder to clients.
     pub(crate) cluster_id: String,
     maps: RwLock<Maps>,
@@ -129,26 +129,25 @@ impl Topics {
     pub(crate) fn open(
         data_dir: Option<PathBuf>,
         started_with: &BrokerProperties,
-        notices: Notices,
+        storage: Storage,
     ) -> anyhow::Result<Self> {
         let (known, is_new) = read_cluster(data_dir.as_deref())?;
+        let started_with = started_with.clone();
+        let started_with = if data_dir.is_some() { started_with } else { started_with.in_memory() };
         let broker = started_with
             .with(Scope::Cluster, &known.cluster)
             .and_then(|properties| properties.with(Scope::Broker, &known.broker))
             .map_err(|error| anyhow::anyhow!("{CLUSTER_FILE} has a property that can't be: {error}"))?;
         let topics = Self {
             data_dir,
-            notices,
+            storage,
             cluster_id: known.cluster_id,
             maps: RwLock::new(Maps { broker: Arc::new(broker), ..Maps::default() }),
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, reserved: known.producer_ids }),
         };
         topics.remove_orphans(&known.topics)?;
-        for stored in known.topics {
-            let name = stored.name.clone();
-            let topic = topics.build(stored).map_err(|error| anyhow::anyhow!("topic {name}: {error}"))?;
-            topics.put([Arc::new(topic)]);
-        }
+        let built = topics.build_all(known.topics).map_err(anyhow::Error::msg)?;
+        topics.put(built.into_iter().map(Arc::new));
         if is_new {
             let ids = topics.lock();
             topics.save(ids.reserved, &[], &topics.broker_properties())?;
@@ -179,6 +178,11 @@ impl Topics {
         let mut all: Vec<_> = self.maps().by_name.values().cloned().collect();
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+
+    /// The folder of everything; `None` when it is kept in memory.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref()
     }
 
     /// The properties of the broker.
@@ -241,7 +245,8 @@ impl Topics {
     fn make(&self, new: &NewTopic) -> Result<Arc<Topic>, CreateError> {
         let properties = self.check(new)?;
         let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
-        let partitions = self.open_logs(&new.name, 0..new.partitions, &properties);
+        let openings = self.openings(&new.name, 0..new.partitions, &properties).collect();
+        let partitions = self.open_logs(openings);
         let partitions = partitions.map_err(|error| CreateError::Storage(anyhow::anyhow!(error)))?;
         Ok(Arc::new(Topic { name: new.name.clone(), id, properties, partitions }))
     }
@@ -276,7 +281,7 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        let more = self.open_logs(name, now..wanted, &topic.properties);
+        let more = self.open_logs(self.openings(name, now..wanted, &topic.properties).collect());
         let mut grown = topic.with_properties(topic.properties.clone());
         grown.partitions.extend(more.map_err(|error| ChangeError::Storage(anyhow::anyhow!(error)))?);
         self.replace(&ids, Arc::new(grown))
@@ -346,28 +351,53 @@ impl Topics {
         Ok(ids.next - 1)
     }
 
-    fn build(&self, stored: StoredTopic) -> Result<Topic, String> {
-        let properties = Properties::parse(&stored.properties, &self.broker_properties())?;
-        let partitions = self.open_logs(&stored.name, 0..stored.partitions, &properties)?;
-        Ok(Topic { name: stored.name, id: stored.id, properties, partitions })
+    /// The topics as they were stored, all their logs opened at once: after a kill each has to be looked through.
+    fn build_all(&self, stored: Vec<StoredTopic>) -> Result<Vec<Topic>, String> {
+        let mut known = Vec::new();
+        let mut openings = Vec::new();
+        for stored in stored {
+            let properties = Properties::parse(&stored.properties, &self.broker_properties())
+                .map_err(|error| format!("topic {}: {error}", stored.name))?;
+            openings.extend(self.openings(&stored.name, 0..stored.partitions, &properties));
+            known.push((stored, properties));
+        }
+        let mut opened = self.open_logs(openings)?.into_iter();
+        let topics = known.into_iter().map(|(stored, properties)| Topic {
+            partitions: opened.by_ref().take(stored.partitions as usize).collect(),
+            name: stored.name,
+            id: stored.id,
+            properties,
+        });
+        Ok(topics.collect())
     }
 
-    fn open_logs(
+    fn openings(
         &self,
         topic: &str,
         indexes: std::ops::Range<i32>,
         properties: &Properties,
-    ) -> Result<Vec<Arc<Partition>>, String> {
+    ) -> impl Iterator<Item = Opening> {
         let logs = self.data_dir.as_deref().unwrap_or(Path::new("")).join(LOG_FOLDER);
-        let segment_bytes = properties.log_config().segment_bytes;
-        let open = |index| {
-            let folder = logs.join(folder_name(topic, index));
-            let shown = folder.display().to_string();
-            Partition::open(topic, index, folder, segment_bytes, &self.notices)
-                .map(Arc::new)
-                .map_err(|error| format!("can't open the log {shown}: {error}"))
-        };
-        indexes.map(open).collect()
+        indexes.map(move |index| Opening {
+            topic: topic.to_owned(),
+            index,
+            folder: logs.join(folder_name(topic, index)),
+            config: properties.log_config().clone(),
+        })
+    }
+
+    fn open_logs(&self, openings: Vec<Opening>) -> Result<Vec<Arc<Partition>>, String> {
+        let folders: Vec<_> = openings.iter().map(|opening| opening.folder.clone()).collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Partition::open_all(openings, &self.storage, threads)
+            .into_iter()
+            .zip(folders)
+            .map(|(opened, folder)| {
+                opened
+                    .map(Arc::new)
+                    .map_err(|error| format!("can't open the log {}: {error}", folder.display()))
+            })
+            .collect()
     }
 
     /// Saves the topics with this one in the place of its older self, then shows it.
@@ -432,7 +462,7 @@ impl Topics {
             let path = entry.path();
             if name.ends_with(DELETED_SUFFIX) || is_log_folder(&name) {
                 fs::remove_dir_all(&path).with_context(|| format!("can't remove {}", path.display()))?;
-                self.notices.say(&format!("removed {}: its topic was deleted", path.display()));
+                self.storage.notices.say(&format!("removed {}: its topic was deleted", path.display()));
             }
         }
         Ok(())
@@ -602,7 +632,8 @@ fn is_log_folder(name: &str) -> bool {
         .is_some_and(|(topic, partition)| is_topic_name(topic) && partition.parse::<u32>().is_ok())
 }
 
-fn is_topic_name(name: &str) -> bool {
+/// Whether a topic may have this name.
+pub(crate) fn is_topic_name(name: &str) -> bool {
     (1..=MOST_NAME_BYTES).contains(&name.len())
         && name != "."
         && name != ".."
@@ -619,9 +650,15 @@ fn random_id() -> io::Result<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::Ack;
+    use crate::settings::Notices;
 
     fn open(folder: &Path) -> anyhow::Result<Topics> {
-        Topics::open(Some(folder.to_owned()), &BrokerProperties::default(), Notices::nowhere())
+        Topics::open(
+            Some(folder.to_owned()),
+            &BrokerProperties::default(),
+            Storage::on_disk(Notices::nowhere()),
+        )
     }
 
     fn new(name: &str, partitions: i32, properties: &[(&str, &str)]) -> NewTopic {
@@ -681,12 +718,7 @@ mod tests {
         // Whoever still holds it can't bring its folder back.
         let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
         batch.push(None, Some(b"late"), 0);
-        let late = topic.partitions[0].append(
-            &mut batch.build().unwrap(),
-            crate::partition::Ack::Relaxed,
-            0,
-            &mut Vec::new(),
-        );
+        let late = topic.partitions[0].append(&mut batch.build().unwrap(), Ack::Relaxed, 0, &mut Vec::new());
         assert!(matches!(late, Err(crate::partition::AppendError::Removed)));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
     }
@@ -716,12 +748,115 @@ mod tests {
     }
 
     #[test]
+    fn what_an_interrupted_write_left_is_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("a", 1, &[])).unwrap();
+        drop(topics);
+        // Killed between the write of the new file and its renaming: whole or torn, it does not count yet.
+        for left in ["{\"hone_broker\": 2", "", "{\"hone_broker\": 2, \"topics\": []}"] {
+            fs::write(folder.path().join("cluster.new"), left).unwrap();
+            let topics = open(folder.path()).unwrap();
+            assert!(topics.by_name("a").is_some());
+        }
+        let topics = open(folder.path()).unwrap();
+        topics.create(&new("b", 1, &[])).unwrap();
+        drop(topics);
+        assert_eq!(open(folder.path()).unwrap().all().len(), 2);
+        assert!(!folder.path().join("cluster.new").exists());
+    }
+
+    #[test]
+    fn a_cluster_file_of_version_1_is_read_and_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("log")).unwrap();
+        let text = r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 2000, "topics": [{"name": "t",
+            "id": "00ff", "partitions": 2, "properties": {"retention.ms": "-1"}}]}"#;
+        fs::write(folder.path().join(CLUSTER_FILE), text).unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.by_name("t").unwrap();
+        assert_eq!((topic.id, topic.partitions.len(), topics.cluster_id.as_str()), (0xff, 2, "x"));
+        assert_eq!(topic.properties.log_config().retention_ms, None);
+        assert_eq!(topics.new_producer_id().unwrap(), 2000);
+        let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
+        assert!(written.contains("\"hone_broker\": 2"), "{written}");
+        assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
+    }
+
+    #[test]
+    fn a_change_shares_the_partitions_and_reaches_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let before = topics.create(&new("t", 1, &[])).unwrap();
+        topics.grow("t", 2, false).unwrap();
+        topics.alter("t", false, |_, _| Ok(texts(&[("segment.bytes", "4096")]))).unwrap();
+        let after = topics.by_name("t").unwrap();
+        assert_eq!((before.id, before.partitions.len(), after.partitions.len()), (after.id, 1, 2));
+        assert!(Arc::ptr_eq(&before.partitions[0], &after.partitions[0]));
+        assert!(Arc::ptr_eq(&after, &topics.by_id(after.id).unwrap()));
+        let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+        batch.push(None, Some(&[7; 3000]), 0);
+        for _ in 0..3 {
+            before.partitions[0]
+                .append(
+                    &mut batch.clone().build().unwrap(),
+                    crate::partition::Ack::Relaxed,
+                    0,
+                    &mut Vec::new(),
+                )
+                .unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path().join("log/t-0")).unwrap().count(), 3, "one segment each");
+    }
+
+    #[test]
+    fn a_write_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 1, &[])).unwrap();
+        // A folder where the new file should be: it can't be written.
+        fs::create_dir(folder.path().join("cluster.new")).unwrap();
+        assert!(matches!(topics.create(&new("u", 1, &[])), Err(CreateError::Storage(_))));
+        assert!(matches!(topics.grow("t", 2, false), Err(ChangeError::Storage(_))));
+        let altered = topics.alter("t", false, |_, _| Ok(texts(&[("segment.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        let altered = topics.alter_broker(Scope::Cluster, false, |_| Ok(texts(&[("log.roll.ms", "1")])));
+        assert!(matches!(altered, Err(ChangeError::Storage(_))));
+        assert!(topics.delete_all(&[topic]).is_err());
+        let left = topics.by_name("t").unwrap();
+        assert_eq!((left.partitions.len(), left.properties.log_config().segment_ms), (1, 604_800_000));
+        assert_eq!(topics.broker_properties().value("log.roll.ms"), "604800000");
+        assert!(topics.by_name("u").is_none());
+    }
+
+    #[test]
+    fn in_memory_nothing_is_written() {
+        let topics =
+            Topics::open(None, &BrokerProperties::default(), Storage::on_disk(Notices::nowhere())).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
+        topics.grow("t", 3, false).unwrap();
+        assert!(topics.new_producer_id().unwrap() < topics.new_producer_id().unwrap());
+        assert_eq!(topic.properties.durability(), crate::properties::Durability::Memory);
+        assert!(topics.data_dir().is_none() && !Path::new(CLUSTER_FILE).exists());
+        assert!(delete(&topics, &topic));
+    }
+
+    #[test]
     fn a_damaged_or_newer_cluster_file_is_refused() {
         for (text, wanted) in [
             ("", "EOF"),
             ("{}", "`hone_broker` is missing"),
             (r#"{"hone_broker": 3}"#, "newer"),
             (r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{}]}"#, "damaged"),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": []}"#,
+                "cluster_properties",
+            ),
+            (
+                r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": [],
+                "cluster_properties": {"num.partitions": "0"}, "broker_properties": {}}"#,
+                "num.partitions is `0`",
+            ),
             (
                 r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{"name": "../x", "id": "1",
                 "partitions": 1, "properties": {}}]}"#,

@@ -447,8 +447,8 @@ fn quotas_are_changed_and_described_in_every_version_and_survive_a_restart() {
     }
 }
 
-/// Sends the same request again and again without looking at delays, until `after` of it were answered late. Returns
-/// requests a second from the first delay on.
+/// Sends the same request again and again without looking at the delays that it is told, until it was told `after` of
+/// them. Returns requests a second from the first delay on; that one may be short, since it is only what was too much.
 fn rate_once_delayed(after: usize, mut request: impl FnMut() -> i32) -> f64 {
     let begun = Instant::now();
     while request() == 0 {
@@ -458,7 +458,7 @@ fn rate_once_delayed(after: usize, mut request: impl FnMut() -> i32) -> f64 {
     for _ in 0..after {
         assert!(request() > 0, "the delay is told");
     }
-    after as f64 / begun.elapsed().as_secs_f64()
+    (after - 1) as f64 / begun.elapsed().as_secs_f64()
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_producer_is_held_to_its_rate() {
     let request = produce_request("t", 0, batch(Codec::None, &[&value]));
     assert_eq!(client.call(9, &request).throttle_time_ms, 0);
     assert_eq!(set_quota(&mut client, &[("client-id", Some("test"))], "producer_byte_rate", 100_000.0), 0);
-    let requests = rate_once_delayed(5, || client.call(9, &request).throttle_time_ms);
+    let requests = rate_once_delayed(6, || client.call(9, &request).throttle_time_ms);
     // A client that ignores what it is told is not read meanwhile.
     assert!(requests * 20_000.0 < 120_000.0, "{requests} requests a second");
     // Someone else is not concerned, and the quota can go.
@@ -499,7 +499,7 @@ fn a_consumer_is_held_to_its_rate_by_its_user() {
     assert!((900_000..=1_000_000).contains(&bytes), "{bytes}");
     let mut small = fetch_request("t", 0, 0);
     small.max_bytes = 20_000;
-    let requests = rate_once_delayed(5, || client.call(11, &small).throttle_time_ms);
+    let requests = rate_once_delayed(6, || client.call(11, &small).throttle_time_ms);
     assert!(requests * 20_000.0 < 120_000.0, "{requests} requests a second");
     broker.stop().unwrap();
 }
@@ -540,5 +540,31 @@ fn what_was_sent_ahead_of_a_hang_up_is_served_after_the_delay() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(quiet.receive().is_none());
+    broker.stop().unwrap();
+}
+
+#[test]
+fn times_of_records_are_bounded_or_the_brokers() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let mut client = Client::connect(broker.kafka_addr());
+    create(&mut client, "near", &[("message.timestamp.before.max.ms", "60000")]);
+    create(&mut client, "append", &[("message.timestamp.type", "LogAppendTime")]);
+    // The records of these batches are from 1970; compressed, too.
+    for codec in Codec::ALL {
+        let refused = produce(&mut client, "near", batch(codec, &["a", "b"]));
+        assert_eq!((refused.error_code, refused.record_errors.len()), (32, 2), "{}", codec.name());
+        let records: Vec<_> = refused.record_errors.iter().map(|record| record.batch_index).collect();
+        assert_eq!(records, [0, 1]);
+        let taken = produce(&mut client, "append", batch(codec, &["a", "b"]));
+        assert_eq!(taken.error_code, 0);
+        assert!(taken.log_append_time_ms > 1_700_000_000_000);
+    }
+    for stored in hone_kafka::batches(&fetch(&mut client, "append", 0)) {
+        let stored = stored.unwrap();
+        hone_kafka::batch::verify_crc(stored.bytes).unwrap();
+        assert_eq!(stored.header.timestamp_type(), hone_kafka::batch::TimestampType::LogAppend);
+        assert!(stored.header.max_timestamp > 1_700_000_000_000);
+    }
     broker.stop().unwrap();
 }

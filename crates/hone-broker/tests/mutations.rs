@@ -6,9 +6,24 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use hone_kafka::Codec;
+use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use kafka_protocol::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::create_acls_request::AclCreation;
+use kafka_protocol::messages::create_partitions_request::{
+    CreatePartitionsAssignment, CreatePartitionsTopic,
+};
+use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
+use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use kafka_protocol::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::Request;
 use proptest::prelude::*;
@@ -21,6 +36,10 @@ fn recorded() -> Vec<Vec<u8>> {
     let group = GroupId(text("g"));
     let named = MetadataRequestTopic::default().with_name(Some(topic("t")));
     let fetch_group = OffsetFetchRequestGroup::default().with_group_id(group.clone()).with_topics(None);
+    let component = ComponentData::default().with_entity_type(text("user")).with_match_type(1);
+    let entity = EntityData::default().with_entity_type(text("user")).with_entity_name(Some(text("nobody")));
+    let op = OpData::default().with_key(text("producer_byte_rate")).with_value(1e6);
+    let quota = EntryData::default().with_entity(vec![entity]).with_ops(vec![op]);
     [
         in_versions(&produce_request("t", 0, batch(Codec::Lz4, &["a", "b"])), &[7, 9]),
         in_versions(&produce_request("v", 0, batch(Codec::Zstd, &["{}", "1"])), &[8]),
@@ -43,8 +62,65 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&create_request("made", 2, &[("compression.type", "lz4")]), &[4, 7]),
         in_versions(&DeleteTopicsRequest::default().with_topic_names(vec![topic("made")]), &[1, 5]),
         in_versions(&DescribeConfigsRequest::default(), &[1, 4]),
+        in_versions(&DescribeAclsRequest::default().with_resource_name_filter(Some(text("t"))), &[1, 2]),
+        in_versions(&CreateAclsRequest::default().with_creations(vec![AclCreation::default()]), &[1, 2]),
+        in_versions(&DeleteAclsRequest::default().with_filters(vec![DeleteAclsFilter::default()]), &[1, 2]),
+        in_versions(&DescribeClientQuotasRequest::default().with_components(vec![component]), &[0, 1]),
+        in_versions(
+            &AlterClientQuotasRequest::default().with_entries(vec![quota]).with_validate_only(true),
+            &[0, 1],
+        ),
     ]
     .concat()
+    .into_iter()
+    .chain(administration())
+    .collect()
+}
+
+fn administration() -> Vec<Vec<u8>> {
+    let records = DeleteRecordsTopic::default()
+        .with_name(topic("t"))
+        .with_partitions(vec![DeleteRecordsPartition::default()]);
+    let epochs = OffsetForLeaderTopic::default()
+        .with_topic(topic("t"))
+        .with_partitions(vec![OffsetForLeaderPartition::default()]);
+    let alter = incremental_alter_configs_request::AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(text("t"))
+        .with_configs(vec![
+            incremental_alter_configs_request::AlterableConfig::default()
+                .with_name(text("cleanup.policy"))
+                .with_config_operation(2)
+                .with_value(Some(text("compact"))),
+        ]);
+    let grow =
+        CreatePartitionsTopic::default().with_name(topic("v")).with_count(2).with_assignments(Some(vec![
+            CreatePartitionsAssignment::default().with_broker_ids(vec![BrokerId(1)]),
+        ]));
+    let move_to = ReassignableTopic::default()
+        .with_name(topic("t"))
+        .with_partitions(vec![ReassignablePartition::default().with_replicas(Some(vec![BrokerId(1)]))]);
+    let page = DescribeTopicPartitionsRequest::default()
+        .with_topics(vec![TopicRequest::default().with_name(topic("t"))])
+        .with_cursor(Some(Cursor::default().with_topic_name(topic("t"))));
+    let legacy = AlterConfigsRequest::default().with_resources(vec![
+        alter_configs_request::AlterConfigsResource::default()
+            .with_resource_type(2)
+            .with_resource_name(text("t")),
+    ]);
+    vec![
+        frame(1, 1, &DeleteRecordsRequest::default().with_topics(vec![records.clone()])),
+        frame(2, 1, &DeleteRecordsRequest::default().with_topics(vec![records])),
+        frame(4, 1, &OffsetForLeaderEpochRequest::default().with_topics(vec![epochs])),
+        frame(2, 1, &legacy),
+        frame(1, 1, &IncrementalAlterConfigsRequest::default().with_resources(vec![alter])),
+        frame(4, 1, &DescribeLogDirsRequest::default().with_topics(None)),
+        frame(3, 1, &CreatePartitionsRequest::default().with_topics(vec![grow])),
+        frame(1, 1, &AlterPartitionReassignmentsRequest::default().with_topics(vec![move_to])),
+        frame(0, 1, &ListPartitionReassignmentsRequest::default().with_topics(None)),
+        frame(2, 1, &DescribeClusterRequest::default()),
+        frame(0, 1, &page),
+    ]
 }
 
 /// Sends a body as one frame, hangs up and reads whatever comes.
@@ -72,7 +148,11 @@ fn check_healthy(broker: &hone_broker::Broker) {
 }
 
 fn prepared(folder: &std::path::Path) -> hone_broker::Broker {
-    let broker = broker(folder);
+    // Whoever connects is a super user, so that the access control lists are reached.
+    let broker = broker_with(folder, |settings| {
+        settings.authorize = true;
+        settings.super_users = vec!["User:ANONYMOUS".to_owned()];
+    });
     let mut client = Client::connect(broker.kafka_addr());
     create(&mut client, "t", &[]);
     create(&mut client, "v", &[("hone.value.schema", "{}"), ("compression.type", "none")]);

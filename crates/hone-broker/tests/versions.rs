@@ -4,19 +4,33 @@
 mod support;
 
 use hone_kafka::Codec;
+use kafka_protocol::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::create_partitions_request::{
+    CreatePartitionsAssignment, CreatePartitionsTopic,
+};
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
+use kafka_protocol::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::incremental_alter_configs_request;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use kafka_protocol::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::*;
@@ -114,7 +128,8 @@ fn produce_and_fetch() {
     let id = setup.topic_id().topic_id;
     let mut next = 0;
     for version in 3..=13 {
-        let mut request = produce_request("t", 0, batch(Codec::Zstd, &["a", "b"]));
+        let codec = if version >= 7 { Codec::Zstd } else { Codec::Lz4 };
+        let mut request = produce_request("t", 0, batch(codec, &["a", "b"]));
         if version >= 13 {
             request.topic_data[0].name = topic("");
             request.topic_data[0].topic_id = id;
@@ -368,5 +383,188 @@ fn describe(setup: &mut Setup) {
         let rows = &response.results[0].configs;
         let row = rows.iter().find(|row| row.name.as_str() == "compression.type").unwrap();
         assert_eq!((row.value.as_deref(), row.config_source), (Some("lz4"), 1));
+    }
+}
+
+#[test]
+fn records_are_deleted() {
+    let mut setup = setup();
+    produce(&mut setup.client, "t", batch(Codec::None, &["a", "b", "c", "d", "e"]));
+    for (version, wanted) in setup.versions(21).zip([1, 3, 5]) {
+        let partitions = vec![
+            DeleteRecordsPartition::default().with_offset(if version == 2 { -1 } else { wanted }),
+            DeleteRecordsPartition::default().with_partition_index(7),
+        ];
+        let topics = DeleteRecordsTopic::default().with_name(topic("t")).with_partitions(partitions);
+        let response = setup.client.call(version, &DeleteRecordsRequest::default().with_topics(vec![topics]));
+        let found: Vec<_> = response.topics[0]
+            .partitions
+            .iter()
+            .map(|row| (row.partition_index, row.error_code, row.low_watermark))
+            .collect();
+        assert_eq!(found, [(0, 0, wanted), (7, 3, -1)], "v{version}");
+    }
+}
+
+#[test]
+fn the_only_epoch_ends_where_the_log_does() {
+    let mut setup = setup();
+    produce(&mut setup.client, "t", batch(Codec::None, &["a", "b", "c"]));
+    for version in setup.versions(23) {
+        let ask = |partition, current, epoch| {
+            OffsetForLeaderPartition::default()
+                .with_partition(partition)
+                .with_current_leader_epoch(current)
+                .with_leader_epoch(epoch)
+        };
+        let partitions =
+            vec![ask(0, -1, 0), ask(0, 0, 0), ask(0, 0, 5), ask(0, 1, 0), ask(0, -2, 0), ask(4, -1, 0)];
+        let topics = OffsetForLeaderTopic::default().with_topic(topic("t")).with_partitions(partitions);
+        let request = OffsetForLeaderEpochRequest::default().with_topics(vec![topics]);
+        let response = setup.client.call(version, &request);
+        let found: Vec<_> = response.topics[0]
+            .partitions
+            .iter()
+            .map(|row| (row.error_code, row.leader_epoch, row.end_offset))
+            .collect();
+        assert_eq!(
+            found,
+            [(0, 0, 3), (0, 0, 3), (0, -1, -1), (75, -1, -1), (74, -1, -1), (3, -1, -1)],
+            "v{version}"
+        );
+    }
+}
+
+#[test]
+fn properties_are_altered_in_both_ways() {
+    let mut setup = setup();
+    for version in setup.versions(33) {
+        let value = format!("{}", 5_000 + version);
+        let config = alter_configs_request::AlterableConfig::default()
+            .with_name(text("segment.bytes"))
+            .with_value(Some(text(&value)));
+        let resource = alter_configs_request::AlterConfigsResource::default()
+            .with_resource_type(2)
+            .with_resource_name(text("t"))
+            .with_configs(vec![config]);
+        let response =
+            setup.client.call(version, &AlterConfigsRequest::default().with_resources(vec![resource]));
+        assert_eq!((response.responses[0].error_code, response.responses[0].resource_type), (0, 2));
+        assert_eq!(segment_bytes(&mut setup), value);
+    }
+    for version in setup.versions(44) {
+        let value = format!("{}", 6_000 + version);
+        let config = incremental_alter_configs_request::AlterableConfig::default()
+            .with_name(text("segment.bytes"))
+            .with_value(Some(text(&value)));
+        let resource = incremental_alter_configs_request::AlterConfigsResource::default()
+            .with_resource_type(2)
+            .with_resource_name(text("t"))
+            .with_configs(vec![config]);
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        let response = setup.client.call(version, &request);
+        assert_eq!(response.responses[0].error_code, 0, "{:?}", response.responses[0].error_message);
+        assert_eq!(segment_bytes(&mut setup), value);
+    }
+}
+
+fn segment_bytes(setup: &mut Setup) -> String {
+    let resource = DescribeConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(text("t"))
+        .with_configuration_keys(Some(vec![text("segment.bytes")]));
+    let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+    let response = setup.client.call(4, &request);
+    assert_eq!(response.results[0].configs.len(), 1);
+    response.results[0].configs[0].value.as_deref().unwrap().to_owned()
+}
+
+#[test]
+fn log_dirs() {
+    let mut setup = setup();
+    produce(&mut setup.client, "t", batch(Codec::None, &["a"]));
+    let stored = fetch(&mut setup.client, "t", 0).len() as i64;
+    for version in setup.versions(35) {
+        let named = DescribableLogDirTopic::default().with_topic(topic("t")).with_partitions(vec![0, 3]);
+        for wanted in [None, Some(vec![named])] {
+            let response = setup.client.call(version, &DescribeLogDirsRequest::default().with_topics(wanted));
+            let folder = &response.results[0];
+            assert_eq!((response.error_code, folder.error_code, folder.topics.len()), (0, 0, 1));
+            let partitions = &folder.topics[0].partitions;
+            assert_eq!((partitions.len(), partitions[0].partition_size), (1, stored));
+            assert_eq!(folder.total_bytes > 0 && folder.usable_bytes > 0, version >= 4);
+        }
+    }
+}
+
+#[test]
+fn partitions_are_added() {
+    let mut setup = setup();
+    for (version, count) in setup.versions(37).zip(2..) {
+        let assignment = CreatePartitionsAssignment::default().with_broker_ids(vec![BrokerId(1)]);
+        let wanted = CreatePartitionsTopic::default()
+            .with_name(topic("t"))
+            .with_count(count)
+            .with_assignments((version % 2 == 0).then(|| vec![assignment]));
+        let response =
+            setup.client.call(version, &CreatePartitionsRequest::default().with_topics(vec![wanted]));
+        assert_eq!(response.results[0].error_code, 0, "{:?}", response.results[0].error_message);
+        assert_eq!(setup.topic_id().partitions.len() as i32, count);
+    }
+}
+
+#[test]
+fn reassignments() {
+    let mut setup = setup();
+    for version in setup.versions(45) {
+        let to = |index, brokers: Option<&[i32]>| {
+            let brokers = brokers.map(|ids| ids.iter().copied().map(BrokerId).collect());
+            ReassignablePartition::default().with_partition_index(index).with_replicas(brokers)
+        };
+        let partitions = vec![to(0, Some(&[1])), to(0, Some(&[1, 2])), to(0, None), to(9, Some(&[1]))];
+        let topics = ReassignableTopic::default().with_name(topic("t")).with_partitions(partitions);
+        let response = setup
+            .client
+            .call(version, &AlterPartitionReassignmentsRequest::default().with_topics(vec![topics]));
+        let codes: Vec<_> = response.responses[0].partitions.iter().map(|row| row.error_code).collect();
+        assert_eq!((response.error_code, codes), (0, vec![0, 39, 85, 3]));
+    }
+    for version in setup.versions(46) {
+        let named =
+            ListPartitionReassignmentsTopics::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+        for wanted in [None, Some(vec![named])] {
+            let request = ListPartitionReassignmentsRequest::default().with_topics(wanted);
+            let response = setup.client.call(version, &request);
+            assert_eq!((response.error_code, response.topics.len()), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn clusters_and_pages_of_topics() {
+    let mut setup = setup();
+    for version in setup.versions(60) {
+        let mut request = DescribeClusterRequest::default();
+        let response = setup.client.call(version, &request);
+        assert_eq!((response.error_code, response.brokers.len()), (0, 1));
+        assert_eq!((response.controller_id, response.brokers[0].broker_id), (BrokerId(1), BrokerId(1)));
+        assert!(response.cluster_id.starts_with("hone-"));
+        assert_eq!(response.cluster_authorized_operations, i32::MIN);
+        if version >= 1 {
+            request.endpoint_type = 2;
+            let response = setup.client.call(version, &request);
+            assert_eq!((response.error_code, response.brokers.len()), (114, 0));
+        }
+    }
+    for version in setup.versions(75) {
+        let named = |name| TopicRequest::default().with_name(topic(name));
+        let request =
+            DescribeTopicPartitionsRequest::default().with_topics(vec![named("t"), named("missing")]);
+        let response = setup.client.call(version, &request);
+        let found: Vec<_> =
+            response.topics.iter().map(|row| (row.error_code, row.partitions.len())).collect();
+        assert_eq!(found, [(3, 0), (0, 1)], "sorted by name");
+        assert_eq!(response.topics[1].partitions[0].eligible_leader_replicas, Some(vec![]));
+        assert!(response.next_cursor.is_none());
     }
 }

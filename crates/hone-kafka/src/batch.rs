@@ -340,6 +340,30 @@ pub fn set_timestamps(batch: &mut [u8], base_timestamp: i64, max_timestamp: i64)
     renew_crc(batch)
 }
 
+/// Marks one whole batch as part of a transaction, and with `control` as a marker that ends it; computes the CRC again.
+///
+/// # Errors
+/// When the bytes are not exactly one batch.
+pub fn set_transactional(batch: &mut [u8], control: bool) -> Result<(), BatchError> {
+    let header = single(batch)?.header;
+    let attributes = header.attributes | TRANSACTIONAL | if control { CONTROL } else { 0 };
+    put(head_of(batch)?, 21, attributes.to_be_bytes());
+    renew_crc(batch)
+}
+
+/// Makes the time of the append (milliseconds since 1970) that of every record of one whole batch, and computes the
+/// CRC again. The records stay as they are: readers take the batch's largest timestamp.
+///
+/// # Errors
+/// When the bytes are not exactly one batch.
+pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) -> Result<(), BatchError> {
+    let header = single(batch)?.header;
+    let head = head_of(batch)?;
+    put(head, 21, (header.attributes | LOG_APPEND_TIME).to_be_bytes());
+    put(head, 35, now_ms.to_be_bytes());
+    renew_crc(batch)
+}
+
 /// The same batch with its records packed by another codec. Every header field stays but length, codec bits and
 /// CRC. `limit_bytes` bounds what the records may unpack to.
 ///
@@ -461,6 +485,19 @@ mod tests {
         let header = BatchHeader::parse(&bytes).unwrap();
         assert_eq!((header.producer_id, header.producer_epoch, header.base_sequence), (9, 1, 40));
         assert_eq!((header.base_timestamp, header.max_timestamp), (5, 6));
+    }
+
+    #[test]
+    fn attributes_change_with_the_crc() {
+        let mut bytes = batch(&["a"]);
+        set_transactional(&mut bytes, false).unwrap();
+        set_log_append_time(&mut bytes, 77).unwrap();
+        verify_crc(&bytes).unwrap();
+        let header = BatchHeader::parse(&bytes).unwrap();
+        assert!(header.is_transactional() && !header.is_control());
+        assert_eq!((header.timestamp_type(), header.max_timestamp), (TimestampType::LogAppend, 77));
+        set_transactional(&mut bytes, true).unwrap();
+        assert!(BatchHeader::parse(&bytes).unwrap().is_control());
     }
 
     #[test]

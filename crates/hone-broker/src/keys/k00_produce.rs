@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
-use hone_kafka::{BatchError, BatchHeader, Codec, WireError, records};
+use hone_kafka::{BatchError, BatchHeader, Codec, WireError};
 
 use super::{Call, Outcome, Workspace};
 use crate::appends::{self, Append, Destination, Stored, Terms};
 use crate::code;
 use crate::mailbox::{Letter, Ticket};
 use crate::partition::Ack;
+use crate::properties::Durability;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
+use crate::validate::{self, Refusal};
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
 /// that packs better than 1:64 is a bomb, not data.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
-/// Complaints sent back for one batch.
-const MOST_RECORD_ERRORS: usize = 20;
 
 /// What became of the batch of one partition.
 struct Verdict {
@@ -32,6 +32,13 @@ struct Verdict {
 impl Verdict {
     fn refused(error: i16, message: impl Into<String>) -> Self {
         Self { stored: Stored::refused(error), record_errors: Vec::new(), message: Some(message.into()) }
+    }
+}
+
+impl From<Box<Refusal>> for Box<Verdict> {
+    fn from(refused: Box<Refusal>) -> Self {
+        let Refusal { error, message, records } = *refused;
+        Self::new(Verdict { record_errors: records, ..Verdict::refused(error, message) })
     }
 }
 
@@ -245,15 +252,16 @@ fn store(
         return Some(Verdict::refused(error, "the topic has no such partition"));
     };
     let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
-    let checked = check_batch(topic, bytes, call.node.now_ms()).and_then(|header| {
-        let packed = prepare(topic, &header, bytes, call.work)?;
+    let now_ms = call.node.now_ms();
+    let checked = check_batch(topic, bytes, call.version, now_ms).and_then(|header| {
+        let packed = prepare(topic, &header, bytes, call.work, now_ms)?;
         Ok((header, packed))
     });
     let (header, packed) = match checked {
         Ok(checked) => checked,
         Err(refused) => return Some(*refused),
     };
-    let ack = if wanted.acks == -1 { Ack::Strict } else { Ack::Relaxed };
+    let ack = class(topic, wanted.acks, &header);
     let received_bytes = header.total_bytes();
     let terms = Terms { ack, back, received_bytes, records: header.record_count as usize };
     let owner = call.node.owner(partition);
@@ -278,8 +286,18 @@ fn store(
     (wanted.acks == 0).then(|| Stored::refused(code::NONE).into())
 }
 
+/// When the batch counts. Write caching is never for transactions: their markers promise what is on the disk.
+fn class(topic: &Topic, acks: i16, header: &BatchHeader) -> Ack {
+    match topic.properties.durability() {
+        Durability::Memory => Ack::Relaxed,
+        Durability::Fsync if acks == -1 => Ack::Strict,
+        _ if header.is_transactional() => Ack::Strict,
+        Durability::Fsync | Durability::WriteCaching { .. } => Ack::Relaxed,
+    }
+}
+
 /// What can be said about a batch from its header and its checksum.
-fn check_batch(topic: &Topic, bytes: &[u8], now_ms: i64) -> Result<BatchHeader, Box<Verdict>> {
+fn check_batch(topic: &Topic, bytes: &[u8], version: i16, now_ms: i64) -> Result<BatchHeader, Box<Verdict>> {
     let invalid = |message: &str| Box::new(Verdict::refused(code::INVALID_RECORD, message));
     if bytes.is_empty() {
         return Err(invalid("there is no batch for this partition"));
@@ -297,15 +315,7 @@ fn check_batch(topic: &Topic, bytes: &[u8], now_ms: i64) -> Result<BatchHeader, 
     if header.is_control() || header.is_transactional() {
         return Err(invalid("control and transactional batches are not accepted"));
     }
-    if let Err(reason) = topic.properties.check_timestamps(&header, now_ms) {
-        return Err(Box::new(Verdict::refused(code::INVALID_TIMESTAMP, reason)));
-    }
-    if header.record_count < 1 || header.last_offset_delta != header.record_count - 1 {
-        return Err(invalid("record count and last offset delta of the batch disagree"));
-    }
-    if header.producer_id >= 0 && (header.base_sequence < 0 || header.producer_epoch < 0) {
-        return Err(invalid("a producer id without epoch and sequence"));
-    }
+    validate::header(&header, &topic.properties.records, version, now_ms)?;
     Ok(header)
 }
 
@@ -326,19 +336,21 @@ fn prepare(
     header: &BatchHeader,
     bytes: &[u8],
     work: &mut Workspace,
+    now_ms: i64,
 ) -> Result<Option<Vec<u8>>, Box<Verdict>> {
     let wanted = topic.properties.compression.filter(|codec| *codec != header.codec());
+    let rules = &topic.properties.records;
     let payload = bytes.get(batch::HEADER_BYTES..).unwrap_or_default();
     let plain = if header.codec() == Codec::None {
         payload
-    } else if wanted.is_some() || topic.properties.schema.is_some() {
+    } else if wanted.is_some() || topic.properties.schema.is_some() || rules.look_inside() {
         codec::decompress_into(header.codec(), payload, UNPACK_LIMIT_BYTES, &mut work.plain)
             .map_err(|error| Box::new(not_unpacked(&error)))?;
         &work.plain
     } else {
         return Ok(None);
     };
-    check_records(topic, header, plain)?;
+    validate::unpacked(plain, header, rules, topic.properties.schema.as_deref(), now_ms)?;
     let Some(codec) = wanted else { return Ok(None) };
     let packed = batch::with_payload_at_level(bytes, plain, codec, topic.properties.compression_level);
     packed.map(Some).map_err(|error| Box::new(no_batch(&error)))
@@ -350,27 +362,4 @@ fn not_unpacked(error: &CodecError) -> Verdict {
         _ => code::CORRUPT_MESSAGE,
     };
     Verdict::refused(code, error.to_string())
-}
-
-fn check_records(topic: &Topic, header: &BatchHeader, plain: &[u8]) -> Result<(), Box<Verdict>> {
-    let mut record_errors = Vec::new();
-    for (index, record) in (0..).zip(records(plain, header.record_count)) {
-        let record =
-            record.map_err(|error| Box::new(Verdict::refused(code::INVALID_RECORD, error.to_string())))?;
-        if record.offset_delta != index {
-            let message = format!("record {index} has offset delta {}", record.offset_delta);
-            return Err(Box::new(Verdict::refused(code::INVALID_RECORD, message)));
-        }
-        if let Some(schema) = &topic.properties.schema
-            && let Err(complaint) = schema.check(record.value)
-        {
-            record_errors.push((index, complaint));
-            if record_errors.len() == MOST_RECORD_ERRORS {
-                break;
-            }
-        }
-    }
-    let Some((index, complaint)) = record_errors.first() else { return Ok(()) };
-    let message = format!("record {index} breaks hone.value.schema: {complaint}");
-    Err(Box::new(Verdict { record_errors, ..Verdict::refused(code::INVALID_RECORD, message) }))
 }

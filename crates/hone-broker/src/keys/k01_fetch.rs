@@ -1,19 +1,27 @@
 //! Fetch: whole batches from an offset on, after a wait if there are too few.
 
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hone_kafka::WireError;
+use hone_kafka::{BatchHeader, WireError, batch};
 
 use super::{Attempt, Call, Outcome, Park};
 use crate::code;
-use crate::partition::{Partition, ReadError};
+use crate::node::count;
+use crate::partition::{AbortedTransaction, Bounds, FileRange, Partition, ReadError};
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 use crate::topics::Topic;
 
-/// Records in one answer, whatever the client would take: the answer is built in memory.
-const MOST_BYTES: usize = 8 << 20;
+/// Records in one answer, whatever the client would take.
+const MOST_BYTES: usize = 64 << 20;
+/// From this size on records are sent by the kernel from the page cache; below it a copy costs less than the call.
+const SENT_AS_FILE_BYTES: usize = 16 << 10;
+/// The isolation level of readers that want no record of an open or aborted transaction.
+const READ_COMMITTED: i8 = 1;
 /// Longest wait, whatever the client asks for.
 const MOST_WAIT: Duration = Duration::from_secs(60);
 
@@ -22,6 +30,7 @@ struct Asked {
     max_wait: Duration,
     min_bytes: usize,
     max_bytes: usize,
+    read_committed: bool,
     session_id: i32,
     topics: usize,
 }
@@ -58,7 +67,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     for partition in &found.watched {
         partition.wait(call.ticket);
     }
-    answer.buffer().truncate(start);
+    answer.truncate(start);
     let found = write_topics(call, fields, &asked, answer)?;
     if found.bytes >= asked.min_bytes || found.failed {
         for partition in &found.watched {
@@ -76,7 +85,7 @@ fn read_head(fields: &mut Fields<'_>, version: i16) -> Result<Asked, WireError> 
     let max_wait = fields.i32("max wait")?;
     let min_bytes = fields.i32("min bytes")?;
     let max_bytes = fields.i32("max bytes")?;
-    fields.i8("isolation level")?;
+    let read_committed = fields.i8("isolation level")? == READ_COMMITTED;
     let session_id = if version >= 7 { fields.i32("session id")? } else { 0 };
     if version >= 7 {
         fields.i32("session epoch")?;
@@ -85,6 +94,7 @@ fn read_head(fields: &mut Fields<'_>, version: i16) -> Result<Asked, WireError> 
         max_wait: Duration::from_millis(u64::try_from(max_wait).unwrap_or(0)).min(MOST_WAIT),
         min_bytes: usize::try_from(min_bytes).unwrap_or(0).min(MOST_BYTES),
         max_bytes: usize::try_from(max_bytes).unwrap_or(0).min(MOST_BYTES),
+        read_committed,
         session_id,
         topics: fields.array("topics")?,
     })
@@ -179,6 +189,20 @@ fn read_rest(fields: &mut Fields<'_>, version: i16) -> Result<(), WireError> {
     fields.tags()
 }
 
+/// What is answered for one partition.
+struct Piece {
+    error: i16,
+    bounds: Option<Bounds>,
+    aborted: Vec<AbortedTransaction>,
+    range: Option<FileRange>,
+}
+
+impl Piece {
+    fn failed(error: i16) -> Self {
+        Self { error, bounds: None, aborted: Vec::new(), range: None }
+    }
+}
+
 fn write_partition(
     call: &Call<'_>,
     topic: Result<Option<&Topic>, &i16>,
@@ -193,56 +217,122 @@ fn write_partition(
         Ok(_) => code::UNKNOWN_TOPIC_OR_PARTITION,
     };
     let partition = topic.ok().flatten().and_then(|topic| topic.partition(wanted.index));
-    let start = answer.buffer().len();
-    // Error and offsets stand before the records, so they are written once those are read.
-    let records_at = open_partition(answer, call.version, wanted.index);
-    let records_from = answer.buffer().len();
-    let read = match partition {
-        None => Err(unknown),
-        Some(partition) => {
-            let most = wanted.max_bytes.min(asked.max_bytes.saturating_sub(found.bytes));
-            let at_least_one = found.bytes == 0;
-            partition.read(wanted.offset, most, at_least_one, answer.buffer()).map_err(|error| match error {
-                ReadError::OutOfRange => code::OFFSET_OUT_OF_RANGE,
-                ReadError::Storage(_) => code::KAFKA_STORAGE_ERROR,
-            })
-        }
+    let mut piece = match partition {
+        None => Piece::failed(unknown),
+        Some(partition) => look_up(partition, wanted, asked, found.bytes),
     };
-    found.bytes += answer.buffer().len() - records_from;
+    let before = answer.buffer().len();
+    let mut records_at = write_head_of(answer, call.version, wanted.index, &piece);
+    let mut bytes = 0;
+    if let Some(range) = piece.range.take() {
+        bytes = range.bytes;
+        if bytes >= SENT_AS_FILE_BYTES {
+            answer.file(range);
+        } else if copy(&range, answer.buffer()).is_err() {
+            answer.truncate(before);
+            piece = Piece::failed(code::KAFKA_STORAGE_ERROR);
+            records_at = write_head_of(answer, call.version, wanted.index, &piece);
+            bytes = 0;
+        }
+    }
     answer.close_bytes(records_at);
     answer.tags();
-    let (error, bounds) = match read {
-        Ok(bounds) => (code::NONE, bounds),
-        Err(error) => (error, (-1, -1)),
-    };
-    found.failed |= error != code::NONE;
-    found.watched.extend(partition.filter(|_| error == code::NONE).cloned());
-    close_partition(answer, call.version, start, error, bounds);
+    found.bytes += bytes;
+    found.failed |= piece.error != code::NONE;
+    if piece.error == code::NONE
+        && let Some(partition) = partition
+    {
+        count(&partition.counters.fetched_bytes, bytes);
+        found.watched.push(Arc::clone(partition));
+    }
 }
 
-fn open_partition(answer: &mut Answer<'_>, version: i16, index: i32) -> usize {
-    answer.i32(index);
-    answer.i16(code::NONE);
-    answer.i64(-1); // high watermark
-    answer.i64(-1); // last stable offset
-    if version >= 5 {
-        answer.i64(-1); // log start offset
+fn look_up(partition: &Partition, wanted: &Wanted, asked: &Asked, found_bytes: usize) -> Piece {
+    let most = wanted.max_bytes.min(asked.max_bytes.saturating_sub(found_bytes));
+    let committed = asked.read_committed;
+    match partition.locate(wanted.offset, most, found_bytes == 0, committed) {
+        Ok((bounds, range)) => {
+            let aborted = match &range {
+                Some(range) if committed => aborted_in(partition, range, wanted.offset, bounds.last_stable),
+                _ => Vec::new(),
+            };
+            Piece { error: code::NONE, bounds: Some(bounds), aborted, range }
+        }
+        Err(ReadError::OutOfRange) => Piece::failed(code::OFFSET_OUT_OF_RANGE),
+        Err(ReadError::Storage(_)) => Piece::failed(code::KAFKA_STORAGE_ERROR),
     }
-    answer.array(0); // aborted transactions
+}
+
+/// The aborted transactions that a range of batches touches.
+fn aborted_in(
+    partition: &Partition,
+    range: &FileRange,
+    offset: i64,
+    last_stable: i64,
+) -> Vec<AbortedTransaction> {
+    let mut aborted = partition.aborted(offset, last_stable);
+    if !aborted.is_empty() {
+        // The batch behind the range, if there is one, tells where the range ends.
+        let mut header = [0; batch::HEADER_BYTES];
+        let behind = range.file.read_exact_at(&mut header, range.position + range.bytes as u64);
+        if behind.is_ok()
+            && let Ok(header) = BatchHeader::parse(&header)
+            && header.base_offset > offset
+        {
+            aborted.retain(|aborted| aborted.first_offset < header.base_offset);
+        }
+    }
+    aborted
+}
+
+/// Appends the bytes of a range, without filling the room with zeros first.
+fn copy(range: &FileRange, out: &mut Vec<u8>) -> io::Result<()> {
+    let end = out.len() + range.bytes;
+    out.reserve(range.bytes);
+    let mut position = range.position;
+    while out.len() < end {
+        let most = end - out.len();
+        let room = out.spare_capacity_mut();
+        // SAFETY: the pointer and `most` are those of spare capacity that is ours, and the descriptor is open.
+        let read = unsafe {
+            libc::pread(range.file.as_raw_fd(), room.as_mut_ptr().cast(), most, position as libc::off_t)
+        };
+        match usize::try_from(read) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => {
+                position += bytes as u64;
+                // SAFETY: `pread` has written so many bytes behind the length.
+                unsafe { out.set_len(out.len() + bytes) };
+            }
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Everything in front of the records.
+fn write_head_of(answer: &mut Answer<'_>, version: i16, index: i32, piece: &Piece) -> usize {
+    let offset = |of: fn(&Bounds) -> i64| piece.bounds.as_ref().map_or(-1, of);
+    answer.i32(index);
+    answer.i16(piece.error);
+    answer.i64(offset(|bounds| bounds.high_watermark));
+    answer.i64(offset(|bounds| bounds.last_stable));
+    if version >= 5 {
+        answer.i64(offset(|bounds| bounds.log_start));
+    }
+    answer.array(piece.aborted.len());
+    for aborted in &piece.aborted {
+        answer.i64(aborted.producer_id);
+        answer.i64(aborted.first_offset);
+        answer.tags();
+    }
     if version >= 11 {
         answer.i32(-1); // preferred read replica
     }
     answer.open_bytes()
-}
-
-fn close_partition(answer: &mut Answer<'_>, version: i16, start: usize, error: i16, bounds: (i64, i64)) {
-    let (log_start, next) = bounds;
-    let mut fixed = [0; 26];
-    fixed[..2].copy_from_slice(&error.to_be_bytes());
-    fixed[2..10].copy_from_slice(&next.to_be_bytes());
-    fixed[10..18].copy_from_slice(&next.to_be_bytes());
-    fixed[18..].copy_from_slice(&log_start.to_be_bytes());
-    let length = if version >= 5 { 26 } else { 18 };
-    // Behind the partition index that `open_partition` has written at `start`.
-    answer.buffer()[start + 4..start + 4 + length].copy_from_slice(&fixed[..length]);
 }

@@ -74,10 +74,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 
 /// Timestamp and offset; -1 for what there is not.
 fn look_up(partition: &Partition, timestamp: i64) -> io::Result<(i64, i64)> {
-    let (start, next) = partition.offsets();
+    let bounds = partition.bounds();
     let found = match timestamp {
-        LATEST => Some((-1, next)),
-        EARLIEST | EARLIEST_LOCAL => Some((-1, start)),
+        LATEST => Some((-1, bounds.high_watermark)),
+        EARLIEST | EARLIEST_LOCAL => Some((-1, bounds.log_start)),
         LATEST_TIERED => None,
         MAX_TIMESTAMP => partition.max_timestamp()?,
         time => partition.offset_for_timestamp(time)?,

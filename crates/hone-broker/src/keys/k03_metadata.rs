@@ -1,6 +1,6 @@
 //! Metadata: who the broker is and which topics there are. Asking for a topic makes it, if that is allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use hone_kafka::WireError;
@@ -10,12 +10,13 @@ use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
-use crate::topics::{CreateError, NewTopic, Topic};
+use crate::topics::{CreateError, NewTopic, Topic, is_topic_name};
 
 /// "Not asked for": the broker has no authorization to tell about.
 const NO_OPERATIONS: i32 = i32::MIN;
 
 /// A topic as it was asked for.
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Asked {
     Name(String),
     Id(u128),
@@ -29,7 +30,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let (asked, auto_create) = read(call)?;
     let auto_create = auto_create && call.node.topics.broker_properties().auto_create_topics();
     let is_missing = |asked: &Asked| match asked {
-        Asked::Name(name) => call.node.topics.by_name(name).is_none(),
+        Asked::Name(name) => is_topic_name(name) && call.node.topics.by_name(name).is_none(),
         Asked::Id(_) => false,
     };
     if auto_create && asked.as_ref().is_some_and(|asked| asked.iter().any(is_missing)) {
@@ -90,6 +91,9 @@ fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
         fields.bool("include topic authorized operations")?;
     }
     fields.tags()?;
+    // Told once each, however often they are asked for.
+    let mut seen = HashSet::new();
+    asked.retain(|one: &Asked| seen.insert(one.clone()));
     // Version 0 has no null and says "all" with an empty list.
     let all = count.is_none() || version == 0 && asked.is_empty();
     Ok((if all { None } else { Some(asked) }, auto_create))
@@ -105,6 +109,9 @@ fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<To
     };
     if let Some(topic) = node.topics.by_name(name) {
         return (code::NONE, Some(topic));
+    }
+    if !is_topic_name(name) {
+        return (code::INVALID_TOPIC, None);
     }
     if !auto_create {
         return (code::UNKNOWN_TOPIC_OR_PARTITION, None);

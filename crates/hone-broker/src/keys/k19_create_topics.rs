@@ -1,10 +1,10 @@
 //! CreateTopics. Each topic is made or refused on its own; all that are made are written at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hone_kafka::WireError;
 
-use super::resource::{Refusal, check_replicas};
+use super::resource::{Refusal, check_replicas, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -80,8 +80,8 @@ fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
 }
 
 /// What can be said without a look at the topics there are.
-fn prepare(node: &Node, all: &[Asked], asked: &Asked) -> Result<NewTopic, Refusal> {
-    if all.iter().filter(|other| other.name == asked.name).count() > 1 {
+fn prepare(node: &Node, repeated: &HashSet<&str>, asked: &Asked) -> Result<NewTopic, Refusal> {
+    if repeated.contains(asked.name.as_str()) {
         return Err((code::INVALID_REQUEST, format!("topic `{}` is asked for more than once", asked.name)));
     }
     let partitions = if asked.assignments.is_empty() {
@@ -128,8 +128,9 @@ fn assigned_partitions(asked: &Asked) -> Result<i32, Refusal> {
 }
 
 fn check(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
+    let repeated = repeated(asked.iter().map(|one| one.name.as_str()));
     let check = |one| {
-        let new = prepare(node, asked, one)?;
+        let new = prepare(node, &repeated, one)?;
         let properties = node.topics.check(&new).map_err(|error| refusal(node, &error))?;
         Ok(Made { id: 0, partitions: new.partitions, properties })
     };
@@ -137,7 +138,8 @@ fn check(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
 }
 
 fn create(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
-    let prepared: Vec<_> = asked.iter().map(|one| prepare(node, asked, one)).collect();
+    let repeated = repeated(asked.iter().map(|one| one.name.as_str()));
+    let prepared: Vec<_> = asked.iter().map(|one| prepare(node, &repeated, one)).collect();
     let new: Vec<_> = prepared.iter().flatten().cloned().collect();
     let mut created = node.topics.create_all(&new).into_iter();
     let outcome = |prepared: Result<NewTopic, Refusal>| {

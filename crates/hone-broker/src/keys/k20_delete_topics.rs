@@ -1,10 +1,11 @@
 //! DeleteTopics, by name or by id.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hone_kafka::WireError;
 
-use super::resource::Refusal;
+use super::resource::{Refusal, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -12,7 +13,7 @@ use crate::protocol::Answer;
 use crate::topics::Topic;
 
 /// A topic as it was asked for.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Asked {
     name: Option<String>,
     id: u128,
@@ -40,7 +41,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 }
 
 fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
-    let found: Vec<_> = asked.iter().map(|one| find(node, asked, one)).collect();
+    let repeated = repeated(asked.iter());
+    let found: Vec<_> = asked.iter().map(|one| find(node, &repeated, one)).collect();
     let mut deleted = delete(node, &found).into_iter();
     answer.i32(0);
     answer.array(asked.len());
@@ -66,9 +68,9 @@ fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
     answer.tags();
 }
 
-fn find(node: &Node, all: &[Asked], asked: &Asked) -> Result<Arc<Topic>, Refusal> {
+fn find(node: &Node, repeated: &HashSet<&Asked>, asked: &Asked) -> Result<Arc<Topic>, Refusal> {
     let invalid = |message: &str| Err((code::INVALID_REQUEST, message.to_owned()));
-    if all.iter().filter(|other| *other == asked).count() > 1 {
+    if repeated.contains(asked) {
         return invalid("the topic is asked for more than once");
     }
     match (&asked.name, asked.id) {

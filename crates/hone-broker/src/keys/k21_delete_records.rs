@@ -65,7 +65,7 @@ fn write(node: &Node, answer: &mut Answer<'_>, asked: &[Asked]) {
 
 /// The first offset that is left.
 fn delete(node: &Node, partition: &Arc<Partition>, offset: i64) -> Result<i64, i16> {
-    let before = if offset == HIGH_WATERMARK { partition.offsets().1 } else { offset };
+    let before = if offset == HIGH_WATERMARK { partition.bounds().high_watermark } else { offset };
     partition.delete_records(before).map_err(|error| match error {
         ReadError::OutOfRange => code::OFFSET_OUT_OF_RANGE,
         ReadError::Storage(_) => {

@@ -58,7 +58,7 @@ fn look_up(partition: Option<&Partition>, current: i32, asked: i32) -> Result<(i
         return Err(code::UNKNOWN_LEADER_EPOCH);
     }
     if asked == LEADER_EPOCH {
-        return Ok((LEADER_EPOCH, partition.offsets().1));
+        return Ok((LEADER_EPOCH, partition.bounds().high_watermark));
     }
     Ok((UNDEFINED, UNDEFINED.into()))
 }

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::resource::{Refusal, Resource};
+use super::resource::{Refusal, Resource, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -47,17 +47,24 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let synonyms = fields.bool("include synonyms")?;
     let documentation = version >= 3 && fields.bool("include documentation")?;
     fields.tags()?;
+    // Described over and over, a resource of a few bytes would make an answer of gigabytes.
+    let repeated = repeated(resources.iter().map(|asked| (asked.kind, asked.name)));
     answer.i32(0);
     answer.array(resources.len());
-    for asked in resources {
-        write(call.node, answer, &asked, Extent { version, synonyms, documentation });
+    for asked in &resources {
+        let rows = if repeated.contains(&(asked.kind, asked.name)) {
+            Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()))
+        } else {
+            describe(call.node, asked)
+        };
+        write(answer, asked, rows, Extent { version, synonyms, documentation });
     }
     answer.tags();
     Ok(Outcome::Reply)
 }
 
-fn write(node: &Node, answer: &mut Answer<'_>, asked: &Asked<'_>, extent: Extent) {
-    let (error, message, mut rows) = match describe(node, asked) {
+fn write(answer: &mut Answer<'_>, asked: &Asked<'_>, rows: Result<Vec<Row>, Refusal>, extent: Extent) {
+    let (error, message, mut rows) = match rows {
         Ok(rows) => (code::NONE, None, rows),
         Err((error, message)) => (error, Some(message), Vec::new()),
     };

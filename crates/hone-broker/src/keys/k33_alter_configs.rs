@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hone_kafka::WireError;
 
-use super::resource::{Refusal, Resource};
+use super::resource::{Refusal, Resource, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -37,11 +37,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
     Ok(call.by_clerk(move |node, answer| {
+        let repeated = repeated(asked.iter().map(|one| (one.kind, one.name.as_str())));
         answer.i32(0);
         answer.array(asked.len());
         for one in &asked {
-            let repeated =
-                asked.iter().filter(|other| (other.kind, &other.name) == (one.kind, &one.name)).count() > 1;
+            let repeated = repeated.contains(&(one.kind, one.name.as_str()));
             let outcome = alter(node, one, repeated, validate_only);
             write_outcome(answer, one.kind, &one.name, outcome);
         }

@@ -1,5 +1,7 @@
 //! DescribeLogDirs: how large the logs are, and the file system they lie on.
 
+use std::collections::HashSet;
+
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
@@ -8,23 +10,26 @@ use crate::disk_space::DiskSpace;
 use crate::protocol::{Answer, Fields};
 use crate::topics::Topic;
 
+/// What stands for the folder when there is none.
+const IN_MEMORY: &str = "memory";
+
 /// Topics with the partitions wanted, none for all of them.
 type Wanted = Vec<(String, Vec<i32>)>;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let wanted = read(&mut call.fields())?;
-    let folder = &call.node.settings.data_dir;
+    let folder = call.node.topics.data_dir();
     answer.i32(0);
     if version >= 3 {
         answer.i16(code::NONE);
     }
     answer.array(1);
     answer.i16(code::NONE);
-    answer.string(&folder.display().to_string());
+    answer.string(&folder.map_or(IN_MEMORY.to_owned(), |folder| folder.display().to_string()));
     write_topics(answer, &found(call, wanted.as_ref()));
     if version >= 4 {
-        let space = DiskSpace::of(folder);
+        let space = folder.and_then(DiskSpace::of);
         answer.i64(space.map_or(-1, |space| space.total_bytes));
         answer.i64(space.map_or(-1, |space| space.usable_bytes));
     }
@@ -55,10 +60,13 @@ type Sizes = (String, Vec<(i32, u64)>);
 
 fn found(call: &Call<'_>, wanted: Option<&Wanted>) -> Vec<Sizes> {
     let topics = &call.node.topics;
+    let mut seen = HashSet::new();
     match wanted {
         None => topics.all().iter().map(|topic| sizes(topic, |_| true)).collect(),
         Some(wanted) => wanted
             .iter()
+            // Told once each, however often they are asked for.
+            .filter(|(name, _)| seen.insert(name))
             .filter_map(|(name, partitions)| {
                 let topic = topics.by_name(name)?;
                 Some(sizes(&topic, |index| partitions.contains(&index)))

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::resource::{Refusal, check_replicas, refusal};
+use super::resource::{Refusal, check_replicas, refusal, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -29,11 +29,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
     Ok(call.by_clerk(move |node, answer| {
+        let repeated = repeated(asked.iter().map(|one| one.topic.as_str()));
         answer.i32(0);
         answer.array(asked.len());
         for one in &asked {
-            let repeated = asked.iter().filter(|other| other.topic == one.topic).count() > 1;
-            let outcome = grow(node, one, repeated, validate_only);
+            let outcome = grow(node, one, repeated.contains(one.topic.as_str()), validate_only);
             answer.string(&one.topic);
             answer.i16(outcome.as_ref().map_or_else(|(error, _)| *error, |()| code::NONE));
             answer.nullable_string(outcome.err().map(|(_, message)| message).as_deref());

@@ -3,7 +3,7 @@
 use hone_kafka::WireError;
 
 use super::k33_alter_configs::write_outcome;
-use super::resource::{Refusal, Resource};
+use super::resource::{Refusal, Resource, repeated};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -34,11 +34,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
     Ok(call.by_clerk(move |node, answer| {
+        let repeated = repeated(asked.iter().map(|one| (one.kind, one.name.as_str())));
         answer.i32(0);
         answer.array(asked.len());
         for one in &asked {
-            let repeated =
-                asked.iter().filter(|other| (other.kind, &other.name) == (one.kind, &one.name)).count() > 1;
+            let repeated = repeated.contains(&(one.kind, one.name.as_str()));
             write_outcome(answer, one.kind, &one.name, alter(node, one, repeated, validate_only));
         }
         answer.tags();
@@ -64,9 +64,10 @@ fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Res
     if repeated {
         return Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()));
     }
+    let twice = super::resource::repeated(asked.changes.iter().map(|change| change.property.as_str()));
     let mut steps = Vec::new();
     for change in &asked.changes {
-        if asked.changes.iter().filter(|other| other.property == change.property).count() > 1 {
+        if twice.contains(change.property.as_str()) {
             return Err((code::INVALID_REQUEST, format!("{} is changed more than once", change.property)));
         }
         steps.push((change.property.as_str(), step(change)?));

@@ -10,7 +10,7 @@ use crate::code;
 use crate::node::NODE_ID;
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::{Answer, Fields};
-use crate::topics::Topic;
+use crate::topics::{Topic, is_topic_name};
 
 /// Partitions on a page, whatever the client would take.
 const MOST_PARTITIONS: usize = 2000;
@@ -118,7 +118,11 @@ fn page(
 }
 
 fn write_topic(answer: &mut Answer<'_>, entry: &Entry) {
-    answer.i16(if entry.topic.is_some() { code::NONE } else { code::UNKNOWN_TOPIC_OR_PARTITION });
+    answer.i16(match entry.topic {
+        Some(_) => code::NONE,
+        None if is_topic_name(&entry.name) => code::UNKNOWN_TOPIC_OR_PARTITION,
+        None => code::INVALID_TOPIC,
+    });
     answer.nullable_string(Some(&entry.name));
     answer.uuid(entry.topic.as_ref().map_or(0, |topic| topic.id));
     answer.bool(false); // internal

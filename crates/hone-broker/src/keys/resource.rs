@@ -1,6 +1,7 @@
 //! What has properties: topics, this broker, and the cluster, which in the protocol is a broker without a name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::Hash;
 
 use crate::code;
 use crate::node::{NODE_ID, Node};
@@ -14,6 +15,12 @@ const BROKER: i8 = 4;
 
 /// An error code and what is to be said with it.
 pub(super) type Refusal = (i16, String);
+
+/// What occurs more than once. A request may name thousands of things, so they are not compared pair by pair.
+pub(super) fn repeated<T: Hash + Eq + Copy>(all: impl Iterator<Item = T>) -> HashSet<T> {
+    let mut seen = HashSet::new();
+    all.filter(|one| !seen.insert(*one)).collect()
+}
 
 /// Something with properties.
 #[derive(Debug, Clone, PartialEq, Eq)]

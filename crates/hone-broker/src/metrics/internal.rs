@@ -5,6 +5,7 @@ use crate::histogram::Histogram;
 use crate::keys::{self, APIS};
 use crate::node::{Node, ShardCounters, load};
 use crate::partition::Partition;
+use crate::properties::Durability;
 use crate::topics::Topic;
 
 /// The whole page.
@@ -93,7 +94,11 @@ fn durability(node: &Node, page: &mut Page) {
         Kind::Gauge,
         "1: what an acknowledgement to acks=all promises (fsync, write_caching or memory)",
     );
-    let class = |_: &Topic| "page-cache";
+    let class = |topic: &Topic| match topic.properties.durability() {
+        Durability::Fsync => "fsync",
+        Durability::WriteCaching { .. } => "write_caching",
+        Durability::Memory => "memory",
+    };
     for topic in node.topics.all() {
         family.sample(&[("namespace", &"kafka"), ("topic", &topic.name), ("class", &class(&topic))], 1);
     }

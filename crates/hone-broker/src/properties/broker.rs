@@ -211,6 +211,8 @@ pub(crate) enum Scope {
 /// The properties of the broker, by where they were set.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BrokerProperties {
+    /// Whether nothing touches the disk.
+    in_memory: bool,
     fixed: BTreeMap<String, String>,
     cluster: BTreeMap<String, String>,
     broker: BTreeMap<String, String>,
@@ -229,8 +231,21 @@ impl BrokerProperties {
             (PARTITIONS, settings.default_partitions.to_string()),
             ("socket.request.max.bytes", settings.max_request_bytes.to_string()),
         ];
-        let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { fixed, ..Self::default() }
+        let is_default = |(name, value): &(&str, String)| {
+            TABLE.iter().any(|definition| definition.name == *name && definition.default == value)
+        };
+        let given = fixed.into_iter().filter(|pair| !is_default(pair));
+        Self { fixed: given.map(|(name, value)| (name.to_owned(), value)).collect(), ..Self::default() }
+    }
+
+    /// These, of a broker that keeps everything in memory.
+    pub(crate) fn in_memory(self) -> Self {
+        Self { in_memory: true, ..self }
+    }
+
+    /// Whether nothing touches the disk.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.in_memory
     }
 
     /// These, with other ones in a scope. The error names the property and what it may be.

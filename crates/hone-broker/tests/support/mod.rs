@@ -151,6 +151,13 @@ impl Client {
         decode::<R>(version, self.receive().expect("an answer"))
     }
 
+    /// As [`Client::call`], on a connection that may break: `None` when it has.
+    pub(crate) fn stream_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
+        self.next_id += 1;
+        self.stream.write_all(&frame(version, self.next_id, request)).ok()?;
+        Some(decode::<R>(version, self.receive()?).1)
+    }
+
     pub(crate) fn call<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
         let id = self.send(version, request);
         let (answered, response) = self.receive_as::<R>(version);

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Apache Kafka on loopback, to measure beside: one node (KRaft), with the defaults of its own server.properties and the JVM
+# options of its own start script. Needs a JDK (17 or newer) and, the first time, Maven.
+#   bench/kafka.sh fetch                 its jars by Maven into .hone/kafka; does nothing when they are there
+#   bench/kafka.sh run DIR [KEY=VALUE]   runs it over DIR (formatted when it is new) with more properties, until SIGTERM or ^C
+# `run` prints `ready kafka=ADDR pid=N` once it serves, as hone-broker does. Its log is DIR/server.log.
+# Environment: PORT, CONTROLLER_PORT (free ones are found otherwise), KAFKA_HEAP (1G).
+set -euo pipefail
+version=4.3.1
+root=$(cd "$(dirname "$0")/.." && pwd)
+libs=$root/.hone/kafka/$version
+
+die() { printf 'kafka.sh: %s\n' "$*" >&2; exit 1; }
+
+fetch() {
+  [ ! -d "$libs" ] || return 0
+  command -v mvn >/dev/null || die "Kafka's jars are fetched by Maven, which is not installed (Debian: apt-get install maven)"
+  echo "fetching Apache Kafka $version by Maven into $libs" >&2
+  mkdir -p "$(dirname "$libs")"
+  local part
+  part=$(mktemp -d "$libs.part.XXXX")
+  # shellcheck disable=SC2064  # the name as it is now
+  trap "rm -rf '$part'" EXIT
+  cat > "$part/pom.xml" <<POM
+<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$version</version></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
+</dependencies></project>
+POM
+  mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs"
+  # Whole or not at all: a broken download is not taken for Kafka the next time.
+  mv "$part/libs" "$libs"
+}
+
+# Below the range from which the kernel takes ports for others: Kafka binds them seconds later.
+free_ports() {
+  python3 -c '
+import random, socket
+found = []
+while len(found) < 2:
+    port = random.randrange(20000, 32000)
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        continue
+    found.append(port)
+print(*found)'
+}
+
+properties() {
+  cat <<P
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$2
+listeners=PLAINTEXT://127.0.0.1:$1,CONTROLLER://127.0.0.1:$2
+advertised.listeners=PLAINTEXT://127.0.0.1:$1
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs=$dir/data
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+num.recovery.threads.per.data.dir=2
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+P
+  printf '%s\n' "${@:3}"
+}
+
+logging() {
+  cat <<'L'
+Configuration:
+  status: WARN
+  Appenders: {Console: {name: OUT, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}}
+  Loggers: {Root: {level: INFO, AppenderRef: [{ref: OUT}]}}
+L
+}
+
+# Java dies with this script, however that ends.
+java_here=(setpriv --pdeathsig TERM java)
+
+run() {
+  dir=$(mkdir -p "$1" && cd "$1" && pwd)
+  shift
+  [ -d "$libs" ] || fetch
+  command -v java >/dev/null || die "Kafka needs a JDK, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
+  local port=${PORT:-} controller_port=${CONTROLLER_PORT:-} pid
+  if [ -z "$port" ] || [ -z "$controller_port" ]; then read -r port controller_port < <(free_ports); fi
+  properties "$port" "$controller_port" "$@" > "$dir/server.properties"
+  logging > "$dir/log4j2.yaml"
+  local class=(-cp "$libs/*" "-Dlog4j2.configurationFile=$dir/log4j2.yaml")
+  if [ ! -f "$dir/data/meta.properties" ]; then
+    "${java_here[@]}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "${class[@]}" kafka.tools.StorageTool format \
+      -t "$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d =)" -c "$dir/server.properties" > "$dir/format.log" 2>&1 \
+      || die "the storage could not be formatted: $(tail -n 3 "$dir/format.log")"
+  fi
+  : > "$dir/server.log"
+  "${java_here[@]}" "-Xms${KAFKA_HEAP:-1G}" "-Xmx${KAFKA_HEAP:-1G}" -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
+    -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true \
+    "${class[@]}" kafka.Kafka "$dir/server.properties" > "$dir/server.log" 2>&1 &
+  pid=$!
+  # shellcheck disable=SC2064  # the pid as it is now
+  trap "kill $pid 2>/dev/null || true" TERM INT
+  until grep -q 'Kafka Server started' "$dir/server.log"; do
+    kill -0 "$pid" 2>/dev/null || die "Kafka has ended: $(tail -n 5 "$dir/server.log")"
+    sleep 0.02
+  done
+  echo "ready kafka=127.0.0.1:$port pid=$pid"
+  # A signal ends the first wait early; Kafka is still closing its logs then.
+  wait "$pid" || true
+  wait "$pid" 2>/dev/null || true
+}
+
+case "${1:-}" in
+  fetch) fetch ;;
+  run) [ $# -ge 2 ] || die "run wants a folder"; run "${@:2}" ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac

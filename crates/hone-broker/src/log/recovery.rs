@@ -1,0 +1,314 @@
+//! A log as a start finds it. What the manifest names is believed (its sizes are compared, its indexes are validated
+//! when they are needed); everything behind it is checked batch by batch, and cut at the first bad one.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::log_config::LogConfig;
+
+use super::disk::{BESIDE_SUFFIX, Disk};
+use super::manifest::{Entry, Manifest};
+use super::marker;
+use super::producers::Producers;
+use super::segment::{self, LOG, Segment, Stage, file_name};
+use super::walk::{self, Expected};
+use super::{Log, snapshot};
+
+/// Behind the name of a segment that can't be part of its log any more.
+const ASIDE_SUFFIX: &str = ".aside";
+
+/// Opens the log of a partition. Returns it with the manifest that is true of it.
+pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manifest)> {
+    let mut log = Log::new(config);
+    let bases = if disk.in_memory() { Vec::new() } else { files(disk)? };
+    let Some(&first) = bases.first() else {
+        let manifest = Manifest::read(disk).unwrap_or_default();
+        (log.log_start, log.next, log.flushed) = (manifest.log_start, manifest.log_start, manifest.log_start);
+        return Ok((log, Manifest { log_start: manifest.log_start, ..Manifest::default() }));
+    };
+    let known = Manifest::read(disk);
+    if known.is_none() && disk.path(super::manifest::FILE).exists() {
+        disk.say("the manifest is damaged, checking the whole log");
+    }
+    let manifest = known.unwrap_or_default();
+    let mut recovery = Recovery { disk, log, manifest, amended: false, bases, before: Vec::new() };
+    recovery.log.next = first;
+    recovery.believe()?;
+    recovery.producers()?;
+    recovery.check_rest()?;
+    recovery.finish()
+}
+
+struct Recovery<'a> {
+    disk: &'a Disk,
+    log: Log,
+    manifest: Manifest,
+    /// Whether the manifest on disk is not true any more.
+    amended: bool,
+    /// Of the log files that are still to be looked at.
+    bases: Vec<i64>,
+    /// The producers before the segment that is being checked.
+    before: Vec<u8>,
+}
+
+impl Recovery<'_> {
+    /// Takes what the manifest names.
+    fn believe(&mut self) -> io::Result<()> {
+        let sealed = std::mem::take(&mut self.manifest.sealed);
+        let active = self.manifest.active.take();
+        for entry in &sealed {
+            if !self.bases.contains(&entry.base_offset) {
+                // Retention names what it removes before it does; the rest is a loss.
+                self.disk.say(&format!("{} is missing", file_name(entry.base_offset, LOG)));
+                self.amended = true;
+                continue;
+            }
+            let segment = self.believe_sealed(entry)?;
+            self.push(segment, entry.next_offset);
+        }
+        if let Some(entry) = &active
+            && self.bases.contains(&entry.base_offset)
+            && let Some(segment) = self.believe_active(entry)?
+        {
+            self.push(segment, entry.next_offset);
+            self.manifest.active = active;
+        }
+        self.remove_stale()
+    }
+
+    fn push(&mut self, segment: Segment, next_offset: i64) {
+        self.bases.retain(|base| *base != segment.base_offset);
+        if segment.stage == Stage::Sealed {
+            self.manifest.sealed.push(segment.entry());
+        }
+        self.log.segments.push(segment);
+        self.log.next = next_offset;
+    }
+
+    fn believe_sealed(&mut self, entry: &Entry) -> io::Result<Segment> {
+        let believed = Segment::believed(self.disk, entry, Stage::Sealed)?;
+        if believed.file.metadata()?.len() == entry.bytes {
+            return Ok(believed);
+        }
+        // Compaction may have put a smaller file in its place just before the end; anything else is damage.
+        self.amended = true;
+        let mut segment = Segment::open(self.disk, entry.base_offset)?;
+        let compacted = self.log.config.compact || entry.cleaned_ms.is_some();
+        self.check(&mut segment, compacted, |_, _| ())?;
+        let index = segment.index(self.disk)?;
+        segment::write_index(self.disk, segment.base_offset, &index)?;
+        self.disk.sync(&segment.file)?;
+        segment.flushed_bytes = segment.bytes;
+        segment.began_ms = entry.began_ms;
+        segment.cleaned_ms = entry.cleaned_ms.or_else(|| modified_ms(&segment).filter(|_| compacted));
+        segment.next_offset = entry.next_offset;
+        segment.stage = Stage::Sealed;
+        Ok(segment)
+    }
+
+    /// The good part of the segment that was written to when the log was closed.
+    fn believe_active(&mut self, entry: &Entry) -> io::Result<Option<Segment>> {
+        let mut segment = Segment::believed(self.disk, entry, Stage::Active)?;
+        if segment.file.metadata()?.len() < entry.bytes {
+            return Ok(None);
+        }
+        let index = match segment.stored_index(self.disk) {
+            Some(index) => index,
+            None => segment.rebuilt_index()?,
+        };
+        segment.index = Some(Arc::new(index));
+        Ok(Some(segment))
+    }
+
+    /// Removes segments that retention had taken out of the manifest when the process died.
+    fn remove_stale(&mut self) -> io::Result<()> {
+        let end = self.log.segments.last().map_or(i64::MIN, |last| last.next_offset);
+        for base in self.bases.extract_if(.., |base| *base < end) {
+            segment::remove_index(self.disk, base)?;
+            self.disk.remove(&file_name(base, LOG))?;
+        }
+        Ok(())
+    }
+
+    /// The state of the producers behind what was believed.
+    fn producers(&mut self) -> io::Result<()> {
+        let at = self.log.next;
+        if self.manifest.producers_at == at
+            && let Some(producers) = snapshot::read(self.disk, at)
+        {
+            self.log.producers = producers;
+            return Ok(());
+        }
+        if self.log.segments.is_empty() {
+            self.manifest.producers_at = at;
+            return Ok(());
+        }
+        self.disk.say("the state of the producers is missing, reading it from the log");
+        self.log.producers = replayed(&self.log.segments)?;
+        snapshot::write(self.disk, at, &self.log.producers.encode())?;
+        self.manifest.producers_at = at;
+        self.amended = true;
+        Ok(())
+    }
+
+    /// Checks what the manifest does not name. The first bad batch ends the log: its segment is cut there, and
+    /// segments behind it, which would leave a hole, are put aside under another name.
+    fn check_rest(&mut self) -> io::Result<()> {
+        if let Some(mut segment) = self.log.segments.pop_if(|last| last.stage == Stage::Active) {
+            let torn = self.check_unsealed(&mut segment, false)?;
+            self.keep(segment);
+            if torn {
+                return self.put_rest_aside("a segment before it is damaged");
+            }
+        }
+        while !self.bases.is_empty() {
+            let base = self.bases.remove(0);
+            let holes = self.log.config.compact && !self.bases.is_empty();
+            let follows = base == self.log.next || (self.log.config.compact && base > self.log.next);
+            if !follows {
+                self.bases.insert(0, base);
+                let wanted = self.log.next;
+                return self.put_rest_aside(&format!("it does not begin at {wanted}, where the log ends"));
+            }
+            if let Some(last) = self.log.segments.last_mut() {
+                last.next_offset = base;
+            }
+            let mut segment = Segment::open(self.disk, base)?;
+            segment.began_ms = modified_ms(&segment);
+            let torn = self.check_unsealed(&mut segment, holes)?;
+            self.keep(segment);
+            if torn {
+                return self.put_rest_aside("a segment before it is damaged");
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, segment: Segment) {
+        self.log.next = segment.next_offset;
+        if let Some(last) = self.log.segments.last_mut()
+            && last.stage == Stage::Active
+        {
+            // What the manifest said of it covers only its beginning; it is sealed anew.
+            last.stage = Stage::Closed { producers: std::mem::take(&mut self.before) };
+        }
+        self.log.segments.push(segment);
+    }
+
+    /// Returns whether the segment was cut.
+    fn check_unsealed(&mut self, segment: &mut Segment, holes: bool) -> io::Result<bool> {
+        self.before = self.log.producers.encode();
+        let mut producers = std::mem::take(&mut self.log.producers);
+        let torn = self.check(segment, holes, |header, bytes| {
+            producers.note(header, marker::parse(header, bytes));
+        });
+        self.log.producers = producers;
+        torn
+    }
+
+    /// Checks a segment from where its good part ends. Returns whether it was cut.
+    fn check(
+        &self,
+        segment: &mut Segment,
+        holes: bool,
+        mut seen: impl FnMut(&hone_kafka::BatchHeader, &[u8]),
+    ) -> io::Result<bool> {
+        let file = Arc::clone(&segment.file);
+        let expected = Expected { offset: segment.next_offset, holes };
+        let checked = walk::check(&file, segment.bytes, expected, |header, bytes, _| {
+            seen(header, bytes);
+            segment.note(header);
+        })?;
+        let Some((bad_bytes, reason)) = checked.tail else { return Ok(false) };
+        file.set_len(checked.good_bytes)?;
+        self.disk.say(&format!(
+            "cut the torn tail of {} at byte {}, {bad_bytes} bytes dropped: {reason}",
+            file_name(segment.base_offset, LOG),
+            checked.good_bytes,
+        ));
+        Ok(true)
+    }
+
+    fn put_rest_aside(&mut self, reason: &str) -> io::Result<()> {
+        for base in self.bases.drain(..) {
+            let name = file_name(base, LOG);
+            let aside = format!("{name}{ASIDE_SUFFIX}");
+            fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
+            segment::remove_index(self.disk, base)?;
+            self.disk.say(&format!("put {aside} aside: {reason}"));
+        }
+        Ok(())
+    }
+
+    /// Makes what was found durable: it may have been in the page cache only when the process died.
+    fn finish(mut self) -> io::Result<(Log, Manifest)> {
+        let dirty = self.log.take_dirty();
+        for dirty in &dirty.files {
+            self.disk.sync(&dirty.file)?;
+        }
+        self.log.flushed(&dirty);
+        self.log.flushed = self.log.next;
+        self.log.relaxed = self.log.next;
+        let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
+        self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
+        self.log.producers.forget_aborted(self.log.log_start);
+        if !dirty.files.is_empty() {
+            self.disk.sync_folder(true)?;
+        }
+        if self.amended {
+            self.manifest.write(self.disk)?;
+        }
+        Ok((self.log, self.manifest))
+    }
+}
+
+/// Learns the producers from the segments alone.
+fn replayed(segments: &[Segment]) -> io::Result<Producers> {
+    let mut producers = Producers::default();
+    for segment in segments {
+        let mut failed = None;
+        walk::headers(&segment.file, 0, segment.bytes, |header, position| {
+            let mut bytes = Vec::new();
+            if header.is_control() {
+                // A marker has less than a hundred bytes.
+                bytes.resize(header.total_bytes().min(1 << 10), 0);
+                failed = segment.file.read_exact_at(&mut bytes, position).err();
+            }
+            producers.note(header, marker::parse(header, &bytes));
+            failed.is_some()
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    Ok(producers)
+}
+
+/// Base offsets of the log files; files that were only being written are removed.
+fn files(disk: &Disk) -> io::Result<Vec<i64>> {
+    let entries = match fs::read_dir(disk.folder()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut bases = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.ends_with(BESIDE_SUFFIX) {
+            disk.remove(name)?;
+        }
+        let base: Option<i64> = name.strip_suffix(".log").and_then(|base| base.parse().ok());
+        bases.extend(base.filter(|base| *base >= 0));
+    }
+    bases.sort_unstable();
+    Ok(bases)
+}
+
+fn modified_ms(segment: &Segment) -> Option<i64> {
+    let modified = segment.file.metadata().ok()?.modified().ok()?;
+    i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}

@@ -1,0 +1,193 @@
+//! One file of a partition's log: batches one behind the other, as they came, with its index.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use hone_kafka::BatchHeader;
+
+use super::disk::Disk;
+use super::index::Index;
+use super::manifest::Entry;
+use super::walk;
+
+/// Positions and relative offsets of the indexes have 32 bits.
+const MOST_BYTES: u64 = i32::MAX as u64;
+
+/// Where a segment is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Written to, or scanned just now.
+    Active,
+    /// Full. Holds the state of the producers behind its last batch, to be written when it is sealed.
+    Closed { producers: Vec<u8> },
+    /// Durable with its indexes, and named in the manifest: the next start does not read it.
+    Sealed,
+}
+
+/// A segment: the file, how much of it counts, and where to look in it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) base_offset: i64,
+    /// Where the next segment begins, or will.
+    pub(crate) next_offset: i64,
+    pub(crate) bytes: u64,
+    /// Bytes that an fsync has covered.
+    pub(crate) flushed_bytes: u64,
+    pub(crate) max_timestamp: Option<i64>,
+    /// Wall clock at the first append, milliseconds since 1970.
+    pub(crate) began_ms: Option<i64>,
+    pub(crate) stage: Stage,
+    /// When it was compacted first; the marks of deleted keys in it live by this.
+    pub(crate) cleaned_ms: Option<i64>,
+    pub(crate) file: Arc<File>,
+    /// `None` while it is only on disk.
+    pub(crate) index: Option<Arc<Index>>,
+    /// Whether the index was looked into since the last round of housekeeping.
+    pub(crate) index_used: bool,
+}
+
+/// What a segment's files are called.
+pub(crate) fn file_name(base_offset: i64, kind: &str) -> String {
+    format!("{base_offset:020}.{kind}")
+}
+
+pub(crate) const LOG: &str = "log";
+pub(crate) const INDEX: &str = "index";
+pub(crate) const TIME_INDEX: &str = "timeindex";
+
+impl Segment {
+    /// Makes or opens the file of a segment, as if it were empty.
+    pub(crate) fn open(disk: &Disk, base_offset: i64) -> io::Result<Self> {
+        let file = disk.open(&file_name(base_offset, LOG))?;
+        Ok(Self {
+            base_offset,
+            next_offset: base_offset,
+            bytes: 0,
+            flushed_bytes: 0,
+            max_timestamp: None,
+            began_ms: None,
+            stage: Stage::Active,
+            cleaned_ms: None,
+            file: Arc::new(file),
+            index: Some(Arc::new(Index::new(base_offset))),
+            index_used: true,
+        })
+    }
+
+    /// A segment of which the manifest says that it is good so far.
+    pub(crate) fn believed(disk: &Disk, entry: &Entry, stage: Stage) -> io::Result<Self> {
+        let empty = Self::open(disk, entry.base_offset)?;
+        Ok(Self {
+            next_offset: entry.next_offset,
+            bytes: entry.bytes,
+            flushed_bytes: entry.bytes,
+            max_timestamp: entry.max_timestamp,
+            began_ms: entry.began_ms,
+            stage,
+            cleaned_ms: entry.cleaned_ms,
+            index: None,
+            index_used: false,
+            ..empty
+        })
+    }
+
+    /// What the manifest says of it.
+    pub(crate) fn entry(&self) -> Entry {
+        Entry {
+            base_offset: self.base_offset,
+            next_offset: self.next_offset,
+            bytes: self.bytes,
+            max_timestamp: self.max_timestamp,
+            began_ms: self.began_ms,
+            cleaned_ms: self.cleaned_ms,
+        }
+    }
+
+    /// Whether so many more bytes and offsets belong into the next segment.
+    pub(crate) fn is_full(&self, more_bytes: u64, last_offset: i64, segment_bytes: u64) -> bool {
+        self.bytes > 0
+            && (self.bytes + more_bytes > segment_bytes.min(MOST_BYTES)
+                || last_offset - self.base_offset > i64::from(i32::MAX))
+    }
+
+    /// Writes a batch behind the last one. Its header is that of the patched batch.
+    pub(crate) fn append(
+        &mut self,
+        disk: &Disk,
+        header: &BatchHeader,
+        batch: &[u8],
+        now_ms: i64,
+    ) -> io::Result<()> {
+        if let Err(error) = disk.write(&self.file, batch, self.bytes) {
+            // Half a batch must not be found by the next start; the next append would overwrite it anyway.
+            let _ = self.file.set_len(self.bytes);
+            return Err(error);
+        }
+        self.began_ms.get_or_insert(now_ms);
+        self.note(header);
+        Ok(())
+    }
+
+    /// Counts a batch that is in the file.
+    pub(crate) fn note(&mut self, header: &BatchHeader) {
+        if let Some(index) = &mut self.index {
+            Arc::make_mut(index).note(header, self.bytes);
+        }
+        self.max_timestamp = self.max_timestamp.max(Some(header.max_timestamp));
+        self.bytes += header.total_bytes() as u64;
+        self.next_offset = header.last_offset() + 1;
+    }
+
+    /// The index; read from its files when it is not in memory, made anew from the log when those can't be right.
+    pub(crate) fn index(&mut self, disk: &Disk) -> io::Result<Arc<Index>> {
+        self.index_used = true;
+        if let Some(index) = &self.index {
+            return Ok(Arc::clone(index));
+        }
+        let index = match self.stored_index(disk) {
+            Some(index) => index,
+            None => {
+                disk.say(&format!("making the index of {} anew", file_name(self.base_offset, LOG)));
+                let index = self.rebuilt_index()?;
+                write_index(disk, self.base_offset, &index)?;
+                index
+            }
+        };
+        let index = Arc::new(index);
+        self.index = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// The index in the files, if it is one of this segment.
+    pub(crate) fn stored_index(&self, disk: &Disk) -> Option<Index> {
+        let read = |kind| std::fs::read(disk.path(&file_name(self.base_offset, kind))).ok();
+        let (offsets, times) = (read(INDEX)?, read(TIME_INDEX)?);
+        let index = Index::decode(self.base_offset, self.next_offset, self.bytes, &offsets, &times)?;
+        let Some((last_offset, position)) = index.last_entry() else { return Some(index) };
+        let found = walk::headers(&self.file, position, self.bytes, |_, _| true).ok()??;
+        (found.0.last_offset() == last_offset).then_some(index)
+    }
+
+    pub(crate) fn rebuilt_index(&self) -> io::Result<Index> {
+        let mut index = Index::new(self.base_offset);
+        walk::headers(&self.file, 0, self.bytes, |header, position| {
+            index.note(header, position);
+            false
+        })?;
+        Ok(index)
+    }
+}
+
+/// Writes both index files, durably but for the folder's entries.
+pub(crate) fn write_index(disk: &Disk, base_offset: i64, index: &Index) -> io::Result<()> {
+    let (offsets, times) = index.encode();
+    disk.replace(&file_name(base_offset, INDEX), &offsets)?;
+    disk.replace(&file_name(base_offset, TIME_INDEX), &times)
+}
+
+/// Removes the index files of a segment.
+pub(crate) fn remove_index(disk: &Disk, base_offset: i64) -> io::Result<()> {
+    disk.remove(&file_name(base_offset, INDEX))?;
+    disk.remove(&file_name(base_offset, TIME_INDEX))
+}

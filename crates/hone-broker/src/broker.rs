@@ -12,18 +12,20 @@ use mio::{Poll, Waker};
 
 use crate::acceptor;
 use crate::clerk;
+use crate::coordinator::Coordinator;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::{Node, Stores};
-use crate::offsets::Offsets;
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::security::acl::Acls;
+use crate::security::{self, Security};
 use crate::settings::Settings;
 use crate::topics::Topics;
+use crate::transactions::{self, NodeEnds, Transactions};
 
 const LOCK_FILE: &str = "lock";
 
@@ -49,33 +51,38 @@ impl Broker {
         if settings.threads == 0 {
             bail!("a broker needs at least one thread");
         }
+        security::check(&settings)?;
         let data_dir = (!settings.memory).then(|| settings.data_dir.clone());
         let lock = data_dir.as_deref().map(lock_data_dir).transpose()?;
         // Bound before the log is read: a port in use should not cost a scan.
         let listener = bind(settings.listen, "clients")?;
         let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
-        let advertised = settings.advertised.unwrap_or_else(|| advertisable(kafka_addr));
-        let started_with = BrokerProperties::fixed(&settings, advertised);
+        let advertised = settings.advertised.clone().unwrap_or_else(|| advertisable(kafka_addr).into());
+        let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
+        let started_with = BrokerProperties::fixed(&settings, &advertised).map_err(anyhow::Error::msg)?;
         let storage = Storage {
             notices: settings.notices.clone(),
             faults: settings.faults.clone(),
             memory: settings.memory,
         };
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
-        let offsets = Offsets::open(&settings.data_dir)
-            .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+        let coordinator = Coordinator::open(data_dir.as_deref(), &settings)?;
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
+        let transactions = Transactions::open(data_dir.as_deref(), &settings.notices)
+            .with_context(|| format!("can't open the transactions in {}", settings.data_dir.display()))?;
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let stores = Stores { topics, offsets, acls, quotas };
+        let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
+        node.start_answering();
+        transactions::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
             node,
             kafka_addr,
@@ -88,6 +95,8 @@ impl Broker {
         };
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
+        let node = Arc::clone(&broker.node);
+        broker.spawn("logins", move || security::clerk::run(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -118,8 +127,24 @@ impl Broker {
             node.housekeeper.run(&node);
             Ok(())
         })?;
+        self.start_transactions()?;
         let (node, stopping) = (Arc::clone(&self.node), Arc::clone(&self.stopping));
         self.spawn("accept", move || acceptor::run(&node, &listener, acceptor_poll, &stopping))
+    }
+
+    fn start_transactions(&mut self) -> anyhow::Result<()> {
+        // Weak: the node owns the journal that keeps the way to it.
+        let node = Arc::downgrade(&self.node);
+        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
+            if let Some(node) = node.upgrade() {
+                node.post(ticket, Letter::Reply(ticket.connection, reply));
+            }
+        }));
+        let ends = NodeEnds(Arc::clone(&self.node));
+        self.spawn("transactions", move || {
+            ends.0.transactions.run(&ends);
+            Ok(())
+        })
     }
 
     fn start_metrics(&mut self, listener: TcpListener) -> anyhow::Result<()> {
@@ -161,7 +186,9 @@ impl Broker {
         self.stopping.store(true, Ordering::Release);
         self.node.ring();
         self.node.housekeeper.end();
+        self.node.transactions.stop();
         self.node.desk.close();
+        self.node.security.clerk.stop();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }
@@ -169,6 +196,8 @@ impl Broker {
             self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
         let result = join_all(&mut self.threads);
+        self.node.close_journal();
+        self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())
@@ -187,6 +216,7 @@ impl Broker {
                 }));
             }
         }
+        self.node.close_journal();
         result
     }
 }
@@ -216,6 +246,22 @@ impl Drop for Broker {
     fn drop(&mut self) {
         // Who wants to know calls `stop`.
         let _ = self.stop_threads();
+    }
+}
+
+/// Lets this process open as many files as it may: each client is one, and each partition a few. Returns the limit.
+pub fn raise_open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours to write.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 0;
+    }
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+    // SAFETY: `raised` is a limit that the system has named; a refusal leaves the old one.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+        raised.rlim_cur
+    } else {
+        limit.rlim_cur
     }
 }
 

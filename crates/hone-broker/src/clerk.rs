@@ -68,15 +68,17 @@ mod tests {
     use mio::{Poll, Token, Waker};
 
     use super::*;
+    use crate::coordinator::Coordinator;
     use crate::mailbox::Mailbox;
     use crate::node::Stores;
-    use crate::offsets::Offsets;
     use crate::partition::Storage;
     use crate::properties::broker::BrokerProperties;
     use crate::quotas::Quotas;
+    use crate::security::Security;
     use crate::security::acl::Acls;
     use crate::settings::{Notices, Settings};
     use crate::topics::Topics;
+    use crate::transactions::Transactions;
 
     #[test]
     fn a_job_that_panics_fails_alone_and_answers_come_in_order() {
@@ -87,14 +89,17 @@ mod tests {
             Topics::open(None, &BrokerProperties::default(), Storage::on_disk(Notices::nowhere())).unwrap();
         let (desk, jobs) = desk();
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let settings = Settings::new(folder.path());
+        let (security, _logins) = Security::open(&settings, None).unwrap();
         let stores = Stores {
+            security,
             topics,
-            offsets: Offsets::open(folder.path()).unwrap(),
+            coordinator: Coordinator::open(None, &settings).unwrap(),
             acls: Acls::open(None, false, &[]).unwrap(),
             quotas: Quotas::open(None).unwrap(),
+            transactions: Transactions::open(None, &Notices::nowhere()).unwrap(),
         };
-        let settings = Settings::new(folder.path());
-        let node = Node::new(settings, address, stores, desk, vec![Mailbox::new(waker)], bell);
+        let node = Node::new(settings, address.into(), stores, desk, vec![Mailbox::new(waker)], bell);
         let ticket = |connection| Ticket { reactor: 0, connection };
         node.desk.leave(ticket(5), true, |_, answer| answer.string("first"));
         node.desk.leave(ticket(6), false, |_, _| panic!("a defect"));
@@ -107,7 +112,7 @@ mod tests {
             .into_iter()
             .map(|letter| match letter {
                 Letter::Reply(connection, reply) => (connection, reply),
-                other => panic!("{other:?}"),
+                _ => panic!("no reply"),
             })
             .collect();
         let wanted =

@@ -2,16 +2,15 @@
 //! that wait for a disk or for another reactor.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
-
-use mio::net::TcpStream;
 
 use crate::appends::Stored;
 use crate::keys::Park;
 use crate::outbox::Outbox;
-use crate::security::acl::ANONYMOUS;
+use crate::security::session::Session;
+use crate::transport::Transport;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
@@ -86,9 +85,10 @@ impl Affinity {
 }
 
 /// One client.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Transport,
+    /// Who the client is.
+    pub(crate) session: Session,
     /// Bytes that came and were not served: at most one unfinished frame, or more behind a request that waits.
     pub(crate) input: Vec<u8>,
     pub(crate) outbox: Outbox,
@@ -98,8 +98,6 @@ pub(crate) struct Connection {
     pub(crate) affinity: Affinity,
     /// Nothing is served before: the client has used up its quota.
     pub(crate) muted_until: Option<Instant>,
-    /// Who the client is.
-    pub(crate) principal: String,
     /// From where it connects.
     pub(crate) host: IpAddr,
     /// Whether the socket may have bytes: events tell it only once.
@@ -112,14 +110,19 @@ pub(crate) struct Connection {
     pub(crate) stalled_since: Option<Instant>,
     /// What it was last counted as holding.
     pub(crate) counted_bytes: usize,
+    /// Nothing more is served: the last answer is on its way.
+    pub(crate) closing: bool,
+    /// The client's certificate, if it has one, was looked at.
+    identified: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: Transport, session: Session) -> Self {
         // A client that is gone already has no address, and no request that anyone would have to be asked about.
-        let host = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        let host = stream.peer().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         Self {
             stream,
+            session,
             input: Vec::new(),
             outbox: Outbox::default(),
             slots: VecDeque::new(),
@@ -127,13 +130,14 @@ impl Connection {
             parked: None,
             affinity: Affinity::default(),
             muted_until: None,
-            principal: ANONYMOUS.to_owned(),
             host,
             readable: true,
             hung_up: false,
             ended: false,
             stalled_since: None,
             counted_bytes: 0,
+            closing: false,
+            identified: false,
         }
     }
 
@@ -142,9 +146,20 @@ impl Connection {
     pub(crate) fn may_serve(&self) -> bool {
         self.parked.is_none()
             && self.muted_until.is_none()
+            && !self.closing
             && self.outbox.unsent() <= UNSENT_LIMIT_BYTES
             && self.slots.len() < MOST_SLOTS
             && self.slot_bytes() <= MOST_SLOT_BYTES
+    }
+
+    /// Whether the client's socket has taken every answer.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.outbox.unsent() == 0 && !self.stream.wants_write()
+    }
+
+    /// Whether the client is still busy with TLS or its login.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.stream.is_handshaking() || !self.session.is_open()
     }
 
     /// Whether an answer waits.
@@ -163,7 +178,11 @@ impl Connection {
 
     /// Nothing under way: it could live on another reactor.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.parked.is_none() && self.slots.is_empty() && self.muted_until.is_none() && !self.hung_up
+        self.parked.is_none()
+            && self.slots.is_empty()
+            && self.muted_until.is_none()
+            && !self.hung_up
+            && !self.is_greeting()
     }
 
     /// The number that the next slot will have.
@@ -214,7 +233,8 @@ impl Connection {
                 }
                 Ok(bytes) => {
                     // A short read has drained the socket; only behind a hang-up must its end be read, too.
-                    self.readable = bytes == scratch.len() || self.hung_up;
+                    self.readable = bytes == scratch.len() || self.hung_up || self.stream.holds_input();
+                    self.identify();
                     Ok(bytes)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -228,6 +248,18 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Names the client after its certificate. Where requests come, the handshake is over.
+    fn identify(&mut self) {
+        if !self.identified {
+            self.identified = true;
+            if let Some(subject) = self.stream.client_subject() {
+                self.session.identify(&subject);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,7 +268,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stream.set_nonblocking(true).unwrap();
-        Connection::new(TcpStream::from_std(stream))
+        let stream = mio::net::TcpStream::from_std(stream);
+        Connection::new(Transport::new(stream, None).unwrap(), Session::new(false))
     }
 
     fn slot(mark: u8, waiting: usize) -> Slot {

@@ -17,11 +17,14 @@ use crate::outbox::give_back;
 use crate::partition::{FileRange, Partition};
 use crate::protocol::Answer;
 use crate::quotas::{Metering, Quota};
+use crate::security::login::{self, Progress};
 
 /// Read at a time from a socket.
 const SCRATCH_BYTES: usize = 256 << 10;
 /// Reads from one connection before the others have their turn.
 const MOST_READS: usize = 8;
+/// The first four bytes of a TLS connection, taken for the length of a frame.
+const TLS_HELLOS: std::ops::RangeInclusive<i32> = 0x1603_0000..=0x1603_03ff;
 /// Where the API key stands behind the length of a frame.
 const KEY_AT: std::ops::Range<usize> = 4..6;
 
@@ -38,6 +41,14 @@ pub(crate) enum Close {
     Request(#[from] WireError),
     #[error("API {key} in version {version} is not served")]
     NotServed { key: i16, version: i16 },
+    #[error("it asks for API {0} and has not logged in")]
+    Stranger(i16),
+    #[error("it has not finished TLS or its login in time")]
+    Late,
+    #[error("its login failed")]
+    LoginFailed,
+    #[error("the broker is too busy for its login")]
+    Busy,
     #[error("a handler failed")]
     HandlerFailed,
     #[error("a batch without acks could not be stored: error {0}")]
@@ -138,10 +149,15 @@ impl Engine {
     pub(crate) fn count_close(&self, reason: &Close) {
         let Some(shard) = self.shard() else { return };
         match reason {
-            Close::Gone | Close::Socket(_) | Close::Unstored(_) => (),
+            Close::Gone
+            | Close::Socket(_)
+            | Close::Unstored(_)
+            | Close::Late
+            | Close::LoginFailed
+            | Close::Busy => (),
             Close::HandlerFailed => count(&shard.handler_failures, 1),
             Close::Stalled => count(&shard.stalled, 1),
-            Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } => {
+            Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } | Close::Stranger(_) => {
                 count(&shard.protocol_errors, 1);
             }
         }
@@ -208,11 +224,14 @@ impl Engine {
         let abandoned = connection.hung_up && connection.parked.is_some();
         let finished = connection.ended
             && !more
-            && connection.outbox.unsent() == 0
+            && connection.is_flushed()
             && !connection.has_slots()
             && connection.muted_until.is_none();
         if abandoned || finished {
             return Err(Close::Gone);
+        }
+        if connection.closing && connection.is_flushed() {
+            return Err(Close::LoginFailed);
         }
         Ok(!more)
     }
@@ -232,7 +251,7 @@ impl Engine {
 
     /// Whether a request is here that may be served now.
     fn has_frame(&self, connection: &Connection) -> bool {
-        let limit = self.node.settings.max_request_bytes;
+        let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
         let input = &connection.input;
         !matches!(Frame::split(input, limit), Frame::Incomplete { .. })
             && (!connection.has_slots() || is_produce(input))
@@ -284,9 +303,9 @@ impl Engine {
 
     /// Serves the frames at the front of `bytes`, in order, until one parks. Returns how much was used up.
     fn serve(&mut self, id: usize, connection: &mut Connection, bytes: &mut [u8]) -> Result<usize, Close> {
-        let limit = self.node.settings.max_request_bytes;
         let mut at = 0;
         while connection.may_serve() {
+            let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
             let rest = bytes.get_mut(at..).unwrap_or_default();
             if connection.has_slots() && !is_produce(rest) {
                 break;
@@ -313,6 +332,9 @@ impl Engine {
         frame: &mut [u8],
         attempt: Attempt,
     ) -> Result<(), Close> {
+        if connection.session.takes_bare_tokens() {
+            return self.bare_token(id, connection, frame, attempt);
+        }
         let head = RequestHead::parse(frame)?;
         let (key, asked_version, correlation_id) = (head.api_key, head.api_version, head.correlation_id);
         let not_served = Close::NotServed { key, version: asked_version };
@@ -321,18 +343,15 @@ impl Engine {
         if !version_known && key != keys::API_VERSIONS {
             return Err(not_served);
         }
+        if !connection.session.admits(key) {
+            return Err(Close::Stranger(key));
+        }
         let version = if version_known { asked_version } else { 0 };
         let flexible = version >= api.flexible_from;
         let body_at = frame.len() - head.body(flexible && version_known)?.len();
         let metering = self.node.quotas.metering();
-        // Only a group member is named after its client, and only quotas count for it.
-        let client_id = if key == keys::JOIN_GROUP {
-            head.client_id.unwrap_or("member").to_owned()
-        } else if metering != Metering::Off {
-            head.client_id.unwrap_or_default().to_owned()
-        } else {
-            String::new()
-        };
+        let charged = if metering == Metering::Off { None } else { head.client_id };
+        let client_id = charged.unwrap_or_default().to_owned();
         let cpu_before = self.cpu_time(metering);
         let began = Instant::now();
         let ticket = self.ticket(id);
@@ -344,11 +363,11 @@ impl Engine {
         let start = open_answer(out, correlation_id, flexible && key != keys::API_VERSIONS);
         let mut call = Call {
             node: &self.node,
+            session: &mut connection.session,
             work: &mut self.work,
             appends: &mut self.appends,
             frame,
             body_at,
-            client_id,
             version,
             flexible,
             version_known,
@@ -356,7 +375,6 @@ impl Engine {
             slot,
             answer_at: start,
             attempt,
-            principal: &connection.principal,
             host: connection.host,
         };
         let mut answer = Answer::new(out, flexible);
@@ -364,7 +382,6 @@ impl Engine {
         let served = catch_unwind(AssertUnwindSafe(|| (api.serve)(&mut call, &mut answer)));
         let files = answer.into_files();
         let outcome = served.map_err(|_| Close::HandlerFailed)??;
-        let client_id = std::mem::take(&mut call.client_id);
         self.wake_readers();
         if let Some(shard) = self.shard()
             && !matches!(outcome, Outcome::Park(_))
@@ -380,7 +397,7 @@ impl Engine {
             let out = if waits { &mut detached } else { connection.outbox.buffer() };
             let answer_bytes = out.len() - start + files.iter().map(|(_, range)| range.bytes).sum::<usize>();
             let used = Used { key, request_bytes: frame.len(), answer_bytes, spent, outcome: &outcome };
-            let throttle_ms = self.charge(&connection.principal, &client_id, &used);
+            let throttle_ms = self.charge(connection.session.principal(), &client_id, &used);
             if throttle_ms > 0 {
                 let body_at = start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
                 let out = if waits { &mut detached } else { connection.outbox.buffer() };
@@ -404,7 +421,12 @@ impl Engine {
                 slot = Some((waiting, bytes));
             }
             Outcome::Silent => out.truncate(start),
-            Outcome::Close(error) => return Err(Close::Unstored(error)),
+            Outcome::Fail(error) => return Err(Close::Unstored(error)),
+            Outcome::Last => {
+                close_answer(out, start, &files);
+                connection.closing = true;
+            }
+            Outcome::Close => return Err(Close::Busy),
             Outcome::Park(park) => {
                 out.truncate(start);
                 connection.parked = Some(Parked { frame: frame.to_vec(), park });
@@ -447,6 +469,49 @@ impl Engine {
         connection.affinity.note(self.work.owner.take());
         if let (Outcome::Reply, Some(shard)) = (outcome, self.shard()) {
             shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
+        }
+    }
+
+    /// Serves a token that comes without a request around it, behind the oldest handshake.
+    fn bare_token(
+        &mut self,
+        id: usize,
+        connection: &mut Connection,
+        frame: &[u8],
+        attempt: Attempt,
+    ) -> Result<(), Close> {
+        let (ticket, session) = (self.ticket(id), &mut connection.session);
+        match login::advance(&self.node, session, ticket, &attempt, frame, Instant::now()) {
+            Progress::Answer(token) => {
+                // A token is far below 2 GiB.
+                connection.outbox.push(&(token.len() as i32).to_be_bytes());
+                connection.outbox.push(&token);
+                Ok(())
+            }
+            Progress::Park(park) => {
+                connection.parked = Some(Parked { frame: frame.to_vec(), park });
+                Ok(())
+            }
+            Progress::Refused | Progress::NotNow => Err(Close::LoginFailed),
+            Progress::Busy => Err(Close::Busy),
+        }
+    }
+
+    /// Tells of a client whose fault its owner may want to know. Those that speak anything but Kafka are only counted.
+    pub(crate) fn complain(&self, connection: &Connection, reason: &Close) {
+        let fault = match reason {
+            Close::Socket(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            Close::FrameLength(length) if TLS_HELLOS.contains(length) => {
+                "it talks TLS where none is spoken; its security.protocol should be PLAINTEXT or SASL_PLAINTEXT"
+                    .to_owned()
+            }
+            Close::Stranger(_) | Close::Late | Close::LoginFailed | Close::Busy => reason.to_string(),
+            _ => return,
+        };
+        let from = connection.stream.peer().map_or_else(String::new, |peer| format!(" at {peer}"));
+        let line = format!("closed the connection of a client{from}: {fault}");
+        if let Some(line) = self.node.security.complaint(&line, Instant::now()) {
+            self.node.settings.notices.say(&line);
         }
     }
 

@@ -9,9 +9,11 @@ use mio::net::TcpStream;
 
 use crate::appends::{Append, Destination, Stored};
 use crate::connection::Connection;
-use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::security::acl::Rule;
+use crate::security::users::AlterError;
+use crate::transactions::Producer;
 
 /// A connection that waits for something, and the reactor it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +30,10 @@ pub(crate) enum Reply {
     Join(JoinAnswer),
     /// The coordinator hands out an assignment, or refuses it.
     Sync(SyncAnswer),
+    /// It is done, with this error code.
+    Code(i16),
+    /// It is done, and this is whom a producer is from now on.
+    Producer(Producer),
     /// The clerk has written the answer.
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.
@@ -36,10 +42,17 @@ pub(crate) enum Reply {
     Acls(Result<Vec<Vec<Rule>>, String>),
     /// Whether quotas were changed, or why not.
     Quotas(Result<(), String>),
+    /// Whether a password is the user's.
+    Checked { user: String, user_is_right: bool },
+    /// What came of changes to users.
+    Altered(Vec<(String, Result<(), AlterError>)>),
+    /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
+    Beat(BeatAnswer),
+    /// It is done, with an error code for each part.
+    Codes(Vec<i16>),
 }
 
 /// A message to a reactor.
-#[derive(Debug)]
 pub(crate) enum Letter {
     /// A client has connected.
     Connected(TcpStream),
@@ -60,7 +73,6 @@ pub(crate) enum Letter {
 }
 
 /// Letters of one reactor, and the bell.
-#[derive(Debug)]
 pub(crate) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
     /// Whether the reactor sleeps, or is about to: only then the bell is rung, since ringing is a system call.

@@ -1,27 +1,31 @@
 //! What all threads of a broker share.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
 use crate::clerk::Desk;
+use crate::code;
+use crate::coordinator::{self, Coordinator};
 use crate::cpu::ThreadClock;
 use crate::flusher::Flusher;
-use crate::groups::{Due, Groups};
+use crate::groups::{Effects, Groups, Now};
 use crate::histogram::Histogram;
 use crate::housekeeper::Housekeeper;
+use crate::journal::{Journal, Post};
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::memory::Budget;
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
+use crate::security::Security;
 use crate::security::acl::Acls;
-use crate::settings::Settings;
+use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
+use crate::transactions::Transactions;
 
 /// The only broker of its cluster.
 pub(crate) const NODE_ID: i32 = 1;
@@ -106,22 +110,26 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 
 /// What a broker keeps, each with a place of its own in the data folder.
 pub(crate) struct Stores {
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
-    pub(crate) offsets: Offsets,
+    pub(crate) coordinator: Coordinator,
     pub(crate) acls: Acls,
     pub(crate) quotas: Quotas,
+    pub(crate) transactions: Transactions,
 }
 
 /// What all threads of a broker share.
 pub(crate) struct Node {
     pub(crate) settings: Settings,
-    pub(crate) advertised: SocketAddr,
+    pub(crate) advertised: Endpoint,
+    pub(crate) security: Security,
     pub(crate) topics: Topics,
     pub(crate) offsets: Offsets,
     /// For what has to wait for the disk.
     pub(crate) desk: Desk,
     pub(crate) acls: Acls,
     pub(crate) quotas: Quotas,
+    pub(crate) transactions: Transactions,
     pub(crate) mailboxes: Vec<Mailbox>,
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
@@ -132,6 +140,8 @@ pub(crate) struct Node {
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
     groups: Mutex<Groups>,
+    /// Of groups and their offsets.
+    journal: Arc<Journal>,
     /// Rings for the thread that accepts and keeps the groups' time.
     bell: Waker,
 }
@@ -139,18 +149,18 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(
         settings: Settings,
-        advertised: SocketAddr,
+        advertised: Endpoint,
         stores: Stores,
         desk: Desk,
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
-        let initial_delay = std::time::Duration::from_millis(settings.group_initial_delay_ms);
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
+            security: stores.security,
             topics: stores.topics,
-            offsets: stores.offsets,
+            offsets: stores.coordinator.offsets,
             flusher: Flusher::default(),
             housekeeper: Housekeeper::default(),
             memory: Budget::new(settings.max_memory_bytes),
@@ -158,30 +168,68 @@ impl Node {
             desk,
             acls: stores.acls,
             quotas: stores.quotas,
+            transactions: stores.transactions,
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
-            groups: Mutex::new(Groups::new(initial_delay)),
+            groups: Mutex::new(stores.coordinator.groups),
+            journal: stores.coordinator.journal,
             bell,
             settings,
         }
     }
 
-    /// Runs `step` on the groups, then posts the answers that became due.
-    pub(crate) fn with_groups<T>(&self, step: impl FnOnce(&mut Groups, &mut Due) -> T) -> T {
-        let mut due = Due::new();
+    /// Lets answers that wait for the journal find their connections; once, when the node is shared.
+    pub(crate) fn start_answering(self: &Arc<Self>) {
+        // The journal belongs to the node, so it must not keep the node alive.
+        let node = Arc::downgrade(self);
+        let post: Post = Arc::new(move |ticket, reply| {
+            if let Some(node) = node.upgrade() {
+                node.post(ticket, Letter::Reply(ticket.connection, reply));
+            }
+        });
+        self.journal.post_to(post);
+    }
+
+    /// Makes durable what was taken in, and takes no more.
+    pub(crate) fn close_journal(&self) {
+        self.journal.close();
+    }
+
+    /// Runs `step` on the groups. What it changed goes to the journal, and its answers go out when that is durable.
+    pub(crate) fn with_groups<T>(&self, step: impl FnOnce(&mut Groups, &mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
         let mut groups = self.lock_groups();
         let was_idle = groups.is_idle();
-        let result = step(&mut groups, &mut due);
+        let result = step(&mut groups, &mut effects);
         let is_idle = groups.is_idle();
+        // The journal must have the groups' changes in the order in which they happened, so the lock is still held.
+        let mut records = groups.records(&effects);
+        if let Some(last) = records.pop() {
+            records.into_iter().for_each(|record| self.journal.append(record, None));
+            self.journal.append_for_all(last, std::mem::take(&mut effects.replies));
+        }
         drop(groups);
-        for (ticket, answer) in due {
-            self.post(ticket, Letter::Reply(ticket.connection, answer));
+        for (ticket, reply) in effects.replies {
+            self.post(ticket, Letter::Reply(ticket.connection, reply));
         }
         if was_idle && !is_idle {
             self.ring();
         }
         result
+    }
+
+    /// Lets offsets expire and compacts the journal when it has grown.
+    pub(crate) fn keep_groups_small(&self, now: Now) {
+        let retention_ms = self.settings.offsets_retention_minutes.saturating_mul(60_000);
+        let until_ms = now.unix_ms.saturating_sub_unsigned(retention_ms);
+        self.with_groups(|groups, effects| {
+            self.offsets.expire(until_ms, |group| groups.empty_since_ms(group));
+            for group in groups.long_empty(until_ms).iter().filter(|group| !self.offsets.knows(group)) {
+                groups.delete(group, effects);
+            }
+        });
+        coordinator::compact_if_grown(&self.journal, &self.lock_groups(), &self.offsets);
     }
 
     pub(crate) fn groups_are_idle(&self) -> bool {
@@ -211,6 +259,14 @@ impl Node {
     pub(crate) fn connection_ended(&self, counted_bytes: usize) {
         self.memory.recount(counted_bytes, 0);
         self.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// A producer id that was never given before; an error code when the disk fails.
+    pub(crate) fn fresh_producer_id(&self) -> Result<i64, i16> {
+        self.topics.new_producer_id().map_err(|error| {
+            self.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
+            code::KAFKA_STORAGE_ERROR
+        })
     }
 
     /// Sends a letter to the reactor of a ticket.

@@ -2,15 +2,18 @@
 //! by itself.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-
-use mio::net::TcpStream;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
 
 use crate::partition::FileRange;
+use crate::transport::Transport;
 
 /// A buffer above this is given back when it is empty.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// Copied at a time where the kernel can't send a file by itself: the size of a TLS record.
+const COPIED_BYTES: usize = 16 << 10;
 
 /// A file range, and where in the bytes it belongs.
 #[derive(Debug)]
@@ -60,7 +63,7 @@ impl Outbox {
     }
 
     /// Sends what the socket takes. Returns how much that was.
-    pub(crate) fn flush(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+    pub(crate) fn flush(&mut self, stream: &mut Transport) -> io::Result<usize> {
         let mut total = 0;
         while self.unsent() > 0 {
             match self.send_some(stream) {
@@ -71,23 +74,32 @@ impl Outbox {
                 Err(error) => return Err(error),
             }
         }
+        match stream.flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            _ => (),
+        }
         self.bytes.clear();
         self.sent = 0;
         give_back(&mut self.bytes);
         Ok(total)
     }
 
-    fn send_some(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+    fn send_some(&mut self, stream: &mut Transport) -> io::Result<usize> {
         let stop = self.pieces.front().map_or(self.bytes.len(), |piece| piece.at);
         if self.sent < stop {
             let part = self.bytes.get(self.sent..stop).unwrap_or_default();
-            let bytes =
-                if self.pieces.is_empty() { stream.write(part)? } else { send_with_more(stream, part)? };
+            let bytes = match stream.plain_fd() {
+                Some(fd) if !self.pieces.is_empty() => send_with_more(fd, part)?,
+                _ => stream.write(part)?,
+            };
             self.sent += bytes;
             return Ok(bytes);
         }
         let Some(piece) = self.pieces.front_mut() else { return Ok(0) };
-        let bytes = send_file(stream, &piece.range)?;
+        let bytes = match stream.plain_fd() {
+            Some(fd) => send_file(fd, &piece.range)?,
+            None => send_copy(stream, &piece.range)?,
+        };
         piece.range.position += bytes as u64;
         piece.range.bytes -= bytes;
         self.piece_bytes -= bytes;
@@ -106,31 +118,35 @@ pub(crate) fn give_back(buffer: &mut Vec<u8>) {
 }
 
 /// Tells the kernel that more follows, so that the head of an answer does not travel in a packet of its own.
-fn send_with_more(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the pointer and the length are those of a living slice, and the descriptor is open as long as `stream`.
+fn send_with_more(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and the length are those of a living slice, and the descriptor is open as long as its stream.
     let sent = unsafe {
-        libc::send(
-            stream.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            libc::MSG_MORE | libc::MSG_NOSIGNAL,
-        )
+        libc::send(socket, bytes.as_ptr().cast(), bytes.len(), libc::MSG_MORE | libc::MSG_NOSIGNAL)
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-fn send_file(stream: &TcpStream, range: &FileRange) -> io::Result<usize> {
+fn send_file(socket: RawFd, range: &FileRange) -> io::Result<usize> {
     let mut position = range.position as libc::off_t;
     // SAFETY: both descriptors are open as long as their owners, and `position` is ours to write.
-    let sent =
-        unsafe { libc::sendfile(stream.as_raw_fd(), range.file.as_raw_fd(), &raw mut position, range.bytes) };
+    let sent = unsafe { libc::sendfile(socket, range.file.as_raw_fd(), &raw mut position, range.bytes) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Inside TLS the kernel can't send a file by itself.
+fn send_copy(stream: &mut Transport, range: &FileRange) -> io::Result<usize> {
+    let mut chunk = [0; COPIED_BYTES];
+    let most = range.bytes.min(COPIED_BYTES);
+    let part = chunk.get_mut(..most).unwrap_or_default();
+    range.file.read_exact_at(part, range.position)?;
+    stream.write(part)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use mio::net::TcpStream;
+    use std::io::{Read, Write};
     use std::sync::Arc;
 
     #[test]
@@ -139,7 +155,7 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         server.set_nonblocking(true).unwrap();
-        let mut server = TcpStream::from_std(server);
+        let mut server = Transport::new(TcpStream::from_std(server), None).unwrap();
 
         let contents: Vec<u8> = (0..8_000_000_u32).map(|index| (index % 251) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();

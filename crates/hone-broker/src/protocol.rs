@@ -96,8 +96,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Writes the fields of an answer. Tagged fields are never written: each has a default, and at least one client in
-/// wide use stumbles over a default that is written out.
+/// Writes the fields of an answer. Tagged fields are written only where they say something: each has a default, and at
+/// least one client in wide use stumbles over a default that is written out.
 pub(crate) struct Answer<'b> {
     out: &'b mut Vec<u8>,
     flexible: bool,
@@ -215,6 +215,17 @@ impl<'b> Answer<'b> {
     pub(crate) fn tags(&mut self) {
         if self.flexible {
             self.out.push(0);
+        }
+    }
+
+    /// Ends a structure with tagged fields, in ascending order.
+    pub(crate) fn tagged(&mut self, fields: &[(u32, &[u8])]) {
+        // Neither the number nor the size comes from a client.
+        put_unsigned_varint(self.out, fields.len() as u32);
+        for (tag, bytes) in fields {
+            put_unsigned_varint(self.out, *tag);
+            put_unsigned_varint(self.out, bytes.len() as u32);
+            self.out.extend_from_slice(bytes);
         }
     }
 

@@ -4,11 +4,12 @@
 //! what its client sent behind it stays unread; the other connections go on. A batch for a partition of another reactor
 //! is handed over, and its outcome comes back as a letter.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::appends::{Append, Destination, Outcome, Stored};
@@ -20,6 +21,7 @@ use crate::keys::{Attempt, Park};
 use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::{Node, count};
 use crate::partition::Partition;
+use crate::transport::Transport;
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);
@@ -40,6 +42,8 @@ pub(crate) struct Reactor {
     connections: HashMap<usize, Connection>,
     next_id: usize,
     deadlines: BTreeSet<(Instant, usize)>,
+    /// Until when new clients must have finished TLS and login, in the order of their coming.
+    greetings: VecDeque<(Instant, usize)>,
     /// Connections that have more to do than their turn allowed.
     unfinished: Vec<usize>,
     /// Connections with an unfinished frame, or not read for want of memory.
@@ -56,6 +60,7 @@ impl Reactor {
             connections: HashMap::new(),
             next_id: 0,
             deadlines: BTreeSet::new(),
+            greetings: VecDeque::new(),
             unfinished: Vec::new(),
             stalled: HashSet::new(),
             stalled_looked_at: None,
@@ -102,6 +107,7 @@ impl Reactor {
         let stop = self.read_letters(letters);
         self.serve_grown();
         self.serve_expired();
+        self.close_late();
         self.look_at_stalled();
         self.engine.end_turn();
         stop
@@ -115,7 +121,8 @@ impl Reactor {
         let flush = self.engine.appends.next_due();
         let stalled = (!self.stalled.is_empty())
             .then(|| self.stalled_looked_at.map_or_else(Instant::now, |looked_at| looked_at + STALL_TICK));
-        [deadline, flush, stalled].into_iter().flatten().min().map(|at| {
+        let greeting = self.greetings.front().map(|(at, _)| *at);
+        [deadline, flush, stalled, greeting].into_iter().flatten().min().map(|at| {
             // epoll counts whole milliseconds and rounds down; a deadline must have passed when it wakes.
             at.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
         })
@@ -137,7 +144,7 @@ impl Reactor {
         let mut stop = false;
         for letter in letters.drain(..) {
             match letter {
-                Letter::Connected(stream) => self.admit(Connection::new(stream), true),
+                Letter::Connected(stream) => self.greet(stream),
                 Letter::Moved(connection) => self.admit(*connection, false),
                 Letter::Grown(id) => self.engine.grow(id),
                 Letter::Reply(id, reply) => self.answer_parked(id, reply),
@@ -148,6 +155,38 @@ impl Reactor {
             }
         }
         stop
+    }
+
+    /// A client has come.
+    fn greet(&mut self, stream: TcpStream) {
+        let security = &self.engine.node.security;
+        match Transport::new(stream, security.tls.as_ref()) {
+            Ok(stream) => {
+                if security.greets() {
+                    let time = Duration::from_millis(self.engine.node.settings.greeting_ms);
+                    self.greetings.push_back((Instant::now() + time, self.next_id));
+                }
+                let session = security.session();
+                self.admit(Connection::new(stream, session), true);
+            }
+            Err(error) => {
+                self.engine.node.settings.notices.say(&format!("can't begin TLS with a client: {error}"));
+                self.engine.node.connection_ended(0);
+            }
+        }
+    }
+
+    /// A client that never finishes its greeting holds no memory for longer than this.
+    fn close_late(&mut self) {
+        if self.greetings.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some((_, id)) = self.greetings.pop_front_if(|(at, _)| *at <= now) {
+            if self.connections.get(&id).is_some_and(Connection::is_greeting) {
+                self.close(id, &Close::Late);
+            }
+        }
     }
 
     fn admit(&mut self, mut connection: Connection, is_new: bool) {
@@ -371,6 +410,7 @@ impl Reactor {
     fn close(&mut self, id: usize, reason: &Close) {
         self.unpark(id);
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.engine.complain(&connection, reason);
         self.stalled.remove(&id);
         if let Some(until) = connection.muted_until {
             self.deadlines.remove(&(until, id));
@@ -393,8 +433,7 @@ impl Reactor {
         let start = Instant::now();
         while start.elapsed() < ANSWER_LIMIT {
             self.read_letters(letters);
-            self.connections
-                .retain(|_, connection| connection.flush().is_ok() && (connection.outbox.unsent() > 0));
+            self.connections.retain(|_, connection| connection.flush().is_ok() && !connection.is_flushed());
             if self.connections.is_empty() {
                 return Ok(());
             }

@@ -49,9 +49,12 @@ impl From<Stored> for Verdict {
 }
 
 /// What holds for all batches of a request.
-struct Wanted {
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
     acks: i16,
     refusal: Option<(i16, &'static str)>,
+    /// The transactional id of the producer.
+    transactional: Option<&'a str>,
 }
 
 /// What the batches of a request have come to so far.
@@ -82,7 +85,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let (acks, transactional, forbidden, topics) = {
         let mut fields = call.fields();
         let id = if version >= 3 { fields.nullable_string("transactional id")? } else { None };
-        let transactional = id.is_some();
+        let transactional = id.map(str::to_owned);
         let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
         let acks = fields.i16("acks")?;
         fields.i32("timeout")?;
@@ -94,12 +97,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
     } else if forbidden {
         Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
-    } else if transactional {
-        Some((code::INVALID_TXN_STATE, "this broker has no transactions"))
     } else {
         None
     };
-    let wanted = Wanted { acks, refusal };
+    let wanted = Wanted { acks, refusal, transactional: transactional.as_deref() };
     let mut progress = Progress::default();
     answer.array(topics);
     for _ in 0..topics {
@@ -112,7 +113,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     call.work.owner = progress.owner.filter(|_| !progress.spread);
     Ok(match (acks, progress.failed) {
         // The connection is all that the client can be told by.
-        (0, Some(error)) => Outcome::Close(error),
+        (0, Some(error)) => Outcome::Fail(error),
         (0, None) => Outcome::Silent,
         _ if progress.waiting > 0 => Outcome::Later { waiting: progress.waiting, bytes: progress.bytes },
         _ => Outcome::Reply,
@@ -149,7 +150,7 @@ fn serve_topic(
     call: &mut Call<'_>,
     answer: &mut Answer<'_>,
     mut at: usize,
-    wanted: &Wanted,
+    wanted: &Wanted<'_>,
     progress: &mut Progress,
 ) -> Result<usize, WireError> {
     let (topic, allowed, partitions) = {
@@ -170,7 +171,7 @@ fn serve_topic(
         (topic, allowed, partitions)
     };
     answer.array(partitions);
-    let wanted = &Wanted { acks: wanted.acks, refusal: wanted.refusal.or((!allowed).then_some(FORBIDDEN)) };
+    let wanted = &Wanted { refusal: wanted.refusal.or((!allowed).then_some(FORBIDDEN)), ..*wanted };
     for _ in 0..partitions {
         let (index, records) = {
             let mut fields = call.fields_at(at);
@@ -235,7 +236,7 @@ fn store(
     topic: Option<&Arc<Topic>>,
     index: i32,
     records: Range<usize>,
-    wanted: &Wanted,
+    wanted: &Wanted<'_>,
     back: Destination,
     progress: &mut Progress,
 ) -> Option<Verdict> {
@@ -261,6 +262,15 @@ fn store(
         Ok(checked) => checked,
         Err(refused) => return Some(*refused),
     };
+    if header.is_transactional() {
+        let transactions = &call.node.transactions;
+        if let Err(error) =
+            transactions.admit(call.version, wanted.transactional, &header, &topic.name, index)
+        {
+            let message = "the batch is not part of an ongoing transaction of its producer";
+            return Some(Verdict::refused(error, message));
+        }
+    }
     let ack = class(topic, wanted.acks, &header);
     let received_bytes = header.total_bytes();
     let terms = Terms { ack, back, received_bytes, records: header.record_count as usize };
@@ -312,8 +322,11 @@ fn check_batch(topic: &Topic, bytes: &[u8], version: i16, now_ms: i64) -> Result
         return Err(Box::new(Verdict::refused(code::MESSAGE_TOO_LARGE, message)));
     }
     batch::verify_crc(bytes).map_err(|error| Box::new(no_batch(&error)))?;
-    if header.is_control() || header.is_transactional() {
-        return Err(invalid("control and transactional batches are not accepted"));
+    if header.is_control() {
+        return Err(invalid("control batches are not accepted"));
+    }
+    if header.is_transactional() && header.producer_id < 0 {
+        return Err(invalid("a transactional batch without a producer id"));
     }
     validate::header(&header, &topic.properties.records, version, now_ms)?;
     Ok(header)

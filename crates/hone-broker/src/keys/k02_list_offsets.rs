@@ -20,13 +20,16 @@ const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 /// The last record in tiered storage, of which there is none.
 const LATEST_TIERED: i64 = -5;
+/// Only what is behind no open transaction counts.
+const READ_COMMITTED: i8 = 1;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
     fields.i32("replica id")?;
+    let mut committed_only = false;
     if version >= 2 {
-        fields.i8("isolation level")?;
+        committed_only = fields.i8("isolation level")? == READ_COMMITTED;
         answer.i32(0);
     }
     let topics = fields.array("topics")?;
@@ -46,7 +49,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             let timestamp = fields.i64("timestamp")?;
             fields.tags()?;
             let partition = topic.as_ref().and_then(|topic| topic.partition(index));
-            let (error, at) = match partition.map(|partition| look_up(partition, timestamp)) {
+            let (error, at) = match partition.map(|partition| look_up(partition, timestamp, committed_only)) {
                 None if !allowed => (code::TOPIC_AUTHORIZATION_FAILED, (-1, -1)),
                 None => (code::UNKNOWN_TOPIC_OR_PARTITION, (-1, -1)),
                 Some(Ok(at)) => (code::NONE, at),
@@ -73,14 +76,15 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 }
 
 /// Timestamp and offset; -1 for what there is not.
-fn look_up(partition: &Partition, timestamp: i64) -> io::Result<(i64, i64)> {
+fn look_up(partition: &Partition, timestamp: i64, committed_only: bool) -> io::Result<(i64, i64)> {
     let bounds = partition.bounds();
+    let end = if committed_only { bounds.last_stable } else { bounds.high_watermark };
     let found = match timestamp {
-        LATEST => Some((-1, bounds.high_watermark)),
+        LATEST => Some((-1, end)),
         EARLIEST | EARLIEST_LOCAL => Some((-1, bounds.log_start)),
         LATEST_TIERED => None,
-        MAX_TIMESTAMP => partition.max_timestamp()?,
-        time => partition.offset_for_timestamp(time)?,
+        MAX_TIMESTAMP => partition.max_timestamp()?.filter(|(_, offset)| *offset < end),
+        time => partition.offset_for_timestamp(time)?.filter(|(_, offset)| *offset < end),
     };
     Ok(found.unwrap_or((-1, -1)))
 }

@@ -133,8 +133,8 @@ fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<To
 fn write_broker(node: &Node, answer: &mut Answer<'_>, version: i16) {
     answer.array(1);
     answer.i32(NODE_ID);
-    answer.string(&node.advertised.ip().to_string());
-    answer.i32(i32::from(node.advertised.port()));
+    answer.string(&node.advertised.host);
+    answer.i32(i32::from(node.advertised.port));
     if version >= 1 {
         answer.nullable_string(None); // rack
     }

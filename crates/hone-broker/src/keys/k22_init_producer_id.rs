@@ -1,41 +1,66 @@
-//! InitProducerId: a new id for each producer that asks. An idempotent producer that asks again gets a new one, too.
+//! InitProducerId: an id for a producer. An idempotent one gets a new id each time; a transactional one gets its own,
+//! under a new epoch, which fences every older instance of it.
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Attempt, Call, Outcome, Park};
 use crate::code;
+use crate::mailbox::Reply;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
+use crate::transactions::Producer;
+
+/// From here on clients know that being fenced is not the same as an invalid epoch.
+const KNOWS_FENCED: i16 = 4;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    let mut fields = call.fields();
-    let transactional_id = fields.nullable_string("transactional id")?;
-    let transactional = transactional_id.is_some();
-    fields.i32("transaction timeout")?;
-    if call.version >= 3 {
-        fields.i64("producer id")?;
-        fields.i16("producer epoch")?;
-    }
-    fields.tags()?;
-    let (error, id) = if let Some(error) = refusal(call, transactional_id) {
-        (error, -1)
-    } else if transactional {
-        (code::INVALID_REQUEST, -1)
-    } else {
-        match call.node.topics.new_producer_id() {
-            Ok(id) => (code::NONE, id),
-            Err(error) => {
-                call.node.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
-                (code::KAFKA_STORAGE_ERROR, -1)
-            }
+    let given = match &call.attempt {
+        Attempt::Answered(Reply::Producer(producer)) => Ok(Some(*producer)),
+        Attempt::Answered(Reply::Code(error)) => Err(*error),
+        _ => give(call)?,
+    };
+    let (error, producer) = match given {
+        Ok(None) => return Ok(Outcome::Park(Park::Reply)),
+        Ok(Some(producer)) => (code::NONE, producer),
+        Err(code::PRODUCER_FENCED) if call.version < KNOWS_FENCED => {
+            (code::INVALID_PRODUCER_EPOCH, Producer::NONE)
         }
+        Err(error) => (error, Producer::NONE),
     };
     answer.i32(0);
     answer.i16(error);
-    answer.i64(id);
-    answer.i16(if error == code::NONE { 0 } else { -1 });
+    answer.i64(producer.id);
+    answer.i16(producer.epoch);
     answer.tags();
     Ok(Outcome::Reply)
+}
+
+/// Whom the client is to be, or an error code; nothing when that comes later.
+fn give(call: &Call<'_>) -> Result<Result<Option<Producer>, i16>, WireError> {
+    let mut fields = call.fields();
+    let name = fields.nullable_string("transactional id")?;
+    let timeout_ms = fields.i32("transaction timeout")?;
+    let mut said = Producer::NONE;
+    if call.version >= 3 {
+        said = Producer { id: fields.i64("producer id")?, epoch: fields.i16("producer epoch")? };
+    }
+    fields.tags()?;
+    if let Some(error) = refusal(call, name) {
+        return Ok(Err(error));
+    }
+    let claimed = match (said.id, said.epoch) {
+        (-1, -1) => None,
+        (-1, _) | (_, -1) => return Ok(Err(code::INVALID_REQUEST)),
+        _ => Some(said),
+    };
+    let mut fresh_id = || call.node.fresh_producer_id();
+    Ok(match name {
+        None => fresh_id().map(|id| Some(Producer { id, epoch: 0 })),
+        Some(name) => {
+            let transactions = &call.node.transactions;
+            transactions.claim(call.ticket, name, timeout_ms, claimed, &mut fresh_id).map(|()| None)
+        }
+    })
 }
 
 /// The error for a client that may not have a producer id.

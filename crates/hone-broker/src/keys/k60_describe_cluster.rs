@@ -35,8 +35,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.array(usize::from(is_known));
     if is_known {
         answer.i32(NODE_ID);
-        answer.string(&call.node.advertised.ip().to_string());
-        answer.i32(i32::from(call.node.advertised.port()));
+        answer.string(&call.node.advertised.host);
+        answer.i32(i32::from(call.node.advertised.port));
         answer.nullable_string(None); // rack
         if version >= 2 {
             answer.bool(false); // fenced

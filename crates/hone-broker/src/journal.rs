@@ -1,0 +1,596 @@
+//! One append-only file for what must survive a power cut and is no log of a partition: offsets of groups, groups
+//! themselves, transactions.
+//!
+//! Entries are opaque here. Many threads append; one thread, the committer, writes and flushes whatever has gathered
+//! since its last turn and only then lets the answers go that wait for it. So the cost of a flush is shared by all who
+//! came meanwhile, and no thread that serves clients ever waits for a disk.
+//!
+//! The file begins with [`MAGIC`]. An entry is its length and a CRC-32C over the length and the bytes (both 32 bits,
+//! little endian), then the bytes.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::code;
+use crate::mailbox::{Reply, Ticket};
+use crate::settings::Notices;
+
+/// First bytes of the file: what it is, and the version of its format.
+const MAGIC: &[u8; 8] = b"HONEJRN1";
+/// Length and CRC in front of an entry.
+const HEAD_BYTES: usize = 8;
+/// Behind the name of the file that [`Journal::rewrite`] prepares.
+const NEW_SUFFIX: &str = "new";
+
+/// Brings an answer to the thread of a connection.
+pub(crate) type Post = Arc<dyn Fn(Ticket, Reply) + Send + Sync>;
+/// Makes what was written to a file durable.
+type Flush = Box<dyn FnMut(&File) -> io::Result<()> + Send>;
+
+/// An entry did not become durable, and none will until the broker is started again.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "can't write {path}: {reason}; nothing is acknowledged any more, repair the disk and start the broker again"
+)]
+pub(crate) struct JournalError {
+    path: String,
+    reason: String,
+}
+
+/// An append-only file of entries with group commit.
+pub(crate) struct Journal {
+    shared: Arc<Shared>,
+    /// `None` once closed, and for a journal in memory.
+    committer: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Rings when there is work for the committer, and when it has done some.
+    bell: Condvar,
+    post: OnceLock<Post>,
+    in_memory: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Work>,
+    /// Entries taken in, and those that are durable, counted from the start of the process.
+    taken: u64,
+    durable: u64,
+    /// Bytes appended since the file was last rewritten; all that it had when it was opened count.
+    grown_bytes: u64,
+    failed: Option<JournalError>,
+    closing: bool,
+}
+
+enum Work {
+    Append { entry: Vec<u8>, then: Vec<(Ticket, Reply)> },
+    Rewrite { entries: Vec<Vec<u8>> },
+}
+
+impl Journal {
+    /// Opens or makes the file, gives every whole entry to `replay`, cuts a torn tail and starts the committer.
+    pub(crate) fn open(path: &Path, notices: &Notices, replay: impl FnMut(&[u8])) -> io::Result<Self> {
+        Self::open_with(path, notices, replay, Box::new(File::sync_data))
+    }
+
+    fn open_with(
+        path: &Path,
+        notices: &Notices,
+        mut replay: impl FnMut(&[u8]),
+        flush: Flush,
+    ) -> io::Result<Self> {
+        let mut found_bytes = 0;
+        let file = open_file(path, notices, |entry| {
+            found_bytes += (HEAD_BYTES + entry.len()) as u64;
+            replay(entry);
+        })?;
+        let shared = Arc::new(Shared::new(false));
+        shared.lock().grown_bytes = found_bytes;
+        let committer = Committer {
+            shared: Arc::clone(&shared),
+            path: path.to_owned(),
+            file,
+            flush,
+            notices: notices.clone(),
+        };
+        let thread = thread::Builder::new().name("journal".to_owned()).spawn(move || committer.run())?;
+        Ok(Self { shared, committer: Mutex::new(Some(thread)) })
+    }
+
+    /// A journal without a file: an entry is as durable at once as it will ever be.
+    pub(crate) fn in_memory() -> Self {
+        Self { shared: Arc::new(Shared::new(true)), committer: Mutex::new(None) }
+    }
+
+    /// Says where answers go; the first call counts.
+    pub(crate) fn post_to(&self, post: Post) {
+        let _ = self.shared.post.set(post);
+    }
+
+    /// Takes an entry in. Once it is durable `then` is posted, in the order of the calls; when it can't be made
+    /// durable, the ticket gets [`Reply::Code`] with KAFKA_STORAGE_ERROR instead.
+    pub(crate) fn append(&self, entry: Vec<u8>, then: Option<(Ticket, Reply)>) {
+        self.append_for_all(entry, then.into_iter().collect());
+    }
+
+    /// [`Journal::append`] where several connections wait for one entry.
+    pub(crate) fn append_for_all(&self, entry: Vec<u8>, then: Vec<(Ticket, Reply)>) {
+        self.shared.take_in(Work::Append { entry, then });
+    }
+
+    /// Takes an entry in and waits until it is durable: for threads that serve no clients.
+    pub(crate) fn append_and_wait(&self, entry: Vec<u8>) -> Result<(), JournalError> {
+        let number = self.shared.take_in(Work::Append { entry, then: Vec::new() });
+        self.shared.wait_for(number)
+    }
+
+    /// Replaces the file's content by `entries`, which must say all that the entries before this call said. Entries
+    /// that are appended later come behind them. Does not wait.
+    pub(crate) fn rewrite(&self, entries: Vec<Vec<u8>>) {
+        self.shared.take_in(Work::Rewrite { entries });
+    }
+
+    /// Bytes appended since the file was last rewritten: when they are many, it is time to do it again.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        self.shared.lock().grown_bytes
+    }
+
+    /// Lets the committer finish what was taken in, and ends it. Later entries are refused.
+    pub(crate) fn close(&self) {
+        self.shared.lock().closing = true;
+        self.shared.bell.notify_all();
+        let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last owner of the journal may be an answer on the committer's own way; it can't wait for itself.
+        if let Some(thread) = committer.filter(|thread| thread.thread().id() != thread::current().id()) {
+            // It does not panic by itself, and if it did, every answer that matters was an error by then.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn new(in_memory: bool) -> Self {
+        Self { queue: Mutex::default(), bell: Condvar::new(), post: OnceLock::new(), in_memory }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, ticket: Ticket, reply: Reply) {
+        if let Some(post) = self.post.get() {
+            post(ticket, reply);
+        }
+    }
+
+    /// Returns the number of the work, to wait for.
+    fn take_in(&self, work: Work) -> u64 {
+        let mut queue = self.lock();
+        queue.taken += 1;
+        let number = queue.taken;
+        match &work {
+            Work::Append { entry, .. } => queue.grown_bytes += (HEAD_BYTES + entry.len()) as u64,
+            Work::Rewrite { .. } => queue.grown_bytes = 0,
+        }
+        if queue.closing && queue.failed.is_none() {
+            queue.failed = Some(closed());
+        }
+        let refused = queue.failed.is_some();
+        if refused || self.in_memory {
+            if !refused {
+                queue.durable = number;
+            }
+            drop(queue);
+            self.answer(work, !refused);
+            return number;
+        }
+        queue.waiting.push(work);
+        if queue.waiting.len() == 1 {
+            self.bell.notify_all();
+        }
+        number
+    }
+
+    fn wait_for(&self, number: u64) -> Result<(), JournalError> {
+        let mut queue = self.lock();
+        loop {
+            if queue.durable >= number {
+                return Ok(());
+            }
+            if let Some(error) = &queue.failed {
+                return Err(error.clone());
+            }
+            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn answer(&self, work: Work, durable: bool) {
+        let Work::Append { then, .. } = work else { return };
+        for (ticket, reply) in then {
+            self.post(ticket, if durable { reply } else { Reply::Code(code::KAFKA_STORAGE_ERROR) });
+        }
+    }
+}
+
+fn closed() -> JournalError {
+    JournalError { path: "the journal".to_owned(), reason: "it is closed".to_owned() }
+}
+
+/// The thread that owns the file.
+struct Committer {
+    shared: Arc<Shared>,
+    path: PathBuf,
+    file: File,
+    flush: Flush,
+    notices: Notices,
+}
+
+impl Committer {
+    fn run(mut self) {
+        while let Some(gathered) = self.gather() {
+            let committed = self.commit(&gathered);
+            let durable = committed.is_ok();
+            if let Err(error) = &committed {
+                self.notices.say(&error.to_string());
+            }
+            self.settle(gathered, committed);
+            if !durable {
+                return;
+            }
+        }
+    }
+
+    /// Waits for work; `None` when there will be none any more.
+    fn gather(&self) -> Option<Vec<Work>> {
+        let mut queue = self.shared.lock();
+        while queue.waiting.is_empty() {
+            if queue.closing {
+                return None;
+            }
+            queue = self.shared.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        Some(std::mem::take(&mut queue.waiting))
+    }
+
+    fn commit(&mut self, gathered: &[Work]) -> Result<(), JournalError> {
+        let rewrite = gathered.iter().rposition(|work| matches!(work, Work::Rewrite { .. }));
+        let written = match rewrite {
+            // What came before the rewrite is said by it again.
+            Some(at) => self.write_anew(gathered.get(at..).unwrap_or_default()),
+            None => self.write(gathered),
+        };
+        written.map_err(|error| JournalError {
+            path: self.path.display().to_string(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn write(&mut self, gathered: &[Work]) -> io::Result<()> {
+        self.file.write_all(&framed(gathered))?;
+        (self.flush)(&self.file)
+    }
+
+    fn write_anew(&mut self, gathered: &[Work]) -> io::Result<()> {
+        let new = self.path.with_extension(NEW_SUFFIX);
+        let mut file = File::create(&new)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&framed(gathered))?;
+        (self.flush)(&file)?;
+        fs::rename(&new, &self.path)?;
+        flush_folder_of(&self.path)?;
+        self.file = file;
+        Ok(())
+    }
+
+    /// Says what became of the work: to threads that wait, then to connections.
+    fn settle(&self, gathered: Vec<Work>, committed: Result<(), JournalError>) {
+        let durable = committed.is_ok();
+        let mut queue = self.shared.lock();
+        let mut stranded = Vec::new();
+        match committed {
+            Ok(()) => queue.durable += gathered.len() as u64,
+            Err(error) => {
+                queue.failed = Some(error);
+                stranded = std::mem::take(&mut queue.waiting);
+            }
+        }
+        drop(queue);
+        self.shared.bell.notify_all();
+        for work in gathered {
+            self.shared.answer(work, durable);
+        }
+        for work in stranded {
+            self.shared.answer(work, false);
+        }
+    }
+}
+
+fn framed(gathered: &[Work]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for work in gathered {
+        match work {
+            Work::Append { entry, .. } => put_entry(&mut bytes, entry),
+            Work::Rewrite { entries } => entries.iter().for_each(|entry| put_entry(&mut bytes, entry)),
+        }
+    }
+    bytes
+}
+
+fn put_entry(bytes: &mut Vec<u8>, entry: &[u8]) {
+    // Entries are made from requests, and those are far below 4 GiB.
+    let length = (entry.len() as u32).to_le_bytes();
+    bytes.extend_from_slice(&length);
+    bytes.extend_from_slice(&checksum(length, entry).to_le_bytes());
+    bytes.extend_from_slice(entry);
+}
+
+/// The length is covered, too: zeros, as a file system may leave them behind a crash, are no entry.
+fn checksum(length: [u8; 4], entry: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&length), entry)
+}
+
+/// The first entry of `bytes` and what follows it; `None` for a torn one.
+fn split_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (crc, rest) = rest.split_first_chunk::<4>()?;
+    let (entry, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    (u32::from_le_bytes(*crc) == checksum(*length, entry)).then_some((entry, rest))
+}
+
+fn open_file(path: &Path, notices: &Notices, mut replay: impl FnMut(&[u8])) -> io::Result<File> {
+    match fs::remove_file(path.with_extension(NEW_SUFFIX)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let bytes = fs::read(path)?;
+    let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
+        return begin(file, path, &bytes);
+    };
+    while let Some((entry, behind)) = split_entry(rest) {
+        replay(entry);
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        let (torn, kept) = (rest.len(), bytes.len() - rest.len());
+        notices.say(&format!("cut {torn} bytes of a torn entry off {}, {kept} are left", path.display()));
+        file.set_len(kept as u64)?;
+        file.sync_all()?;
+    }
+    file.seek(SeekFrom::End(0))?;
+    Ok(file)
+}
+
+/// Begins an empty file, or one whose making was cut short.
+fn begin(mut file: File, path: &Path, found: &[u8]) -> io::Result<File> {
+    if !MAGIC.starts_with(found) {
+        let reason =
+            format!("{} is no journal of this version; move it away to begin a new one", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    file.set_len(0)?;
+    file.write_all(MAGIC)?;
+    file.sync_all()?;
+    flush_folder_of(path)?;
+    Ok(file)
+}
+
+/// A new name in a folder is durable only once the folder is.
+fn flush_folder_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn entries_of(path: &Path) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        let journal = Journal::open(path, &Notices::nowhere(), |entry| found.push(entry.to_vec())).unwrap();
+        journal.close();
+        found
+    }
+
+    fn ticket(connection: usize) -> Ticket {
+        Ticket { reactor: 0, connection }
+    }
+
+    /// Answers as they are posted.
+    fn answers(journal: &Journal) -> mpsc::Receiver<(usize, Reply)> {
+        let (sender, receiver) = mpsc::channel();
+        journal.post_to(Arc::new(move |ticket, reply| sender.send((ticket.connection, reply)).unwrap()));
+        receiver
+    }
+
+    #[test]
+    fn entries_come_back_in_order_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let journal = Journal::open(&path, &Notices::nowhere(), |_| panic!("there is nothing yet")).unwrap();
+        for entry in [b"a".to_vec(), vec![], vec![0; 70_000]] {
+            journal.append_and_wait(entry).unwrap();
+        }
+        drop(journal);
+        assert_eq!(entries_of(&path), [b"a".to_vec(), vec![], vec![0; 70_000]]);
+    }
+
+    #[test]
+    fn a_tail_torn_at_any_byte_is_cut_and_appended_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let mut whole = MAGIC.to_vec();
+        let mut ends = vec![whole.len()];
+        for entry in [&b"first"[..], b"second one", b"3"] {
+            put_entry(&mut whole, entry);
+            ends.push(whole.len());
+        }
+        for length in 0..=whole.len() {
+            for zeros in [0, 1, 8, 20] {
+                let mut torn = whole[..length].to_vec();
+                torn.extend(std::iter::repeat_n(0, if length < MAGIC.len() { 0 } else { zeros }));
+                fs::write(&path, &torn).unwrap();
+                let kept = ends.iter().filter(|end| **end <= length).count().saturating_sub(1);
+                let mut found = 0;
+                let journal = Journal::open(&path, &Notices::nowhere(), |_| found += 1).unwrap();
+                assert_eq!(found, kept, "cut at {length}, {zeros} zeros behind");
+                journal.append_and_wait(b"later".to_vec()).unwrap();
+                drop(journal);
+                assert_eq!(entries_of(&path).len(), kept + 1);
+                assert_eq!(entries_of(&path).last().unwrap(), b"later");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_ends_the_journal_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let mut whole = MAGIC.to_vec();
+        put_entry(&mut whole, b"good");
+        let good = whole.len();
+        put_entry(&mut whole, b"damaged");
+        for at in good..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(entries_of(&path), [b"good".to_vec()], "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        fs::write(&path, "something else").unwrap();
+        let error = Journal::open(&path, &Notices::nowhere(), |_| ()).err().unwrap();
+        assert!(error.to_string().contains("no journal"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"something else");
+    }
+
+    #[test]
+    fn many_appends_share_few_flushes_and_are_answered_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let flushes = Arc::new(AtomicUsize::new(0));
+        let (release, held) = mpsc::channel::<()>();
+        let counted = Arc::clone(&flushes);
+        // The first flush is held until all the others have been appended.
+        let flush = move |file: &File| {
+            if counted.fetch_add(1, SeqCst) == 0 {
+                held.recv().unwrap();
+            }
+            file.sync_data()
+        };
+        let journal = Journal::open_with(&path, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
+        let answers = answers(&journal);
+        for number in 0..500_u16 {
+            let then = (ticket(usize::from(number)), Reply::Code(0));
+            journal.append(number.to_be_bytes().to_vec(), Some(then));
+        }
+        assert!(answers.try_recv().is_err(), "nothing is acknowledged before a flush");
+        release.send(()).unwrap();
+        for number in 0..500 {
+            assert_eq!(answers.recv().unwrap(), (number, Reply::Code(0)));
+        }
+        drop(journal);
+        let flushes = flushes.load(SeqCst);
+        // One that was held, and one for all who came meanwhile; none came if the committer was late.
+        assert!((1..=2).contains(&flushes), "{flushes}");
+        let wanted: Vec<_> = (0..500_u16).map(|number| number.to_be_bytes().to_vec()).collect();
+        assert_eq!(entries_of(&path), wanted);
+    }
+
+    #[test]
+    fn a_failed_flush_fails_that_and_every_later_append() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let broken = Arc::new(AtomicBool::new(false));
+        let breaks = Arc::clone(&broken);
+        let flush = move |file: &File| {
+            if breaks.load(SeqCst) { Err(io::Error::other("planted")) } else { file.sync_data() }
+        };
+        let journal = Journal::open_with(&path, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
+        let answers = answers(&journal);
+        journal.append(b"fine".to_vec(), Some((ticket(1), Reply::Code(0))));
+        assert_eq!(answers.recv().unwrap(), (1, Reply::Code(0)));
+        broken.store(true, SeqCst);
+        journal.append(b"lost".to_vec(), Some((ticket(2), Reply::Code(0))));
+        assert_eq!(answers.recv().unwrap(), (2, Reply::Code(code::KAFKA_STORAGE_ERROR)));
+        // The disk is said to be well again; what it has dropped nobody knows.
+        broken.store(false, SeqCst);
+        journal.append(b"late".to_vec(), Some((ticket(3), Reply::Code(0))));
+        assert_eq!(answers.recv().unwrap(), (3, Reply::Code(code::KAFKA_STORAGE_ERROR)));
+        let error = journal.append_and_wait(b"later".to_vec()).unwrap_err().to_string();
+        assert!(error.contains("planted") && error.contains("x.journal"), "{error}");
+    }
+
+    #[test]
+    fn a_rewrite_replaces_what_was_before_and_keeps_what_comes_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let journal = Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap();
+        let answers = answers(&journal);
+        for number in 0..100 {
+            journal.append(vec![number; 100], Some((ticket(usize::from(number)), Reply::Code(0))));
+        }
+        assert_eq!(journal.grown_bytes(), 100 * 108);
+        journal.rewrite(vec![b"sum".to_vec()]);
+        assert_eq!(journal.grown_bytes(), 0);
+        journal.append_and_wait(b"after".to_vec()).unwrap();
+        for number in 0..100 {
+            assert_eq!(answers.recv().unwrap().0, number, "entries that the rewrite covers are acknowledged");
+        }
+        journal.append_and_wait(b"and more".to_vec()).unwrap();
+        drop(journal);
+        assert_eq!(entries_of(&path), [b"sum".to_vec(), b"after".to_vec(), b"and more".to_vec()]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no second file is left");
+    }
+
+    #[test]
+    fn a_rewrite_that_never_finished_is_cleared_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap().append_and_wait(b"kept".to_vec()).unwrap();
+        fs::write(path.with_extension(NEW_SUFFIX), "half").unwrap();
+        assert_eq!(entries_of(&path), [b"kept".to_vec()]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn in_memory_everything_is_acknowledged_at_once() {
+        let journal = Journal::in_memory();
+        let answers = answers(&journal);
+        journal.append(b"x".to_vec(), Some((ticket(4), Reply::Code(0))));
+        assert_eq!(answers.try_recv().unwrap(), (4, Reply::Code(0)));
+        journal.append_and_wait(b"y".to_vec()).unwrap();
+        journal.rewrite(vec![]);
+    }
+
+    #[test]
+    fn a_closed_journal_has_written_what_it_took_and_refuses_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let journal = Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap();
+        journal.append(b"taken".to_vec(), None);
+        journal.close();
+        assert!(journal.append_and_wait(b"refused".to_vec()).is_err());
+        assert_eq!(entries_of(&path), [b"taken".to_vec()]);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a transaction ends in the partitions and groups of this broker.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::{Decision, Ending, Ends, now_ms};
+use crate::mailbox::{Letter, Ticket};
+use crate::node::Node;
+use crate::partition::{AppendError, Marker, Partition, Sequence};
+
+/// There is one coordinator, and it never moves.
+pub(crate) const COORDINATOR_EPOCH: i32 = 0;
+
+/// The partitions and offsets of a node.
+pub(crate) struct NodeEnds(pub(crate) Arc<Node>);
+
+/// Partitions with new markers, each to be flushed once, and which endings wait for it.
+type Touched = BTreeMap<(String, i32), (Arc<Partition>, Vec<usize>)>;
+
+impl Ends for NodeEnds {
+    fn carry_out(&self, endings: &[Ending]) -> Vec<Result<(), String>> {
+        let mut results: Vec<Result<(), String>> = endings.iter().map(|_| Ok(())).collect();
+        let mut wake = Vec::new();
+        let mut touched = Touched::new();
+        for (index, (ending, result)) in endings.iter().zip(&mut results).enumerate() {
+            *result = self.mark(index, ending, &mut touched, &mut wake);
+        }
+        for ((topic, partition), (log, waiting)) in touched {
+            match log.flush() {
+                Ok(_) => log.take_waiting(&mut wake),
+                Err(error) => {
+                    for index in waiting {
+                        let Some(result) = results.get_mut(index) else { continue };
+                        *result = Err(format!("{topic}-{partition} can't be flushed: {error}"));
+                    }
+                }
+            }
+        }
+        self.wake(wake);
+        results
+    }
+}
+
+impl NodeEnds {
+    /// Appends the markers of one ending.
+    fn mark(
+        &self,
+        index: usize,
+        ending: &Ending,
+        touched: &mut Touched,
+        wake: &mut Vec<Ticket>,
+    ) -> Result<(), String> {
+        for (name, partitions) in &ending.places.partitions {
+            // Nothing of the transaction is left in a topic that was deleted.
+            let Some(topic) = self.0.topics.by_name(name) else { continue };
+            for partition in partitions {
+                let Some(log) = topic.partition(*partition) else { continue };
+                match append_marker(log, ending, wake) {
+                    Ok(()) => {
+                        let waits = touched.entry((name.clone(), *partition));
+                        waits.or_insert_with(|| (Arc::clone(log), Vec::new())).1.push(index);
+                    }
+                    // Nor where a newer owner has written: its predecessor's transaction was ended before that.
+                    Err(AppendError::Removed | AppendError::Sequence(Sequence::Fenced)) => (),
+                    Err(error) => return Err(format!("{name}-{partition} takes no marker: {error}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&self, tickets: Vec<Ticket>) {
+        for ticket in tickets {
+            self.0.post(ticket, Letter::Grown(ticket.connection));
+        }
+    }
+}
+
+fn append_marker(log: &Partition, ending: &Ending, wake: &mut Vec<Ticket>) -> Result<(), AppendError> {
+    let marker = match ending.decision {
+        Decision::Commit => Marker::Commit,
+        Decision::Abort => Marker::Abort,
+    };
+    let producer = ending.producer;
+    log.append_marker(producer.id, producer.epoch, marker, COORDINATOR_EPOCH, now_ms(), wake).map(drop)
+}
+
+/// Looks for open transactions that no end will ever come for, and aborts them; before any client is served.
+pub(crate) fn settle_open(node: &Node) -> io::Result<()> {
+    for topic in node.topics.all() {
+        for partition in &topic.partitions {
+            settle_partition(node, partition)?;
+        }
+    }
+    Ok(())
+}
+
+fn settle_partition(node: &Node, partition: &Partition) -> io::Result<()> {
+    let mut marked = false;
+    for open in partition.producers().into_iter().filter(|producer| producer.txn_start.is_some()) {
+        let producer = super::Producer { id: open.producer_id, epoch: open.epoch };
+        let Some(owner) = node.transactions.meet(producer, &partition.topic, partition.index) else {
+            continue;
+        };
+        partition
+            .append_marker(owner.id, owner.epoch, Marker::Abort, COORDINATOR_EPOCH, now_ms(), &mut Vec::new())
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        marked = true;
+    }
+    if marked { partition.flush().map(drop) } else { Ok(()) }
+}

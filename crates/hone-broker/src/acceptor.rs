@@ -5,12 +5,13 @@ use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::groups::Now;
 use crate::mailbox::{Letter, Ticket};
 use crate::node::Node;
 use crate::reactor::BELL;
@@ -18,6 +19,8 @@ use crate::reactor::BELL;
 const LISTENER: Token = Token(0);
 /// How exactly groups keep their time.
 const GROUP_TICK: Duration = Duration::from_millis(25);
+/// How often offsets are looked at that may have expired, and the journal that may have grown.
+const GROUP_CARE: Duration = Duration::from_secs(10);
 /// Pause after an error such as too many open files, before the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,11 +37,12 @@ pub(crate) fn run(
     let mut next_reactor = 0;
     let mut retry = false;
     let mut full = false;
+    let mut cared_at = Now::read().at;
     while !stop.load(Ordering::Acquire) {
         let timeout = match (retry, node.groups_are_idle()) {
             (true, _) => Some(ACCEPT_PAUSE),
             (false, false) => Some(GROUP_TICK),
-            (false, true) => None,
+            (false, true) => Some(GROUP_CARE),
         };
         match poll.poll(&mut events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -47,7 +51,12 @@ pub(crate) fn run(
         if retry || events.iter().any(|event| event.token() != BELL) {
             retry = !accept_all(node, listener, &mut next_reactor, &mut full);
         }
-        node.with_groups(|groups, due| groups.tick(Instant::now(), due));
+        let now = Now::read();
+        node.with_groups(|groups, effects| groups.tick(now, effects));
+        if now.at >= cared_at + GROUP_CARE {
+            node.keep_groups_small(now);
+            cared_at = now.at;
+        }
     }
     Ok(())
 }

@@ -12,11 +12,11 @@ use mio::{Poll, Waker};
 
 use crate::acceptor;
 use crate::clerk;
+use crate::coordinator::Coordinator;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::{Node, Stores};
-use crate::offsets::Offsets;
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
@@ -67,8 +67,7 @@ impl Broker {
             memory: settings.memory,
         };
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
-        let offsets = Offsets::open(&settings.data_dir)
-            .with_context(|| format!("can't open the group offsets in {}", settings.data_dir.display()))?;
+        let coordinator = Coordinator::open(data_dir.as_deref(), &settings)?;
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
@@ -80,8 +79,9 @@ impl Broker {
         let (acceptor_poll, acceptor_bell) = poll_with_bell()?;
         let mailboxes = bells.into_iter().map(Mailbox::new).collect();
         let (desk, jobs) = clerk::desk();
-        let stores = Stores { security, topics, offsets, acls, quotas, transactions };
+        let stores = Stores { security, topics, coordinator, acls, quotas, transactions };
         let node = Arc::new(Node::new(settings, advertised, stores, desk, mailboxes, acceptor_bell));
+        node.start_answering();
         transactions::settle_open(&node).context("can't abort transactions that were left open")?;
         let mut broker = Self {
             node,
@@ -133,13 +133,6 @@ impl Broker {
     }
 
     fn start_transactions(&mut self) -> anyhow::Result<()> {
-        // Weak: the node owns the journal that keeps the way to it.
-        let node = Arc::downgrade(&self.node);
-        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
-            if let Some(node) = node.upgrade() {
-                node.post(ticket, Letter::Reply(ticket.connection, reply));
-            }
-        }));
         let ends = NodeEnds(Arc::clone(&self.node));
         self.spawn("transactions", move || {
             ends.0.transactions.run(&ends);
@@ -197,6 +190,7 @@ impl Broker {
         }
         let result = join_all(&mut self.threads);
         self.node.transactions.close();
+        self.node.close_journal();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())
@@ -215,6 +209,7 @@ impl Broker {
                 }));
             }
         }
+        self.node.close_journal();
         result
     }
 }

@@ -68,9 +68,9 @@ mod tests {
     use mio::{Poll, Token, Waker};
 
     use super::*;
+    use crate::coordinator::Coordinator;
     use crate::mailbox::Mailbox;
     use crate::node::Stores;
-    use crate::offsets::Offsets;
     use crate::partition::Storage;
     use crate::properties::broker::BrokerProperties;
     use crate::quotas::Quotas;
@@ -94,7 +94,7 @@ mod tests {
         let stores = Stores {
             security,
             topics,
-            offsets: Offsets::open(folder.path()).unwrap(),
+            coordinator: Coordinator::open(None, &settings).unwrap(),
             acls: Acls::open(None, false, &[]).unwrap(),
             quotas: Quotas::open(None).unwrap(),
             transactions: Transactions::open(None, &Notices::nowhere()).unwrap(),

@@ -350,14 +350,8 @@ impl Engine {
         let flexible = version >= api.flexible_from;
         let body_at = frame.len() - head.body(flexible && version_known)?.len();
         let metering = self.node.quotas.metering();
-        // Only a group member is named after its client, and only quotas count for it.
-        let client_id = if key == keys::JOIN_GROUP {
-            head.client_id.unwrap_or("member").to_owned()
-        } else if metering != Metering::Off {
-            head.client_id.unwrap_or_default().to_owned()
-        } else {
-            String::new()
-        };
+        let charged = if metering == Metering::Off { None } else { head.client_id };
+        let client_id = charged.unwrap_or_default().to_owned();
         let cpu_before = self.cpu_time(metering);
         let began = Instant::now();
         let ticket = self.ticket(id);
@@ -374,7 +368,6 @@ impl Engine {
             appends: &mut self.appends,
             frame,
             body_at,
-            client_id,
             version,
             flexible,
             version_known,
@@ -389,7 +382,6 @@ impl Engine {
         let served = catch_unwind(AssertUnwindSafe(|| (api.serve)(&mut call, &mut answer)));
         let files = answer.into_files();
         let outcome = served.map_err(|_| Close::HandlerFailed)??;
-        let client_id = std::mem::take(&mut call.client_id);
         self.wake_readers();
         if let Some(shard) = self.shard()
             && !matches!(outcome, Outcome::Park(_))

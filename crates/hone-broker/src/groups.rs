@@ -1,18 +1,56 @@
-//! The coordinator of classic consumer groups: who is in, which generation, who has what.
+//! The group coordinator: classic groups and consumer groups (KIP-848) under one roof of ids.
 //!
-//! A state machine without I/O: every call gets the time, and answers for parked members come back as values. One
-//! answer, exactly, for every JoinGroup or SyncGroup that was parked.
+//! State machines without I/O: every step gets the time and returns what came of it. Answers for parked requests and
+//! the groups that must be written to the journal are [`Effects`]; an answer goes out when what led to it is durable.
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::code;
 use crate::mailbox::{Reply, Ticket};
 
+mod assignor;
+mod classic;
+mod consumer;
+mod record;
+mod subscription;
+
+use classic::Classic;
+use consumer::Consumer;
+pub(crate) use consumer::{Beat, BeatAnswer, Catalogue};
+
+/// First byte of a journal entry that is of a group.
+pub(crate) const RECORD: u8 = b'g';
 /// Kafka's `group.max.session.timeout.ms`.
 const MOST_SESSION_MS: i32 = 1_800_000;
 /// A protocol is a name and the member's subscription or the like, opaque here.
 pub(crate) type Protocols = Vec<(String, Vec<u8>)>;
+
+/// One reading of both clocks: sessions need one that never jumps, what is kept on disk needs the wall's.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) at: Instant,
+    pub(crate) unix_ms: i64,
+}
+
+impl Now {
+    /// Reads the clocks.
+    pub(crate) fn read() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { at: Instant::now(), unix_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX) }
+    }
+}
+
+/// How groups keep time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timing {
+    /// How long the first members of an empty classic group wait for others.
+    pub(crate) initial_delay: Duration,
+    /// After which silence a member of a consumer group is out.
+    pub(crate) session: Duration,
+    /// How often a member of a consumer group is to beat.
+    pub(crate) heartbeat: Duration,
+}
 
 /// The answer to a JoinGroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,9 +60,17 @@ pub(crate) struct JoinAnswer {
     pub(crate) protocol_type: Option<String>,
     pub(crate) protocol: Option<String>,
     pub(crate) leader: String,
+    /// The leader is told who is there, and that there is nothing to assign.
+    pub(crate) skip_assignment: bool,
     pub(crate) member: String,
     /// Member, instance, metadata; only for the leader.
     pub(crate) members: Vec<(String, Option<String>, Vec<u8>)>,
+}
+
+impl JoinAnswer {
+    pub(crate) fn refused(error: i16, member: &str) -> Self {
+        Self { error, member: member.to_owned(), generation: -1, ..Self::default() }
+    }
 }
 
 /// The answer to a SyncGroup.
@@ -36,6 +82,12 @@ pub(crate) struct SyncAnswer {
     pub(crate) assignment: Vec<u8>,
 }
 
+impl SyncAnswer {
+    pub(crate) fn refused(error: i16) -> Self {
+        Self { error, ..Self::default() }
+    }
+}
+
 /// What JoinGroup asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
@@ -43,172 +95,455 @@ pub(crate) struct Join {
     pub(crate) member: String,
     pub(crate) instance: Option<String>,
     pub(crate) client_id: String,
+    pub(crate) client_host: String,
     pub(crate) session_ms: i32,
     pub(crate) rebalance_ms: i32,
     pub(crate) protocol_type: String,
     pub(crate) protocols: Protocols,
     /// Whether a stranger must come again with the id it is given, as from version 4 on.
     pub(crate) id_required: bool,
+    /// Whether a leader can be told that there is nothing to assign, as from version 9 on.
+    pub(crate) can_skip_assignment: bool,
 }
 
-/// Answers that became due, for the mailboxes.
-pub(crate) type Due = Vec<(Ticket, Reply)>;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Empty,
-    /// Members come (back) in until the deadline; a group that begins waits for it, others only for its members.
-    Joining {
-        until: Instant,
-        beginning: bool,
-    },
-    /// Waiting for the leader's assignment.
-    Syncing,
-    Stable,
-}
-
-#[derive(Debug)]
-struct Member {
-    instance: Option<String>,
-    session: Duration,
-    rebalance: Duration,
-    protocols: Protocols,
-    assignment: Vec<u8>,
-    expires: Instant,
-    joining: Option<Ticket>,
-    syncing: Option<Ticket>,
-}
-
-#[derive(Debug)]
-struct Group {
-    state: State,
-    generation: i32,
-    protocol_type: String,
-    protocol: String,
-    leader: String,
-    members: BTreeMap<String, Member>,
-    /// Ids that were given and must come back before their time.
-    expected: HashMap<String, Instant>,
-}
-
-/// All groups.
-#[derive(Debug)]
-pub(crate) struct Groups {
-    groups: HashMap<String, Group>,
-    initial_delay: Duration,
-    ids_given: u64,
-}
-
-impl Groups {
-    pub(crate) fn new(initial_delay: Duration) -> Self {
-        Self { groups: HashMap::new(), initial_delay, ids_given: 0 }
-    }
-
-    /// Whether [`Groups::tick`] has anything to watch.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.groups.is_empty()
-    }
-
-    /// A member wants in. `Some` is the answer; with `None` it will be among a later call's due answers.
-    pub(crate) fn join(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        join: Join,
-        due: &mut Due,
-    ) -> Option<JoinAnswer> {
-        if let Some(error) = refuse(&join) {
-            return Some(JoinAnswer { error, member: join.member, generation: -1, ..JoinAnswer::default() });
-        }
-        if join.member.is_empty() {
-            self.ids_given += 1;
-        }
-        let new_id = format!("{}-{}", join.client_id, unique(self.ids_given));
-        let group = self.groups.entry(join.group.clone()).or_insert_with(Group::empty);
-        group.join(now, self.initial_delay, ticket, join, new_id, due)
-    }
-
-    /// A member wants its assignment, the leader brings them all.
-    pub(crate) fn sync(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        who: &Who<'_>,
-        assignments: Vec<(String, Vec<u8>)>,
-        due: &mut Due,
-    ) -> Option<SyncAnswer> {
-        let refused = |error| Some(SyncAnswer { error, ..SyncAnswer::default() });
-        let Some(group) = self.groups.get_mut(who.group) else { return refused(code::UNKNOWN_MEMBER_ID) };
-        if let Err(error) = group.check(who) {
-            return refused(error);
-        }
-        group.sync(now, ticket, who.member, assignments, due)
-    }
-
-    /// A sign of life. Returns an error code.
-    pub(crate) fn heartbeat(&mut self, now: Instant, who: &Who<'_>) -> i16 {
-        let Some(group) = self.groups.get_mut(who.group) else { return code::UNKNOWN_MEMBER_ID };
-        if let Err(error) = group.check(who) {
-            return error;
-        }
-        group.touch(now, who.member);
-        if matches!(group.state, State::Joining { .. }) { code::REBALANCE_IN_PROGRESS } else { code::NONE }
-    }
-
-    /// A member goes, named by its id or, when that is empty, by its instance. Returns an error code.
-    pub(crate) fn leave(
-        &mut self,
-        now: Instant,
-        group: &str,
-        member: &str,
-        instance: Option<&str>,
-        due: &mut Due,
-    ) -> i16 {
-        let Some(group) = self.groups.get_mut(group) else { return code::UNKNOWN_MEMBER_ID };
-        if group.expected.remove(member).is_some() {
-            group.finish_join_if_all_in(now, due);
-            return code::NONE;
-        }
-        let id = match instance.and_then(|instance| group.member_of_instance(instance)) {
-            Some(id) if member.is_empty() || member == id => id,
-            Some(_) => return code::FENCED_INSTANCE_ID,
-            None => member.to_owned(),
-        };
-        if group.remove(now, &id, due) { code::NONE } else { code::UNKNOWN_MEMBER_ID }
-    }
-
-    /// Whether a commit of offsets is allowed. Returns an error code.
-    pub(crate) fn commit(&mut self, now: Instant, who: &Who<'_>) -> i16 {
-        let Some(group) = self.groups.get_mut(who.group) else {
-            // Consumers that assign partitions themselves only store offsets.
-            return if who.generation < 0 { code::NONE } else { code::ILLEGAL_GENERATION };
-        };
-        if who.generation < 0 && group.members.is_empty() {
-            return code::NONE;
-        }
-        if let Err(error) = group.check(who) {
-            return error;
-        }
-        group.touch(now, who.member);
-        if group.state == State::Syncing { code::REBALANCE_IN_PROGRESS } else { code::NONE }
-    }
-
-    /// Time has passed: sessions end, rebalances close.
-    pub(crate) fn tick(&mut self, now: Instant, due: &mut Due) {
-        for group in self.groups.values_mut() {
-            group.tick(now, due);
-        }
-        self.groups.retain(|_, group| !group.members.is_empty() || !group.expected.is_empty());
-    }
-}
-
-/// Who speaks: group, generation, member, instance.
+/// Who speaks: group, generation (or member epoch), member, instance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub(crate) group: &'a str,
     pub(crate) generation: i32,
     pub(crate) member: &'a str,
     pub(crate) instance: Option<&'a str>,
+}
+
+/// How a commit of offsets comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitKind {
+    /// OffsetCommit; with whether its version can say a member epoch (from 9 on).
+    Plain { knows_epochs: bool },
+    /// TxnOffsetCommit.
+    Transactional,
+}
+
+/// What came of a step: answers to post, and groups to write to the journal before that.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) replies: Vec<(Ticket, Reply)>,
+    touched: BTreeSet<String>,
+}
+
+impl Effects {
+    /// Has a group written to the journal, or that it is gone.
+    pub(crate) fn touch(&mut self, group: &str) {
+        if !self.touched.contains(group) {
+            self.touched.insert(group.to_owned());
+        }
+    }
+}
+
+/// A group as DescribeGroups tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupDescription {
+    pub(crate) state: &'static str,
+    pub(crate) protocol_type: String,
+    pub(crate) protocol: String,
+    pub(crate) members: Vec<MemberDescription>,
+}
+
+/// A member as DescribeGroups tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemberDescription {
+    pub(crate) id: String,
+    pub(crate) instance: Option<String>,
+    pub(crate) client_id: String,
+    pub(crate) client_host: String,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) assignment: Vec<u8>,
+}
+
+/// A group as ConsumerGroupDescribe tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConsumerDescription {
+    pub(crate) state: &'static str,
+    pub(crate) epoch: i32,
+    pub(crate) assignment_epoch: i32,
+    pub(crate) assignor: &'static str,
+    pub(crate) members: Vec<ConsumerMemberDescription>,
+    /// Names of the topics in the assignments.
+    pub(crate) topics: BTreeMap<u128, String>,
+}
+
+/// A member as ConsumerGroupDescribe tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConsumerMemberDescription {
+    pub(crate) id: String,
+    pub(crate) instance: Option<String>,
+    pub(crate) rack: Option<String>,
+    pub(crate) epoch: i32,
+    pub(crate) client_id: String,
+    pub(crate) client_host: String,
+    pub(crate) names: Vec<String>,
+    pub(crate) pattern: Option<String>,
+    pub(crate) assigned: BTreeSet<(u128, i32)>,
+    pub(crate) target: BTreeSet<(u128, i32)>,
+}
+
+/// A group as ListGroups tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) id: String,
+    pub(crate) protocol_type: String,
+    pub(crate) state: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+/// What ListGroups names the two kinds.
+pub(crate) const CLASSIC: &str = "classic";
+const CONSUMER: &str = "consumer";
+
+#[derive(Debug)]
+enum Group {
+    Classic(Classic),
+    Consumer(Consumer),
+}
+
+impl Group {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Classic(group) => group.is_empty(),
+            Self::Consumer(group) => group.members.is_empty(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        match self {
+            Self::Classic(group) => group.is_idle(),
+            Self::Consumer(group) => group.members.is_empty(),
+        }
+    }
+}
+
+/// All groups.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    groups: BTreeMap<String, Group>,
+    timing: Timing,
+    ids: MemberIds,
+    /// Whether [`Groups::tick`] may have something to do.
+    active: bool,
+}
+
+impl Groups {
+    /// No groups. `salt` must never have been used before.
+    pub(crate) fn new(timing: Timing, salt: u64) -> Self {
+        Self { groups: BTreeMap::new(), timing, ids: MemberIds { salt, given: 0 }, active: false }
+    }
+
+    /// Takes an entry of the journal in, without its first byte. `false` for one that can't be read.
+    pub(crate) fn replay(&mut self, now: Now, bytes: &[u8]) -> bool {
+        self.active = true;
+        match record::read(now, self.timing.session, bytes) {
+            Some((id, Some(group))) => drop(self.groups.insert(id, group)),
+            Some((id, None)) => drop(self.groups.remove(&id)),
+            None => return false,
+        }
+        true
+    }
+
+    /// The journal entries of the groups that a step has touched.
+    pub(crate) fn records(&self, effects: &Effects) -> Vec<Vec<u8>> {
+        effects.touched.iter().map(|id| record::write(id, self.groups.get(id))).collect()
+    }
+
+    /// The journal entries of all groups.
+    pub(crate) fn all_records(&self) -> Vec<Vec<u8>> {
+        self.groups.iter().map(|(id, group)| record::write(id, Some(group))).collect()
+    }
+
+    /// Whether [`Groups::tick`] has anything to watch.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.active
+    }
+
+    /// The group as a classic one, made if need be: an empty group of the other kind becomes one.
+    fn classic_to_join(&mut self, now: Now, id: &str) -> Option<&mut Classic> {
+        if !matches!(self.groups.get(id), Some(Group::Classic(_))) {
+            if self.groups.get(id).is_some_and(|group| !group.is_empty()) {
+                return None;
+            }
+            self.groups.insert(id.to_owned(), Group::Classic(Classic::empty(id, now)));
+        }
+        self.classic(id)
+    }
+
+    fn classic(&mut self, id: &str) -> Option<&mut Classic> {
+        match self.groups.get_mut(id) {
+            Some(Group::Classic(group)) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// A member wants in. `Some` is the answer; with `None` it will be among a step's effects.
+    pub(crate) fn join(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        join: Join,
+        effects: &mut Effects,
+    ) -> Option<JoinAnswer> {
+        if let Some(error) = refuse(&join) {
+            return Some(JoinAnswer::refused(error, &join.member));
+        }
+        if !join.member.is_empty() && self.classic(&join.group).is_none() {
+            let taken = self.groups.get(&join.group).is_some_and(|group| !group.is_empty());
+            let error = if taken { code::INCONSISTENT_GROUP_PROTOCOL } else { code::UNKNOWN_MEMBER_ID };
+            return Some(JoinAnswer::refused(error, &join.member));
+        }
+        self.active = true;
+        let new_id = self.ids.next(&join.client_id);
+        let initial_delay = self.timing.initial_delay;
+        let Some(group) = self.classic_to_join(now, &join.group) else {
+            return Some(JoinAnswer::refused(code::INCONSISTENT_GROUP_PROTOCOL, &join.member));
+        };
+        group.join(now, initial_delay, ticket, join, new_id, effects)
+    }
+
+    /// A member wants its assignment, the leader brings them all. `protocol` is type and name, where the client says.
+    pub(crate) fn sync(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        who: &Who<'_>,
+        protocol: (Option<&str>, Option<&str>),
+        assignments: Vec<(String, Vec<u8>)>,
+        effects: &mut Effects,
+    ) -> Option<SyncAnswer> {
+        let Some(group) = self.classic(who.group) else {
+            return Some(SyncAnswer::refused(code::UNKNOWN_MEMBER_ID));
+        };
+        group.sync(now, ticket, who, protocol, assignments, effects)
+    }
+
+    /// A sign of life. Returns an error code.
+    pub(crate) fn heartbeat(&mut self, now: Now, who: &Who<'_>) -> i16 {
+        self.classic(who.group).map_or(code::UNKNOWN_MEMBER_ID, |group| group.heartbeat(now, who))
+    }
+
+    /// Members go, each named by its id or its instance. Returns an error code for each, or one for all.
+    pub(crate) fn leave(
+        &mut self,
+        now: Now,
+        group: &str,
+        leaving: &[(&str, Option<&str>)],
+        effects: &mut Effects,
+    ) -> Result<Vec<i16>, i16> {
+        let group = self.classic(group).ok_or(code::UNKNOWN_MEMBER_ID)?;
+        Ok(leaving.iter().map(|(member, instance)| group.leave(now, member, *instance, effects)).collect())
+    }
+
+    /// A member of a consumer group beats. `Some` is the answer; with `None` it is among the effects.
+    pub(crate) fn consumer_heartbeat(
+        &mut self,
+        now: Now,
+        ticket: Ticket,
+        beat: &Beat,
+        catalogue: &dyn Catalogue,
+        effects: &mut Effects,
+    ) -> Option<BeatAnswer> {
+        match self.beat(now, beat, catalogue, effects) {
+            Err(refusal) => Some(BeatAnswer::refused(refusal)),
+            Ok(answer) if effects.touched.is_empty() => Some(answer),
+            Ok(answer) => {
+                effects.replies.push((ticket, Reply::Beat(answer)));
+                None
+            }
+        }
+    }
+
+    fn beat(
+        &mut self,
+        now: Now,
+        beat: &Beat,
+        catalogue: &dyn Catalogue,
+        effects: &mut Effects,
+    ) -> Result<BeatAnswer, consumer::Refusal> {
+        let Timing { session, heartbeat, .. } = self.timing;
+        // First of all: a request that makes no sense makes no group.
+        consumer::check(beat)?;
+        self.active = true;
+        let new_id = self.ids.next("consumer");
+        let group = self.consumer_to_beat(now, beat)?;
+        let (member, epoch, assignment) = group.heartbeat(now, session, beat, new_id, catalogue, effects)?;
+        let heartbeat_ms = i32::try_from(heartbeat.as_millis()).unwrap_or(i32::MAX);
+        Ok(BeatAnswer { error: code::NONE, message: None, member, epoch, heartbeat_ms, assignment })
+    }
+
+    /// The group as a consumer group; a member that joins makes it, or makes one of an empty classic group.
+    fn consumer_to_beat(&mut self, now: Now, beat: &Beat) -> Result<&mut Consumer, consumer::Refusal> {
+        let id = &beat.group;
+        if id.is_empty() {
+            return Err((code::INVALID_REQUEST, "the group id is missing".to_owned()));
+        }
+        let replaceable = match self.groups.get(id) {
+            None => true,
+            Some(Group::Classic(group)) => group.is_idle(),
+            Some(Group::Consumer(_)) => false,
+        };
+        if replaceable && beat.epoch == 0 {
+            self.groups.insert(id.clone(), Group::Consumer(Consumer::empty(id, now)));
+        }
+        match self.groups.get_mut(id) {
+            Some(Group::Consumer(group)) => Ok(group),
+            Some(Group::Classic(_)) => {
+                Err((code::GROUP_ID_NOT_FOUND, format!("group {id} is not a consumer group")))
+            }
+            None => Err((code::GROUP_ID_NOT_FOUND, format!("there is no group {id}"))),
+        }
+    }
+
+    /// Whether a commit of offsets is allowed. Returns an error code.
+    pub(crate) fn commit(&mut self, now: Now, who: &Who<'_>, kind: CommitKind) -> i16 {
+        let transactional = kind == CommitKind::Transactional;
+        let knows_epochs = kind == CommitKind::Plain { knows_epochs: true };
+        if who.group.is_empty() {
+            return code::INVALID_GROUP_ID;
+        }
+        match self.groups.get_mut(who.group) {
+            // Consumers that assign partitions themselves only store offsets.
+            None if who.generation < 0 => code::NONE,
+            None if knows_epochs => code::GROUP_ID_NOT_FOUND,
+            None => code::ILLEGAL_GENERATION,
+            Some(Group::Classic(group)) => group.commit(now, who, transactional),
+            Some(Group::Consumer(group)) => {
+                let anonymous = who.generation < 0 && who.member.is_empty();
+                if group.members.is_empty() && who.generation < 0 || transactional && anonymous {
+                    return code::NONE;
+                }
+                let wrong_epoch = match kind {
+                    CommitKind::Transactional => code::ILLEGAL_GENERATION,
+                    CommitKind::Plain { .. } => code::STALE_MEMBER_EPOCH,
+                };
+                match group.check_member(who.member, who.generation, wrong_epoch) {
+                    code::NONE if !transactional && !knows_epochs => code::UNSUPPORTED_VERSION,
+                    error => error,
+                }
+            }
+        }
+    }
+
+    /// Whether offsets may be fetched as this member, where one is named. Returns an error code.
+    pub(crate) fn fetch_offsets(&self, group: &str, member: Option<&str>, epoch: i32) -> i16 {
+        match (self.groups.get(group), member) {
+            (Some(Group::Consumer(group)), Some(member)) if !(member.is_empty() && epoch < 0) => {
+                group.check_member(member, epoch, code::STALE_MEMBER_EPOCH)
+            }
+            _ => code::NONE,
+        }
+    }
+
+    /// A classic group; `None` when there is none of this kind.
+    pub(crate) fn describe(&self, group: &str) -> Option<GroupDescription> {
+        match self.groups.get(group)? {
+            Group::Classic(group) => Some(group.describe()),
+            Group::Consumer(_) => None,
+        }
+    }
+
+    /// A consumer group; `None` when there is none of this kind.
+    pub(crate) fn describe_consumer(&self, group: &str) -> Option<ConsumerDescription> {
+        let Group::Consumer(group) = self.groups.get(group)? else { return None };
+        let member = |(id, member): (&String, &consumer::Member)| ConsumerMemberDescription {
+            id: id.clone(),
+            instance: member.instance.clone(),
+            rack: member.rack.clone(),
+            epoch: member.epoch,
+            client_id: member.client_id.clone(),
+            client_host: member.client_host.clone(),
+            names: member.names.iter().cloned().collect(),
+            pattern: member.pattern.clone(),
+            assigned: member.assigned.clone(),
+            target: member.target.clone(),
+        };
+        Some(ConsumerDescription {
+            state: group.state_name(),
+            epoch: group.epoch,
+            assignment_epoch: group.assignment_epoch,
+            assignor: group.assignor.unwrap_or(assignor::Assignor::Uniform).name(),
+            members: group.members.iter().map(member).collect(),
+            topics: group.topics.iter().map(|(name, (id, _))| (*id, name.clone())).collect(),
+        })
+    }
+
+    /// Every group with its state.
+    pub(crate) fn list(&self) -> Vec<Listed> {
+        let listed = |(id, group): (&String, &Group)| {
+            let (protocol_type, state, kind) = match group {
+                Group::Classic(group) => (group.protocol_type.clone(), group.state_name(), CLASSIC),
+                Group::Consumer(group) => (CONSUMER.to_owned(), group.state_name(), CONSUMER),
+            };
+            Listed { id: id.clone(), protocol_type, state, kind }
+        };
+        self.groups.iter().map(listed).collect()
+    }
+
+    /// Whether there is a group of this id, of either kind.
+    pub(crate) fn contains(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// Takes an empty group out. Returns an error code.
+    pub(crate) fn delete(&mut self, group: &str, effects: &mut Effects) -> i16 {
+        match self.groups.get(group) {
+            None => code::GROUP_ID_NOT_FOUND,
+            Some(found) if !found.is_empty() => code::NON_EMPTY_GROUP,
+            Some(_) => {
+                self.groups.remove(group);
+                effects.touch(group);
+                code::NONE
+            }
+        }
+    }
+
+    /// Whether a group's members need its offsets of a topic. Returns an error code.
+    pub(crate) fn guards(&self, group: &str, topic: &str) -> i16 {
+        match self.groups.get(group) {
+            None => code::NONE,
+            Some(Group::Classic(group)) => group.guards(topic),
+            Some(Group::Consumer(group)) if group.subscribes(topic) => code::GROUP_SUBSCRIBED_TO_TOPIC,
+            Some(Group::Consumer(_)) => code::NONE,
+        }
+    }
+
+    /// Since when a group has no members: `None` when it has some, 0 for one that only has offsets.
+    pub(crate) fn empty_since_ms(&self, group: &str) -> Option<i64> {
+        match self.groups.get(group) {
+            Some(found) if !found.is_empty() => None,
+            Some(Group::Classic(group)) => Some(group.empty_since_ms),
+            Some(Group::Consumer(group)) => Some(group.empty_since_ms),
+            None => Some(0),
+        }
+    }
+
+    /// The groups that are empty since before `until_ms`.
+    pub(crate) fn long_empty(&self, until_ms: i64) -> Vec<String> {
+        let ids = self.groups.keys();
+        ids.filter(|id| self.empty_since_ms(id).is_some_and(|since| since <= until_ms)).cloned().collect()
+    }
+
+    /// Time has passed: sessions end, rebalances close.
+    pub(crate) fn tick(&mut self, now: Now, effects: &mut Effects) {
+        for group in self.groups.values_mut() {
+            match group {
+                Group::Classic(group) => group.tick(now, effects),
+                Group::Consumer(group) => group.tick(now, effects),
+            }
+        }
+        // A group that was only asked about, and never had a member, is not kept.
+        self.groups.retain(|_, group| match group {
+            Group::Classic(group) => !group.is_idle() || group.generation > 0,
+            Group::Consumer(_) => true,
+        });
+        self.active = !self.groups.values().all(Group::is_idle);
+    }
 }
 
 fn refuse(join: &Join) -> Option<i16> {
@@ -221,576 +556,24 @@ fn refuse(join: &Join) -> Option<i16> {
     (join.protocols.is_empty() || join.protocol_type.is_empty()).then_some(code::INCONSISTENT_GROUP_PROTOCOL)
 }
 
-/// Two brokers, or one before and after a restart, must not give the same id: a member that was expelled could
-/// otherwise come back as another.
-fn unique(count: u64) -> String {
-    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("{:x}-{:x}-{count:x}", std::process::id(), unix.as_nanos())
+/// Names members. Two brokers, or one before and after a restart, must not give the same id: a member that was
+/// expelled could otherwise come back as another.
+#[derive(Debug)]
+struct MemberIds {
+    salt: u64,
+    given: u64,
+}
+
+impl MemberIds {
+    fn next(&mut self, prefix: &str) -> String {
+        self.given += 1;
+        format!("{prefix}-{:016x}-{:x}", self.salt, self.given)
+    }
 }
 
 fn milliseconds(ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-impl Group {
-    fn empty() -> Self {
-        Self {
-            state: State::Empty,
-            generation: 0,
-            protocol_type: String::new(),
-            protocol: String::new(),
-            leader: String::new(),
-            members: BTreeMap::new(),
-            expected: HashMap::new(),
-        }
-    }
-
-    fn check(&self, who: &Who<'_>) -> Result<(), i16> {
-        if let Some(owner) = who.instance.and_then(|instance| self.member_of_instance(instance))
-            && owner != who.member
-        {
-            return Err(code::FENCED_INSTANCE_ID);
-        }
-        if !self.members.contains_key(who.member) {
-            return Err(code::UNKNOWN_MEMBER_ID);
-        }
-        if who.generation != self.generation { Err(code::ILLEGAL_GENERATION) } else { Ok(()) }
-    }
-
-    fn member_of_instance(&self, instance: &str) -> Option<String> {
-        let owns = |member: &&Member| member.instance.as_deref() == Some(instance);
-        self.members.iter().find(|(_, member)| owns(member)).map(|(id, _)| id.clone())
-    }
-
-    fn touch(&mut self, now: Instant, member: &str) {
-        if let Some(member) = self.members.get_mut(member) {
-            member.expires = now + member.session;
-        }
-    }
-
-    fn fits(&self, join: &Join) -> bool {
-        let others = || self.members.iter().filter(|(id, _)| **id != join.member);
-        others().count() == 0
-            || join.protocol_type == self.protocol_type
-                && join.protocols.iter().any(|(name, _)| {
-                    others().all(|(_, member)| member.protocols.iter().any(|(known, _)| known == name))
-                })
-    }
-
-    fn join(
-        &mut self,
-        now: Instant,
-        initial_delay: Duration,
-        ticket: Ticket,
-        join: Join,
-        new_id: String,
-        due: &mut Due,
-    ) -> Option<JoinAnswer> {
-        let refused = |error, member: &str| {
-            Some(JoinAnswer { error, member: member.to_owned(), generation: -1, ..JoinAnswer::default() })
-        };
-        if !self.fits(&join) {
-            return refused(code::INCONSISTENT_GROUP_PROTOCOL, &join.member);
-        }
-        let owner = join.instance.as_deref().and_then(|instance| self.member_of_instance(instance));
-        let id = match (join.member.as_str(), owner) {
-            ("", Some(old)) => {
-                // A static member has restarted: its old self is fenced off.
-                self.discard(&old, code::FENCED_INSTANCE_ID, due);
-                new_id
-            }
-            ("", None) if join.id_required && join.instance.is_none() => {
-                self.expected.insert(new_id.clone(), now + milliseconds(join.session_ms));
-                return refused(code::MEMBER_ID_REQUIRED, &new_id);
-            }
-            ("", None) => new_id,
-            (id, Some(owner)) if owner != id => return refused(code::FENCED_INSTANCE_ID, id),
-            (id, _) if self.members.contains_key(id) || self.expected.remove(id).is_some() => id.to_owned(),
-            (id, _) => return refused(code::UNKNOWN_MEMBER_ID, id),
-        };
-        self.enter(now, initial_delay, ticket, join, id, due)
-    }
-
-    /// Puts a known or admitted member in.
-    fn enter(
-        &mut self,
-        now: Instant,
-        initial_delay: Duration,
-        ticket: Ticket,
-        join: Join,
-        id: String,
-        due: &mut Due,
-    ) -> Option<JoinAnswer> {
-        let known = self.members.get(&id);
-        let unchanged = known.is_some_and(|member| member.protocols == join.protocols);
-        // A member that lost the answer asks again; only the leader can force a new assignment by that.
-        let settled = match self.state {
-            State::Syncing => true,
-            State::Stable => id != self.leader,
-            State::Empty | State::Joining { .. } => false,
-        };
-        if unchanged && settled {
-            self.touch(now, &id);
-            return Some(self.answer_for(&id));
-        }
-        self.protocol_type = join.protocol_type;
-        let session = milliseconds(join.session_ms);
-        let rebalance = milliseconds(if join.rebalance_ms < 0 { join.session_ms } else { join.rebalance_ms });
-        let member = self.members.entry(id.clone()).or_insert_with(|| Member {
-            instance: None,
-            session,
-            rebalance,
-            protocols: Vec::new(),
-            assignment: Vec::new(),
-            expires: now,
-            joining: None,
-            syncing: None,
-        });
-        (member.instance, member.session, member.rebalance) = (join.instance, session, rebalance);
-        member.protocols = join.protocols;
-        member.expires = now + session;
-        // The same member on a second connection: the first one gets its answer, too.
-        if let Some(old) = member.joining.replace(ticket).filter(|old| *old != ticket) {
-            let error = code::UNKNOWN_MEMBER_ID;
-            due.push((old, Reply::Join(JoinAnswer { error, member: id, ..JoinAnswer::default() })));
-        }
-        self.begin_join(now, initial_delay, due);
-        self.finish_join_if_all_in(now, due);
-        None
-    }
-
-    fn begin_join(&mut self, now: Instant, initial_delay: Duration, due: &mut Due) {
-        let wait = match self.state {
-            State::Joining { .. } => return,
-            State::Empty => initial_delay,
-            State::Syncing | State::Stable => {
-                self.members.values().map(|member| member.rebalance).max().unwrap_or(initial_delay)
-            }
-        };
-        for member in self.members.values_mut() {
-            if let Some(ticket) = member.syncing.take() {
-                let error = code::REBALANCE_IN_PROGRESS;
-                due.push((ticket, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
-            }
-        }
-        // The members of a group that begins are all in at once; the delay is there to wait for others.
-        let beginning = self.state == State::Empty && !wait.is_zero();
-        self.state = State::Joining { until: now + wait, beginning };
-    }
-
-    /// Ends a rebalance before its deadline once nobody is missing.
-    fn finish_join_if_all_in(&mut self, now: Instant, due: &mut Due) {
-        let all_in = self.expected.is_empty() && self.members.values().all(|member| member.joining.is_some());
-        if all_in && matches!(self.state, State::Joining { beginning: false, .. }) {
-            self.finish_join(now, due);
-        }
-    }
-
-    fn finish_join(&mut self, now: Instant, due: &mut Due) {
-        // Who did not come back in time is out.
-        self.members.retain(|_, member| member.joining.is_some());
-        self.generation += 1;
-        if self.members.is_empty() {
-            self.state = State::Empty;
-            return;
-        }
-        self.state = State::Syncing;
-        self.protocol = self.vote();
-        if !self.members.contains_key(&self.leader) {
-            self.leader = self.members.keys().next().cloned().unwrap_or_default();
-        }
-        let ids: Vec<String> = self.members.keys().cloned().collect();
-        for id in ids {
-            let answer = self.answer_for(&id);
-            if let Some(member) = self.members.get_mut(&id) {
-                member.assignment.clear();
-                member.expires = now + member.session;
-                due.extend(member.joining.take().map(|ticket| (ticket, Reply::Join(answer))));
-            }
-        }
-    }
-
-    /// The protocol that most members put first among those that all know.
-    fn vote(&self) -> String {
-        let known_to_all = |name: &str| {
-            self.members.values().all(|member| member.protocols.iter().any(|(known, _)| known == name))
-        };
-        let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
-        for member in self.members.values() {
-            if let Some((name, _)) = member.protocols.iter().find(|(name, _)| known_to_all(name)) {
-                *votes.entry(name).or_default() += 1;
-            }
-        }
-        votes.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name.to_owned()).unwrap_or_default()
-    }
-
-    fn answer_for(&self, id: &str) -> JoinAnswer {
-        let metadata = |member: &Member| {
-            let chosen = member.protocols.iter().find(|(name, _)| *name == self.protocol);
-            chosen.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
-        };
-        let members = if id == self.leader {
-            let row =
-                |(id, member): (&String, &Member)| (id.clone(), member.instance.clone(), metadata(member));
-            self.members.iter().map(row).collect()
-        } else {
-            Vec::new()
-        };
-        JoinAnswer {
-            error: code::NONE,
-            generation: self.generation,
-            protocol_type: Some(self.protocol_type.clone()),
-            protocol: Some(self.protocol.clone()),
-            leader: self.leader.clone(),
-            member: id.to_owned(),
-            members,
-        }
-    }
-
-    fn sync(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        id: &str,
-        assignments: Vec<(String, Vec<u8>)>,
-        due: &mut Due,
-    ) -> Option<SyncAnswer> {
-        self.touch(now, id);
-        match self.state {
-            State::Stable => return Some(self.assignment_of(id)),
-            State::Syncing => (),
-            State::Empty | State::Joining { .. } => {
-                return Some(SyncAnswer { error: code::REBALANCE_IN_PROGRESS, ..SyncAnswer::default() });
-            }
-        }
-        if let Some(member) = self.members.get_mut(id)
-            && let Some(old) = member.syncing.replace(ticket).filter(|old| *old != ticket)
-        {
-            let error = code::UNKNOWN_MEMBER_ID;
-            due.push((old, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
-        }
-        if id == self.leader {
-            for (member, assignment) in assignments {
-                if let Some(member) = self.members.get_mut(&member) {
-                    member.assignment = assignment;
-                }
-            }
-            self.state = State::Stable;
-            self.hand_out(now, due);
-        }
-        None
-    }
-
-    fn hand_out(&mut self, now: Instant, due: &mut Due) {
-        let (protocol_type, protocol) = (self.protocol_type.clone(), self.protocol.clone());
-        for member in self.members.values_mut() {
-            let Some(ticket) = member.syncing.take() else { continue };
-            member.expires = now + member.session;
-            let answer = SyncAnswer {
-                error: code::NONE,
-                protocol_type: Some(protocol_type.clone()),
-                protocol: Some(protocol.clone()),
-                assignment: member.assignment.clone(),
-            };
-            due.push((ticket, Reply::Sync(answer)));
-        }
-    }
-
-    fn assignment_of(&self, id: &str) -> SyncAnswer {
-        SyncAnswer {
-            error: code::NONE,
-            protocol_type: Some(self.protocol_type.clone()),
-            protocol: Some(self.protocol.clone()),
-            assignment: self.members.get(id).map(|member| member.assignment.clone()).unwrap_or_default(),
-        }
-    }
-
-    /// Takes a member out and answers what it had parked.
-    fn discard(&mut self, id: &str, error: i16, due: &mut Due) -> bool {
-        let Some(member) = self.members.remove(id) else { return false };
-        if let Some(ticket) = member.joining {
-            let answer = JoinAnswer { error, member: id.to_owned(), ..JoinAnswer::default() };
-            due.push((ticket, Reply::Join(answer)));
-        }
-        if let Some(ticket) = member.syncing {
-            due.push((ticket, Reply::Sync(SyncAnswer { error, ..SyncAnswer::default() })));
-        }
-        true
-    }
-
-    fn remove(&mut self, now: Instant, id: &str, due: &mut Due) -> bool {
-        if !self.discard(id, code::UNKNOWN_MEMBER_ID, due) {
-            return false;
-        }
-        if self.members.is_empty() {
-            if self.state != State::Empty {
-                self.generation += 1;
-                self.state = State::Empty;
-            }
-            return true;
-        }
-        self.begin_join(now, Duration::ZERO, due);
-        self.finish_join_if_all_in(now, due);
-        true
-    }
-
-    fn tick(&mut self, now: Instant, due: &mut Due) {
-        let expected = self.expected.len();
-        self.expected.retain(|_, deadline| *deadline > now);
-        // Whoever is parked is alive as long as its connection is, and is answered by the rebalance's deadline.
-        let gone: Vec<String> = self
-            .members
-            .iter()
-            .filter(|(_, member)| {
-                member.joining.is_none() && member.syncing.is_none() && member.expires <= now
-            })
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in &gone {
-            self.remove(now, id, due);
-        }
-        if self.expected.len() < expected {
-            self.finish_join_if_all_in(now, due);
-        }
-        if let State::Joining { until, .. } = self.state
-            && until <= now
-        {
-            self.finish_join(now, due);
-        }
-        self.expel_silent_leader(now, due);
-    }
-
-    /// Followers whose leader went away between JoinGroup and SyncGroup: its session ends like any other, but a
-    /// leader that is parked nowhere and silent would keep them waiting, so they are sent back when it expires.
-    fn expel_silent_leader(&mut self, now: Instant, due: &mut Due) {
-        let silent = |member: &Member| member.syncing.is_none() && member.expires <= now;
-        if self.state == State::Syncing && self.members.get(&self.leader).is_some_and(silent) {
-            let leader = self.leader.clone();
-            self.remove(now, &leader, due);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ticket(connection: usize) -> Ticket {
-        Ticket { reactor: 0, connection }
-    }
-
-    fn ask(member: &str) -> Join {
-        Join {
-            group: "g".into(),
-            member: member.into(),
-            instance: None,
-            client_id: "c".into(),
-            session_ms: 10_000,
-            rebalance_ms: 30_000,
-            protocol_type: "consumer".into(),
-            protocols: vec![("range".into(), vec![1])],
-            id_required: false,
-        }
-    }
-
-    fn who<'a>(member: &'a str, generation: i32) -> Who<'a> {
-        Who { group: "g", generation, member, instance: None }
-    }
-
-    struct Story {
-        groups: Groups,
-        start: Instant,
-    }
-
-    impl Story {
-        fn new() -> Self {
-            Self { groups: Groups::new(Duration::from_millis(50)), start: Instant::now() }
-        }
-
-        fn at(&self, ms: u64) -> Instant {
-            self.start + Duration::from_millis(ms)
-        }
-
-        fn tick(&mut self, ms: u64) -> Due {
-            let mut due = Vec::new();
-            let now = self.at(ms);
-            self.groups.tick(now, &mut due);
-            due
-        }
-
-        fn join(&mut self, ms: u64, connection: usize, join: Join) -> (Option<JoinAnswer>, Due) {
-            let mut due = Vec::new();
-            let now = self.at(ms);
-            (self.groups.join(now, ticket(connection), join, &mut due), due)
-        }
-
-        /// Two members, synced; returns their ids, the leader first.
-        fn stable_pair(&mut self) -> (String, String) {
-            self.join(0, 1, ask(""));
-            self.join(10, 2, ask(""));
-            let due = self.tick(50);
-            assert_eq!(due.len(), 2);
-            let ids: Vec<String> = due.iter().map(|(_, answer)| joined(answer).member.clone()).collect();
-            let leader = joined(&due[0].1).leader.clone();
-            let other = ids.into_iter().find(|id| *id != leader).unwrap();
-            let mut due = Vec::new();
-            let now = self.at(60);
-            assert_eq!(self.groups.sync(now, ticket(2), &who(&other, 1), vec![], &mut due), None);
-            let plan = vec![(leader.clone(), vec![10]), (other.clone(), vec![20])];
-            assert_eq!(self.groups.sync(now, ticket(1), &who(&leader, 1), plan, &mut due), None);
-            let assigned: Vec<_> = due.iter().map(|(_, answer)| synced(answer).assignment.clone()).collect();
-            assert!(assigned.contains(&vec![10]) && assigned.contains(&vec![20]));
-            (leader, other)
-        }
-    }
-
-    fn joined(answer: &Reply) -> &JoinAnswer {
-        match answer {
-            Reply::Join(join) => join,
-            _ => panic!("wanted a join answer"),
-        }
-    }
-
-    fn synced(answer: &Reply) -> &SyncAnswer {
-        match answer {
-            Reply::Sync(sync) => sync,
-            _ => panic!("wanted a sync answer"),
-        }
-    }
-
-    #[test]
-    fn two_members_get_their_assignments() {
-        let mut story = Story::new();
-        let (leader, other) = story.stable_pair();
-        let now = story.at(70);
-        assert_eq!(story.groups.heartbeat(now, &who(&leader, 1)), code::NONE);
-        assert_eq!(story.groups.heartbeat(now, &who(&other, 0)), code::ILLEGAL_GENERATION);
-        assert_eq!(story.groups.heartbeat(now, &who("stranger", 1)), code::UNKNOWN_MEMBER_ID);
-    }
-
-    #[test]
-    fn only_the_leader_learns_the_members() {
-        let mut story = Story::new();
-        story.join(0, 1, ask(""));
-        story.join(10, 2, ask(""));
-        let due = story.tick(50);
-        for (_, answer) in &due {
-            let answer = joined(answer);
-            let wanted = if answer.member == answer.leader { 2 } else { 0 };
-            assert_eq!(answer.members.len(), wanted);
-            assert_eq!((answer.generation, answer.protocol.as_deref()), (1, Some("range")));
-        }
-    }
-
-    #[test]
-    fn a_newcomer_makes_everyone_join_again() {
-        let mut story = Story::new();
-        let (leader, other) = story.stable_pair();
-        let (parked, due) = story.join(100, 3, ask(""));
-        assert!(parked.is_none() && due.is_empty());
-        let now = story.at(110);
-        assert_eq!(story.groups.heartbeat(now, &who(&other, 1)), code::REBALANCE_IN_PROGRESS);
-        assert_eq!(story.join(120, 1, ask(&leader)).1, vec![]);
-        let (_, due) = story.join(130, 2, ask(&other));
-        assert_eq!(due.len(), 3, "the last one in closes the rebalance");
-        assert!(due.iter().all(|(_, answer)| joined(answer).generation == 2));
-    }
-
-    #[test]
-    fn a_member_that_falls_silent_is_out_and_the_others_go_on() {
-        let mut story = Story::new();
-        let (leader, other) = story.stable_pair();
-        let now = story.at(9_000);
-        assert_eq!(story.groups.heartbeat(now, &who(&leader, 1)), code::NONE);
-        story.tick(10_100);
-        let now = story.at(10_200);
-        assert_eq!(story.groups.heartbeat(now, &who(&other, 1)), code::UNKNOWN_MEMBER_ID);
-        assert_eq!(story.groups.heartbeat(now, &who(&leader, 1)), code::REBALANCE_IN_PROGRESS);
-        let (_, due) = story.join(10_300, 1, ask(&leader));
-        assert_eq!(joined(&due[0].1).generation, 2);
-    }
-
-    #[test]
-    fn a_leader_that_never_syncs_does_not_hold_the_others() {
-        let mut story = Story::new();
-        story.join(0, 1, ask(""));
-        story.join(10, 2, ask(""));
-        let due = story.tick(50);
-        let leader = joined(&due[0].1).leader.clone();
-        let other =
-            due.iter().map(|(_, answer)| joined(answer).member.clone()).find(|id| *id != leader).unwrap();
-        let now = story.at(60);
-        assert_eq!(story.groups.sync(now, ticket(2), &who(&other, 1), vec![], &mut Vec::new()), None);
-        let due = story.tick(10_100);
-        assert_eq!(due.len(), 1);
-        assert_eq!(synced(&due[0].1).error, code::REBALANCE_IN_PROGRESS);
-    }
-
-    #[test]
-    fn a_stranger_of_a_newer_version_comes_back_with_its_id() {
-        let mut story = Story::new();
-        let (answer, _) = story.join(0, 1, Join { id_required: true, ..ask("") });
-        let answer = answer.unwrap();
-        assert_eq!(answer.error, code::MEMBER_ID_REQUIRED);
-        let (parked, _) = story.join(5, 1, Join { id_required: true, ..ask(&answer.member) });
-        assert!(parked.is_none());
-        assert_eq!(story.tick(60).len(), 1);
-        let (unknown, _) = story.join(70, 2, Join { id_required: true, ..ask("made-up") });
-        assert_eq!(unknown.unwrap().error, code::UNKNOWN_MEMBER_ID);
-    }
-
-    #[test]
-    fn the_last_one_to_leave_ends_the_group() {
-        let mut story = Story::new();
-        let (leader, other) = story.stable_pair();
-        let now = story.at(100);
-        assert_eq!(story.groups.leave(now, "g", &other, None, &mut Vec::new()), code::NONE);
-        assert_eq!(story.groups.leave(now, "g", &leader, None, &mut Vec::new()), code::NONE);
-        assert_eq!(story.groups.leave(now, "g", &leader, None, &mut Vec::new()), code::UNKNOWN_MEMBER_ID);
-        story.tick(200);
-        assert!(story.groups.is_idle());
-    }
-
-    #[test]
-    fn a_static_member_that_restarts_fences_its_old_self() {
-        let mut story = Story::new();
-        let named = |member: &str| Join { instance: Some("one".into()), ..ask(member) };
-        story.join(0, 1, named(""));
-        let due = story.tick(50);
-        let old = joined(&due[0].1).member.clone();
-        let (parked, _) = story.join(60, 2, named(""));
-        assert!(parked.is_none());
-        let now = story.at(70);
-        let stale = Who { group: "g", generation: 1, member: &old, instance: Some("one") };
-        assert_eq!(story.groups.heartbeat(now, &stale), code::FENCED_INSTANCE_ID);
-        assert_eq!(story.join(80, 3, named(&old)).0.unwrap().error, code::FENCED_INSTANCE_ID);
-    }
-
-    #[test]
-    fn requests_that_make_no_sense_are_refused() {
-        let mut story = Story::new();
-        let refused = |story: &mut Story, join| story.join(0, 1, join).0.unwrap().error;
-        assert_eq!(refused(&mut story, Join { group: String::new(), ..ask("") }), code::INVALID_GROUP_ID);
-        assert_eq!(refused(&mut story, Join { session_ms: 0, ..ask("") }), code::INVALID_SESSION_TIMEOUT);
-        assert_eq!(
-            refused(&mut story, Join { protocols: vec![], ..ask("") }),
-            code::INCONSISTENT_GROUP_PROTOCOL
-        );
-        story.join(0, 1, ask(""));
-        let other = Join { protocols: vec![("sticky".into(), vec![])], ..ask("") };
-        assert_eq!(refused(&mut story, other), code::INCONSISTENT_GROUP_PROTOCOL);
-    }
-
-    #[test]
-    fn commits_are_checked_against_the_generation() {
-        let mut story = Story::new();
-        let now = story.at(0);
-        assert_eq!(story.groups.commit(now, &who("", -1)), code::NONE, "a consumer without a group");
-        assert_eq!(story.groups.commit(now, &who("x", 3)), code::ILLEGAL_GENERATION);
-        let (leader, _) = story.stable_pair();
-        let now = story.at(100);
-        assert_eq!(story.groups.commit(now, &who(&leader, 1)), code::NONE);
-        assert_eq!(story.groups.commit(now, &who(&leader, 2)), code::ILLEGAL_GENERATION);
-        assert_eq!(story.groups.commit(now, &who("", -1)), code::UNKNOWN_MEMBER_ID);
-    }
-}
+mod tests;

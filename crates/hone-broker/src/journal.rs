@@ -61,7 +61,7 @@ struct Queue {
     /// Entries taken in, and those that are durable, counted from the start of the process.
     taken: u64,
     durable: u64,
-    /// Bytes appended since the file was last rewritten, or opened.
+    /// Bytes appended since the file was last rewritten; all that it had when it was opened count.
     grown_bytes: u64,
     failed: Option<JournalError>,
     closing: bool,
@@ -81,11 +81,16 @@ impl Journal {
     fn open_with(
         path: &Path,
         notices: &Notices,
-        replay: impl FnMut(&[u8]),
+        mut replay: impl FnMut(&[u8]),
         flush: Flush,
     ) -> io::Result<Self> {
-        let file = open_file(path, notices, replay)?;
+        let mut found_bytes = 0;
+        let file = open_file(path, notices, |entry| {
+            found_bytes += (HEAD_BYTES + entry.len()) as u64;
+            replay(entry);
+        })?;
         let shared = Arc::new(Shared::new(false));
+        shared.lock().grown_bytes = found_bytes;
         let committer = Committer {
             shared: Arc::clone(&shared),
             path: path.to_owned(),
@@ -130,7 +135,7 @@ impl Journal {
         self.shared.take_in(Work::Rewrite { entries });
     }
 
-    /// Bytes appended since the file was opened or rewritten: when they are many, it is time to rewrite.
+    /// Bytes appended since the file was last rewritten: when they are many, it is time to do it again.
     pub(crate) fn grown_bytes(&self) -> u64 {
         self.shared.lock().grown_bytes
     }

@@ -5,10 +5,11 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hone_kafka::WireError;
+use hone_kafka::{RequestHead, WireError};
 
 use crate::appends::Appends;
 use crate::code;
+use crate::groups::Who;
 use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
@@ -28,6 +29,8 @@ mod k11_join_group;
 mod k12_heartbeat;
 mod k13_leave_group;
 mod k14_sync_group;
+mod k15_describe_groups;
+mod k16_list_groups;
 mod k17_sasl_handshake;
 mod k18_api_versions;
 mod k19_create_topics;
@@ -38,6 +41,7 @@ mod k23_offset_for_leader_epoch;
 mod k24_add_partitions_to_txn;
 mod k25_add_offsets_to_txn;
 mod k26_end_txn;
+mod k28_txn_offset_commit;
 mod k29_describe_acls;
 mod k30_create_acls;
 mod k31_delete_acls;
@@ -46,9 +50,11 @@ mod k33_alter_configs;
 mod k35_describe_log_dirs;
 mod k36_sasl_authenticate;
 mod k37_create_partitions;
+mod k42_delete_groups;
 mod k44_incremental_alter_configs;
 mod k45_alter_partition_reassignments;
 mod k46_list_partition_reassignments;
+mod k47_offset_delete;
 mod k48_describe_client_quotas;
 mod k49_alter_client_quotas;
 mod k50_describe_user_scram_credentials;
@@ -57,6 +63,8 @@ mod k60_describe_cluster;
 mod k61_describe_producers;
 mod k65_describe_transactions;
 mod k66_list_transactions;
+mod k68_consumer_group_heartbeat;
+mod k69_consumer_group_describe;
 mod k75_describe_topic_partitions;
 mod resource;
 pub(crate) mod throttle;
@@ -122,7 +130,6 @@ pub(crate) struct Call<'a> {
     pub(crate) frame: &'a mut [u8],
     /// Where the request begins in it, behind its header.
     pub(crate) body_at: usize,
-    pub(crate) client_id: String,
     pub(crate) version: i16,
     pub(crate) flexible: bool,
     /// `false` only for ApiVersions in a version that is not served; its answer then says so.
@@ -202,7 +209,7 @@ impl Call<'_> {
     pub(crate) fn fetch_limit_bytes(&self) -> Option<usize> {
         let metered = self.node.quotas.metering() != Metering::Off;
         metered
-            .then(|| self.node.quotas.fetch_limit_bytes(self.session.principal(), &self.client_id))
+            .then(|| self.node.quotas.fetch_limit_bytes(self.session.principal(), self.client_id()))
             .flatten()
     }
 
@@ -222,6 +229,28 @@ impl Call<'_> {
         let started = std::thread::Builder::new().name("aside".to_owned()).spawn(body);
         started.is_ok().then_some(Outcome::Park(Park::Reply))
     }
+    /// What the client calls itself.
+    pub(crate) fn client_id(&self) -> &str {
+        RequestHead::parse(self.frame).ok().and_then(|head| head.client_id).unwrap_or_default()
+    }
+
+    /// Where the client is, as group coordinators write it.
+    pub(crate) fn client_host(&self) -> String {
+        format!("/{}", self.host)
+    }
+}
+
+/// The member that speaks: the same fields begin several requests of groups.
+pub(crate) fn member_identity<'a>(
+    fields: &mut Fields<'a>,
+    with_instance: bool,
+) -> Result<Who<'a>, WireError> {
+    Ok(Who {
+        group: fields.string("group id")?,
+        generation: fields.i32("generation id or member epoch")?,
+        member: fields.string("member id")?,
+        instance: if with_instance { fields.nullable_string("group instance id")? } else { None },
+    })
 }
 
 type Serve = fn(&mut Call<'_>, &mut Answer<'_>) -> Result<Outcome, WireError>;
@@ -243,11 +272,20 @@ pub(crate) struct Api {
 /// A worker treats four APIs differently: two whose bytes quotas count, one to name members after their client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
 pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const FETCH: i16 = 1;
-pub(crate) const JOIN_GROUP: i16 = 11;
+/// A worker treats two APIs differently: one to slow down in a test build, one whose response header never carries tags, so that a client that is wrong about the version can read it.
+#[cfg(feature = "planted-slowdown")]
+pub(crate) const PRODUCE: i16 = 0;
 pub(crate) const API_VERSIONS: i16 = 18;
 /// What a client that has not logged in may ask for, besides ApiVersions.
 pub(crate) const SASL_HANDSHAKE: i16 = 17;
 pub(crate) const SASL_AUTHENTICATE: i16 = 36;
+
+/// What anyone may do with a group, as bits: read, delete, describe.
+const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+/// Where a client did not ask what it may do.
+const NOT_ASKED: i32 = i32::MIN;
+/// For an API without compact fields in any version.
+const NEVER_FLEXIBLE: i16 = i16::MAX;
 
 /// The APIs, the frequent ones first.
 ///
@@ -265,6 +303,8 @@ pub(crate) static APIS: &[Api] = &[
     api(12, "heartbeat", 0, 4, 4, k12_heartbeat::serve),
     api(13, "leave_group", 0, 5, 4, k13_leave_group::serve),
     api(14, "sync_group", 0, 5, 4, k14_sync_group::serve),
+    api(15, "describe_groups", 0, 6, 5, k15_describe_groups::serve),
+    api(16, "list_groups", 0, 5, 3, k16_list_groups::serve),
     api(17, "sasl_handshake", 0, 1, i16::MAX, k17_sasl_handshake::serve),
     api(18, "api_versions", 0, 4, 3, k18_api_versions::serve),
     api(19, "create_topics", 2, 7, 5, k19_create_topics::serve),
@@ -275,6 +315,7 @@ pub(crate) static APIS: &[Api] = &[
     api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
     api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
     api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
+    api(28, "txn_offset_commit", 0, 5, 3, k28_txn_offset_commit::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
     api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),
@@ -283,9 +324,11 @@ pub(crate) static APIS: &[Api] = &[
     api(35, "describe_log_dirs", 1, 4, 2, k35_describe_log_dirs::serve),
     api(36, "sasl_authenticate", 0, 2, 2, k36_sasl_authenticate::serve),
     api(37, "create_partitions", 0, 3, 2, k37_create_partitions::serve),
+    api(42, "delete_groups", 0, 2, 2, k42_delete_groups::serve),
     api(44, "incremental_alter_configs", 0, 1, 1, k44_incremental_alter_configs::serve),
     api(45, "alter_partition_reassignments", 0, 1, 0, k45_alter_partition_reassignments::serve),
     api(46, "list_partition_reassignments", 0, 0, 0, k46_list_partition_reassignments::serve),
+    api(47, "offset_delete", 0, 0, NEVER_FLEXIBLE, k47_offset_delete::serve),
     api(48, "describe_client_quotas", 0, 1, 1, k48_describe_client_quotas::serve),
     api(49, "alter_client_quotas", 0, 1, 1, k49_alter_client_quotas::serve),
     api(50, "describe_user_scram_credentials", 0, 0, 0, k50_describe_user_scram_credentials::serve),
@@ -294,6 +337,8 @@ pub(crate) static APIS: &[Api] = &[
     api(61, "describe_producers", 0, 0, 0, k61_describe_producers::serve),
     api(65, "describe_transactions", 0, 0, 0, k65_describe_transactions::serve),
     api(66, "list_transactions", 0, 2, 0, k66_list_transactions::serve),
+    api(68, "consumer_group_heartbeat", 0, 1, 0, k68_consumer_group_heartbeat::serve),
+    api(69, "consumer_group_describe", 0, 1, 0, k69_consumer_group_describe::serve),
     api(75, "describe_topic_partitions", 0, 0, 0, k75_describe_topic_partitions::serve),
 ];
 

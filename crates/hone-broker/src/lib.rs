@@ -4,6 +4,7 @@
 //! What it is not: it has one node and no replica, so `acks=all` means "here"; it acknowledges what `write` has
 //! handed to the page cache (`storage=page-cache`): that survives `kill -9`, not a power cut; it keeps everything, knows no
 //! transactions and no authorization. TLS and SASL are there for those who let other machines in.
+//! transactions and no TLS. Access control lists and client quotas are Kafka's ([`Settings::authorize`]).
 //!
 //! Threads over epoll: each worker has its own, and its own connections. A partition is one lock; a request takes it for
 //! one append or one look-up. Every request is decoded from the bytes as they came, and batches are patched and stored
@@ -25,6 +26,7 @@ mod broker;
 mod clerk;
 mod code;
 mod connection;
+mod coordinator;
 mod cpu;
 mod disk_space;
 mod engine;

@@ -10,6 +10,7 @@ use hone_kafka::BatchHeader;
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
+pub(crate) mod compaction;
 pub(crate) mod disk;
 mod index;
 mod manifest;
@@ -21,13 +22,13 @@ mod segment;
 pub(crate) mod snapshot;
 mod walk;
 
-pub(crate) use disk::{Disk, Storage};
+pub(crate) use disk::{BESIDE_SUFFIX, Disk, Storage};
 pub(crate) use index::Index;
 pub(crate) use manifest::{Entry, Manifest};
 pub(crate) use marker::{build as build_marker, parse as parse_marker};
 pub(crate) use recovery::recover;
 pub(crate) use segment::{LOG, Segment, Stage, file_name, remove_index, write_index};
-pub(crate) use walk::{headers, invalid};
+pub(crate) use walk::{Expected, check, headers, invalid};
 
 use producers::Producers;
 use recent::Recent;

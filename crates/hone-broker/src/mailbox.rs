@@ -9,7 +9,7 @@ use mio::net::TcpStream;
 
 use crate::appends::{Append, Destination, Stored};
 use crate::connection::Connection;
-use crate::groups::{JoinAnswer, SyncAnswer};
+use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
 use crate::security::acl::Rule;
 use crate::security::users::AlterError;
@@ -46,6 +46,10 @@ pub(crate) enum Reply {
     Checked { user: String, user_is_right: bool },
     /// What came of changes to users.
     Altered(Vec<(String, Result<(), AlterError>)>),
+    /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
+    Beat(BeatAnswer),
+    /// It is done, with an error code for each part.
+    Codes(Vec<i16>),
 }
 
 /// A message to a reactor.

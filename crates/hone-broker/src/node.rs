@@ -1,18 +1,20 @@
 //! What all threads of a broker share.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
 use crate::clerk::Desk;
 use crate::code;
+use crate::coordinator::{self, Coordinator};
 use crate::cpu::ThreadClock;
 use crate::flusher::Flusher;
-use crate::groups::{Due, Groups};
+use crate::groups::{Effects, Groups, Now};
 use crate::histogram::Histogram;
 use crate::housekeeper::Housekeeper;
+use crate::journal::{Journal, Post};
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::memory::Budget;
@@ -110,7 +112,7 @@ pub(crate) fn count(counter: &AtomicU64, by: usize) {
 pub(crate) struct Stores {
     pub(crate) security: Security,
     pub(crate) topics: Topics,
-    pub(crate) offsets: Offsets,
+    pub(crate) coordinator: Coordinator,
     pub(crate) acls: Acls,
     pub(crate) quotas: Quotas,
     pub(crate) transactions: Transactions,
@@ -138,6 +140,8 @@ pub(crate) struct Node {
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
     groups: Mutex<Groups>,
+    /// Of groups and their offsets.
+    journal: Arc<Journal>,
     /// Rings for the thread that accepts and keeps the groups' time.
     bell: Waker,
 }
@@ -151,13 +155,12 @@ impl Node {
         mailboxes: Vec<Mailbox>,
         bell: Waker,
     ) -> Self {
-        let initial_delay = std::time::Duration::from_millis(settings.group_initial_delay_ms);
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             advertised,
             security: stores.security,
             topics: stores.topics,
-            offsets: stores.offsets,
+            offsets: stores.coordinator.offsets,
             flusher: Flusher::default(),
             housekeeper: Housekeeper::default(),
             memory: Budget::new(settings.max_memory_bytes),
@@ -169,27 +172,65 @@ impl Node {
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
-            groups: Mutex::new(Groups::new(initial_delay)),
+            groups: Mutex::new(stores.coordinator.groups),
+            journal: stores.coordinator.journal,
             bell,
             settings,
         }
     }
 
-    /// Runs `step` on the groups, then posts the answers that became due.
-    pub(crate) fn with_groups<T>(&self, step: impl FnOnce(&mut Groups, &mut Due) -> T) -> T {
-        let mut due = Due::new();
+    /// Lets answers that wait for a journal find their connections; once, when the node is shared.
+    pub(crate) fn start_answering(self: &Arc<Self>) {
+        // The journals belong to the node, so they must not keep the node alive.
+        let node = Arc::downgrade(self);
+        let post: Post = Arc::new(move |ticket, reply| {
+            if let Some(node) = node.upgrade() {
+                node.post(ticket, Letter::Reply(ticket.connection, reply));
+            }
+        });
+        self.journal.post_to(Arc::clone(&post));
+        self.transactions.post_to(post);
+    }
+
+    /// Makes durable what was taken in, and takes no more.
+    pub(crate) fn close_journal(&self) {
+        self.journal.close();
+    }
+
+    /// Runs `step` on the groups. What it changed goes to the journal, and its answers go out when that is durable.
+    pub(crate) fn with_groups<T>(&self, step: impl FnOnce(&mut Groups, &mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
         let mut groups = self.lock_groups();
         let was_idle = groups.is_idle();
-        let result = step(&mut groups, &mut due);
+        let result = step(&mut groups, &mut effects);
         let is_idle = groups.is_idle();
+        // The journal must have the groups' changes in the order in which they happened, so the lock is still held.
+        let mut records = groups.records(&effects);
+        if let Some(last) = records.pop() {
+            records.into_iter().for_each(|record| self.journal.append(record, None));
+            self.journal.append_for_all(last, std::mem::take(&mut effects.replies));
+        }
         drop(groups);
-        for (ticket, answer) in due {
-            self.post(ticket, Letter::Reply(ticket.connection, answer));
+        for (ticket, reply) in effects.replies {
+            self.post(ticket, Letter::Reply(ticket.connection, reply));
         }
         if was_idle && !is_idle {
             self.ring();
         }
         result
+    }
+
+    /// Lets offsets expire and compacts the journal when it has grown.
+    pub(crate) fn keep_groups_small(&self, now: Now) {
+        let retention_ms = self.settings.offsets_retention_minutes.saturating_mul(60_000);
+        let until_ms = now.unix_ms.saturating_sub_unsigned(retention_ms);
+        self.with_groups(|groups, effects| {
+            self.offsets.expire(until_ms, |group| groups.empty_since_ms(group));
+            for group in groups.long_empty(until_ms).iter().filter(|group| !self.offsets.knows(group)) {
+                groups.delete(group, effects);
+            }
+        });
+        coordinator::compact_if_grown(&self.journal, &self.lock_groups(), &self.offsets);
     }
 
     pub(crate) fn groups_are_idle(&self) -> bool {

@@ -1,18 +1,18 @@
-//! Committed offsets of groups: one JSON array on a line for each commit, the last one for a partition counts.
+//! Committed offsets of groups: a map in memory, and every change of it in the journal before it is acknowledged.
+//!
+//! Offsets that belong to a transaction are staged under its producer until it ends: then they count, or are gone.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::topics::replace_file;
+use crate::journal::{Journal, JournalError};
+use crate::mailbox::{Reply, Ticket};
+use crate::protocol::{Answer, Fields};
 
-const OFFSETS_FILE: &str = "group-offsets.jsonl";
-/// The file is rewritten when it has grown by this much since the last time.
-const COMPACT_EVERY_BYTES: u64 = 8 << 20;
+/// First byte of a journal entry that is of offsets.
+pub(crate) const RECORD: u8 = b'o';
 
 /// What a group committed for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,54 +20,91 @@ pub(crate) struct Committed {
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: String,
+    /// When, by the wall clock.
+    pub(crate) at_ms: i64,
 }
 
 /// Group, topic, partition.
 pub(crate) type Place = (String, String, i32);
+/// Whom to tell when it is durable.
+pub(crate) type Then = Option<(Ticket, Reply)>;
+
+/// One change, as it is in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    Put(Place, Committed),
+    Remove(Place),
+    Stage(i64, Place, Committed),
+    Resolve { producer_id: i64, commit: bool },
+}
 
 /// All committed offsets.
 pub(crate) struct Offsets {
-    path: PathBuf,
+    journal: Arc<Journal>,
     store: Mutex<Store>,
 }
 
-struct Store {
-    file: File,
-    appended_bytes: u64,
+/// The offsets without the journal.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
     places: BTreeMap<Place, Committed>,
+    staged: BTreeMap<i64, BTreeMap<Place, Committed>>,
 }
 
 impl Offsets {
-    /// Reads and compacts the file of a data folder. A torn last line is dropped.
-    pub(crate) fn open(data_dir: &Path) -> io::Result<Self> {
-        let path = data_dir.join(OFFSETS_FILE);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let mut places = BTreeMap::new();
-        for line in bytes.split(|byte| *byte == b'\n') {
-            if let Some((place, committed)) = parse(line) {
-                places.insert(place, committed);
-            }
-        }
-        let file = rewrite(&path, &places)?;
-        Ok(Self { path, store: Mutex::new(Store { file, appended_bytes: 0, places }) })
+    pub(crate) fn new(journal: Arc<Journal>, store: Store) -> Self {
+        Self { journal, store: Mutex::new(store) }
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores commits, all in one write.
-    pub(crate) fn commit(&self, commits: Vec<(Place, Committed)>) -> io::Result<()> {
-        let text: String = commits.iter().map(|(place, committed)| line(place, committed)).collect();
-        let mut store = self.store();
-        store.file.write_all(text.as_bytes())?;
-        store.appended_bytes += text.len() as u64;
-        store.places.extend(commits);
-        self.compact_if_grown(&mut store)
+    /// Makes changes, in the map and in the journal in the same order.
+    fn change(&self, store: &mut Store, changes: Vec<Change>, then: Then) {
+        let entry = write(&changes);
+        changes.into_iter().for_each(|change| store.apply(change));
+        self.journal.append(entry, then);
+    }
+
+    /// Stores commits, all or none; `then` is posted when they are durable.
+    pub(crate) fn commit(&self, commits: Vec<(Place, Committed)>, then: Then) {
+        let changes = commits.into_iter().map(|(place, committed)| Change::Put(place, committed)).collect();
+        self.change(&mut self.store(), changes, then);
+    }
+
+    /// Keeps commits of a transaction back until [`Offsets::resolve`]; `then` is posted when that is durable.
+    pub(crate) fn stage(
+        &self,
+        producer_id: i64,
+        group: &str,
+        commits: Vec<((String, i32), Committed)>,
+        then: Then,
+    ) {
+        let place = |(topic, partition)| (group.to_owned(), topic, partition);
+        let changes = commits.into_iter().map(|(at, commit)| Change::Stage(producer_id, place(at), commit));
+        self.change(&mut self.store(), changes.collect(), then);
+    }
+
+    /// A producer's transaction has ended: what it had staged counts from now on, or never did. May be said twice.
+    pub(crate) fn resolve(&self, producer_id: i64, commit: bool, then: Then) {
+        self.change(&mut self.store(), vec![Change::Resolve { producer_id, commit }], then);
+    }
+
+    /// Waits until all that was said so far is durable: for threads that serve no clients.
+    pub(crate) fn wait_until_durable(&self) -> Result<(), JournalError> {
+        // An entry without changes: when it is durable, so are those before it.
+        self.journal.append_and_wait(vec![RECORD])
+    }
+
+    /// Whether a transaction that has not ended holds an offset of this place.
+    pub(crate) fn has_staged(&self, group: &str, topic: &str, partition: i32) -> bool {
+        let store = self.store();
+        if store.staged.is_empty() {
+            return false;
+        }
+        let place = (group.to_owned(), topic.to_owned(), partition);
+        store.staged.values().any(|staged| staged.contains_key(&place))
     }
 
     /// What was committed for one partition.
@@ -78,47 +115,197 @@ impl Offsets {
     /// Everything a group has committed: topic, partition, commit.
     pub(crate) fn of_group(&self, group: &str) -> Vec<(String, i32, Committed)> {
         let store = self.store();
-        let from: Place = (group.to_owned(), String::new(), i32::MIN);
-        store
-            .places
-            .range(from..)
-            .take_while(|((name, _, _), _)| name == group)
-            .map(|((_, topic, partition), committed)| (topic.clone(), *partition, committed.clone()))
-            .collect()
+        let row = |((_, topic, partition), committed): (&Place, &Committed)| {
+            (topic.clone(), *partition, committed.clone())
+        };
+        store.of_group(group).map(row).collect()
+    }
+
+    /// Whether a group has committed anything.
+    pub(crate) fn knows(&self, group: &str) -> bool {
+        self.store().of_group(group).next().is_some()
+    }
+
+    /// The groups that have committed something.
+    pub(crate) fn groups(&self) -> BTreeSet<String> {
+        self.store().places.keys().map(|(group, _, _)| group.clone()).collect()
+    }
+
+    /// Forgets single offsets.
+    pub(crate) fn forget(&self, places: Vec<Place>, then: Then) {
+        self.change(&mut self.store(), places.into_iter().map(Change::Remove).collect(), then);
+    }
+
+    /// Forgets all offsets that `doomed` picks.
+    fn forget_where(&self, doomed: impl Fn(&Place) -> bool) {
+        let mut store = self.store();
+        let places = store.places.keys().chain(store.staged.values().flat_map(BTreeMap::keys));
+        let changes: Vec<Change> =
+            places.filter(|place| doomed(place)).cloned().map(Change::Remove).collect();
+        if !changes.is_empty() {
+            self.change(&mut store, changes, None);
+        }
+    }
+
+    /// Forgets deleted groups.
+    pub(crate) fn forget_groups(&self, groups: &BTreeSet<String>) {
+        self.forget_where(|(group, _, _)| groups.contains(group));
     }
 
     /// Forgets a deleted topic.
-    pub(crate) fn forget_topic(&self, topic: &str) -> io::Result<()> {
+    pub(crate) fn forget_topic(&self, topic: &str) {
+        self.forget_where(|(_, name, _)| name == topic);
+    }
+
+    /// Forgets what was committed until `until_ms` by groups that are empty since then at least.
+    pub(crate) fn expire(&self, until_ms: i64, empty_since_ms: impl Fn(&str) -> Option<i64>) {
         let mut store = self.store();
-        store.places.retain(|(_, name, _), _| name != topic);
-        self.compact(&mut store)
+        let old = |((group, _, _), committed): &(&Place, &Committed)| {
+            committed.at_ms <= until_ms && empty_since_ms(group).is_some_and(|since| since <= until_ms)
+        };
+        let changes: Vec<Change> =
+            store.places.iter().filter(old).map(|(place, _)| Change::Remove(place.clone())).collect();
+        if !changes.is_empty() {
+            self.change(&mut store, changes, None);
+        }
     }
 
-    fn compact_if_grown(&self, store: &mut Store) -> io::Result<()> {
-        if store.appended_bytes < COMPACT_EVERY_BYTES { Ok(()) } else { self.compact(store) }
-    }
-
-    fn compact(&self, store: &mut Store) -> io::Result<()> {
-        store.file = rewrite(&self.path, &store.places)?;
-        store.appended_bytes = 0;
-        Ok(())
+    /// Runs `step` with the entries that say everything; nothing changes meanwhile.
+    pub(crate) fn with_records<T>(&self, step: impl FnOnce(Vec<Vec<u8>>) -> T) -> T {
+        let store = self.store();
+        let put = store.places.iter().map(|(place, committed)| Change::Put(place.clone(), committed.clone()));
+        let staged = store.staged.iter().flat_map(|(producer_id, staged)| {
+            staged.iter().map(|(place, commit)| Change::Stage(*producer_id, place.clone(), commit.clone()))
+        });
+        let records = put.chain(staged).map(|change| write(&[change])).collect();
+        step(records)
     }
 }
 
-fn rewrite(path: &Path, places: &BTreeMap<Place, Committed>) -> io::Result<File> {
-    let text: String = places.iter().map(|(place, committed)| line(place, committed)).collect();
-    replace_file(path, text.as_bytes())?;
-    OpenOptions::new().append(true).open(path)
+impl Store {
+    fn of_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a Place, &'a Committed)> {
+        let from: Place = (group.to_owned(), String::new(), i32::MIN);
+        self.places.range(from..).take_while(move |((name, _, _), _)| name == group)
+    }
+
+    /// Takes an entry of the journal in, without its first byte. `false` for one that can't be read.
+    pub(crate) fn replay(&mut self, bytes: &[u8]) -> bool {
+        let mut fields = Fields::new(bytes, true);
+        while fields.left() > 0 {
+            match read(&mut fields) {
+                Some(change) => self.apply(change),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Put(place, committed) => drop(self.places.insert(place, committed)),
+            Change::Remove(place) => {
+                self.places.remove(&place);
+                self.staged.values_mut().for_each(|staged| drop(staged.remove(&place)));
+                self.staged.retain(|_, staged| !staged.is_empty());
+            }
+            Change::Stage(producer_id, place, committed) => {
+                self.staged.entry(producer_id).or_default().insert(place, committed);
+            }
+            Change::Resolve { producer_id, commit } => {
+                let staged = self.staged.remove(&producer_id).unwrap_or_default();
+                if commit {
+                    self.places.extend(staged);
+                }
+            }
+        }
+    }
 }
 
-fn line(place: &Place, committed: &Committed) -> String {
-    let (group, topic, partition) = place;
-    let value =
-        json!([group, topic, partition, committed.offset, committed.leader_epoch, committed.metadata]);
-    format!("{value}\n")
+const PUT: i8 = 0;
+const REMOVE: i8 = 1;
+const STAGE: i8 = 2;
+const RESOLVE: i8 = 3;
+
+fn write(changes: &[Change]) -> Vec<u8> {
+    let mut bytes = vec![RECORD];
+    let mut out = Answer::new(&mut bytes, true);
+    for change in changes {
+        match change {
+            Change::Put(place, committed) => {
+                out.i8(PUT);
+                write_place(&mut out, place);
+                write_committed(&mut out, committed);
+            }
+            Change::Remove(place) => {
+                out.i8(REMOVE);
+                write_place(&mut out, place);
+            }
+            Change::Stage(producer_id, place, committed) => {
+                out.i8(STAGE);
+                out.i64(*producer_id);
+                write_place(&mut out, place);
+                write_committed(&mut out, committed);
+            }
+            Change::Resolve { producer_id, commit } => {
+                out.i8(RESOLVE);
+                out.i64(*producer_id);
+                out.bool(*commit);
+            }
+        }
+    }
+    bytes
 }
 
-fn parse(line: &[u8]) -> Option<(Place, Committed)> {
+fn read(fields: &mut Fields<'_>) -> Option<Change> {
+    Some(match fields.i8("change").ok()? {
+        PUT => Change::Put(read_place(fields)?, read_committed(fields)?),
+        REMOVE => Change::Remove(read_place(fields)?),
+        STAGE => Change::Stage(fields.i64("producer").ok()?, read_place(fields)?, read_committed(fields)?),
+        RESOLVE => {
+            Change::Resolve { producer_id: fields.i64("producer").ok()?, commit: fields.bool("commit").ok()? }
+        }
+        _ => return None,
+    })
+}
+
+/// Texts go as bytes: an answer's strings are cut at 32 KiB.
+fn write_place(out: &mut Answer<'_>, (group, topic, partition): &Place) {
+    out.bytes(group.as_bytes());
+    out.bytes(topic.as_bytes());
+    out.i32(*partition);
+}
+
+fn read_place(fields: &mut Fields<'_>) -> Option<Place> {
+    Some((read_text(fields)?, read_text(fields)?, fields.i32("partition").ok()?))
+}
+
+fn write_committed(out: &mut Answer<'_>, committed: &Committed) {
+    out.i64(committed.offset);
+    out.i32(committed.leader_epoch);
+    out.bytes(committed.metadata.as_bytes());
+    out.i64(committed.at_ms);
+}
+
+fn read_committed(fields: &mut Fields<'_>) -> Option<Committed> {
+    Some(Committed {
+        offset: fields.i64("offset").ok()?,
+        leader_epoch: fields.i32("leader epoch").ok()?,
+        metadata: read_text(fields)?,
+        at_ms: fields.i64("time").ok()?,
+    })
+}
+
+fn read_text(fields: &mut Fields<'_>) -> Option<String> {
+    String::from_utf8(fields.bytes("text").ok()?.to_vec()).ok()
+}
+
+/// The commits of a file as brokers before the journal wrote it: a JSON array on each line, the last one for a
+/// partition counts, a torn one does not.
+pub(crate) fn of_json_lines(bytes: &[u8], now_ms: i64) -> Vec<(Place, Committed)> {
+    bytes.split(|byte| *byte == b'\n').filter_map(|line| of_json(line, now_ms)).collect()
+}
+
+fn of_json(line: &[u8], now_ms: i64) -> Option<(Place, Committed)> {
     let value: Value = serde_json::from_slice(line).ok()?;
     let [group, topic, partition, offset, leader_epoch, metadata] = value.as_array()?.as_slice() else {
         return None;
@@ -129,6 +316,7 @@ fn parse(line: &[u8]) -> Option<(Place, Committed)> {
         offset: offset.as_i64()?,
         leader_epoch: i32::try_from(leader_epoch.as_i64()?).ok()?,
         metadata: metadata.as_str()?.to_owned(),
+        at_ms: now_ms,
     };
     Some((place, committed))
 }
@@ -142,27 +330,107 @@ mod tests {
     }
 
     fn at(offset: i64) -> Committed {
-        Committed { offset, leader_epoch: 0, metadata: "\"quoted\"\n".to_owned() }
+        Committed { offset, leader_epoch: 0, metadata: "\"quoted\"\n".to_owned(), at_ms: offset * 1000 }
+    }
+
+    fn offsets() -> Offsets {
+        Offsets::new(Arc::new(Journal::in_memory()), Store::default())
+    }
+
+    /// What a broker that is started now would know.
+    fn restarted(offsets: &Offsets) -> Store {
+        let mut store = Store::default();
+        offsets.with_records(|records| {
+            for record in records {
+                assert_eq!(record[0], RECORD);
+                assert!(store.replay(&record[1..]));
+            }
+        });
+        store
     }
 
     #[test]
-    fn the_last_commit_survives_a_restart_and_a_torn_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let offsets = Offsets::open(folder.path()).unwrap();
-        offsets.commit(vec![(place("g", "t", 0), at(5)), (place("g", "t", 1), at(6))]).unwrap();
-        offsets.commit(vec![(place("g", "t", 0), at(9)), (place("h", "t", 0), at(1))]).unwrap();
-        drop(offsets);
-        let file = folder.path().join(OFFSETS_FILE);
-        let mut bytes = fs::read(&file).unwrap();
-        bytes.extend_from_slice(br#"["g","t",0,1"#);
-        fs::write(&file, bytes).unwrap();
-        let offsets = Offsets::open(folder.path()).unwrap();
+    fn the_last_commit_of_a_place_counts() {
+        let offsets = offsets();
+        offsets.commit(vec![(place("g", "t", 0), at(5)), (place("g", "t", 1), at(6))], None);
+        offsets.commit(vec![(place("g", "t", 0), at(9)), (place("h", "t", 0), at(1))], None);
         assert_eq!(offsets.of(&place("g", "t", 0)), Some(at(9)));
         assert_eq!(offsets.of_group("g").len(), 2);
         assert_eq!(offsets.of(&place("x", "t", 0)), None);
-        let lines = fs::read_to_string(&file).unwrap().lines().count();
-        assert_eq!(lines, 3, "compacted at start");
-        offsets.forget_topic("t").unwrap();
-        assert!(Offsets::open(folder.path()).unwrap().of_group("g").is_empty());
+        assert_eq!(offsets.groups(), ["g".to_owned(), "h".to_owned()].into());
+        assert!(offsets.knows("h") && !offsets.knows("f") && !offsets.knows("hh"));
+        assert_eq!(restarted(&offsets).places, offsets.store().places);
+        offsets.forget_topic("t");
+        assert!(offsets.groups().is_empty() && restarted(&offsets).places.is_empty());
+    }
+
+    #[test]
+    fn staged_offsets_count_when_their_transaction_is_committed_and_not_before() {
+        let offsets = offsets();
+        offsets.commit(vec![(place("g", "t", 0), at(1))], None);
+        for (producer, commit, wanted) in [(7, false, 1), (8, true, 5)] {
+            offsets.stage(producer, "g", vec![(("t".to_owned(), 0), at(5))], None);
+            assert!(offsets.has_staged("g", "t", 0) && !offsets.has_staged("g", "t", 1));
+            assert_eq!(offsets.of(&place("g", "t", 0)), Some(at(1)));
+            let again = restarted(&offsets);
+            assert_eq!(again.places, offsets.store().places);
+            assert_eq!(again.staged, offsets.store().staged);
+            offsets.resolve(producer, commit, None);
+            offsets.resolve(producer, !commit, None);
+            assert!(!offsets.has_staged("g", "t", 0));
+            assert_eq!(offsets.of(&place("g", "t", 0)), Some(at(wanted)), "said twice, the first counts");
+        }
+    }
+
+    #[test]
+    fn a_deleted_group_or_topic_does_not_come_back_with_a_transaction() {
+        let offsets = offsets();
+        offsets.stage(7, "g", vec![(("t".to_owned(), 0), at(5)), (("u".to_owned(), 0), at(5))], None);
+        offsets.forget_topic("t");
+        offsets.forget_groups(&["g".to_owned()].into());
+        offsets.resolve(7, true, None);
+        assert!(offsets.groups().is_empty());
+    }
+
+    #[test]
+    fn only_old_offsets_of_groups_that_are_long_empty_expire() {
+        let offsets = offsets();
+        let commits = ["lives", "left-early", "left-late"]
+            .iter()
+            .flat_map(|group| [(place(group, "t", 0), at(1)), (place(group, "t", 1), at(10))]);
+        offsets.commit(commits.collect(), None);
+        offsets.expire(5_000, |group| match group {
+            "lives" => None,
+            "left-early" => Some(2_000),
+            _ => Some(6_000),
+        });
+        assert_eq!(offsets.of_group("lives").len(), 2);
+        assert_eq!(offsets.of_group("left-late").len(), 2);
+        assert_eq!(offsets.of_group("left-early"), [("t".to_owned(), 1, at(10))]);
+    }
+
+    #[test]
+    fn damaged_entries_are_refused_and_never_panic() {
+        let whole = write(&[
+            Change::Put(place("g", "t", 0), at(5)),
+            Change::Stage(3, place("g", "t", 0), at(5)),
+            Change::Resolve { producer_id: 3, commit: true },
+            Change::Remove(place("g", "t", 1)),
+        ]);
+        for length in 1..whole.len() {
+            Store::default().replay(&whole[1..length]);
+        }
+        assert!(Store::default().replay(&whole[1..]));
+        assert!(!Store::default().replay(&[9]));
+        assert!(!Store::default().replay(&whole[1..whole.len() - 1]));
+    }
+
+    #[test]
+    fn lines_of_before_the_journal_are_read() {
+        let text = b"[\"g\",\"t\",0,5,0,\"m\"]\n[\"g\",\"t\",0,7,2,\"\"]\n[\"g\",\"t\",0,1";
+        let found = of_json_lines(text, 99);
+        assert_eq!(found.len(), 2);
+        let last = Committed { offset: 7, leader_epoch: 2, metadata: String::new(), at_ms: 99 };
+        assert_eq!(found[1], (place("g", "t", 0), last));
     }
 }

@@ -19,7 +19,12 @@ use crate::log::{Dirty, Disk, Log, Manifest, Place, Segment, build_marker, heade
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
+mod compacting;
 mod housekeeping;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod promises;
 
 /// The only leader there ever is.
 pub(crate) const LEADER_EPOCH: i32 = 0;
@@ -464,7 +469,7 @@ impl Partition {
     }
 
     /// Forgets every record before an offset (-1: every visible one), durably. Returns the new first offset. Files
-    /// go when the partition is kept in order the next time.
+    /// go when the partition is kept in order the next time. Blocks on the disk.
     pub(crate) fn delete_records(&self, before: i64) -> Result<i64, ReadError> {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         let bounds = self.bounds();
@@ -474,6 +479,10 @@ impl Partition {
         }
         if before <= bounds.log_start {
             return Ok(bounds.log_start);
+        }
+        if before > bounds.flushed {
+            // A power cut must not leave a log that ends before it starts: its offsets would be given again.
+            self.flush()?;
         }
         let coming = Manifest { log_start: before, ..manifest.clone() };
         coming.write(&self.disk)?;

@@ -147,6 +147,12 @@ pub struct Settings {
     pub insecure: bool,
     /// How long a new client may take for TLS and login, in milliseconds.
     pub greeting_ms: u64,
+    /// How long a member of a consumer group (KIP-848) may be silent, in milliseconds.
+    pub consumer_session_ms: u64,
+    /// How often members of a consumer group (KIP-848) are told to beat, in milliseconds.
+    pub consumer_heartbeat_ms: u64,
+    /// How long offsets of a group without members are kept, in minutes.
+    pub offsets_retention_minutes: u64,
     /// Where notices go.
     pub notices: Notices,
 }
@@ -185,6 +191,9 @@ impl Settings {
             users: Vec::new(),
             insecure: false,
             greeting_ms: 10_000,
+            consumer_session_ms: 45_000,
+            consumer_heartbeat_ms: 5_000,
+            offsets_retention_minutes: 7 * 24 * 60,
             notices: Notices::nowhere(),
         }
     }

@@ -641,7 +641,7 @@ pub(crate) fn is_topic_name(name: &str) -> bool {
 }
 
 /// A topic id: random, and neither of the two that Kafka keeps for itself (0 and 1).
-fn random_id() -> io::Result<u128> {
+pub(crate) fn random_id() -> io::Result<u128> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u128::from_be_bytes(bytes).max(2))

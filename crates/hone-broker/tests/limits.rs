@@ -568,3 +568,17 @@ fn times_of_records_are_bounded_or_the_brokers() {
     }
     broker.stop().unwrap();
 }
+
+#[test]
+fn a_broker_that_nobody_could_use_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(env!("CARGO_BIN_EXE_hone-broker"));
+    let ended = command
+        .args(["--authorize", "--listen", "127.0.0.1:0", "--data"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let complaint = String::from_utf8(ended.stderr).unwrap();
+    assert!(complaint.contains("--superuser"), "{complaint}");
+}

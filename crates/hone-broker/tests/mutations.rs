@@ -28,6 +28,9 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::Request;
 use proptest::prelude::*;
@@ -44,6 +47,8 @@ fn recorded() -> Vec<Vec<u8>> {
     let added = AddPartitionsToTxnTopic::default().with_name(topic("t")).with_partitions(vec![0, 1]);
     let many = AddPartitionsToTxnTransaction::default().with_topics(vec![added.clone()]);
     let add_partitions = AddPartitionsToTxnRequest::default().with_v3_and_below_topics(vec![added]);
+    let offset = TxnOffsetCommitRequestPartition::default().with_committed_offset(3);
+    let offsets = TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![offset]);
     let producers = ProducersOf::default().with_name(topic("t")).with_partition_indexes(vec![0]);
     let component = ComponentData::default().with_entity_type(text("user")).with_match_type(1);
     let entity = EntityData::default().with_entity_type(text("user")).with_entity_name(Some(text("nobody")));
@@ -65,7 +70,14 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&HeartbeatRequest::default().with_group_id(group.clone()), &[3, 4]),
         in_versions(&LeaveGroupRequest::default().with_group_id(group.clone()), &[3, 4]),
         in_versions(&OffsetCommitRequest::default().with_group_id(group.clone()), &[7, 8]),
-        in_versions(&OffsetFetchRequest::default().with_group_id(group).with_topics(None), &[5, 6]),
+        in_versions(&OffsetFetchRequest::default().with_group_id(group.clone()).with_topics(None), &[5, 6]),
+        in_versions(&DescribeGroupsRequest::default().with_groups(vec![group.clone()]), &[4, 5]),
+        in_versions(&ListGroupsRequest::default(), &[2, 3]),
+        in_versions(&ListGroupsRequest::default().with_states_filter(vec![text("empty")]), &[4]),
+        in_versions(&DeleteGroupsRequest::default().with_groups_names(vec![group.clone()]), &[1, 2]),
+        in_versions(&OffsetDeleteRequest::default().with_group_id(group.clone()), &[0]),
+        in_versions(&consumer_heartbeat(group.clone()), &[0, 1]),
+        in_versions(&ConsumerGroupDescribeRequest::default().with_group_ids(vec![group]), &[0, 1]),
         in_versions(&OffsetFetchRequest::default().with_groups(vec![fetch_group]), &[8]),
         in_versions(&InitProducerIdRequest::default(), &[1, 4]),
         in_versions(&InitProducerIdRequest::default().with_transactional_id(Some(name.clone())), &[1, 4]),
@@ -73,6 +85,7 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&AddPartitionsToTxnRequest::default().with_transactions(vec![many]), &[4, 5]),
         in_versions(&AddOffsetsToTxnRequest::default().with_transactional_id(name.clone()), &[2, 3]),
         in_versions(&EndTxnRequest::default().with_transactional_id(name.clone()), &[2, 5]),
+        in_versions(&TxnOffsetCommitRequest::default().with_topics(vec![offsets]), &[2, 5]),
         in_versions(&DescribeProducersRequest::default().with_topics(vec![producers]), &[0]),
         in_versions(&DescribeTransactionsRequest::default().with_transactional_ids(vec![name]), &[0]),
         in_versions(&ListTransactionsRequest::default().with_state_filters(vec![text("Empty")]), &[0, 2]),
@@ -138,6 +151,15 @@ fn administration() -> Vec<Vec<u8>> {
         frame(2, 1, &DescribeClusterRequest::default()),
         frame(0, 1, &page),
     ]
+}
+
+fn consumer_heartbeat(group: GroupId) -> ConsumerGroupHeartbeatRequest {
+    ConsumerGroupHeartbeatRequest::default()
+        .with_group_id(group)
+        .with_member_id(text("m"))
+        .with_rebalance_timeout_ms(1_000)
+        .with_subscribed_topic_names(Some(vec![topic("t")]))
+        .with_topic_partitions(Some(vec![]))
 }
 
 /// Sends a body as one frame, hangs up and reads whatever comes.

@@ -11,6 +11,7 @@ use kafka_protocol::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 use kafka_protocol::messages::create_partitions_request::{
     CreatePartitionsAssignment, CreatePartitionsTopic,
 };
@@ -30,6 +31,9 @@ use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::offset_delete_request::{
+    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+};
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
@@ -37,6 +41,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -73,7 +80,7 @@ fn api_versions() {
     for version in setup.versions(18) {
         let response =
             setup.client.call(version, &ApiVersionsRequest::default().with_client_software_name(text("x")));
-        assert_eq!(response.error_code, 0);
+        assert_eq!((response.error_code, response.api_keys.len()), (0, setup.served.len()));
         assert!(response.api_keys.is_sorted_by(|a, b| a.api_key < b.api_key), "each key once, in order");
         assert!(response.api_keys.iter().all(|api| api.min_version <= api.max_version));
         // Anything but a beginning at 0 makes librdkafka send uncompressed without a word.
@@ -211,6 +218,17 @@ fn find_coordinator() {
             let keys: Vec<_> =
                 response.coordinators.iter().map(|found| (found.key.as_str(), found.error_code)).collect();
             assert_eq!(keys, [("g", 0), ("h", 0)]);
+        }
+        if version >= 1 {
+            let mut found = |key_type| {
+                let response = setup.client.call(version, &request.clone().with_key_type(key_type));
+                match response.coordinators.first() {
+                    Some(first) => (first.error_code, first.node_id.0),
+                    None => (response.error_code, response.node_id.0),
+                }
+            };
+            assert_eq!(found(1), (0, 1), "transactions have the same coordinator");
+            assert_eq!(found(9), (42, -1));
         }
     }
 }
@@ -403,8 +421,19 @@ fn offsets_and_end_of_a_transaction() {
             .with_transactional_id(name.clone())
             .with_producer_id(id)
             .with_producer_epoch(epoch)
-            .with_group_id(group);
+            .with_group_id(group.clone());
         assert_eq!(setup.client.call(version.min(4), &add).error_code, 0);
+        let partition = TxnOffsetCommitRequestPartition::default().with_committed_offset(11);
+        let topics =
+            TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+        let commit = TxnOffsetCommitRequest::default()
+            .with_transactional_id(name.clone())
+            .with_group_id(group)
+            .with_producer_id(id)
+            .with_producer_epoch(epoch)
+            .with_topics(vec![topics]);
+        let response = setup.client.call(version, &commit);
+        assert_eq!(response.topics[0].partitions[0].error_code, 0, "v{version}");
         let end = EndTxnRequest::default()
             .with_transactional_id(name)
             .with_producer_id(id)
@@ -667,5 +696,130 @@ fn clusters_and_pages_of_topics() {
         assert_eq!(found, [(3, 0), (0, 1)], "sorted by name");
         assert_eq!(response.topics[1].partitions[0].eligible_leader_replicas, Some(vec![]));
         assert!(response.next_cursor.is_none());
+    }
+}
+
+#[test]
+fn groups_are_listed_described_and_deleted() {
+    let mut setup = setup();
+    let group = GroupId(text("g"));
+    let (generation, member) = join(&mut setup.client, 5, &group);
+    let plan =
+        SyncGroupRequestAssignment::default().with_member_id(member.clone()).with_assignment("mine".into());
+    let sync = SyncGroupRequest::default()
+        .with_group_id(group.clone())
+        .with_generation_id(generation)
+        .with_member_id(member.clone())
+        .with_assignments(vec![plan]);
+    assert_eq!(setup.client.call(3, &sync).error_code, 0);
+    for version in setup.versions(15) {
+        let asked = vec![group.clone(), GroupId(text("missing"))];
+        let response = setup.client.call(version, &DescribeGroupsRequest::default().with_groups(asked));
+        let found = &response.groups[0];
+        assert_eq!((found.error_code, found.group_state.as_str()), (0, "Stable"));
+        assert_eq!((found.protocol_type.as_str(), found.protocol_data.as_str()), ("consumer", "range"));
+        assert_eq!(
+            (&found.members[0].client_id.as_str(), &found.members[0].client_host.as_str()),
+            (&"test", &"/127.0.0.1")
+        );
+        assert_eq!(&found.members[0].member_metadata[..], b"meta");
+        assert_eq!(&found.members[0].member_assignment[..], b"mine");
+        let missing = &response.groups[1];
+        let wanted = if version >= 6 { 69 } else { 0 };
+        assert_eq!((missing.error_code, missing.group_state.as_str()), (wanted, "Dead"));
+    }
+    for version in setup.versions(16) {
+        let mut list = |request: ListGroupsRequest| setup.client.call(version, &request).groups;
+        let all = list(ListGroupsRequest::default());
+        assert_eq!(
+            (all.len(), all[0].group_id.as_str(), all[0].protocol_type.as_str()),
+            (1, "g", "consumer")
+        );
+        if version >= 4 {
+            assert_eq!(all[0].group_state.as_str(), "Stable");
+            assert!(list(ListGroupsRequest::default().with_states_filter(vec![text("empty")])).is_empty());
+            assert_eq!(list(ListGroupsRequest::default().with_states_filter(vec![text("STABLE")])).len(), 1);
+        }
+        if version >= 5 {
+            assert_eq!(all[0].group_type.as_str(), "classic");
+            assert!(list(ListGroupsRequest::default().with_types_filter(vec![text("Consumer")])).is_empty());
+        }
+    }
+    let leave = LeaveGroupRequest::default().with_group_id(group.clone()).with_member_id(member);
+    for version in setup.versions(42) {
+        let request = DeleteGroupsRequest::default().with_groups_names(vec![group.clone()]);
+        let mut delete = || setup.client.call(version, &request).results[0].error_code;
+        if version == 0 {
+            assert_eq!(delete(), 68, "it has a member");
+            assert_eq!(setup.client.call(1, &leave).error_code, 0);
+        } else {
+            // A group that only stores offsets.
+            commit_and_fetch(&mut setup.client, 2, &group, -1, &text(""));
+        }
+        let mut delete = || setup.client.call(version, &request).results[0].error_code;
+        assert_eq!((delete(), delete()), (0, 69));
+    }
+}
+
+#[test]
+fn single_offsets_are_deleted() {
+    let mut setup = setup();
+    let group = GroupId(text("g"));
+    let partition = OffsetDeleteRequestPartition::default().with_partition_index(0);
+    let topics = OffsetDeleteRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+    let request = OffsetDeleteRequest::default().with_group_id(group.clone()).with_topics(vec![topics]);
+    assert_eq!(setup.client.call(0, &request).error_code, 69);
+    commit_and_fetch(&mut setup.client, 5, &group, -1, &text(""));
+    let response = setup.client.call(0, &request);
+    assert_eq!((response.error_code, response.topics[0].partitions[0].error_code), (0, 0));
+    assert_eq!(setup.client.call(0, &request).error_code, 69, "it had committed nothing else");
+}
+
+#[test]
+fn consumer_groups() {
+    let mut setup = setup();
+    for version in setup.versions(68) {
+        let id = text(&format!("m{version}"));
+        let group = GroupId(text(&format!("g{version}")));
+        let mut beat = ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(group.clone())
+            .with_member_id(if version == 0 { text("") } else { id.clone() })
+            .with_rebalance_timeout_ms(1_000)
+            .with_topic_partitions(Some(vec![]))
+            .with_server_assignor(Some(text("range")));
+        if version == 0 {
+            beat.subscribed_topic_names = Some(vec![topic("t")]);
+        } else {
+            beat.subscribed_topic_regex = Some(text("[t]"));
+        }
+        let joined: ConsumerGroupHeartbeatResponse = setup.client.call(version, &beat);
+        assert_eq!((joined.error_code, joined.member_epoch, joined.heartbeat_interval_ms), (0, 1, 5_000));
+        let assignment = joined.assignment.unwrap().topic_partitions;
+        assert_eq!((assignment.len(), &assignment[0].partitions), (1, &vec![0]));
+        let member = joined.member_id.unwrap();
+        assert!(version == 0 || member == id, "it named itself");
+        let lives = ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(group.clone())
+            .with_member_id(member.clone())
+            .with_member_epoch(1);
+        let beaten = setup.client.call(version, &lives);
+        assert_eq!((beaten.error_code, beaten.member_epoch, beaten.assignment.is_none()), (0, 1, true));
+        for describe_version in setup.versions(69) {
+            let asked = vec![group.clone(), GroupId(text("missing"))];
+            let request = ConsumerGroupDescribeRequest::default().with_group_ids(asked);
+            let response = setup.client.call(describe_version, &request);
+            let found = &response.groups[0];
+            assert_eq!((found.error_code, found.group_state.as_str(), found.group_epoch), (0, "Stable", 1));
+            assert_eq!((found.assignor_name.as_str(), found.members.len()), ("range", 1));
+            let described = &found.members[0];
+            assert_eq!((&described.member_id, described.member_epoch), (&member, 1));
+            assert_eq!(described.assignment, described.target_assignment);
+            assert_eq!(described.assignment.topic_partitions[0].topic_name.as_str(), "t");
+            assert_eq!(response.groups[1].error_code, 69);
+        }
+        let fenced = setup.client.call(version, &lives.clone().with_member_epoch(7));
+        assert_eq!((fenced.error_code, fenced.member_id), (110, None));
+        let left = setup.client.call(version, &lives.with_member_epoch(-1));
+        assert_eq!((left.error_code, left.member_epoch), (0, -1));
     }
 }

@@ -5,14 +5,15 @@
 //! both are read, xerial's is written.
 
 use std::cell::RefCell;
-use std::io::{Read, Write};
+use std::io::Write;
 
 use flate2::Compression;
-use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
-use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+
+use crate::{gzip, lz4_frame};
 
 /// Magic bytes, version 1 and lowest compatible version 1 of xerial's snappy framing.
 const XERIAL_HEADER: [u8; 16] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1];
@@ -69,6 +70,30 @@ pub enum CodecError {
         /// What its library says.
         reason: String,
     },
+}
+
+/// Why a stream was not unpacked, before its codec and its limit are named.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum StreamError {
+    /// With the reason.
+    Damaged(String),
+    /// It holds more than the limit.
+    TooLarge,
+}
+
+impl From<&str> for StreamError {
+    fn from(reason: &str) -> Self {
+        Self::Damaged(reason.to_owned())
+    }
+}
+
+impl StreamError {
+    fn of(self, codec: Codec, limit_bytes: usize) -> CodecError {
+        match self {
+            Self::Damaged(reason) => damaged(codec, reason),
+            Self::TooLarge => too_large(codec, limit_bytes),
+        }
+    }
 }
 
 impl Codec {
@@ -138,10 +163,9 @@ pub fn decompress_into(
             out.extend_from_slice(bytes);
             Ok(())
         }
-        Codec::Gzip => read_limited(codec, MultiGzDecoder::new(bytes), limit_bytes, out),
+        Codec::Gzip => gzip::unpack(bytes, limit_bytes, out).map_err(|error| error.of(codec, limit_bytes)),
         Codec::Lz4 => {
-            check_lz4_end(bytes).map_err(|reason| damaged(codec, reason))?;
-            read_limited(codec, FrameDecoder::new(bytes), limit_bytes, out)
+            lz4_frame::unpack(bytes, limit_bytes, out).map_err(|error| error.of(codec, limit_bytes))
         }
         Codec::Snappy => unpack_snappy(bytes, limit_bytes, out),
         Codec::Zstd => unpack_zstd(bytes, limit_bytes, out),
@@ -196,44 +220,6 @@ fn too_large(codec: Codec, limit_bytes: usize) -> CodecError {
 
 fn damaged(codec: Codec, reason: impl ToString) -> CodecError {
     CodecError::Damaged { codec: codec.name(), reason: reason.to_string() }
-}
-
-fn read_limited(
-    codec: Codec,
-    stream: impl Read,
-    limit_bytes: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), CodecError> {
-    // One byte more than allowed tells "too large" from "just fits".
-    let most = u64::try_from(limit_bytes).unwrap_or(u64::MAX).saturating_add(1);
-    stream.take(most).read_to_end(out).map_err(|error| damaged(codec, error))?;
-    if out.len() > limit_bytes { Err(too_large(codec, limit_bytes)) } else { Ok(()) }
-}
-
-/// Walks the block sizes of one lz4 frame to its end mark. The decoder takes the end of its input, wherever it
-/// comes, for the end of the stream, so a cut frame would pass as a short one.
-fn check_lz4_end(bytes: &[u8]) -> Result<(), &'static str> {
-    const CUT: &str = "the frame is cut";
-    const UNCOMPRESSED_BLOCK: u32 = 1 << 31;
-    let [_, _, _, _, flags, _, rest @ ..] = bytes else { return Err(CUT) };
-    let flag = |bit: u8| usize::from(flags >> bit & 1);
-    // Bit 3: content size, bit 0: dictionary id; then always one byte of header checksum.
-    let mut rest = rest.get(flag(3) * 8 + flag(0) * 4 + 1..).ok_or(CUT)?;
-    loop {
-        let (size, behind) = rest.split_first_chunk::<4>().ok_or(CUT)?;
-        let size = u32::from_le_bytes(*size);
-        if size == 0 {
-            // Bit 2: a checksum of the content behind the end mark.
-            return match behind.len().cmp(&(flag(2) * 4)) {
-                std::cmp::Ordering::Less => Err(CUT),
-                std::cmp::Ordering::Equal => Ok(()),
-                std::cmp::Ordering::Greater => Err("bytes stand behind the frame"),
-            };
-        }
-        // Bit 4: a checksum behind every block.
-        let block_bytes = (size & !UNCOMPRESSED_BLOCK) as usize + flag(4) * 4;
-        rest = behind.get(block_bytes..).ok_or(CUT)?;
-    }
 }
 
 fn unpack_snappy(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -342,16 +328,16 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
             }
             let start = out.len();
             let room = bytes.len().saturating_mul(4).max(start).clamp(1024, most.max(1024)).min(most - start);
-            out.resize(start + room, 0);
-            let mut output = OutBuffer::around(&mut out[start..]);
+            // Room that was reserved is written to as it is, without zeros in front.
+            out.reserve(room);
+            let mut output = OutBuffer::around_pos(out, start);
             let hint = unpacker.decompress_stream(&mut output, &mut input).map_err(failed)?;
-            let written = output.pos();
-            out.truncate(start + written);
+            let full = output.pos() == output.capacity();
             let input_done = input.pos >= bytes.len();
             if input_done && hint == 0 {
                 break;
             }
-            if input_done && written < room {
+            if input_done && !full {
                 return Err(damaged(Codec::Zstd, "the stream is cut"));
             }
         }

@@ -11,6 +11,8 @@ pub mod batch;
 pub mod codec;
 pub mod error_code;
 pub mod frame;
+mod gzip;
+mod lz4_frame;
 pub mod produce;
 pub mod records;
 pub mod wire;

@@ -1,39 +1,48 @@
-//! OffsetCommit: where a group has got to.
-
-use std::time::Instant;
+//! OffsetCommit: where a group has got to. Acknowledged when it is durable.
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Attempt, Call, Outcome, Park, member_identity};
 use crate::code;
-use crate::groups::Who;
+use crate::groups::{CommitKind, Now};
+use crate::mailbox::Reply;
 use crate::offsets::{Committed, Place};
 use crate::protocol::{Answer, Fields};
-use crate::security::acl::Operation;
 
-/// Partitions of one topic, each with what speaks against it.
+/// Kafka's `offset.metadata.max.bytes`.
+pub(super) const MOST_METADATA_BYTES: usize = 4096;
+
+/// Partitions of one topic, each with what is wrong with it alone.
 type Asked<'a> = (&'a str, Vec<(i32, i16)>);
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
-    let who = Who {
-        group: fields.string("group id")?,
-        generation: fields.i32("generation id")?,
-        member: fields.string("member id")?,
-        instance: if version >= 7 { fields.nullable_string("group instance id")? } else { None },
-    };
+    let who = member_identity(&mut fields, version >= 7)?;
     if version <= 4 {
         fields.i64("retention time")?;
     }
+    let now = Now::read();
     let mut commits = Vec::new();
-    let topics = read_topics(call, &mut fields, who.group, &mut commits)?;
+    let topics = read_topics(call, &mut fields, who.group, now, &mut commits)?;
     fields.tags()?;
-    let mut error = call
-        .group_refusal(Operation::Read, who.group)
-        .unwrap_or_else(|| call.node.with_groups(|groups, _| groups.commit(Instant::now(), &who)));
-    if error == code::NONE && call.node.offsets.commit(commits).is_err() {
-        error = code::KAFKA_STORAGE_ERROR;
+    if let Attempt::Answered(Reply::Code(error)) = call.attempt {
+        write(answer, version, &topics, error);
+        return Ok(Outcome::Reply);
+    }
+    let kind = CommitKind::Plain { knows_epochs: version >= 9 };
+    let nothing = commits.is_empty();
+    let ticket = call.ticket;
+    let error = call.node.with_groups(|groups, _| {
+        let error = groups.commit(now, &who, kind);
+        if error == code::NONE && !nothing {
+            // Under the groups' lock: no rebalance comes between the check and the commit.
+            call.node.offsets.commit(commits, Some((ticket, Reply::Code(code::NONE))));
+        }
+        error
+    });
+    if error == code::NONE && !nothing {
+        return Ok(Outcome::Park(Park::Reply));
     }
     write(answer, version, &topics, error);
     Ok(Outcome::Reply)
@@ -43,12 +52,12 @@ fn read_topics<'a>(
     call: &Call<'_>,
     fields: &mut Fields<'a>,
     group: &str,
+    now: Now,
     commits: &mut Vec<(Place, Committed)>,
 ) -> Result<Vec<Asked<'a>>, WireError> {
     let mut topics = Vec::new();
     for _ in 0..fields.array("topics")? {
         let name = fields.string("topic")?;
-        let allowed = call.allows_topic(Operation::Read, name);
         let topic = call.node.topics.by_name(name);
         let mut partitions = Vec::new();
         for _ in 0..fields.array("partitions")? {
@@ -58,15 +67,15 @@ fn read_topics<'a>(
             let metadata = fields.nullable_string("committed metadata")?.unwrap_or_default().to_owned();
             fields.tags()?;
             let exists = topic.as_ref().is_some_and(|topic| topic.partition(index).is_some());
-            let error = match (allowed, exists) {
-                (false, _) => code::TOPIC_AUTHORIZATION_FAILED,
-                (true, false) => code::UNKNOWN_TOPIC_OR_PARTITION,
-                (true, true) => code::NONE,
+            let error = match exists {
+                false => code::UNKNOWN_TOPIC_OR_PARTITION,
+                true if metadata.len() > MOST_METADATA_BYTES => code::OFFSET_METADATA_TOO_LARGE,
+                true => code::NONE,
             };
             partitions.push((index, error));
             if error == code::NONE {
                 let place = (group.to_owned(), name.to_owned(), index);
-                commits.push((place, Committed { offset, leader_epoch, metadata }));
+                commits.push((place, Committed { offset, leader_epoch, metadata, at_ms: now.unix_ms }));
             }
         }
         fields.tags()?;
@@ -83,9 +92,9 @@ fn write(answer: &mut Answer<'_>, version: i16, topics: &[Asked<'_>], error: i16
     for (name, partitions) in topics {
         answer.string(name);
         answer.array(partitions.len());
-        for (index, own) in partitions {
+        for (index, own_error) in partitions {
             answer.i32(*index);
-            answer.i16(if error == code::NONE { *own } else { error });
+            answer.i16(if error == code::NONE { *own_error } else { error });
             answer.tags();
         }
         answer.tags();

@@ -8,52 +8,53 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::offsets::Committed;
 use crate::protocol::{Answer, Fields};
-use crate::security::acl::Operation;
 
 /// Topics with the partitions asked for; `None` for everything the group has committed.
 type Asked<'a> = Option<Vec<(&'a str, Vec<i32>)>>;
-type Partitions = Vec<(i32, Option<Committed>)>;
-/// Topics with an error and what was committed to their partitions.
-type Rows = Vec<(String, i16, Partitions)>;
+type Rows = Vec<(String, Vec<(i32, Option<Committed>)>)>;
+
+/// A group that is asked about, and the member that asks, where the version says one.
+struct Question<'a> {
+    group: &'a str,
+    member: Option<&'a str>,
+    epoch: i32,
+    asked: Asked<'a>,
+}
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
+    let mut questions = Vec::new();
+    if version >= 8 {
+        for _ in 0..fields.array("groups")? {
+            questions.push(read_group(&mut fields, version)?);
+        }
+    } else {
+        let group = fields.string("group id")?;
+        questions.push(Question { group, member: None, epoch: -1, asked: read_topics(&mut fields)? });
+    }
+    let stable = version >= 7 && fields.bool("require stable")?;
+    fields.tags()?;
     if version >= 3 {
         answer.i32(0);
     }
     if version >= 8 {
-        let groups = fields.array("groups")?;
-        answer.array(groups);
-        for _ in 0..groups {
-            let group = fields.string("group id")?;
-            if version >= 9 {
-                fields.nullable_string("member id")?;
-                fields.i32("member epoch")?;
-            }
-            let asked = read_topics(&mut fields)?;
-            fields.tags()?;
-            answer.string(group);
-            let refused = call.group_refusal(Operation::Describe, group);
-            write_topics(answer, version, &rows(call, group, asked, refused));
-            answer.i16(refused.unwrap_or(code::NONE));
-            answer.tags();
-        }
-    } else {
-        let group = fields.string("group id")?;
-        let asked = read_topics(&mut fields)?;
-        let refused = call.group_refusal(Operation::Describe, group);
-        write_topics(answer, version, &rows(call, group, asked, refused));
-        if version >= 2 {
-            answer.i16(refused.unwrap_or(code::NONE));
-        }
+        answer.array(questions.len());
     }
-    if version >= 7 {
-        fields.bool("require stable")?;
+    for question in questions {
+        write_group(call, answer, stable, question);
     }
-    fields.tags()?;
     answer.tags();
     Ok(Outcome::Reply)
+}
+
+fn read_group<'a>(fields: &mut Fields<'a>, version: i16) -> Result<Question<'a>, WireError> {
+    let group = fields.string("group id")?;
+    let member = if version >= 9 { fields.nullable_string("member id")? } else { None };
+    let epoch = if version >= 9 { fields.i32("member epoch")? } else { -1 };
+    let asked = read_topics(fields)?;
+    fields.tags()?;
+    Ok(Question { group, member, epoch, asked })
 }
 
 fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
@@ -71,43 +72,57 @@ fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
     Ok(Some(topics))
 }
 
-fn rows(call: &Call<'_>, group: &str, asked: Asked<'_>, refused: Option<i16>) -> Rows {
+fn write_group(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, question: Question<'_>) {
+    let version = call.version;
+    let Question { group, member, epoch, asked } = question;
+    if version >= 8 {
+        answer.string(group);
+    }
+    let error = call.node.with_groups(|groups, _| groups.fetch_offsets(group, member, epoch));
+    let rows = if error == code::NONE { rows(call, group, asked) } else { Rows::new() };
+    write_topics(call, answer, stable, group, &rows);
+    if version >= 2 {
+        answer.i16(error);
+    }
+    if version >= 8 {
+        answer.tags();
+    }
+}
+
+fn rows(call: &Call<'_>, group: &str, asked: Asked<'_>) -> Rows {
     let offsets = &call.node.offsets;
     let Some(asked) = asked else {
-        let mut all: BTreeMap<String, Partitions> = BTreeMap::new();
+        let mut all: BTreeMap<String, Vec<(i32, Option<Committed>)>> = BTreeMap::new();
         for (topic, partition, committed) in offsets.of_group(group) {
-            if refused.is_none() && call.allows_topic(Operation::Describe, &topic) {
-                all.entry(topic).or_default().push((partition, Some(committed)));
-            }
+            all.entry(topic).or_default().push((partition, Some(committed)));
         }
-        return all.into_iter().map(|(topic, partitions)| (topic, code::NONE, partitions)).collect();
+        return all.into_iter().collect();
     };
-    let look_up = |topic: &str, index| offsets.of(&(group.to_owned(), topic.to_owned(), index));
+    let look_up = |topic: &str, index| (index, offsets.of(&(group.to_owned(), topic.to_owned(), index)));
     asked
         .into_iter()
         .map(|(topic, indexes)| {
-            let forbidden = || !call.allows_topic(Operation::Describe, topic);
-            let refused = refused.or_else(|| forbidden().then_some(code::TOPIC_AUTHORIZATION_FAILED));
-            let found = |index| if refused.is_none() { look_up(topic, index) } else { None };
-            let partitions = indexes.into_iter().map(|index| (index, found(index))).collect();
-            (topic.to_owned(), refused.unwrap_or(code::NONE), partitions)
+            (topic.to_owned(), indexes.into_iter().map(|at| look_up(topic, at)).collect())
         })
         .collect()
 }
 
-fn write_topics(answer: &mut Answer<'_>, version: i16, rows: &Rows) {
+fn write_topics(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, group: &str, rows: &Rows) {
     answer.array(rows.len());
-    for (topic, error, partitions) in rows {
+    for (topic, partitions) in rows {
         answer.string(topic);
         answer.array(partitions.len());
         for (index, committed) in partitions {
+            // A transaction that has not ended may yet change it; the client comes again.
+            let unstable = stable && call.node.offsets.has_staged(group, topic, *index);
+            let committed = committed.as_ref().filter(|_| !unstable);
             answer.i32(*index);
-            answer.i64(committed.as_ref().map_or(-1, |committed| committed.offset));
-            if version >= 5 {
-                answer.i32(committed.as_ref().map_or(-1, |committed| committed.leader_epoch));
+            answer.i64(committed.map_or(-1, |committed| committed.offset));
+            if call.version >= 5 {
+                answer.i32(committed.map_or(-1, |committed| committed.leader_epoch));
             }
-            answer.nullable_string(Some(committed.as_ref().map_or("", |committed| &committed.metadata)));
-            answer.i16(*error);
+            answer.nullable_string(Some(committed.map_or("", |committed| &committed.metadata)));
+            answer.i16(if unstable { code::UNSTABLE_OFFSET_COMMIT } else { code::NONE });
             answer.tags();
         }
         answer.tags();

@@ -1,14 +1,11 @@
 //! JoinGroup: a member comes in and waits for the others.
 
-use std::time::Instant;
-
 use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
-use crate::groups::{Join, JoinAnswer};
+use crate::groups::{Join, JoinAnswer, Now};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
-use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if let Attempt::Answered(Reply::Join(join)) = &call.attempt {
@@ -16,13 +13,12 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         return Ok(Outcome::Reply);
     }
     let join = read(call)?;
-    let ticket = call.ticket;
-    if let Some(error) = call.group_refusal(Operation::Read, &join.group) {
-        let refused = JoinAnswer { error, member: join.member, generation: -1, ..JoinAnswer::default() };
-        write(answer, call.version, &refused);
+    if let Attempt::Answered(Reply::Code(error)) = &call.attempt {
+        write(answer, call.version, &JoinAnswer::refused(*error, &join.member));
         return Ok(Outcome::Reply);
     }
-    match call.node.with_groups(|groups, due| groups.join(Instant::now(), ticket, join, due)) {
+    let ticket = call.ticket;
+    match call.node.with_groups(|groups, effects| groups.join(Now::read(), ticket, join, effects)) {
         Some(join) => {
             write(answer, call.version, &join);
             Ok(Outcome::Reply)
@@ -54,12 +50,14 @@ fn read(call: &Call<'_>) -> Result<Join, WireError> {
         group,
         member,
         instance: instance.map(str::to_owned),
-        client_id: call.client_id.clone(),
+        client_id: call.client_id().to_owned(),
+        client_host: call.client_host(),
         session_ms,
         rebalance_ms,
         protocol_type,
         protocols,
         id_required: version >= 4,
+        can_skip_assignment: version >= 9,
     })
 }
 
@@ -77,7 +75,7 @@ fn write(answer: &mut Answer<'_>, version: i16, join: &JoinAnswer) {
     }
     answer.string(&join.leader);
     if version >= 9 {
-        answer.bool(false); // skip assignment
+        answer.bool(join.skip_assignment);
     }
     answer.string(&join.member);
     answer.array(join.members.len());

@@ -1,13 +1,11 @@
 //! LeaveGroup: members go without waiting for their session to end.
 
-use std::time::Instant;
-
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
 use crate::code;
+use crate::groups::Now;
 use crate::protocol::Answer;
-use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -28,20 +26,19 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         }
     }
     fields.tags()?;
-    let now = Instant::now();
-    let refused = call.group_refusal(Operation::Read, group);
-    let errors: Vec<i16> = call.node.with_groups(|groups, due| {
-        let mut leave = |member, instance| groups.leave(now, group, member, instance, due);
-        leaving.iter().map(|(member, instance)| refused.unwrap_or_else(|| leave(member, *instance))).collect()
-    });
+    let left = call.node.with_groups(|groups, effects| groups.leave(Now::read(), group, &leaving, effects));
+    let (error, errors) = match left {
+        Ok(errors) => (code::NONE, errors),
+        Err(error) => (error, Vec::new()),
+    };
     if version >= 1 {
         answer.i32(0);
     }
     if version <= 2 {
-        answer.i16(errors.first().copied().unwrap_or(code::NONE));
+        answer.i16(errors.first().copied().unwrap_or(error));
     } else {
-        answer.i16(refused.unwrap_or(code::NONE));
-        answer.array(leaving.len());
+        answer.i16(error);
+        answer.array(errors.len());
         for ((member, instance), error) in leaving.iter().zip(errors) {
             answer.string(member);
             answer.nullable_string(*instance);

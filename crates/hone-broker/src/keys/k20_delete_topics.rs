@@ -102,7 +102,10 @@ fn delete(node: &Node, found: &[Result<Arc<Topic>, Refusal>]) -> Vec<Result<(), 
     };
     let outcome = |(topic, outcome): (&Arc<Topic>, anyhow::Result<bool>)| match outcome {
         Ok(false) => Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{}`", topic.name))),
-        Ok(true) => node.offsets.forget_topic(&topic.name).map_err(|error| storage(error.to_string())),
+        Ok(true) => {
+            node.offsets.forget_topic(&topic.name);
+            Ok(())
+        }
         Err(error) => Err(storage(format!("{error:#}"))),
     };
     doomed.iter().zip(outcomes).map(outcome).collect()

@@ -21,6 +21,9 @@ pub(crate) struct Entry {
     pub(crate) max_timestamp: Option<i64>,
     pub(crate) began_ms: Option<i64>,
     pub(crate) cleaned_ms: Option<i64>,
+    pub(crate) purged: bool,
+    /// Checksum of its index files.
+    pub(crate) index_crc: u32,
 }
 
 /// The contents of the file.
@@ -95,12 +98,16 @@ impl Entry {
             max_timestamp: value.get("max_timestamp").and_then(Value::as_i64),
             began_ms: value.get("began_ms").and_then(Value::as_i64),
             cleaned_ms: value.get("cleaned_ms").and_then(Value::as_i64),
+            purged: value.get("purged").and_then(Value::as_bool).unwrap_or(false),
+            index_crc: u32::try_from(value.get("index_crc")?.as_u64()?).ok()?,
         })
     }
 
     fn to_json(self) -> Value {
         json!({"base": self.base_offset, "next": self.next_offset, "bytes": self.bytes,
-            "max_timestamp": self.max_timestamp, "began_ms": self.began_ms, "cleaned_ms": self.cleaned_ms})
+            "max_timestamp": self.max_timestamp, "began_ms": self.began_ms, "cleaned_ms": self.cleaned_ms,
+            "purged": self.purged,
+            "index_crc": self.index_crc})
     }
 }
 
@@ -117,6 +124,8 @@ mod tests {
             max_timestamp: Some(3),
             began_ms: None,
             cleaned_ms: Some(8),
+            purged: true,
+            index_crc: 77,
         };
         let manifest = Manifest {
             log_start: 6,

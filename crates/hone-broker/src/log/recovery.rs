@@ -30,11 +30,14 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
         return Ok((log, Manifest { log_start: manifest.log_start, ..Manifest::default() }));
     };
     let known = Manifest::read(disk);
-    if known.is_none() && disk.path(super::manifest::FILE).exists() {
+    let damaged = known.is_none() && disk.path(super::manifest::FILE).exists();
+    if damaged {
         disk.say("the manifest is damaged, checking the whole log");
     }
+    // What compaction has touched is named by a manifest. Only without it can holes be anything but damage.
+    let holes = damaged && log.config.compact;
     let manifest = known.unwrap_or_default();
-    let mut recovery = Recovery { disk, log, manifest, amended: false, bases, before: Vec::new() };
+    let mut recovery = Recovery { disk, log, manifest, amended: false, holes, bases, before: Vec::new() };
     recovery.log.next = first;
     recovery.believe()?;
     recovery.producers()?;
@@ -48,6 +51,8 @@ struct Recovery<'a> {
     manifest: Manifest,
     /// Whether the manifest on disk is not true any more.
     amended: bool,
+    /// Whether what the manifest does not name may have been compacted.
+    holes: bool,
     /// Of the log files that are still to be looked at.
     bases: Vec<i64>,
     /// The producers before the segment that is being checked.
@@ -62,7 +67,10 @@ impl Recovery<'_> {
         for entry in &sealed {
             if !self.bases.contains(&entry.base_offset) {
                 // Retention names what it removes before it does; the rest is a loss.
-                self.disk.say(&format!("{} is missing", file_name(entry.base_offset, LOG)));
+                self.disk.say(&format!(
+                    "{} is missing",
+                    self.disk.path(&file_name(entry.base_offset, LOG)).display()
+                ));
                 self.amended = true;
                 continue;
             }
@@ -99,7 +107,7 @@ impl Recovery<'_> {
         let compacted = self.log.config.compact || entry.cleaned_ms.is_some();
         self.check(&mut segment, compacted, |_, _| ())?;
         let index = segment.index(self.disk)?;
-        segment::write_index(self.disk, segment.base_offset, &index)?;
+        segment.index_crc = segment::write_index(self.disk, segment.base_offset, &index)?;
         self.disk.sync(&segment.file)?;
         segment.flushed_bytes = segment.bytes;
         segment.began_ms = entry.began_ms;
@@ -166,8 +174,8 @@ impl Recovery<'_> {
         }
         while !self.bases.is_empty() {
             let base = self.bases.remove(0);
-            let holes = self.log.config.compact && !self.bases.is_empty();
-            let follows = base == self.log.next || (self.log.config.compact && base > self.log.next);
+            let holes = self.holes && !self.bases.is_empty();
+            let follows = base == self.log.next || (self.holes && base > self.log.next);
             if !follows {
                 self.bases.insert(0, base);
                 let wanted = self.log.next;
@@ -226,7 +234,7 @@ impl Recovery<'_> {
         file.set_len(checked.good_bytes)?;
         self.disk.say(&format!(
             "cut the torn tail of {} at byte {}, {bad_bytes} bytes dropped: {reason}",
-            file_name(segment.base_offset, LOG),
+            self.disk.path(&file_name(segment.base_offset, LOG)).display(),
             checked.good_bytes,
         ));
         Ok(true)
@@ -238,7 +246,7 @@ impl Recovery<'_> {
             let aside = format!("{name}{ASIDE_SUFFIX}");
             fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
             segment::remove_index(self.disk, base)?;
-            self.disk.say(&format!("put {aside} aside: {reason}"));
+            self.disk.say(&format!("put {} aside: {reason}", self.disk.path(&aside).display()));
         }
         Ok(())
     }

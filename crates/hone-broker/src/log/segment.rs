@@ -40,6 +40,10 @@ pub(crate) struct Segment {
     pub(crate) stage: Stage,
     /// When it was compacted first; the marks of deleted keys in it live by this.
     pub(crate) cleaned_ms: Option<i64>,
+    /// Compaction has dropped the marks of deleted keys.
+    pub(crate) purged: bool,
+    /// Checksum of the index files, once there are any.
+    pub(crate) index_crc: u32,
     pub(crate) file: Arc<File>,
     /// `None` while it is only on disk.
     pub(crate) index: Option<Arc<Index>>,
@@ -69,6 +73,8 @@ impl Segment {
             began_ms: None,
             stage: Stage::Active,
             cleaned_ms: None,
+            purged: false,
+            index_crc: 0,
             file: Arc::new(file),
             index: Some(Arc::new(Index::new(base_offset))),
             index_used: true,
@@ -86,6 +92,8 @@ impl Segment {
             began_ms: entry.began_ms,
             stage,
             cleaned_ms: entry.cleaned_ms,
+            purged: entry.purged,
+            index_crc: entry.index_crc,
             index: None,
             index_used: false,
             ..empty
@@ -101,6 +109,8 @@ impl Segment {
             max_timestamp: self.max_timestamp,
             began_ms: self.began_ms,
             cleaned_ms: self.cleaned_ms,
+            purged: self.purged,
+            index_crc: self.index_crc,
         }
     }
 
@@ -150,7 +160,7 @@ impl Segment {
             None => {
                 disk.say(&format!("making the index of {} anew", file_name(self.base_offset, LOG)));
                 let index = self.rebuilt_index()?;
-                write_index(disk, self.base_offset, &index)?;
+                self.index_crc = write_index(disk, self.base_offset, &index)?;
                 index
             }
         };
@@ -163,6 +173,9 @@ impl Segment {
     pub(crate) fn stored_index(&self, disk: &Disk) -> Option<Index> {
         let read = |kind| std::fs::read(disk.path(&file_name(self.base_offset, kind))).ok();
         let (offsets, times) = (read(INDEX)?, read(TIME_INDEX)?);
+        if checksum(&offsets, &times) != self.index_crc {
+            return None;
+        }
         let index = Index::decode(self.base_offset, self.next_offset, self.bytes, &offsets, &times)?;
         let Some((last_offset, position)) = index.last_entry() else { return Some(index) };
         let found = walk::headers(&self.file, position, self.bytes, |_, _| true).ok()??;
@@ -179,11 +192,19 @@ impl Segment {
     }
 }
 
-/// Writes both index files, durably but for the folder's entries.
-pub(crate) fn write_index(disk: &Disk, base_offset: i64, index: &Index) -> io::Result<()> {
+fn checksum(offsets: &[u8], times: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(offsets), times)
+}
+
+/// Writes both index files, durably but for the folder's entries. Returns their checksum.
+pub(crate) fn write_index(disk: &Disk, base_offset: i64, index: &Index) -> io::Result<u32> {
     let (offsets, times) = index.encode();
+    if disk.in_memory() {
+        return Ok(0);
+    }
     disk.replace(&file_name(base_offset, INDEX), &offsets)?;
-    disk.replace(&file_name(base_offset, TIME_INDEX), &times)
+    disk.replace(&file_name(base_offset, TIME_INDEX), &times)?;
+    Ok(checksum(&offsets, &times))
 }
 
 /// Removes the index files of a segment.

@@ -8,7 +8,7 @@ use crate::log::{Entry, LOG, Log, Manifest, Stage, file_name, remove_index, snap
 use super::Partition;
 
 impl Partition {
-    /// One round: rolls a segment that is old enough, flushes and seals full ones, and drops what retention drops. To
+    /// One round: rolls a segment that is old enough, flushes and seals full ones, drops what retention drops, compacts. To
     /// be called every second or so, by one thread that may wait for the disk: what is not sealed has to be
     /// checked by a start after a crash.
     pub(crate) fn housekeep(&self, now_ms: i64) -> io::Result<()> {
@@ -33,6 +33,7 @@ impl Partition {
             self.seal()?;
         }
         self.retain(now_ms)?;
+        self.compact(now_ms)?;
         self.drop_idle_indexes();
         Ok(())
     }
@@ -49,7 +50,7 @@ impl Partition {
         self.log().segments.iter().any(|segment| matches!(segment.stage, Stage::Closed { .. }))
     }
 
-    fn manifest(&self) -> MutexGuard<'_, Manifest> {
+    pub(super) fn manifest(&self) -> MutexGuard<'_, Manifest> {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,23 +68,22 @@ impl Partition {
                     Some((segment.entry(), index, producers.clone()))
                 })
             };
-            let Some((entry, index, producers)) = next else { break };
-            if !self.disk.in_memory() {
-                write_index(&self.disk, entry.base_offset, &index)?;
-                snapshot::write(&self.disk, entry.next_offset, &producers)?;
-            }
+            let Some((mut entry, index, producers)) = next else { break };
+            entry.index_crc = write_index(&self.disk, entry.base_offset, &index)?;
+            snapshot::write(&self.disk, entry.next_offset, &producers)?;
             coming.sealed.push(entry);
             coming.producers_at = entry.next_offset;
             coming.active = None;
             let mut log = self.log();
             if let Some(segment) = log.segments.iter_mut().find(|one| one.base_offset == entry.base_offset) {
                 segment.stage = Stage::Sealed;
+                segment.index_crc = entry.index_crc;
             }
         }
         if coming == *manifest { Ok(()) } else { self.amend(&mut manifest, coming) }
     }
 
-    fn amend(&self, manifest: &mut Manifest, coming: Manifest) -> io::Result<()> {
+    pub(super) fn amend(&self, manifest: &mut Manifest, coming: Manifest) -> io::Result<()> {
         // Whatever it names must be there before it is.
         self.disk.sync_folder(false)?;
         coming.write(&self.disk)?;
@@ -147,11 +147,14 @@ impl Partition {
         }
         self.seal()?;
         let mut manifest = self.manifest();
-        let Some((entry, index, producers)) = self.active_state() else { return Ok(()) };
-        if manifest.active == Some(entry) {
+        let Some((mut entry, index, producers)) = self.active_state() else { return Ok(()) };
+        if manifest
+            .active
+            .is_some_and(|known| (known.base_offset, known.bytes) == (entry.base_offset, entry.bytes))
+        {
             return Ok(());
         }
-        write_index(&self.disk, entry.base_offset, &index)?;
+        entry.index_crc = write_index(&self.disk, entry.base_offset, &index)?;
         snapshot::write(&self.disk, entry.next_offset, &producers)?;
         let coming = Manifest { active: Some(entry), producers_at: entry.next_offset, ..manifest.clone() };
         self.amend(&mut manifest, coming)

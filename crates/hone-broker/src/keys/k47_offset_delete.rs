@@ -1,0 +1,90 @@
+//! OffsetDelete: single offsets of a group that nobody in it needs. Acknowledged when it is durable.
+
+use hone_kafka::WireError;
+
+use super::{Attempt, Call, Outcome, Park};
+use crate::code;
+use crate::mailbox::Reply;
+use crate::offsets::Place;
+use crate::protocol::{Answer, Fields};
+
+type Asked<'a> = Vec<(&'a str, Vec<i32>)>;
+
+pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    let mut fields = call.fields();
+    let group = fields.string("group id")?;
+    let asked = read_topics(&mut fields)?;
+    fields.tags()?;
+    match &call.attempt {
+        Attempt::Answered(Reply::Codes(errors)) => write(answer, code::NONE, &asked, errors),
+        Attempt::Answered(Reply::Code(error)) => write(answer, *error, &Vec::new(), &[]),
+        _ => match delete(call, group, &asked) {
+            Ok(errors) if errors.contains(&code::NONE) => return Ok(Outcome::Park(Park::Reply)),
+            Ok(errors) => write(answer, code::NONE, &asked, &errors),
+            Err(error) => write(answer, error, &Vec::new(), &[]),
+        },
+    }
+    Ok(Outcome::Reply)
+}
+
+fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
+    let mut topics = Vec::new();
+    for _ in 0..fields.array("topics")? {
+        let name = fields.string("topic")?;
+        let mut partitions = Vec::new();
+        for _ in 0..fields.array("partitions")? {
+            partitions.push(fields.i32("partition")?);
+            fields.tags()?;
+        }
+        fields.tags()?;
+        topics.push((name, partitions));
+    }
+    Ok(topics)
+}
+
+/// Deletes what may be. One error code for each partition, or one for all; if anything is deleted, the codes come
+/// back as the answer to the request.
+fn delete(call: &Call<'_>, group: &str, asked: &Asked<'_>) -> Result<Vec<i16>, i16> {
+    let offsets = &call.node.offsets;
+    call.node.with_groups(|groups, _| {
+        if !groups.contains(group) && !offsets.knows(group) {
+            return Err(code::GROUP_ID_NOT_FOUND);
+        }
+        let mut errors = Vec::new();
+        let mut places: Vec<Place> = Vec::new();
+        for (topic, partitions) in asked {
+            let guarded = groups.guards(group, topic);
+            if guarded == code::NON_EMPTY_GROUP {
+                return Err(guarded);
+            }
+            for partition in partitions {
+                errors.push(guarded);
+                if guarded == code::NONE {
+                    places.push((group.to_owned(), (*topic).to_owned(), *partition));
+                }
+            }
+        }
+        if !places.is_empty() {
+            offsets.forget(places, Some((call.ticket, Reply::Codes(errors.clone()))));
+        }
+        Ok(errors)
+    })
+}
+
+fn write(answer: &mut Answer<'_>, error: i16, asked: &Asked<'_>, errors: &[i16]) {
+    let mut errors = errors.iter();
+    answer.i16(error);
+    answer.i32(0);
+    answer.array(asked.len());
+    for (topic, partitions) in asked {
+        answer.string(topic);
+        answer.array(partitions.len());
+        for partition in partitions {
+            answer.i32(*partition);
+            answer.i16(errors.next().copied().unwrap_or(code::NONE));
+            answer.tags();
+        }
+        answer.tags();
+    }
+    answer.tags();
+}

@@ -133,13 +133,6 @@ impl Broker {
     }
 
     fn start_transactions(&mut self) -> anyhow::Result<()> {
-        // Weak: the node owns the journal that keeps the way to it.
-        let node = Arc::downgrade(&self.node);
-        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
-            if let Some(node) = node.upgrade() {
-                node.post(ticket, Letter::Reply(ticket.connection, reply));
-            }
-        }));
         let ends = NodeEnds(Arc::clone(&self.node));
         self.spawn("transactions", move || {
             ends.0.transactions.run(&ends);
@@ -196,8 +189,8 @@ impl Broker {
             self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
         let result = join_all(&mut self.threads);
-        self.node.close_journal();
         self.node.transactions.close();
+        self.node.close_journal();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())

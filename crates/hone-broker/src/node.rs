@@ -180,16 +180,17 @@ impl Node {
         }
     }
 
-    /// Lets answers that wait for the journal find their connections; once, when the node is shared.
+    /// Lets answers that wait for a journal find their connections; once, when the node is shared.
     pub(crate) fn start_answering(self: &Arc<Self>) {
-        // The journal belongs to the node, so it must not keep the node alive.
+        // The journals belong to the node, so they must not keep the node alive.
         let node = Arc::downgrade(self);
         let post: Post = Arc::new(move |ticket, reply| {
             if let Some(node) = node.upgrade() {
                 node.post(ticket, Letter::Reply(ticket.connection, reply));
             }
         });
-        self.journal.post_to(post);
+        self.journal.post_to(Arc::clone(&post));
+        self.transactions.post_to(post);
     }
 
     /// Makes durable what was taken in, and takes no more.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use hone_kafka::Codec;
+
 use crate::code;
 use crate::mailbox::Ticket;
 use crate::node::{Node, count};
@@ -41,6 +43,9 @@ impl Destination {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) ack: Ack,
+    /// As the client asked: 0, 1 or -1 for all.
+    pub(crate) acks: i16,
+    pub(crate) codec: Codec,
     pub(crate) back: Destination,
     /// Size as it was received, before it was packed anew.
     pub(crate) received_bytes: usize,
@@ -139,8 +144,12 @@ impl Appends {
             count(&partition.counters.produced_batches, 1);
             count(&partition.counters.produced_bytes, terms.received_bytes);
             count(&partition.counters.produced_records, terms.records);
+            count(partition.counters.requests_of(terms.acks, terms.ack), 1);
             if let Some(shard) = node.shards.get(node.owner(partition)) {
                 shard.batch_bytes.record(terms.received_bytes as u64);
+                if let Some(counter) = shard.produced_bytes.get(terms.codec as usize) {
+                    count(counter, terms.received_bytes);
+                }
             }
         }
         let flushed = partition.bounds().flushed >= appended.end_offset;

@@ -60,7 +60,7 @@ mod transactions;
 mod transport;
 mod validate;
 
-pub use broker::Broker;
+pub use broker::{Broker, raise_open_files};
 pub use faults::{Fault, FaultKind, Faults};
 pub use security::read_password;
 pub use security::tls::TlsFiles;

@@ -189,8 +189,8 @@ impl Broker {
             self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
         let result = join_all(&mut self.threads);
-        self.node.transactions.close();
         self.node.close_journal();
+        self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())

@@ -359,6 +359,11 @@ impl Partition {
         self.published.failed.load(Ordering::Acquire)
     }
 
+    /// Whether its topic was deleted.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.log().removed
+    }
+
     /// How long, in milliseconds, and how many bytes may stay unflushed.
     pub(crate) fn flush_limits(&self) -> (u64, u64) {
         let log = self.log();

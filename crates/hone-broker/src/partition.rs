@@ -54,6 +54,14 @@ pub(crate) struct PartitionCounters {
     pub(crate) flushed_bytes: AtomicU64,
 }
 
+/// FNV-1a over the name: topics with one partition must not all go to the first reactor.
+fn place_in_round(topic: &str, index: i32) -> usize {
+    let hash = topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as usize + index.unsigned_abs() as usize
+}
+
 impl PartitionCounters {
     /// The counter of batches with such acks, in such a class.
     pub(crate) fn requests_of(&self, acks: i16, ack: Ack) -> &AtomicU64 {
@@ -119,6 +127,8 @@ struct Published {
 pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
+    /// Which of the reactors it belongs to, before that is cut to their number.
+    pub(crate) place_in_round: usize,
     pub(crate) counters: PartitionCounters,
     disk: Disk,
     published: Published,
@@ -148,6 +158,7 @@ impl Partition {
         let (mut log, manifest) = recover(&disk, config)?;
         let published = Published::of(log.bounds());
         Ok(Self {
+            place_in_round: place_in_round(&topic, index),
             topic,
             index,
             counters: PartitionCounters::default(),

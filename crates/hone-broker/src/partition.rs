@@ -43,10 +43,35 @@ pub(crate) struct PartitionCounters {
     pub(crate) fetched_bytes: AtomicU64,
     /// Batches that could not be written, for want of space for example.
     pub(crate) storage_errors: AtomicU64,
+    /// Batches with acks=all that are acknowledged when they are on the disk, and from memory.
+    pub(crate) ack_all: AtomicU64,
+    pub(crate) ack_all_no_flush: AtomicU64,
+    pub(crate) ack_leader: AtomicU64,
+    pub(crate) ack_none: AtomicU64,
     /// Fsyncs of log files.
     pub(crate) fsyncs: AtomicU64,
     /// Bytes that fsyncs have made durable.
     pub(crate) flushed_bytes: AtomicU64,
+}
+
+/// FNV-1a over the name: topics with one partition must not all go to the first reactor.
+fn place_in_round(topic: &str, index: i32) -> usize {
+    let hash = topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as usize + index.unsigned_abs() as usize
+}
+
+impl PartitionCounters {
+    /// The counter of batches with such acks, in such a class.
+    pub(crate) fn requests_of(&self, acks: i16, ack: Ack) -> &AtomicU64 {
+        match (acks, ack) {
+            (-1, Ack::Strict) => &self.ack_all,
+            (-1, Ack::Relaxed) => &self.ack_all_no_flush,
+            (0, _) => &self.ack_none,
+            _ => &self.ack_leader,
+        }
+    }
 }
 
 /// Where a batch went.
@@ -102,6 +127,8 @@ struct Published {
 pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
+    /// Which of the reactors it belongs to, before that is cut to their number.
+    pub(crate) place_in_round: usize,
     pub(crate) counters: PartitionCounters,
     disk: Disk,
     published: Published,
@@ -131,6 +158,7 @@ impl Partition {
         let (mut log, manifest) = recover(&disk, config)?;
         let published = Published::of(log.bounds());
         Ok(Self {
+            place_in_round: place_in_round(&topic, index),
             topic,
             index,
             counters: PartitionCounters::default(),
@@ -340,6 +368,11 @@ impl Partition {
     /// Whether an fsync has failed, so that nothing is taken any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.published.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether its topic was deleted.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.log().removed
     }
 
     /// How long, in milliseconds, and how many bytes may stay unflushed.

@@ -1,5 +1,6 @@
 //! How a broker is to run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -117,6 +118,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Reactors, a thread each; default one for each core.
     pub threads: usize,
+    /// Properties of the broker, by their names in DescribeConfigs; what was changed while it ran counts more.
+    pub properties: BTreeMap<String, String>,
     /// Partitions of a topic that is made without a number.
     pub default_partitions: i32,
     /// Whether Metadata for an unknown topic makes it (if the client does not forbid it).
@@ -177,6 +180,7 @@ impl Settings {
             faults: Faults::none(),
             data_dir: data_dir.into(),
             threads: available_parallelism().map_or(1, usize::from),
+            properties: BTreeMap::new(),
             default_partitions: 1,
             auto_create_topics: true,
             max_request_bytes: 32 << 20,

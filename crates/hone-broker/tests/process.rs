@@ -30,7 +30,7 @@ fn check_refused(arguments: &[&str], code: i32, wanted: &str) {
 
 #[test]
 fn wrong_usage_is_code_2() {
-    check_refused(&[], 2, "--data DIR is missing");
+    check_refused(&[], 2, "--data DIR is missing, or --memory");
     check_refused(&["--data"], 2, "--data");
     check_refused(&["--data", "/tmp/x", "--bogus"], 2, "--bogus");
     check_refused(&["--data", "/tmp/x", "--listen", "localhost"], 2, "localhost");

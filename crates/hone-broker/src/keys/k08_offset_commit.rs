@@ -11,7 +11,7 @@ use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 
 /// Kafka's `offset.metadata.max.bytes`.
-const MOST_METADATA_BYTES: usize = 4096;
+pub(super) const MOST_METADATA_BYTES: usize = 4096;
 
 /// Partitions of one topic, each with what is wrong with it alone.
 type Asked<'a> = (&'a str, Vec<(i32, i16)>);

@@ -30,6 +30,9 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
 use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::*;
 use support::acl::*;
 use support::*;
@@ -304,6 +307,16 @@ fn of_transactions(client: &mut Client, api: ApiKey) -> Option<(i16, i16)> {
             let request =
                 AddOffsetsToTxnRequest::default().with_transactional_id(transaction()).with_group_id(group());
             client.call(4, &request).error_code
+        }
+        ApiKey::TxnOffsetCommit => {
+            let partition = TxnOffsetCommitRequestPartition::default();
+            let topics =
+                TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+            let request = TxnOffsetCommitRequest::default()
+                .with_transactional_id(transaction())
+                .with_group_id(group())
+                .with_topics(vec![topics]);
+            client.call(5, &request).topics[0].partitions[0].error_code
         }
         ApiKey::EndTxn => {
             client.call(5, &EndTxnRequest::default().with_transactional_id(transaction())).error_code

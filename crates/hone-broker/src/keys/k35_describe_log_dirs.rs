@@ -11,9 +11,6 @@ use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 use crate::topics::Topic;
 
-/// What stands for the folder when there is none.
-const IN_MEMORY: &str = "memory";
-
 /// Topics with the partitions wanted, none for all of them.
 type Wanted = Vec<(String, Vec<i32>)>;
 
@@ -35,7 +32,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     answer.array(1);
     answer.i16(code::NONE);
-    answer.string(&folder.map_or(IN_MEMORY.to_owned(), |folder| folder.display().to_string()));
+    answer.string(&call.node.settings.place());
     write_topics(answer, &found(call, wanted.as_ref()));
     if version >= 4 {
         let space = folder.and_then(DiskSpace::of);

@@ -15,6 +15,7 @@
 //! | ListOffsets | Describe on the topic |
 //! | Metadata | Describe on the topic; to make one, Create on the cluster or the topic |
 //! | OffsetCommit | Read on the group, Read on the topic |
+//! | TxnOffsetCommit | Write on the transactional id, Read on the group, Read on the topic |
 //! | OffsetFetch | Describe on the group, Describe on the topic |
 //! | FindCoordinator | Describe on the group or the transactional id |
 //! | JoinGroup, SyncGroup, Heartbeat, LeaveGroup | Read on the group |
@@ -64,8 +65,6 @@ use crate::topics::replace_file;
 
 /// The one resource of the type cluster.
 pub(crate) const CLUSTER: &str = "kafka-cluster";
-/// Who connects without saying who it is.
-pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 /// Every name, every host.
 const WILDCARD: &str = "*";
 const EVERYONE: &str = "User:*";

@@ -133,13 +133,6 @@ impl Broker {
     }
 
     fn start_transactions(&mut self) -> anyhow::Result<()> {
-        // Weak: the node owns the journal that keeps the way to it.
-        let node = Arc::downgrade(&self.node);
-        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
-            if let Some(node) = node.upgrade() {
-                node.post(ticket, Letter::Reply(ticket.connection, reply));
-            }
-        }));
         let ends = NodeEnds(Arc::clone(&self.node));
         self.spawn("transactions", move || {
             ends.0.transactions.run(&ends);

@@ -48,8 +48,7 @@ pub(crate) struct ShardCounters {
     pub(crate) moves: AtomicU64,
     /// Connections closed over a frame that did not end.
     pub(crate) stalled: AtomicU64,
-    /// Flushes of its partitions, and batches for them that another reactor read.
-    pub(crate) flushes: AtomicU64,
+    /// Batches for its partitions that another reactor read.
     pub(crate) handed_over: AtomicU64,
     /// Time between turns of the loop, and in them.
     pub(crate) idle_ns: AtomicU64,
@@ -57,6 +56,8 @@ pub(crate) struct ShardCounters {
     /// From a Produce request that is here to its finished answer.
     pub(crate) produce_latency_us: Histogram<26>,
     pub(crate) batch_bytes: Histogram<22>,
+    /// Batch bytes as received, by codec.
+    pub(crate) produced_bytes: [AtomicU64; 5],
     /// Idle and busy time at the last look, for the gauge of utilization.
     pub(crate) looked_at: Mutex<(u64, u64)>,
     pub(crate) clock: OnceLock<ThreadClock>,
@@ -74,12 +75,12 @@ impl Default for ShardCounters {
             handler_failures: AtomicU64::default(),
             moves: AtomicU64::default(),
             stalled: AtomicU64::default(),
-            flushes: AtomicU64::default(),
             handed_over: AtomicU64::default(),
             idle_ns: AtomicU64::default(),
             busy_ns: AtomicU64::default(),
             produce_latency_us: Histogram::new(1),
             batch_bytes: Histogram::new(64),
+            produced_bytes: Default::default(),
             looked_at: Mutex::default(),
             clock: OnceLock::default(),
         }
@@ -179,16 +180,17 @@ impl Node {
         }
     }
 
-    /// Lets answers that wait for the journal find their connections; once, when the node is shared.
+    /// Lets answers that wait for a journal find their connections; once, when the node is shared.
     pub(crate) fn start_answering(self: &Arc<Self>) {
-        // The journal belongs to the node, so it must not keep the node alive.
+        // The journals belong to the node, so they must not keep the node alive.
         let node = Arc::downgrade(self);
         let post: Post = Arc::new(move |ticket, reply| {
             if let Some(node) = node.upgrade() {
                 node.post(ticket, Letter::Reply(ticket.connection, reply));
             }
         });
-        self.journal.post_to(post);
+        self.journal.post_to(Arc::clone(&post));
+        self.transactions.post_to(post);
     }
 
     /// Makes durable what was taken in, and takes no more.

@@ -43,10 +43,27 @@ pub(crate) struct PartitionCounters {
     pub(crate) fetched_bytes: AtomicU64,
     /// Batches that could not be written, for want of space for example.
     pub(crate) storage_errors: AtomicU64,
+    /// Batches with acks=all that are acknowledged when they are on the disk, and from memory.
+    pub(crate) ack_all: AtomicU64,
+    pub(crate) ack_all_no_flush: AtomicU64,
+    pub(crate) ack_leader: AtomicU64,
+    pub(crate) ack_none: AtomicU64,
     /// Fsyncs of log files.
     pub(crate) fsyncs: AtomicU64,
     /// Bytes that fsyncs have made durable.
     pub(crate) flushed_bytes: AtomicU64,
+}
+
+impl PartitionCounters {
+    /// The counter of batches with such acks, in such a class.
+    pub(crate) fn requests_of(&self, acks: i16, ack: Ack) -> &AtomicU64 {
+        match (acks, ack) {
+            (-1, Ack::Strict) => &self.ack_all,
+            (-1, Ack::Relaxed) => &self.ack_all_no_flush,
+            (0, _) => &self.ack_none,
+            _ => &self.ack_leader,
+        }
+    }
 }
 
 /// Where a batch went.
@@ -340,6 +357,11 @@ impl Partition {
     /// Whether an fsync has failed, so that nothing is taken any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.published.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether its topic was deleted.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.log().removed
     }
 
     /// How long, in milliseconds, and how many bytes may stay unflushed.

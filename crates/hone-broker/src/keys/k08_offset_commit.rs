@@ -10,7 +10,7 @@ use crate::offsets::{Committed, Place};
 use crate::protocol::{Answer, Fields};
 
 /// Kafka's `offset.metadata.max.bytes`.
-const MOST_METADATA_BYTES: usize = 4096;
+pub(super) const MOST_METADATA_BYTES: usize = 4096;
 
 /// Partitions of one topic, each with what is wrong with it alone.
 type Asked<'a> = (&'a str, Vec<(i32, i16)>);

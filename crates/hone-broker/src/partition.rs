@@ -117,7 +117,6 @@ struct Published {
     high_watermark: AtomicI64,
     next: AtomicI64,
     flushed: AtomicI64,
-    dirty_since_ms: AtomicI64,
     unflushed_bytes: AtomicU64,
     failed: AtomicBool,
 }
@@ -355,11 +354,6 @@ impl Partition {
         self.published.bounds()
     }
 
-    /// When the oldest batch was written that no flush has begun to cover, milliseconds since 1970.
-    pub(crate) fn dirty_since_ms(&self) -> Option<i64> {
-        Some(self.published.dirty_since_ms.load(Ordering::Acquire)).filter(|since| *since >= 0)
-    }
-
     /// Bytes that no flush has begun to cover.
     pub(crate) fn unflushed_bytes(&self) -> u64 {
         self.published.unflushed_bytes.load(Ordering::Acquire)
@@ -427,6 +421,7 @@ impl Partition {
     }
 
     /// As [`Partition::locate`], with the batches appended to `out`.
+    #[cfg(test)]
     pub(crate) fn read(
         &self,
         offset: i64,
@@ -573,7 +568,6 @@ impl Published {
             high_watermark: AtomicI64::new(bounds.high_watermark),
             next: AtomicI64::new(bounds.next),
             flushed: AtomicI64::new(bounds.flushed),
-            dirty_since_ms: AtomicI64::new(-1),
             unflushed_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
@@ -587,7 +581,6 @@ impl Published {
         self.high_watermark.store(bounds.high_watermark, Ordering::Release);
         self.last_stable.store(bounds.last_stable, Ordering::Release);
         self.log_start.store(bounds.log_start, Ordering::Release);
-        self.dirty_since_ms.store(log.dirty_since_ms.unwrap_or(-1), Ordering::Release);
         self.unflushed_bytes.store(log.unflushed_bytes, Ordering::Release);
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use crate::durable;
 use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
@@ -614,10 +615,10 @@ pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = fs::File::create(&beside)?;
     file.write_all(contents)?;
-    file.sync_data()?;
+    durable::sync_file(&file)?;
     fs::rename(&beside, path)?;
     match path.parent() {
-        Some(folder) => fs::File::open(folder)?.sync_all(),
+        Some(folder) => durable::sync_folder(folder),
         None => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::durable;
 use crate::faults::{FaultKind, Faults};
 use crate::settings::Notices;
 
@@ -97,7 +98,7 @@ impl Disk {
     /// Makes a log file's bytes durable.
     pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
         self.storage.faults.fsync(&self.topic, self.partition)?;
-        if self.in_memory() { Ok(()) } else { file.sync_data() }
+        if self.in_memory() { Ok(()) } else { durable::sync_file(file) }
     }
 
     /// Makes the folder's entries durable, and with `parent` the entry of the folder itself.
@@ -105,9 +106,9 @@ impl Disk {
         if self.in_memory() {
             return Ok(());
         }
-        File::open(&self.folder)?.sync_all()?;
+        durable::sync_folder(&self.folder)?;
         match self.folder.parent() {
-            Some(above) if parent => File::open(above)?.sync_all(),
+            Some(above) if parent => durable::sync_folder(above),
             _ => Ok(()),
         }
     }
@@ -118,7 +119,7 @@ impl Disk {
         let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
         let mut file = File::create(&beside)?;
         file.write_all(contents)?;
-        file.sync_data()?;
+        durable::sync_file(&file)?;
         fs::rename(&beside, self.path(name))
     }
 

@@ -454,6 +454,7 @@ impl Topics {
         let Some(data_dir) = &self.data_dir else { return Ok(()) };
         let logs = data_dir.join(LOG_FOLDER);
         let entries = fs::read_dir(&logs).with_context(|| format!("can't read {}", logs.display()))?;
+        let mut removed = false;
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -464,7 +465,12 @@ impl Topics {
             if name.ends_with(DELETED_SUFFIX) || is_log_folder(&name) {
                 fs::remove_dir_all(&path).with_context(|| format!("can't remove {}", path.display()))?;
                 self.storage.notices.say(&format!("removed {}: its topic was deleted", path.display()));
+                removed = true;
             }
+        }
+        if removed {
+            // Before a new topic can have the name of an old one.
+            durable::sync_folder(&logs).with_context(|| format!("can't flush {}", logs.display()))?;
         }
         Ok(())
     }

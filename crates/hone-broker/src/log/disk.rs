@@ -107,10 +107,12 @@ impl Disk {
             return Ok(());
         }
         durable::sync_folder(&self.folder)?;
-        match self.folder.parent() {
-            Some(above) if parent => durable::sync_folder(above),
-            _ => Ok(()),
-        }
+        if parent { self.sync_parent() } else { Ok(()) }
+    }
+
+    /// Makes the entry of the folder itself durable, or that it is gone.
+    pub(crate) fn sync_parent(&self) -> io::Result<()> {
+        self.folder.parent().map_or(Ok(()), durable::sync_folder)
     }
 
     /// Writes a small file durably, but for the folder's entry, which is the caller's to sync: beside the old one,

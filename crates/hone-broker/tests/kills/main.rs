@@ -251,6 +251,18 @@ impl Story {
                 assert_eq!(client.call(5, &request).topics[0].error_code, 0, "{}", plan.name);
             }
         }
+        let places = (0..)
+            .zip(PLANS)
+            .flat_map(|(topic, plan)| (0..plan.partitions).map(move |partition| (topic, partition)));
+        let power_cut = self.ending == Ending::PowerCuts && round > 0;
+        if power_cut {
+            // Before anybody writes again.
+            for place in places.clone() {
+                let end = offset_of(&mut client, place, -1, 0);
+                let markers = markers(&mut client, place, end);
+                self.model.lose_tail(place, end, &markers);
+            }
+        }
         let scene = Scene {
             address: broker.kafka,
             model: Mutex::new(std::mem::take(&mut self.model)),
@@ -261,12 +273,8 @@ impl Story {
             teller.settle(&scene).expect("a broker that lives");
         }
         self.model = scene.model.into_inner().unwrap();
-        let sights = (0..)
-            .zip(PLANS)
-            .flat_map(|(topic, plan)| (0..plan.partitions).map(move |partition| (topic, partition)))
-            .map(|place| (place, look(&mut client, place)))
-            .collect();
-        self.model.check(&sights, self.ending == Ending::PowerCuts && round > 0);
+        let sights = places.map(|place| (place, look(&mut client, place))).collect();
+        self.model.check(&sights, power_cut);
         let pending = self.writers.iter().flat_map(Writer::pending);
         let pending: HashSet<&String> =
             pending.chain(self.tellers.iter().flat_map(Teller::pending)).collect();
@@ -340,7 +348,8 @@ fn look_from(client: &mut Client, place: Place, (start, stable, end): (i64, i64,
         });
     })?;
     let committed = look_committed(client, place, start, stable)?;
-    let differ: Vec<_> = committed.symmetric_difference(&decided).map(|value| value.replace('x', "")).collect();
+    let differ: Vec<_> =
+        committed.symmetric_difference(&decided).map(|value| value.replace('x', "")).collect();
     // Compaction may work between the two.
     assert!(
         differ.is_empty() || PLANS[place.0].keeping == model::Keeping::LastOfKey,
@@ -365,6 +374,20 @@ fn look_committed(client: &mut Client, place: Place, start: i64, stable: i64) ->
         }
     })?;
     Some(committed)
+}
+
+/// Offsets of the markers in a partition.
+fn markers(client: &mut Client, place: Place, end: i64) -> Vec<i64> {
+    loop {
+        let mut found = Vec::new();
+        let start = offset_of(client, place, -2, 0);
+        let walked = walk(client, place, start, end, 0, |batch, _| {
+            found.extend(batch.header.is_control().then_some(batch.header.base_offset));
+        });
+        if walked.is_some() {
+            return found;
+        }
+    }
 }
 
 /// Calls `each` with all batches up to `end`, and with the aborted transactions of the answer that they came in.

@@ -390,13 +390,17 @@ impl Model {
         *promise = Promise { acknowledged: found, asked: None };
     }
 
-    /// Checks all partitions, after a start. After a power cut the ends of logs may be gone.
+    /// After a power cut a log ends here, or before: a start ends transactions, and writes markers where records were.
+    pub(crate) fn lose_tail(&mut self, place: Place, end: i64, markers: &[i64]) {
+        let shelf = self.shelf(place);
+        let replaced = markers.iter().copied().find(|marker| shelf.facts.contains_key(marker));
+        shelf.lose_tail(place, replaced.unwrap_or(end));
+    }
+
+    /// Checks all partitions, after a start.
     pub(crate) fn check(&mut self, sights: &HashMap<Place, Sight>, power_cut: bool) {
         for (place, sight) in sights {
             let shelf = self.shelf(*place);
-            if power_cut {
-                shelf.lose_tail(*place, sight.end);
-            }
             shelf.check(*place, sight, power_cut);
         }
         self.check_txns(sights);

@@ -139,9 +139,10 @@ impl Admin {
             }),
             Some(_) if what < 3 => None,
             Some(life) if what < 5 => Some(Life { partitions: life.partitions + 1, ..life.clone() }),
-            Some(life) if what < 7 => {
-                Some(Life { retention_ms: format!("{}", 1_000_000_000_000_000 + self.number), ..life.clone() })
-            }
+            Some(life) if what < 7 => Some(Life {
+                retention_ms: format!("{}", 1_000_000_000_000_000 + self.number),
+                ..life.clone()
+            }),
             Some(life) => {
                 let mut records = life.records.clone();
                 records.push(format!("{name}.{}", self.number));

@@ -29,6 +29,7 @@ mod connection;
 mod coordinator;
 mod cpu;
 mod disk_space;
+mod durable;
 mod engine;
 mod faults;
 mod flusher;
@@ -61,6 +62,7 @@ mod transport;
 mod validate;
 
 pub use broker::{Broker, raise_open_files};
+pub use durable::record_fsyncs;
 pub use faults::{Fault, FaultKind, Faults};
 pub use security::read_password;
 pub use security::tls::TlsFiles;

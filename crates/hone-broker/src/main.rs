@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use hone_broker::{Broker, NewUser, Notices, Settings, TlsFiles, raise_open_files, read_password, resolve};
+use hone_broker::{
+    Broker, NewUser, Notices, Settings, TlsFiles, raise_open_files, read_password, record_fsyncs, resolve,
+};
 use lexopt::prelude::*;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -41,6 +43,8 @@ usage: hone-broker --data DIR [options]
   --user NAME:FILE        give a user the password in FILE; may be repeated
   --insecure              other machines may come without TLS or login
   --fault SPEC            make the storage fail, for tests: fsync-error,topic=t,after=100; may be repeated
+  --housekeeping-ms N     how often logs are looked after                   [1000]
+  --record-fsyncs DIR     note what is durable, for tests of power cuts; on the file system of the data
   --help, --version
 
 Other machines are let in only inside TLS and by a login (or a client certificate), unless --insecure says otherwise.
@@ -124,6 +128,14 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
             Long("tls-client-ca") => authorities = Some(parser.value()?.into()),
             Long("sasl") => settings.sasl = true,
             Long("user") => settings.users.push(parser.value()?.parse_with(user)?),
+            Long("housekeeping-ms") => {
+                settings.housekeeping_ms = parser.value()?.parse_with(at_least_one)? as u64;
+            }
+            Long("record-fsyncs") => {
+                let folder = PathBuf::from(parser.value()?);
+                record_fsyncs(&folder)
+                    .map_err(|error| format!("can't record fsyncs in {}: {error}", folder.display()))?;
+            }
             Long("insecure") => settings.insecure = true,
             Long("help") | Short('h') => return Ok(Wanted::Print(USAGE.to_owned())),
             Long("version") => {

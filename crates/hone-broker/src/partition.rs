@@ -552,7 +552,11 @@ impl Partition {
         let mut doomed = self.disk.folder().to_owned().into_os_string();
         doomed.push(DELETED_SUFFIX);
         match fs::rename(self.disk.folder(), &doomed) {
-            Ok(()) => fs::remove_dir_all(&doomed),
+            Ok(()) => {
+                // Or else a power cut brings it back, perhaps under a new topic of the same name.
+                self.disk.sync_parent()?;
+                fs::remove_dir_all(&doomed)
+            }
             // Nothing was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

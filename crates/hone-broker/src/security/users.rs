@@ -15,6 +15,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
+use crate::durable;
+
 use super::random_bytes;
 use super::scram::{Credential, Hash};
 
@@ -381,9 +383,9 @@ fn replace_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(contents)?;
-    file.sync_all()?;
+    durable::sync_file(&file)?;
     fs::rename(&beside, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), durable::sync_folder)
 }
 
 #[cfg(test)]

@@ -66,10 +66,7 @@ impl Process {
         stderr: Stdio,
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut child = program(env!("CARGO_BIN_EXE_hone-broker"))
-            .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
-            .arg(data_dir)
-            .args(more)
+        let mut child = Self::command(data_dir, more)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -86,14 +83,31 @@ impl Process {
         Self { child, kafka, metrics }
     }
 
+    /// What starts it, on free ports.
+    pub(crate) fn command(data_dir: &Path, more: &[&str]) -> Command {
+        let mut command = program(env!("CARGO_BIN_EXE_hone-broker"));
+        command.args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"]);
+        command.arg(data_dir).args(more);
+        command
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn kill_9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub(crate) fn terminate(mut self) -> ExitStatus {
-        let kill = program("kill").arg(self.child.id().to_string()).status().unwrap();
+    /// SIGTERM.
+    pub(crate) fn ask_to_stop(&self) {
+        let kill = program("kill").arg(self.id().to_string()).status().unwrap();
         assert!(kill.success());
+    }
+
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        self.ask_to_stop();
         self.child.wait().unwrap()
     }
 }

@@ -32,6 +32,9 @@ mod disk_space;
 mod engine;
 mod faults;
 mod flusher;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod histogram;
 mod housekeeper;

@@ -78,7 +78,10 @@ fn write(path: &Path, entries: Vec<Vec<u8>>) {
 /// What the file says.
 fn open(name: &str, folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     let data_dir = Some(folder);
-    let said = |all: Vec<String>| all.into_iter().map(String::into_bytes).collect();
+    let said = |mut all: Vec<String>| {
+        all.sort();
+        all.into_iter().map(String::into_bytes).collect()
+    };
     let opened = match name {
         "groups.journal" => Coordinator::open(data_dir, &Settings::new(folder)).map(|coordinator| {
             let mut records = coordinator.groups.all_records();
@@ -90,9 +93,7 @@ fn open(name: &str, folder: &Path) -> Result<Vec<Vec<u8>>, String> {
             .map_err(Into::into),
         "cluster.json" => topics(folder).map(|topics| {
             let shown = |topic: &crate::topics::Topic| format!("{} {}", topic.name, topic.partitions.len());
-            let mut all: Vec<_> = topics.all().iter().map(|topic| shown(topic)).collect();
-            all.sort();
-            said(all)
+            said(topics.all().iter().map(|topic| shown(topic)).collect())
         }),
         "acls.json" => Acls::open(data_dir, true, &["User:admin".to_owned()])
             .map(|acls| said(acls.find(&EVERY_RULE).iter().map(|rule| format!("{rule:?}")).collect())),

@@ -83,7 +83,8 @@ pub fn recovery(data: &[u8]) {
     agree(&look(&stopped, checked), &written, checked);
     let kept = stopped.housekeep(NOW_MS);
     assert!(!checked || kept.is_ok(), "{kept:?}");
-    look(&stopped, checked);
+    // Compaction leaves holes.
+    look(&stopped, checked && !compact);
 }
 
 type Found = (Bounds, Vec<u8>);

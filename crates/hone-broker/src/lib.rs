@@ -33,6 +33,9 @@ mod durable;
 mod engine;
 mod faults;
 mod flusher;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod histogram;
 mod housekeeper;

@@ -230,19 +230,26 @@ impl Appends {
         let Some((_, queue)) = self.queues.get_mut(&key) else { return };
         queue.flushing = false;
         let flushed = partition.bounds().flushed;
-        let failed = partition.has_failed();
+        // What is not on the disk by now never will be, for one of two reasons.
+        let lost = if partition.has_failed() {
+            Some(code::KAFKA_STORAGE_ERROR)
+        } else if partition.is_removed() {
+            Some(code::UNKNOWN_TOPIC_OR_PARTITION)
+        } else {
+            None
+        };
         while let Some(waiter) = queue.waiters.front() {
-            let stored = match (waiter.end_offset <= flushed, failed) {
+            let stored = match (waiter.end_offset <= flushed, lost) {
                 (true, _) => waiter.stored,
-                (false, true) => Stored::refused(code::KAFKA_STORAGE_ERROR),
-                (false, false) => break,
+                (false, Some(error)) => Stored::refused(error),
+                (false, None) => break,
             };
             done.push((waiter.back, stored));
             queue.waiters.pop_front();
         }
         if !queue.waiters.is_empty() {
             self.to_flush.insert(key);
-        } else if partition.unflushed_bytes() > 0 && !failed {
+        } else if partition.unflushed_bytes() > 0 && lost.is_none() {
             self.note_unflushed(partition, key);
         } else {
             self.queues.remove(&key);

@@ -96,7 +96,7 @@ impl Broker {
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         let node = Arc::clone(&broker.node);
-        broker.spawn("logins", move || security::clerk::run(&node, &logins))?;
+        broker.spawn("logins", move || security::hashing::run(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -181,7 +181,7 @@ impl Broker {
         self.node.housekeeper.end();
         self.node.transactions.stop();
         self.node.desk.close();
-        self.node.security.clerk.stop();
+        self.node.security.hasher.stop();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }
@@ -189,8 +189,8 @@ impl Broker {
             self.node.post(Ticket { reactor, connection: 0 }, Letter::Stop);
         }
         let result = join_all(&mut self.threads);
-        self.node.transactions.close();
         self.node.close_journal();
+        self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
         result.and(join_all(&mut self.flushers)).and(self.close_logs())

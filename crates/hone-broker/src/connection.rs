@@ -42,17 +42,19 @@ pub(crate) struct Slot {
 impl Slot {
     /// Writes the outcome of one partition where [`crate::keys`] left room for it.
     fn fill(&mut self, at: usize, stored: &Stored) {
-        let mut outcome = Vec::with_capacity(26);
-        outcome.extend_from_slice(&stored.error.to_be_bytes());
-        outcome.extend_from_slice(&stored.base_offset.to_be_bytes());
-        if self.version >= 2 {
-            outcome.extend_from_slice(&stored.append_time_ms.to_be_bytes());
-        }
-        if self.version >= 5 {
-            outcome.extend_from_slice(&stored.log_start.to_be_bytes());
-        }
-        if let Some(room) = self.answer.get_mut(at..at + outcome.len()) {
-            room.copy_from_slice(&outcome);
+        let mut outcome = [0; 26];
+        outcome[..2].copy_from_slice(&stored.error.to_be_bytes());
+        outcome[2..10].copy_from_slice(&stored.base_offset.to_be_bytes());
+        outcome[10..18].copy_from_slice(&stored.append_time_ms.to_be_bytes());
+        outcome[18..].copy_from_slice(&stored.log_start.to_be_bytes());
+        // Later versions have all that earlier ones have, and more behind it.
+        let length = match self.version {
+            ..2 => 10,
+            2..5 => 18,
+            _ => outcome.len(),
+        };
+        if let (Some(room), Some(outcome)) = (self.answer.get_mut(at..at + length), outcome.get(..length)) {
+            room.copy_from_slice(outcome);
         }
         self.waiting = self.waiting.saturating_sub(1);
     }

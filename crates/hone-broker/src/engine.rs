@@ -182,6 +182,9 @@ impl Engine {
 
     /// A flush is over: `outcomes` gets what it has decided.
     pub(crate) fn flushed(&mut self, partition: &Arc<Partition>, outcomes: &mut Vec<(Destination, Stored)>) {
+        if let Some(shard) = self.shard() {
+            count(&shard.flushes, 1);
+        }
         self.appends.flushed(partition, outcomes, &mut self.work.wake);
         self.wake_readers();
     }

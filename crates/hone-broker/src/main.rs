@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 fn run(settings: Settings) -> anyhow::Result<()> {
     // Before the ready line: whoever reads it may send a signal at once.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
-    let data = if settings.memory { "memory".to_owned() } else { settings.data_dir.display().to_string() };
+    let data = settings.place();
     // Every partition and every client is an open file.
     raise_open_files();
     let broker = Broker::start(settings)?;

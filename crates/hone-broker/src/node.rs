@@ -48,7 +48,8 @@ pub(crate) struct ShardCounters {
     pub(crate) moves: AtomicU64,
     /// Connections closed over a frame that did not end.
     pub(crate) stalled: AtomicU64,
-    /// Batches for its partitions that another reactor read.
+    /// Flushes of its partitions, and batches for them that another reactor read.
+    pub(crate) flushes: AtomicU64,
     pub(crate) handed_over: AtomicU64,
     /// Time between turns of the loop, and in them.
     pub(crate) idle_ns: AtomicU64,
@@ -75,6 +76,7 @@ impl Default for ShardCounters {
             handler_failures: AtomicU64::default(),
             moves: AtomicU64::default(),
             stalled: AtomicU64::default(),
+            flushes: AtomicU64::default(),
             handed_over: AtomicU64::default(),
             idle_ns: AtomicU64::default(),
             busy_ns: AtomicU64::default(),
@@ -244,12 +246,7 @@ impl Node {
 
     /// The reactor that a partition belongs to.
     pub(crate) fn owner(&self, partition: &Partition) -> usize {
-        // FNV-1a: topics with one partition must not all go to the first reactor.
-        let hash = partition.topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let place = (hash >> 32) as usize + partition.index as usize;
-        place % self.mailboxes.len().max(1)
+        partition.place_in_round % self.mailboxes.len().max(1)
     }
 
     /// Wall clock, milliseconds since 1970.

@@ -80,6 +80,15 @@ impl Reactor {
         }
     }
 
+    /// One turn that does not wait, for a driver without threads.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn step(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(16);
+        self.poll.poll(&mut events, Some(Duration::ZERO))?;
+        self.turn(&events, &mut Vec::new());
+        Ok(())
+    }
+
     fn sleep(&mut self, events: &mut Events) -> io::Result<()> {
         let timeout = self.timeout();
         let may_sleep = timeout != Some(Duration::ZERO) && self.engine.may_sleep();

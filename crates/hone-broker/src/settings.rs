@@ -177,6 +177,11 @@ impl Settings {
         settings
     }
 
+    /// Where the data are, in words.
+    pub fn place(&self) -> String {
+        if self.memory { "memory".to_owned() } else { self.data_dir.display().to_string() }
+    }
+
     /// The defaults, over a data folder.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);

@@ -340,6 +340,13 @@ impl Transactions {
         }
     }
 
+    /// One turn, for a driver without threads.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn turn_once(&self, ends: &impl Ends) {
+        let now_ms = now_ms();
+        self.turn(&mut Turns::new(now_ms), now_ms, ends);
+    }
+
     /// Makes durable what was taken in, and takes no more. Before that nobody may ask any more: a client that is told of
     /// a failed disk gives up, one that loses its connection comes again.
     pub(crate) fn close(&self) {

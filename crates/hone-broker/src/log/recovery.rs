@@ -174,7 +174,6 @@ impl Recovery<'_> {
         }
         while !self.bases.is_empty() {
             let base = self.bases.remove(0);
-            let holes = self.holes && !self.bases.is_empty();
             let follows = base == self.log.next || (self.holes && base > self.log.next);
             if !follows {
                 self.bases.insert(0, base);
@@ -186,7 +185,8 @@ impl Recovery<'_> {
             }
             let mut segment = Segment::open(self.disk, base)?;
             segment.began_ms = modified_ms(&segment);
-            let torn = self.check_unsealed(&mut segment, holes)?;
+            // In the last one, too: it may have become that when a start before put others aside.
+            let torn = self.check_unsealed(&mut segment, self.holes)?;
             self.keep(segment);
             if torn {
                 return self.put_rest_aside("a segment before it is damaged");

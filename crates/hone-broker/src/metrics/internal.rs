@@ -13,7 +13,7 @@ pub(super) fn text(node: &Node) -> String {
     durability(node, &mut page);
     requests(node, &mut page);
     shards(node, &mut page);
-    shards_by_partition(node, &mut page);
+    codecs(node, &mut page);
     histograms(node, &mut page);
     super::public::process(node, &mut page);
     page.into_text()
@@ -147,7 +147,7 @@ type ShardFamily = (&'static str, Kind, &'static str, fn(&ShardCounters) -> f64)
 
 fn shards(node: &Node, page: &mut Page) {
     use Kind::{Counter, Gauge};
-    const FAMILIES: [ShardFamily; 12] = [
+    const FAMILIES: [ShardFamily; 13] = [
         ("redpanda_cpu_busy_seconds_total", Counter, "CPU time of the reactor", |shard| {
             shard.clock.get().map_or(0.0, |clock| clock.elapsed().as_secs_f64())
         }),
@@ -165,6 +165,9 @@ fn shards(node: &Node, page: &mut Page) {
         }),
         ("vectorized_kafka_rpc_active_connections", Gauge, "Connections open", |shard| {
             load(&shard.active) as f64
+        }),
+        ("vectorized_reactor_fsyncs", Counter, "Flushes of partitions of this shard", |shard| {
+            load(&shard.flushes) as f64
         }),
         ("hone_broker_handed_over_batches_total", Counter, "Batches that came by another reactor", |shard| {
             load(&shard.handed_over) as f64
@@ -209,20 +212,7 @@ fn shards(node: &Node, page: &mut Page) {
         .sample(&[], node.memory.used_bytes());
 }
 
-/// What shards are told of by their partitions.
-fn shards_by_partition(node: &Node, page: &mut Page) {
-    let topics = node.topics.all();
-    let mut fsyncs = vec![0; node.shards.len()];
-    for partition in topics.iter().flat_map(|topic| &topic.partitions) {
-        if let Some(sum) = fsyncs.get_mut(node.owner(partition)) {
-            *sum += load(&partition.counters.fsyncs);
-        }
-    }
-    let mut family =
-        page.family("vectorized_reactor_fsyncs", Kind::Counter, "Fsyncs of log files of this shard");
-    for (index, sum) in fsyncs.iter().enumerate() {
-        family.sample(&[("shard", &index)], sum);
-    }
+fn codecs(node: &Node, page: &mut Page) {
     let mut family =
         page.family("vectorized_kafka_produced_bytes", Kind::Counter, "Batch bytes as received, by codec");
     for (index, shard) in node.shards.iter().enumerate() {

@@ -226,7 +226,7 @@ impl BrokerProperties {
             ("broker.id", NODE_ID.to_string()),
             (AUTO_CREATE, settings.auto_create_topics.to_string()),
             ("group.initial.rebalance.delay.ms", settings.group_initial_delay_ms.to_string()),
-            ("log.dirs", settings.data_dir.display().to_string()),
+            ("log.dirs", settings.place()),
             ("num.io.threads", settings.threads.to_string()),
             (PARTITIONS, settings.default_partitions.to_string()),
             ("socket.request.max.bytes", settings.max_request_bytes.to_string()),

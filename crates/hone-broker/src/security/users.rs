@@ -45,6 +45,11 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Whom it is about.
+    pub(crate) fn user(&self) -> &str {
+        self.target().0
+    }
+
     fn target(&self) -> (&str, i8) {
         match self {
             Self::Delete { user, mechanism } | Self::Upsert { user, mechanism, .. } => (user, *mechanism),
@@ -206,7 +211,7 @@ impl Users {
         let mut book = self.state().book.clone();
         let mut by_user: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
         for change in changes {
-            by_user.entry(change.target().0).or_default().push(change);
+            by_user.entry(change.user()).or_default().push(change);
         }
         let mut results: Vec<(String, Result<(), AlterError>)> = Vec::new();
         for (user, changes) in by_user {

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
 
+pub(crate) mod acl;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;

@@ -88,7 +88,7 @@ class Consumer(ConsumerRebalanceListener):
 
     def rejoin_if_forgotten(self):
         """kafka-python 3.0.12 forgets a join whose last answer comes between two calls of `poll`: it neither fetches nor
-        sends heartbeats from then on, with any broker. Only asking it to join once more helps."""
+        sends heartbeats from then on. Asking it to join once more brings it back."""
         coordinator = self.consumer._coordinator
         if coordinator is None:
             return

@@ -144,26 +144,23 @@ impl Story {
 
     /// Returns how often a broker was killed.
     fn tell(mut self) -> usize {
-        for round in 0..=KILLS {
+        for round in 0..KILLS {
             let broker = self.start();
             self.settle_and_check(&broker, round);
-            if round == KILLS {
-                assert!(self.model.acknowledged > 0, "a story without a promise");
-                broker.kill_9();
-                return self.kills;
-            }
             self.act(broker);
             self.check_notices();
+            let (data, record) = (self.data(), self.path("record"));
+            self.round += 1;
             if self.ending == Ending::PowerCuts {
-                let (data, record) = (self.data(), self.path("record"));
-                self.round += 1;
                 cut::cut(&data, &record, &self.data(), &mut self.dice);
                 cut::begin(&self.data(), &self.path("record"));
                 self.writers.iter_mut().for_each(Writer::after_power_cut);
-            } else {
-                self.round += 1;
             }
         }
+        let broker = self.start();
+        self.settle_and_check(&broker, KILLS);
+        assert!(self.model.acknowledged > 0, "a story without a promise");
+        self.kills
     }
 
     fn arguments(&self) -> Vec<String> {

@@ -110,6 +110,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Since when it has held an unfinished frame without a byte more of it, or was not read for want of memory.
     pub(crate) stalled_since: Option<Instant>,
+    /// Since when answers wait of which the client has not taken a byte.
+    pub(crate) untaken_since: Option<Instant>,
     /// What it was last counted as holding.
     pub(crate) counted_bytes: usize,
     /// Nothing more is served: the last answer is on its way.
@@ -137,6 +139,7 @@ impl Connection {
             hung_up: false,
             ended: false,
             stalled_since: None,
+            untaken_since: None,
             counted_bytes: 0,
             closing: false,
             identified: false,
@@ -220,7 +223,13 @@ impl Connection {
 
     /// Sends what the socket takes. Returns how much that was.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        self.outbox.flush(&mut self.stream)
+        let sent = self.outbox.flush(&mut self.stream)?;
+        if self.is_flushed() {
+            self.untaken_since = None;
+        } else if sent > 0 || self.untaken_since.is_none() {
+            self.untaken_since = Some(Instant::now());
+        }
+        Ok(sent)
     }
 
     /// Reads into `scratch` once; 0 when there is nothing (now).

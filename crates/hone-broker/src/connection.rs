@@ -30,6 +30,8 @@ pub(crate) struct Parked {
 pub(crate) struct Slot {
     /// The whole frame.
     pub(crate) answer: Vec<u8>,
+    /// Without acks there is no answer.
+    pub(crate) silent: bool,
     /// Outcomes that are missing.
     pub(crate) waiting: usize,
     /// Bytes of the batches in flight.
@@ -173,12 +175,13 @@ impl Connection {
     }
 
     fn slot_bytes(&self) -> usize {
-        self.slots.iter().map(|slot| slot.bytes).sum()
+        self.slots.iter().map(|slot| slot.bytes + slot.answer.capacity()).sum()
     }
 
     /// Memory that the client makes the broker hold.
     pub(crate) fn memory(&self) -> usize {
-        self.input.capacity() + self.outbox.memory() + self.slot_bytes()
+        let parked = self.parked.as_ref().map_or(0, |parked| parked.frame.capacity());
+        self.input.capacity() + self.outbox.memory() + self.slot_bytes() + parked
     }
 
     /// Nothing under way: it could live on another reactor.
@@ -193,6 +196,12 @@ impl Connection {
     /// The number that the next slot will have.
     pub(crate) fn next_slot(&self) -> u64 {
         self.first_slot + self.slots.len() as u64
+    }
+
+    /// Whether nobody waits for the answer of a slot.
+    pub(crate) fn is_silent(&self, slot: u64) -> bool {
+        let place = slot.checked_sub(self.first_slot).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| self.slots.get(place)).is_some_and(|slot| slot.silent)
     }
 
     /// Puts an answer behind the ones that wait.
@@ -284,7 +293,7 @@ mod tests {
     }
 
     fn slot(mark: u8, waiting: usize) -> Slot {
-        Slot { answer: vec![mark; 40], waiting, bytes: 100, version: 5, began: Instant::now() }
+        Slot { answer: vec![mark; 40], silent: false, waiting, bytes: 100, version: 5, began: Instant::now() }
     }
 
     fn stored(offset: i64) -> Stored {

@@ -75,8 +75,8 @@ pub(crate) enum Outcome {
     Reply,
     /// The answer is written but for the outcome of so many batches, whose bytes are held until then.
     Later { waiting: usize, bytes: usize },
-    /// There is no answer (acks=0).
-    Silent,
+    /// There is no answer (acks=0); so many batches, whose bytes are held until then, are on their way.
+    Silent { waiting: usize, bytes: usize },
     /// There is none, and the connection is closed over this error.
     Fail(i16),
     /// The answer is written, and the connection ends behind it.

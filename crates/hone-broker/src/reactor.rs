@@ -29,6 +29,8 @@ pub(crate) const BELL: Token = Token(usize::MAX);
 /// How long a stopping reactor waits for flushes, and for clients to take their answers.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// Answers in memory that are worth closing their connection for when memory is short.
+const HOARD_BYTES: usize = 64 << 10;
 /// How often stalled connections are looked at.
 const STALL_TICK: Duration = Duration::from_millis(50);
 /// A reactor.
@@ -357,29 +359,27 @@ impl Reactor {
 
     /// Sends an outcome to the connection that waits for it.
     fn report(&mut self, back: Destination, stored: Stored) {
-        let ticket = back.ticket();
-        if ticket.reactor == self.engine.index {
+        if back.ticket.reactor == self.engine.index {
             self.deliver(back, &stored);
-        } else if stored.error != code::NONE || matches!(back, Destination::Answer { .. }) {
-            self.engine.node.post(ticket, Letter::Stored(back, stored));
+        } else {
+            self.engine.node.post(back.ticket, Letter::Stored(back, stored));
         }
     }
 
     fn deliver(&mut self, back: Destination, stored: &Stored) {
-        let id = back.ticket().connection;
-        match back {
-            Destination::Unanswered(_) if stored.error == code::NONE => (),
-            Destination::Unanswered(_) => self.close(id, &Close::Unstored(stored.error)),
-            Destination::Answer { slot, at, .. } => {
-                let Some(connection) = self.connections.get_mut(&id) else { return };
-                let began = connection.oldest_slot();
-                if connection.fill(slot, at, stored) > 0 {
-                    if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
-                        shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
-                    }
-                    self.drive(id);
-                }
+        let id = back.ticket.connection;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if stored.error != code::NONE && connection.is_silent(back.slot) {
+            // Nobody waits for an answer (acks=0); this is all that the client can be told.
+            self.close(id, &Close::Unstored(stored.error));
+            return;
+        }
+        let began = connection.oldest_slot();
+        if connection.fill(back.slot, back.at, stored) > 0 {
+            if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
+                shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
             }
+            self.drive(id);
         }
     }
 
@@ -456,7 +456,9 @@ fn overdue(
     now: Instant,
 ) -> Option<Close> {
     let (frame_ms, answer_ms) = if memory_is_short {
-        (settings.short_stall_ms, settings.stall_ms)
+        // Who takes no answers goes first: unfinished frames may be waiting for the memory that it holds.
+        let hoards = connection.outbox.memory() >= HOARD_BYTES;
+        (2 * settings.short_stall_ms, if hoards { settings.short_stall_ms } else { settings.untaken_ms })
     } else {
         (settings.stall_ms, settings.untaken_ms)
     };

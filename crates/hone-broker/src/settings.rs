@@ -132,10 +132,11 @@ pub struct Settings {
     /// A frame of which nothing more has come for so long never ends: its connection is closed. Default 30 s, in
     /// milliseconds.
     pub stall_ms: u64,
-    /// The same while clients hold all the memory that they may. Default 2 s, in milliseconds.
+    /// While clients hold all the memory that they may, an unfinished frame is closed after twice this time, a client
+    /// that takes none of its answers, if they are large, after once this time. Default 2 s, in milliseconds.
     pub short_stall_ms: u64,
-    /// A client that has answers waiting and has taken none of their bytes for so long is closed; while clients hold
-    /// all the memory that they may, after `stall_ms`. Default 5 minutes, in milliseconds.
+    /// A client that has answers waiting and has taken none of their bytes for so long is closed. Default
+    /// 5 minutes, in milliseconds.
     pub untaken_ms: u64,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,

@@ -77,12 +77,15 @@ impl Recovery<'_> {
             let segment = self.believe_sealed(entry)?;
             self.push(segment, entry.next_offset);
         }
-        if let Some(entry) = &active
-            && self.bases.contains(&entry.base_offset)
-            && let Some(segment) = self.believe_active(entry)?
-        {
-            self.push(segment, entry.next_offset);
-            self.manifest.active = active;
+        if let Some(entry) = active {
+            match self.believe_active(&entry)? {
+                Some(segment) => {
+                    self.push(segment, entry.next_offset);
+                    self.manifest.active = active;
+                }
+                // The file is about to grow past what the entry says of it, and would be believed the next time.
+                None => self.amended = true,
+            }
         }
         self.remove_stale()
     }
@@ -119,6 +122,9 @@ impl Recovery<'_> {
 
     /// The good part of the segment that was written to when the log was closed.
     fn believe_active(&mut self, entry: &Entry) -> io::Result<Option<Segment>> {
+        if !self.bases.contains(&entry.base_offset) {
+            return Ok(None);
+        }
         let mut segment = Segment::believed(self.disk, entry, Stage::Active)?;
         if segment.file.metadata()?.len() < entry.bytes {
             return Ok(None);

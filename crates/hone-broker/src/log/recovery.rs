@@ -268,6 +268,11 @@ impl Recovery<'_> {
         self.log.relaxed = self.log.next;
         let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
         self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
+        if self.log.log_start < self.manifest.log_start {
+            // The log has lost its end; what is written there again must not be hidden by the next start.
+            self.manifest.log_start = self.log.log_start;
+            self.amended = true;
+        }
         self.log.producers.forget_aborted(self.log.log_start);
         if !dirty.files.is_empty() {
             self.disk.sync_folder(true)?;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use hone_kafka::Codec;
+
 use crate::code;
 use crate::mailbox::Ticket;
 use crate::node::{Node, count};
@@ -41,6 +43,9 @@ impl Destination {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) ack: Ack,
+    /// As the client asked: 0, 1 or -1 for all.
+    pub(crate) acks: i16,
+    pub(crate) codec: Codec,
     pub(crate) back: Destination,
     /// Size as it was received, before it was packed anew.
     pub(crate) received_bytes: usize,
@@ -139,8 +144,12 @@ impl Appends {
             count(&partition.counters.produced_batches, 1);
             count(&partition.counters.produced_bytes, terms.received_bytes);
             count(&partition.counters.produced_records, terms.records);
+            count(partition.counters.requests_of(terms.acks, terms.ack), 1);
             if let Some(shard) = node.shards.get(node.owner(partition)) {
                 shard.batch_bytes.record(terms.received_bytes as u64);
+                if let Some(counter) = shard.produced_bytes.get(terms.codec as usize) {
+                    count(counter, terms.received_bytes);
+                }
             }
         }
         let flushed = partition.bounds().flushed >= appended.end_offset;
@@ -221,19 +230,26 @@ impl Appends {
         let Some((_, queue)) = self.queues.get_mut(&key) else { return };
         queue.flushing = false;
         let flushed = partition.bounds().flushed;
-        let failed = partition.has_failed();
+        // What is not on the disk by now never will be, for one of two reasons.
+        let lost = if partition.has_failed() {
+            Some(code::KAFKA_STORAGE_ERROR)
+        } else if partition.is_removed() {
+            Some(code::UNKNOWN_TOPIC_OR_PARTITION)
+        } else {
+            None
+        };
         while let Some(waiter) = queue.waiters.front() {
-            let stored = match (waiter.end_offset <= flushed, failed) {
+            let stored = match (waiter.end_offset <= flushed, lost) {
                 (true, _) => waiter.stored,
-                (false, true) => Stored::refused(code::KAFKA_STORAGE_ERROR),
-                (false, false) => break,
+                (false, Some(error)) => Stored::refused(error),
+                (false, None) => break,
             };
             done.push((waiter.back, stored));
             queue.waiters.pop_front();
         }
         if !queue.waiters.is_empty() {
             self.to_flush.insert(key);
-        } else if partition.unflushed_bytes() > 0 && !failed {
+        } else if partition.unflushed_bytes() > 0 && lost.is_none() {
             self.note_unflushed(partition, key);
         } else {
             self.queues.remove(&key);

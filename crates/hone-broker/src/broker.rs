@@ -60,7 +60,7 @@ impl Broker {
         let kafka_addr = listener.local_addr()?;
         let advertised = settings.advertised.clone().unwrap_or_else(|| advertisable(kafka_addr).into());
         let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
-        let started_with = BrokerProperties::fixed(&settings, &advertised);
+        let started_with = BrokerProperties::fixed(&settings, &advertised).map_err(anyhow::Error::msg)?;
         let storage = Storage {
             notices: settings.notices.clone(),
             faults: settings.faults.clone(),
@@ -96,7 +96,7 @@ impl Broker {
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
         let node = Arc::clone(&broker.node);
-        broker.spawn("logins", move || security::clerk::run(&node, &logins))?;
+        broker.spawn("logins", move || security::hashing::run(&node, &logins))?;
         broker.start_threads(polls, listener, acceptor_poll)?;
         if let Some(listener) = metrics_listener {
             broker.start_metrics(listener)?;
@@ -133,13 +133,6 @@ impl Broker {
     }
 
     fn start_transactions(&mut self) -> anyhow::Result<()> {
-        // Weak: the node owns the journal that keeps the way to it.
-        let node = Arc::downgrade(&self.node);
-        self.node.transactions.post_to(Arc::new(move |ticket, reply| {
-            if let Some(node) = node.upgrade() {
-                node.post(ticket, Letter::Reply(ticket.connection, reply));
-            }
-        }));
         let ends = NodeEnds(Arc::clone(&self.node));
         self.spawn("transactions", move || {
             ends.0.transactions.run(&ends);
@@ -188,7 +181,7 @@ impl Broker {
         self.node.housekeeper.end();
         self.node.transactions.stop();
         self.node.desk.close();
-        self.node.security.clerk.stop();
+        self.node.security.hasher.stop();
         if let Some(bell) = &self.metrics_bell {
             bell.wake().context("can't wake the metrics thread")?;
         }
@@ -246,6 +239,22 @@ impl Drop for Broker {
     fn drop(&mut self) {
         // Who wants to know calls `stop`.
         let _ = self.stop_threads();
+    }
+}
+
+/// Lets this process open as many files as it may: each client is one, and each partition a few. Returns the limit.
+pub fn raise_open_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours to write.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 0;
+    }
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+    // SAFETY: `raised` is a limit that the system has named; a refusal leaves the old one.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+        raised.rlim_cur
+    } else {
+        limit.rlim_cur
     }
 }
 

@@ -42,17 +42,19 @@ pub(crate) struct Slot {
 impl Slot {
     /// Writes the outcome of one partition where [`crate::keys`] left room for it.
     fn fill(&mut self, at: usize, stored: &Stored) {
-        let mut outcome = Vec::with_capacity(26);
-        outcome.extend_from_slice(&stored.error.to_be_bytes());
-        outcome.extend_from_slice(&stored.base_offset.to_be_bytes());
-        if self.version >= 2 {
-            outcome.extend_from_slice(&stored.append_time_ms.to_be_bytes());
-        }
-        if self.version >= 5 {
-            outcome.extend_from_slice(&stored.log_start.to_be_bytes());
-        }
-        if let Some(room) = self.answer.get_mut(at..at + outcome.len()) {
-            room.copy_from_slice(&outcome);
+        let mut outcome = [0; 26];
+        outcome[..2].copy_from_slice(&stored.error.to_be_bytes());
+        outcome[2..10].copy_from_slice(&stored.base_offset.to_be_bytes());
+        outcome[10..18].copy_from_slice(&stored.append_time_ms.to_be_bytes());
+        outcome[18..].copy_from_slice(&stored.log_start.to_be_bytes());
+        // Later versions have all that earlier ones have, and more behind it.
+        let length = match self.version {
+            ..2 => 10,
+            2..5 => 18,
+            _ => outcome.len(),
+        };
+        if let (Some(room), Some(outcome)) = (self.answer.get_mut(at..at + length), outcome.get(..length)) {
+            room.copy_from_slice(outcome);
         }
         self.waiting = self.waiting.saturating_sub(1);
     }
@@ -108,6 +110,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Since when it has held an unfinished frame without a byte more of it, or was not read for want of memory.
     pub(crate) stalled_since: Option<Instant>,
+    /// Since when answers wait of which the client has not taken a byte.
+    pub(crate) untaken_since: Option<Instant>,
     /// What it was last counted as holding.
     pub(crate) counted_bytes: usize,
     /// Nothing more is served: the last answer is on its way.
@@ -135,6 +139,7 @@ impl Connection {
             hung_up: false,
             ended: false,
             stalled_since: None,
+            untaken_since: None,
             counted_bytes: 0,
             closing: false,
             identified: false,
@@ -218,7 +223,13 @@ impl Connection {
 
     /// Sends what the socket takes. Returns how much that was.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        self.outbox.flush(&mut self.stream)
+        let sent = self.outbox.flush(&mut self.stream)?;
+        if self.is_flushed() {
+            self.untaken_since = None;
+        } else if sent > 0 || self.untaken_since.is_none() {
+            self.untaken_since = Some(Instant::now());
+        }
+        Ok(sent)
     }
 
     /// Reads into `scratch` once; 0 when there is nothing (now).

@@ -55,6 +55,8 @@ pub(crate) enum Close {
     Unstored(i16),
     #[error("a frame that does not end")]
     Stalled,
+    #[error("answers that nobody takes")]
+    Untaken,
 }
 
 /// What serves requests.
@@ -156,7 +158,7 @@ impl Engine {
             | Close::LoginFailed
             | Close::Busy => (),
             Close::HandlerFailed => count(&shard.handler_failures, 1),
-            Close::Stalled => count(&shard.stalled, 1),
+            Close::Stalled | Close::Untaken => count(&shard.stalled, 1),
             Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } | Close::Stranger(_) => {
                 count(&shard.protocol_errors, 1);
             }

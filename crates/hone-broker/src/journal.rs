@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::code;
+use crate::durable;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
 
@@ -75,7 +76,7 @@ enum Work {
 impl Journal {
     /// Opens or makes the file, gives every whole entry to `replay`, cuts a torn tail and starts the committer.
     pub(crate) fn open(path: &Path, notices: &Notices, replay: impl FnMut(&[u8])) -> io::Result<Self> {
-        Self::open_with(path, notices, replay, Box::new(File::sync_data))
+        Self::open_with(path, notices, replay, Box::new(durable::sync_file))
     }
 
     fn open_with(
@@ -366,7 +367,7 @@ fn open_file(path: &Path, notices: &Notices, mut replay: impl FnMut(&[u8])) -> i
         let (torn, kept) = (rest.len(), bytes.len() - rest.len());
         notices.say(&format!("cut {torn} bytes of a torn entry off {}, {kept} are left", path.display()));
         file.set_len(kept as u64)?;
-        file.sync_all()?;
+        durable::sync_file(&file)?;
     }
     file.seek(SeekFrom::End(0))?;
     Ok(file)
@@ -381,7 +382,7 @@ fn begin(mut file: File, path: &Path, found: &[u8]) -> io::Result<File> {
     }
     file.set_len(0)?;
     file.write_all(MAGIC)?;
-    file.sync_all()?;
+    durable::sync_file(&file)?;
     flush_folder_of(path)?;
     Ok(file)
 }
@@ -389,7 +390,7 @@ fn begin(mut file: File, path: &Path, found: &[u8]) -> io::Result<File> {
 /// A new name in a folder is durable only once the folder is.
 fn flush_folder_of(path: &Path) -> io::Result<()> {
     match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
+        Some(folder) => durable::sync_folder(folder),
         None => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use hone_kafka::{RequestHead, WireError};
 use crate::appends::Appends;
 use crate::code;
 use crate::groups::Who;
-use crate::mailbox::{Letter, Reply, Ticket};
+use crate::mailbox::{Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
@@ -41,6 +41,7 @@ mod k23_offset_for_leader_epoch;
 mod k24_add_partitions_to_txn;
 mod k25_add_offsets_to_txn;
 mod k26_end_txn;
+mod k28_txn_offset_commit;
 mod k29_describe_acls;
 mod k30_create_acls;
 mod k31_delete_acls;
@@ -149,7 +150,8 @@ impl Call<'_> {
         self.fields_at(self.body_at)
     }
 
-    /// Has the clerk write the answer: what has to wait for the disk must not hold up a worker.
+    /// Has the clerk write the answer: what has to wait for the disk must not hold up a reactor. Whether the client may
+    /// do what it asks for is decided before, since the clerk knows nothing of it.
     pub(crate) fn by_clerk(&self, work: impl FnOnce(&Node, &mut Answer<'_>) + Send + 'static) -> Outcome {
         self.node.desk.leave(self.ticket, self.flexible, work);
         Outcome::Park(Park::Reply)
@@ -188,6 +190,11 @@ impl Call<'_> {
         self.allows(operation, Resource::Topic, name)
     }
 
+    /// The error for a client that may not do something with a topic.
+    pub(crate) fn topic_refusal(&self, operation: Operation, name: &str) -> Option<i16> {
+        (!self.allows_topic(operation, name)).then_some(code::TOPIC_AUTHORIZATION_FAILED)
+    }
+
     /// The error for a client that may not do something with a group.
     pub(crate) fn group_refusal(&self, operation: Operation, group: &str) -> Option<i16> {
         (!self.allows(operation, Resource::Group, group)).then_some(code::GROUP_AUTHORIZATION_FAILED)
@@ -204,6 +211,11 @@ impl Call<'_> {
         self.allows(operation, Resource::Cluster, CLUSTER)
     }
 
+    /// The error for a client that may not do something with the cluster.
+    pub(crate) fn cluster_refusal(&self, operation: Operation) -> Option<i16> {
+        (!self.allows_cluster(operation)).then_some(code::CLUSTER_AUTHORIZATION_FAILED)
+    }
+
     /// Most bytes of records that its quota lets a Fetch bring at once, if there is one.
     pub(crate) fn fetch_limit_bytes(&self) -> Option<usize> {
         let metered = self.node.quotas.metering() != Metering::Off;
@@ -212,22 +224,20 @@ impl Call<'_> {
             .flatten()
     }
 
-    /// What the client may do with a resource, as the bits that answers tell.
-    pub(crate) fn operations(&self, resource: Resource, name: &str) -> i32 {
+    /// What the client may do with a resource, as the bits that answers tell where a client asks for them.
+    pub(crate) fn operations(&self, asked: bool, resource: Resource, name: &str) -> i32 {
+        if !asked {
+            return NOT_ASKED;
+        }
         self.node.acls.operations(self.session.principal(), self.host, resource, name)
     }
 
-    /// Runs what must wait for the disk on a thread of its own; the request is served again with what it says. `None`
-    /// when no thread could be started.
-    pub(crate) fn aside(&self, step: impl FnOnce(&Node) -> Reply + Send + 'static) -> Option<Outcome> {
-        let (node, ticket) = (Arc::clone(self.node), self.ticket);
-        let body = move || {
-            let reply = step(&node);
-            node.post(ticket, Letter::Reply(ticket.connection, reply));
-        };
-        let started = std::thread::Builder::new().name("aside".to_owned()).spawn(body);
-        started.is_ok().then_some(Outcome::Park(Park::Reply))
+    /// The same for the cluster: who may not see it learns that nothing is allowed.
+    pub(crate) fn cluster_operations(&self, asked: bool) -> i32 {
+        let hidden = asked && !self.allows_cluster(Operation::Describe);
+        if hidden { 0 } else { self.operations(asked, Resource::Cluster, CLUSTER) }
     }
+
     /// What the client calls itself.
     pub(crate) fn client_id(&self) -> &str {
         RequestHead::parse(self.frame).ok().and_then(|head| head.client_id).unwrap_or_default()
@@ -266,22 +276,19 @@ pub(crate) struct Api {
     pub(crate) serve: Serve,
 }
 
-/// Three APIs are treated differently: one that may be served behind answers that wait, one to name members after their
-/// client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
-/// A worker treats four APIs differently: two whose bytes quotas count, one to name members after their client, one whose response header never carries tags, so that a client that is wrong about the version can read it.
+/// May be served behind answers that wait, and quotas count the bytes of its requests.
 pub(crate) const PRODUCE: i16 = 0;
+/// Quotas count the bytes of its answers.
 pub(crate) const FETCH: i16 = 1;
-/// A worker treats two APIs differently: one to slow down in a test build, one whose response header never carries tags, so that a client that is wrong about the version can read it.
-#[cfg(feature = "planted-slowdown")]
-pub(crate) const PRODUCE: i16 = 0;
+/// Its response header never carries tags, so that a client that is wrong about the version can read it.
 pub(crate) const API_VERSIONS: i16 = 18;
 /// What a client that has not logged in may ask for, besides ApiVersions.
 pub(crate) const SASL_HANDSHAKE: i16 = 17;
 pub(crate) const SASL_AUTHENTICATE: i16 = 36;
 
-/// What anyone may do with a group, as bits: read, delete, describe.
-const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
-/// Where a client did not ask what it may do.
+/// Told with the error for what may not be done with the cluster.
+const NOT_ALLOWED: &str = "not allowed on the cluster";
+/// Where a client did not ask what it may do, or there is nothing to do something with.
 const NOT_ASKED: i32 = i32::MIN;
 /// For an API without compact fields in any version.
 const NEVER_FLEXIBLE: i16 = i16::MAX;
@@ -314,6 +321,7 @@ pub(crate) static APIS: &[Api] = &[
     api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
     api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
     api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
+    api(28, "txn_offset_commit", 0, 5, 3, k28_txn_offset_commit::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),
     api(31, "delete_acls", 1, 3, 2, k31_delete_acls::serve),

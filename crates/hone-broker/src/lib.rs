@@ -1,15 +1,15 @@
 //! A single-node Kafka-API broker over an on-disk log: the first target that Hone optimises, and a stand-in where no
 //! Redpanda or Kafka is at hand.
 //!
-//! What it is not: it has one node and no replica, so `acks=all` means "here"; it acknowledges what `write` has
-//! handed to the page cache (`storage=page-cache`): that survives `kill -9`, not a power cut; it keeps everything, knows no
-//! transactions and no authorization. TLS and SASL are there for those who let other machines in.
-//! transactions and no TLS. Access control lists and client quotas are Kafka's ([`Settings::authorize`]).
+//! What it is not: it has one node and no replica. With `acks=all` acknowledged means fsynced, unless the topic says
+//! `write.caching=true`; docs/broker.md has the table of durability, the APIs, the metrics and the limits.
 //!
-//! Threads over epoll: each worker has its own, and its own connections. A partition is one lock; a request takes it for
-//! one append or one look-up. Every request is decoded from the bytes as they came, and batches are patched and stored
-//! without a copy. A topic can make that more work, as the big brokers' topics can: `compression.type` packs batches anew,
-//! and `hone.value.schema` (an inline JSON Schema) refuses batches with a record that is not JSON or breaks the schema.
+//! The way of a batch: a reactor (`reactor`: a thread with an epoll loop) reads it, the handler of its API key
+//! (`keys`) checks it, and the reactor that owns the partition appends it (`appends`, `partition`, `log`). What
+//! waits for a disk waits on other threads: flushes in `flusher`, the journals of groups and transactions in
+//! `journal`, rare changes of topics and lists at the `clerk`'s. Answers keep the order of their connection
+//! (`connection`). Every request is decoded from the bytes as they came, and batches are patched and stored without a
+//! copy where they belong to the reactor that read them.
 //!
 //! ```no_run
 //! use hone_broker::{Broker, Settings};
@@ -29,6 +29,7 @@ mod connection;
 mod coordinator;
 mod cpu;
 mod disk_space;
+mod durable;
 mod engine;
 mod faults;
 mod flusher;
@@ -63,7 +64,8 @@ mod transactions;
 mod transport;
 mod validate;
 
-pub use broker::Broker;
+pub use broker::{Broker, raise_open_files};
+pub use durable::record_fsyncs;
 pub use faults::{Fault, FaultKind, Faults};
 pub use security::read_password;
 pub use security::tls::TlsFiles;

@@ -127,8 +127,6 @@ pub(crate) struct Log {
     pub(crate) failed: Option<String>,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
     pub(crate) removed: bool,
-    /// When the oldest unsynced batch was written.
-    pub(crate) dirty_since_ms: Option<i64>,
     pub(crate) unflushed_bytes: u64,
     /// The folder has entries, or itself has none yet, that a power cut would take.
     folder_dirty: bool,
@@ -150,7 +148,6 @@ impl Log {
             waiting: Vec::new(),
             failed: None,
             removed: false,
-            dirty_since_ms: None,
             unflushed_bytes: 0,
             folder_dirty: false,
             parent_dirty: false,
@@ -191,7 +188,6 @@ impl Log {
             self.relaxed = self.next;
         }
         self.producers.note(header, parse_marker(header, batch));
-        self.dirty_since_ms.get_or_insert(now_ms);
         self.unflushed_bytes += bytes;
         Ok(())
     }
@@ -247,7 +243,6 @@ impl Log {
                 to: segment.bytes,
             })
             .collect();
-        self.dirty_since_ms = None;
         self.unflushed_bytes = 0;
         Dirty {
             files,

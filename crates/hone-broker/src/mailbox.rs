@@ -11,8 +11,6 @@ use crate::appends::{Append, Destination, Stored};
 use crate::connection::Connection;
 use crate::groups::{BeatAnswer, JoinAnswer, SyncAnswer};
 use crate::partition::Partition;
-use crate::security::acl::Rule;
-use crate::security::users::AlterError;
 use crate::transactions::Producer;
 
 /// A connection that waits for something, and the reactor it belongs to.
@@ -38,14 +36,8 @@ pub(crate) enum Reply {
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.
     Failed,
-    /// The rules that a change of access control lists has removed, filter by filter; or why it failed.
-    Acls(Result<Vec<Vec<Rule>>, String>),
-    /// Whether quotas were changed, or why not.
-    Quotas(Result<(), String>),
     /// Whether a password is the user's.
     Checked { user: String, user_is_right: bool },
-    /// What came of changes to users.
-    Altered(Vec<(String, Result<(), AlterError>)>),
     /// The coordinator has noted a heartbeat of a consumer group, and says where the member is.
     Beat(BeatAnswer),
     /// It is done, with an error code for each part.

@@ -9,24 +9,31 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use hone_broker::{Broker, NewUser, Notices, Settings, TlsFiles, read_password, resolve};
+use hone_broker::{
+    Broker, NewUser, Notices, Settings, TlsFiles, raise_open_files, read_password, record_fsyncs, resolve,
+};
 use lexopt::prelude::*;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 const USAGE: &str = "\
-hone-broker: a single-node Kafka-API broker over an on-disk log (acknowledged: written to the page cache)
+hone-broker: a single-node Kafka-API broker over an on-disk log (acks=all: fsynced)
 
 usage: hone-broker --data DIR [options]
+       hone-broker --memory [options]
 
   --data DIR              folder of logs and metadata; made when missing
+  --memory                keep everything in memory; nothing touches the disk
   --listen HOST:PORT      for clients; port 0 picks a free one        [127.0.0.1:9092]
   --advertise HOST:PORT   where clients are told to connect           [the one bound]
-  --metrics ADDR:PORT     /metrics and /ready; `off` for none         [127.0.0.1:9644]
-  --threads N             worker threads                              [one for each core]
+  --metrics ADDR:PORT     /metrics, /public_metrics, /ready; or `off` [127.0.0.1:9644]
+  --threads N             reactors                                    [one for each core]
   --partitions N          of a topic made without a number            [1]
   --no-auto-create        unknown topics stay unknown
+  --set NAME=VALUE        a property of the broker, such as write_caching_default=true; may be repeated
   --max-request-bytes N   a longer request closes its connection      [33554432]
+  --max-memory-bytes N    what clients may make it hold               [268435456]
+  --max-connections N     one client more is closed at once           [20000]
   --authorize             ask the access control lists; needs --superuser
   --superuser USER        may do everything, such as User:admin; can be repeated
   --tls-cert FILE         clients talk inside TLS; with --tls-key, both in PEM
@@ -35,6 +42,9 @@ usage: hone-broker --data DIR [options]
   --sasl                  clients must log in: SCRAM-SHA-256, SCRAM-SHA-512; PLAIN inside TLS
   --user NAME:FILE        give a user the password in FILE; may be repeated
   --insecure              other machines may come without TLS or login
+  --fault SPEC            make the storage fail, for tests: fsync-error,topic=t,after=100; may be repeated
+  --housekeeping-ms N     how often logs are looked after                   [1000]
+  --record-fsyncs DIR     note what is durable, for tests of power cuts; on the file system of the data
   --help, --version
 
 Other machines are let in only inside TLS and by a login (or a client certificate), unless --insecure says otherwise.
@@ -73,10 +83,11 @@ fn main() -> ExitCode {
 fn run(settings: Settings) -> anyhow::Result<()> {
     // Before the ready line: whoever reads it may send a signal at once.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("can't wait for signals")?;
-    let data_dir = settings.data_dir.clone();
+    let data = settings.place();
+    // Every partition and every client is an open file.
+    raise_open_files();
     let broker = Broker::start(settings)?;
     let metrics = broker.metrics_addr().map_or("off".to_owned(), |address| address.to_string());
-    let data = data_dir.display();
     say(&format!(
         "ready kafka={} metrics={metrics} data={data} pid={}",
         broker.kafka_addr(),
@@ -91,6 +102,15 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
     let (mut certificate, mut key, mut authorities) = (None::<PathBuf>, None::<PathBuf>, None::<PathBuf>);
     while let Some(argument) = parser.next()? {
         match argument {
+            Long("memory") => settings.memory = true,
+            Long("set") => settings.properties.extend([parser.value()?.parse_with(property)?]),
+            Long("fault") => settings.faults.add(parser.value()?.parse()?),
+            Long("max-memory-bytes") => {
+                settings.max_memory_bytes = parser.value()?.parse_with(at_least_one)? as usize;
+            }
+            Long("max-connections") => {
+                settings.max_connections = parser.value()?.parse_with(at_least_one)? as usize;
+            }
             Long("data") => settings.data_dir = parser.value()?.into(),
             Long("listen") => settings.listen = parser.value()?.parse_with(resolve)?,
             Long("advertise") => settings.advertised = Some(parser.value()?.parse()?),
@@ -108,6 +128,14 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
             Long("tls-client-ca") => authorities = Some(parser.value()?.into()),
             Long("sasl") => settings.sasl = true,
             Long("user") => settings.users.push(parser.value()?.parse_with(user)?),
+            Long("housekeeping-ms") => {
+                settings.housekeeping_ms = parser.value()?.parse_with(at_least_one)? as u64;
+            }
+            Long("record-fsyncs") => {
+                let folder = PathBuf::from(parser.value()?);
+                record_fsyncs(&folder)
+                    .map_err(|error| format!("can't record fsyncs in {}: {error}", folder.display()))?;
+            }
             Long("insecure") => settings.insecure = true,
             Long("help") | Short('h') => return Ok(Wanted::Print(USAGE.to_owned())),
             Long("version") => {
@@ -116,8 +144,10 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wanted, lexopt::Error> {
             _ => return Err(argument.unexpected()),
         }
     }
-    if settings.data_dir.as_os_str().is_empty() {
-        return Err("--data DIR is missing".into());
+    match (settings.data_dir.as_os_str().is_empty(), settings.memory) {
+        (true, false) => return Err("--data DIR is missing, or --memory".into()),
+        (false, true) => return Err("--data and --memory exclude each other".into()),
+        _ => (),
     }
     if settings.authorize && settings.super_users.is_empty() {
         return Err("--authorize needs a --superuser, or nobody could ever be allowed anything".into());
@@ -141,6 +171,11 @@ fn user(text: &str) -> Result<NewUser, String> {
     let (name, file) = text.split_once(':').ok_or("wanted NAME:FILE, with the password in the file")?;
     let password = read_password(Path::new(file)).map_err(|error| format!("{error:#}"))?;
     Ok(NewUser { name: name.to_owned(), password })
+}
+
+fn property(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("wanted NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn at_least_one(text: &str) -> Result<i32, String> {

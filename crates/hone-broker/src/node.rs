@@ -57,6 +57,8 @@ pub(crate) struct ShardCounters {
     /// From a Produce request that is here to its finished answer.
     pub(crate) produce_latency_us: Histogram<26>,
     pub(crate) batch_bytes: Histogram<22>,
+    /// Batch bytes as received, by codec.
+    pub(crate) produced_bytes: [AtomicU64; 5],
     /// Idle and busy time at the last look, for the gauge of utilization.
     pub(crate) looked_at: Mutex<(u64, u64)>,
     pub(crate) clock: OnceLock<ThreadClock>,
@@ -80,6 +82,7 @@ impl Default for ShardCounters {
             busy_ns: AtomicU64::default(),
             produce_latency_us: Histogram::new(1),
             batch_bytes: Histogram::new(64),
+            produced_bytes: Default::default(),
             looked_at: Mutex::default(),
             clock: OnceLock::default(),
         }
@@ -179,16 +182,17 @@ impl Node {
         }
     }
 
-    /// Lets answers that wait for the journal find their connections; once, when the node is shared.
+    /// Lets answers that wait for a journal find their connections; once, when the node is shared.
     pub(crate) fn start_answering(self: &Arc<Self>) {
-        // The journal belongs to the node, so it must not keep the node alive.
+        // The journals belong to the node, so they must not keep the node alive.
         let node = Arc::downgrade(self);
         let post: Post = Arc::new(move |ticket, reply| {
             if let Some(node) = node.upgrade() {
                 node.post(ticket, Letter::Reply(ticket.connection, reply));
             }
         });
-        self.journal.post_to(post);
+        self.journal.post_to(Arc::clone(&post));
+        self.transactions.post_to(post);
     }
 
     /// Makes durable what was taken in, and takes no more.
@@ -242,12 +246,7 @@ impl Node {
 
     /// The reactor that a partition belongs to.
     pub(crate) fn owner(&self, partition: &Partition) -> usize {
-        // FNV-1a: topics with one partition must not all go to the first reactor.
-        let hash = partition.topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let place = (hash >> 32) as usize + partition.index as usize;
-        place % self.mailboxes.len().max(1)
+        partition.place_in_round % self.mailboxes.len().max(1)
     }
 
     /// Wall clock, milliseconds since 1970.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::mailbox::{Reply, Ticket};
 use crate::protocol::{Answer, Fields};
 
@@ -89,6 +89,12 @@ impl Offsets {
     /// A producer's transaction has ended: what it had staged counts from now on, or never did. May be said twice.
     pub(crate) fn resolve(&self, producer_id: i64, commit: bool, then: Then) {
         self.change(&mut self.store(), vec![Change::Resolve { producer_id, commit }], then);
+    }
+
+    /// Waits until all that was said so far is durable: for threads that serve no clients.
+    pub(crate) fn wait_until_durable(&self) -> Result<(), JournalError> {
+        // An entry without changes: when it is durable, so are those before it.
+        self.journal.append_and_wait(vec![RECORD])
     }
 
     /// Whether a transaction that has not ended holds an offset of this place.

@@ -43,10 +43,35 @@ pub(crate) struct PartitionCounters {
     pub(crate) fetched_bytes: AtomicU64,
     /// Batches that could not be written, for want of space for example.
     pub(crate) storage_errors: AtomicU64,
+    /// Batches with acks=all that are acknowledged when they are on the disk, and from memory.
+    pub(crate) ack_all: AtomicU64,
+    pub(crate) ack_all_no_flush: AtomicU64,
+    pub(crate) ack_leader: AtomicU64,
+    pub(crate) ack_none: AtomicU64,
     /// Fsyncs of log files.
     pub(crate) fsyncs: AtomicU64,
     /// Bytes that fsyncs have made durable.
     pub(crate) flushed_bytes: AtomicU64,
+}
+
+/// FNV-1a over the name: topics with one partition must not all go to the first reactor.
+fn place_in_round(topic: &str, index: i32) -> usize {
+    let hash = topic.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 32) as usize + index.unsigned_abs() as usize
+}
+
+impl PartitionCounters {
+    /// The counter of batches with such acks, in such a class.
+    pub(crate) fn requests_of(&self, acks: i16, ack: Ack) -> &AtomicU64 {
+        match (acks, ack) {
+            (-1, Ack::Strict) => &self.ack_all,
+            (-1, Ack::Relaxed) => &self.ack_all_no_flush,
+            (0, _) => &self.ack_none,
+            _ => &self.ack_leader,
+        }
+    }
 }
 
 /// Where a batch went.
@@ -92,7 +117,6 @@ struct Published {
     high_watermark: AtomicI64,
     next: AtomicI64,
     flushed: AtomicI64,
-    dirty_since_ms: AtomicI64,
     unflushed_bytes: AtomicU64,
     failed: AtomicBool,
 }
@@ -102,6 +126,8 @@ struct Published {
 pub(crate) struct Partition {
     pub(crate) topic: String,
     pub(crate) index: i32,
+    /// Which of the reactors it belongs to, before that is cut to their number.
+    pub(crate) place_in_round: usize,
     pub(crate) counters: PartitionCounters,
     disk: Disk,
     published: Published,
@@ -131,6 +157,7 @@ impl Partition {
         let (mut log, manifest) = recover(&disk, config)?;
         let published = Published::of(log.bounds());
         Ok(Self {
+            place_in_round: place_in_round(&topic, index),
             topic,
             index,
             counters: PartitionCounters::default(),
@@ -327,11 +354,6 @@ impl Partition {
         self.published.bounds()
     }
 
-    /// When the oldest batch was written that no flush has begun to cover, milliseconds since 1970.
-    pub(crate) fn dirty_since_ms(&self) -> Option<i64> {
-        Some(self.published.dirty_since_ms.load(Ordering::Acquire)).filter(|since| *since >= 0)
-    }
-
     /// Bytes that no flush has begun to cover.
     pub(crate) fn unflushed_bytes(&self) -> u64 {
         self.published.unflushed_bytes.load(Ordering::Acquire)
@@ -340,6 +362,11 @@ impl Partition {
     /// Whether an fsync has failed, so that nothing is taken any more.
     pub(crate) fn has_failed(&self) -> bool {
         self.published.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether its topic was deleted.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.log().removed
     }
 
     /// How long, in milliseconds, and how many bytes may stay unflushed.
@@ -394,6 +421,7 @@ impl Partition {
     }
 
     /// As [`Partition::locate`], with the batches appended to `out`.
+    #[cfg(test)]
     pub(crate) fn read(
         &self,
         offset: i64,
@@ -524,7 +552,11 @@ impl Partition {
         let mut doomed = self.disk.folder().to_owned().into_os_string();
         doomed.push(DELETED_SUFFIX);
         match fs::rename(self.disk.folder(), &doomed) {
-            Ok(()) => fs::remove_dir_all(&doomed),
+            Ok(()) => {
+                // Or else a power cut brings it back, perhaps under a new topic of the same name.
+                self.disk.sync_parent()?;
+                fs::remove_dir_all(&doomed)
+            }
             // Nothing was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -540,7 +572,6 @@ impl Published {
             high_watermark: AtomicI64::new(bounds.high_watermark),
             next: AtomicI64::new(bounds.next),
             flushed: AtomicI64::new(bounds.flushed),
-            dirty_since_ms: AtomicI64::new(-1),
             unflushed_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
@@ -554,7 +585,6 @@ impl Published {
         self.high_watermark.store(bounds.high_watermark, Ordering::Release);
         self.last_stable.store(bounds.last_stable, Ordering::Release);
         self.log_start.store(bounds.log_start, Ordering::Release);
-        self.dirty_since_ms.store(log.dirty_since_ms.unwrap_or(-1), Ordering::Release);
         self.unflushed_bytes.store(log.unflushed_bytes, Ordering::Release);
     }
 

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::ServerConfig;
 
-use clerk::{Clerk, Job};
+use hashing::{Hasher, Job};
 use scram::Hash;
 use session::{Mechanism, Session};
 use users::Users;
@@ -20,7 +20,7 @@ use users::Users;
 use crate::settings::Settings;
 
 pub(crate) mod acl;
-pub(crate) mod clerk;
+pub(crate) mod hashing;
 pub(crate) mod login;
 pub(crate) mod plain;
 pub(crate) mod scram;
@@ -36,7 +36,7 @@ const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 /// What a broker knows about who may talk to it.
 pub(crate) struct Security {
     pub(crate) users: Users,
-    pub(crate) clerk: Clerk,
+    pub(crate) hasher: Hasher,
     /// `None`: clients talk in plain.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Whether clients must log in.
@@ -65,9 +65,9 @@ impl Security {
         if tls.is_some() || settings.insecure {
             offered.push(Mechanism::Plain);
         }
-        let (clerk, jobs) = Clerk::new();
+        let (hasher, jobs) = Hasher::new();
         let sasl = settings.sasl;
-        Ok((Self { users, clerk, tls, sasl, offered, complaints: Mutex::default() }, jobs))
+        Ok((Self { users, hasher, tls, sasl, offered, complaints: Mutex::default() }, jobs))
     }
 
     /// How clients may log in.

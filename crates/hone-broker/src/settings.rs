@@ -1,5 +1,6 @@
 //! How a broker is to run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -117,6 +118,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Reactors, a thread each; default one for each core.
     pub threads: usize,
+    /// Properties of the broker, by their names in DescribeConfigs; what was changed while it ran counts more.
+    pub properties: BTreeMap<String, String>,
     /// Partitions of a topic that is made without a number.
     pub default_partitions: i32,
     /// Whether Metadata for an unknown topic makes it (if the client does not forbid it).
@@ -126,6 +129,14 @@ pub struct Settings {
     /// What clients may make the broker hold in memory, in bytes: unfinished frames, batches under way, answers not
     /// taken. Above it frames that are not small wait, and those that do not end are closed. Default 256 MiB.
     pub max_memory_bytes: usize,
+    /// A frame of which nothing more has come for so long never ends: its connection is closed. Default 30 s, in
+    /// milliseconds.
+    pub stall_ms: u64,
+    /// The same while clients hold all the memory that they may. Default 2 s, in milliseconds.
+    pub short_stall_ms: u64,
+    /// A client that has answers waiting and has taken none of their bytes for so long is closed; while clients hold
+    /// all the memory that they may, after `stall_ms`. Default 5 minutes, in milliseconds.
+    pub untaken_ms: u64,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,
     /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
@@ -166,6 +177,11 @@ impl Settings {
         settings
     }
 
+    /// Where the data are, in words.
+    pub fn place(&self) -> String {
+        if self.memory { "memory".to_owned() } else { self.data_dir.display().to_string() }
+    }
+
     /// The defaults, over a data folder.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
@@ -177,10 +193,14 @@ impl Settings {
             faults: Faults::none(),
             data_dir: data_dir.into(),
             threads: available_parallelism().map_or(1, usize::from),
+            properties: BTreeMap::new(),
             default_partitions: 1,
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
             max_memory_bytes: 256 << 20,
+            stall_ms: 30_000,
+            short_stall_ms: 2_000,
+            untaken_ms: 300_000,
             max_connections: 20_000,
             housekeeping_ms: 1000,
             group_initial_delay_ms: 50,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use crate::durable;
 use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
@@ -455,6 +456,7 @@ impl Topics {
         let Some(data_dir) = &self.data_dir else { return Ok(()) };
         let logs = data_dir.join(LOG_FOLDER);
         let entries = fs::read_dir(&logs).with_context(|| format!("can't read {}", logs.display()))?;
+        let mut removed = false;
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -465,7 +467,12 @@ impl Topics {
             if name.ends_with(DELETED_SUFFIX) || is_log_folder(&name) {
                 fs::remove_dir_all(&path).with_context(|| format!("can't remove {}", path.display()))?;
                 self.storage.notices.say(&format!("removed {}: its topic was deleted", path.display()));
+                removed = true;
             }
+        }
+        if removed {
+            // Before a new topic can have the name of an old one.
+            durable::sync_folder(&logs).with_context(|| format!("can't flush {}", logs.display()))?;
         }
         Ok(())
     }
@@ -616,10 +623,10 @@ pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut file = fs::File::create(&beside)?;
     file.write_all(contents)?;
-    file.sync_data()?;
+    durable::sync_file(&file)?;
     fs::rename(&beside, path)?;
     match path.parent() {
-        Some(folder) => fs::File::open(folder)?.sync_all(),
+        Some(folder) => durable::sync_folder(folder),
         None => Ok(()),
     }
 }

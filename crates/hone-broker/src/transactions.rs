@@ -246,6 +246,39 @@ impl Transactions {
         })
     }
 
+    /// Makes the offsets of a group a part of the transaction, as TxnOffsetCommit does from version 5 on. Returns
+    /// whether the ticket gets [`Reply::Producer`] once that is durable: no log would tell a start of it.
+    pub(crate) fn add_group(
+        &self,
+        ticket: Ticket,
+        name: &str,
+        producer: Producer,
+        group: &str,
+    ) -> Result<bool, i16> {
+        let mut register = self.register();
+        let entry = register.add(&self.bell, name, producer, &Places::group(group), Protocol::Second)?;
+        let waits = entry.is_some();
+        if let Some(entry) = entry {
+            self.journal.append(entry.to_bytes(), Some((ticket, Reply::Producer(producer))));
+        }
+        Ok(waits)
+    }
+
+    /// Runs `stage` if the offsets of a group are part of the transaction. It can't end in between, so nothing is
+    /// staged behind a verdict; therefore `stage` must not block.
+    pub(crate) fn stage(
+        &self,
+        name: &str,
+        producer: Producer,
+        group: &str,
+        stage: impl FnOnce(),
+    ) -> Result<(), i16> {
+        let register = self.register();
+        register.book.verify(name, producer, |places| places.groups.contains(group))?;
+        stage();
+        Ok(())
+    }
+
     /// EndTxn. Returns whom the client is to be when what it asks had happened before; otherwise the ticket gets
     /// [`Reply::Producer`] with that when it has.
     pub(crate) fn end(

@@ -6,7 +6,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,14 +51,17 @@ fn compile() -> PathBuf {
     binary
 }
 
-/// Verdicts of top-level tests and their subtests, from lines such as `--- PASS: TestPing (0.00s)`.
+/// Verdicts of top-level tests and their subtests, from lines such as `--- PASS: TestPing (0.00s)`. One that was begun
+/// and has none ran out of time.
 fn verdicts(output: &str) -> Vec<(&str, &str)> {
     let verdict = |line| str::trim_start(line).strip_prefix("--- ")?.split_once(": ");
-    output
-        .lines()
-        .filter_map(verdict)
-        .map(|(word, rest)| (rest.split(" (").next().unwrap_or(rest), word))
-        .collect()
+    let ended = output.lines().filter_map(verdict);
+    let mut verdicts: Vec<(&str, &str)> =
+        ended.map(|(word, rest)| (rest.split(" (").next().unwrap_or(rest), word)).collect();
+    let ended: BTreeSet<&str> = verdicts.iter().map(|(name, _)| *name).collect();
+    let begun = output.lines().filter_map(|line| line.strip_prefix("=== RUN ")).map(str::trim);
+    verdicts.extend(begun.filter(|name| !ended.contains(name)).map(|name| (name, "NO END")));
+    verdicts
 }
 
 #[test]
@@ -90,7 +93,7 @@ fn kgo_s_own_tests_pass() {
     drop(own);
     let said = String::from_utf8_lossy(&output.stdout);
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kgo.log");
-    std::fs::write(&log, &*said).unwrap();
+    std::fs::write(&log, [&output.stdout[..], &output.stderr].concat()).unwrap();
     report(&verdicts(&said), &left_out);
     let silent: Vec<_> = verdicts(&said).into_iter().filter(|(_, word)| *word != "PASS").collect();
     assert!(silent.is_empty() && said.contains("\nPASS"), "{silent:?}; see {}", log.display());

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ fn check_refused(arguments: &[&str], code: i32, wanted: &str) {
 
 #[test]
 fn wrong_usage_is_code_2() {
-    check_refused(&[], 2, "--data DIR is missing");
+    check_refused(&[], 2, "--data DIR is missing, or --memory");
     check_refused(&["--data"], 2, "--data");
     check_refused(&["--data", "/tmp/x", "--bogus"], 2, "--bogus");
     check_refused(&["--data", "/tmp/x", "--listen", "localhost"], 2, "localhost");
@@ -238,4 +238,33 @@ fn a_normal_build_knows_no_slow_down() {
     let program_bytes = fs::read(env!("CARGO_BIN_EXE_hone-broker")).unwrap();
     let name = b"HONE_PLANTED_SLOWDOWN";
     assert!(!program_bytes.windows(name.len()).any(|window| window == name));
+}
+
+/// Emulators of user programs trace instructions where there are no counters, and know no io_uring.
+#[test]
+fn it_serves_under_an_emulator() {
+    if !have("qemu-x86_64", program("qemu-x86_64").arg("--version")) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = program("qemu-x86_64")
+        .arg(env!("CARGO_BIN_EXE_hone-broker"))
+        .args(["--listen", "127.0.0.1:0", "--metrics", "off", "--data"])
+        .arg(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let kafka = line.split_whitespace().find_map(|word| word.strip_prefix("kafka=")).expect("a ready line");
+    let mut client = Client::connect(kafka.parse().unwrap());
+    assert_eq!(create(&mut client, "t", &[("compression.type", "zstd")]).0, 0);
+    let values: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    for values in values.chunks(10) {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        assert_eq!(produce(&mut client, "t", batch(Codec::Lz4, &values)).error_code, 0);
+    }
+    assert_eq!(read_all(&mut client, "t"), values);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

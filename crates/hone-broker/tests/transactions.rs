@@ -10,6 +10,10 @@ use kafka_protocol::messages::add_partitions_to_txn_request::{
 };
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -281,6 +285,58 @@ fn a_transaction_out_of_time_is_aborted() {
     assert_eq!(client.call(5, &end_request("x", owner, true)).error_code, 90);
     assert_eq!(write_version(&mut client, 12, "x", owner, ("t", 0), 2), 47);
     assert_eq!(stored(&mut client, "t")[1].1, Some(false));
+}
+
+fn commit_offset(client: &mut Client, version: i16, name: &str, producer: Producer, offset: i64) -> Vec<i16> {
+    let partition = |index| {
+        TxnOffsetCommitRequestPartition::default().with_partition_index(index).with_committed_offset(offset)
+    };
+    let topics = TxnOffsetCommitRequestTopic::default()
+        .with_name(topic("t"))
+        .with_partitions(vec![partition(0), partition(9)]);
+    let request = TxnOffsetCommitRequest::default()
+        .with_transactional_id(transactional(name))
+        .with_group_id(GroupId(text("g")))
+        .with_producer_id(ProducerId(producer.id))
+        .with_producer_epoch(producer.epoch)
+        .with_topics(vec![topics]);
+    let answer = client.call(version, &request);
+    answer.topics[0].partitions.iter().map(|partition| partition.error_code).collect()
+}
+
+fn committed(client: &mut Client) -> i64 {
+    let topics = OffsetFetchRequestTopic::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+    let request =
+        OffsetFetchRequest::default().with_group_id(GroupId(text("g"))).with_topics(Some(vec![topics]));
+    client.call(5, &request).topics[0].partitions[0].committed_offset
+}
+
+#[test]
+fn offsets_count_when_their_transaction_commits() {
+    let (_folder, _broker, mut client) = start();
+    let owner = init(&mut client, "x", 60_000);
+    assert_eq!(commit_offset(&mut client, 3, "x", owner, 5), [48, 48], "not announced");
+    assert_eq!(commit_offset(&mut client, 4, "x", owner, 5), [120, 120]);
+    for (version, offset, commit, then) in [(0, 5, true, 5), (3, 6, false, 5), (4, 7, true, 7)] {
+        let announce = AddOffsetsToTxnRequest::default()
+            .with_transactional_id(transactional("x"))
+            .with_producer_id(ProducerId(owner.id))
+            .with_producer_epoch(owner.epoch)
+            .with_group_id(GroupId(text("g")));
+        assert_eq!(client.call(version.min(4), &announce).error_code, 0);
+        let before = committed(&mut client);
+        assert_eq!(commit_offset(&mut client, version, "x", owner, offset), [0, 3]);
+        assert_eq!(committed(&mut client), before, "not yet");
+        assert_eq!(end(&mut client, "x", owner, commit), 0);
+        assert_eq!(committed(&mut client), then);
+    }
+    let fenced = Producer { epoch: owner.epoch - 1, ..owner };
+    assert_eq!(commit_offset(&mut client, 3, "x", fenced, 5), [47, 47]);
+    // In the second protocol they announce themselves.
+    assert_eq!(commit_offset(&mut client, 5, "x", owner, 8), [0, 3]);
+    assert_eq!(commit_offset(&mut client, 5, "x", owner, 9), [0, 3]);
+    assert_eq!(client.call(5, &end_request("x", owner, true)).error_code, 0);
+    assert_eq!(committed(&mut client), 9);
 }
 
 #[test]

@@ -41,6 +41,9 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -418,8 +421,19 @@ fn offsets_and_end_of_a_transaction() {
             .with_transactional_id(name.clone())
             .with_producer_id(id)
             .with_producer_epoch(epoch)
-            .with_group_id(group);
+            .with_group_id(group.clone());
         assert_eq!(setup.client.call(version.min(4), &add).error_code, 0);
+        let partition = TxnOffsetCommitRequestPartition::default().with_committed_offset(11);
+        let topics =
+            TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![partition]);
+        let commit = TxnOffsetCommitRequest::default()
+            .with_transactional_id(name.clone())
+            .with_group_id(group)
+            .with_producer_id(id)
+            .with_producer_epoch(epoch)
+            .with_topics(vec![topics]);
+        let response = setup.client.call(version, &commit);
+        assert_eq!(response.topics[0].partitions[0].error_code, 0, "v{version}");
         let end = EndTxnRequest::default()
             .with_transactional_id(name)
             .with_producer_id(id)

@@ -113,6 +113,6 @@ fn open(name: &str, folder: &Path) -> Result<Vec<Vec<u8>>, String> {
 
 fn topics(folder: &Path) -> anyhow::Result<Topics> {
     let advertised = Endpoint { host: "localhost".to_owned(), port: 9092 };
-    let started_with = BrokerProperties::fixed(&Settings::new(folder), &advertised);
+    let started_with = BrokerProperties::fixed(&Settings::new(folder), &advertised).expect("properties");
     Topics::open(Some(folder.to_owned()), &started_with, Storage::on_disk(Notices::nowhere()))
 }

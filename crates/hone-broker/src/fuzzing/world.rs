@@ -25,7 +25,7 @@ use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
 use crate::security::acl::Acls;
-use crate::security::clerk::Job;
+use crate::security::hashing::Job;
 use crate::security::{self, Security};
 use crate::settings::{NewUser, Notices, Settings};
 use crate::topics::{NewTopic, Topics};
@@ -89,7 +89,7 @@ impl World {
             Security::open(&settings, folder.as_ref().map(tempfile::TempDir::path)).expect("users");
         let address = SocketAddr::from(([127, 0, 0, 1], 9092));
         let storage = Storage { memory: true, ..Storage::on_disk(Notices::nowhere()) };
-        let started_with = BrokerProperties::fixed(&settings, &address.into());
+        let started_with = BrokerProperties::fixed(&settings, &address.into()).expect("properties");
         let stores = Stores {
             security,
             topics: Topics::open(None, &started_with, storage).expect("topics"),
@@ -149,8 +149,8 @@ impl World {
         self.reactor.step().expect("a turn of the reactor");
         self.node.desk.close();
         clerk::run(&self.node, &self.jobs).expect("the clerk");
-        self.node.security.clerk.stop();
-        security::clerk::run(&self.node, &self.logins).expect("the clerk for logins");
+        self.node.security.hasher.stop();
+        security::hashing::run(&self.node, &self.logins).expect("the hasher");
         self.node.flusher.run(&self.node);
         self.node.transactions.turn_once(&self.ends);
         self.node.with_groups(|groups, effects| groups.tick(Now::read(), effects));

@@ -273,7 +273,14 @@ fn store(
     }
     let ack = class(topic, wanted.acks, &header);
     let received_bytes = header.total_bytes();
-    let terms = Terms { ack, back, received_bytes, records: header.record_count as usize };
+    let terms = Terms {
+        ack,
+        acks: wanted.acks,
+        codec: header.codec(),
+        back,
+        received_bytes,
+        records: header.record_count as usize,
+    };
     let owner = call.node.owner(partition);
     progress.note_owner(owner);
     if owner == call.ticket.reactor {

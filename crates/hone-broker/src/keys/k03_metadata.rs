@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, NOT_ASKED, Outcome};
 use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 use crate::topics::{CreateError, NewTopic, Topic, is_topic_name};
-
-/// "Not asked for": the broker has no authorization to tell about.
-const NO_OPERATIONS: i32 = i32::MIN;
 
 /// A topic as it was asked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -22,47 +20,115 @@ enum Asked {
     Id(u128),
 }
 
+/// What a client may know of a topic, and do with it.
+#[derive(Clone, Copy)]
+struct Rights {
+    see: bool,
+    create: bool,
+    /// The bits that the answer tells.
+    operations: i32,
+}
+
+/// A topic of the answer.
+struct Wanted {
+    asked: Asked,
+    /// Found already.
+    topic: Option<Arc<Topic>>,
+    rights: Rights,
+}
+
+struct Request {
+    /// `None` for all topics.
+    asked: Option<Vec<Asked>>,
+    auto_create: bool,
+    with_cluster_operations: bool,
+    with_topic_operations: bool,
+}
+
+/// What stays the same for the whole answer.
+#[derive(Clone, Copy)]
+struct Frame {
+    version: i16,
+    auto_create: bool,
+    cluster_operations: i32,
+}
+
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if call.take_answer(answer) {
         return Ok(Outcome::Reply);
     }
-    let version = call.version;
-    let (asked, auto_create) = read(call)?;
-    let auto_create = auto_create && call.node.topics.broker_properties().auto_create_topics();
-    let is_missing = |asked: &Asked| match asked {
-        Asked::Name(name) => is_topic_name(name) && call.node.topics.by_name(name).is_none(),
+    let request = read(call)?;
+    let auto_create = request.auto_create && call.node.topics.broker_properties().auto_create_topics();
+    let frame = Frame {
+        version: call.version,
+        auto_create,
+        cluster_operations: call.cluster_operations(request.with_cluster_operations),
+    };
+    let wanted = wanted(call, request.asked, request.with_topic_operations);
+    let is_made = |wanted: &Wanted| match &wanted.asked {
+        Asked::Name(name) => {
+            let allowed = wanted.rights.see && wanted.rights.create;
+            allowed && is_topic_name(name) && call.node.topics.by_name(name).is_none()
+        }
         Asked::Id(_) => false,
     };
-    if auto_create && asked.as_ref().is_some_and(|asked| asked.iter().any(is_missing)) {
-        return Ok(call.by_clerk(move |node, answer| write(node, answer, version, asked.as_deref(), true)));
+    if auto_create && wanted.iter().any(is_made) {
+        return Ok(call.by_clerk(move |node, answer| write(node, answer, frame, &wanted)));
     }
-    write(call.node, answer, version, asked.as_deref(), false);
+    write(call.node, answer, frame, &wanted);
     Ok(Outcome::Reply)
 }
 
-fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: Option<&[Asked]>, auto_create: bool) {
+fn wanted(call: &Call<'_>, asked: Option<Vec<Asked>>, with_operations: bool) -> Vec<Wanted> {
+    let topics = &call.node.topics;
+    let Some(asked) = asked else {
+        let all = topics.all().into_iter().map(|topic| Wanted {
+            rights: rights(call, &topic.name, with_operations),
+            asked: Asked::Id(topic.id),
+            topic: Some(topic),
+        });
+        // Of those that it did not ask for by name, a client learns only what it may see.
+        return all.filter(|wanted| wanted.rights.see).collect();
+    };
+    let with_rights = |asked: Asked| {
+        let rights = match &asked {
+            Asked::Name(name) => rights(call, name, with_operations),
+            Asked::Id(id) => match topics.by_id(*id) {
+                Some(topic) => rights(call, &topic.name, with_operations),
+                // There is nothing that could be hidden.
+                None => Rights { see: true, create: false, operations: NOT_ASKED },
+            },
+        };
+        Wanted { asked, topic: None, rights }
+    };
+    asked.into_iter().map(with_rights).collect()
+}
+
+fn rights(call: &Call<'_>, name: &str, with_operations: bool) -> Rights {
+    Rights {
+        see: call.allows_topic(Operation::Describe, name),
+        create: call.allows_cluster(Operation::Create) || call.allows_topic(Operation::Create, name),
+        operations: call.operations(with_operations, Resource::Topic, name),
+    }
+}
+
+fn write(node: &Node, answer: &mut Answer<'_>, frame: Frame, wanted: &[Wanted]) {
+    let version = frame.version;
     if version >= 3 {
         answer.i32(0);
     }
     write_broker(node, answer, version);
-    match asked {
-        None => {
-            let all = node.topics.all();
-            answer.array(all.len());
-            for topic in &all {
-                write_topic(answer, version, code::NONE, &Asked::Id(topic.id), Some(topic));
-            }
-        }
-        Some(asked) => {
-            answer.array(asked.len());
-            for asked in asked {
-                let (error, topic) = look_up(node, asked, auto_create);
-                write_topic(answer, version, error, asked, topic.as_deref());
-            }
-        }
+    answer.array(wanted.len());
+    for Wanted { asked, topic, rights } in wanted {
+        let (error, topic) = match topic {
+            Some(topic) => (code::NONE, Some(Arc::clone(topic))),
+            None => look_up(node, asked, *rights, frame.auto_create),
+        };
+        let operations = if topic.is_some() { rights.operations } else { NOT_ASKED };
+        write_topic(answer, version, error, asked, topic.as_deref(), operations);
     }
     if (8..=10).contains(&version) {
-        answer.i32(NO_OPERATIONS);
+        answer.i32(frame.cluster_operations);
     }
     if version >= 13 {
         answer.i16(code::NONE);
@@ -70,8 +136,7 @@ fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: Option<&[Ask
     answer.tags();
 }
 
-/// The topics, `None` for all, and whether missing ones may be made.
-fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
+fn read(call: &Call<'_>) -> Result<Request, WireError> {
     let version = call.version;
     let mut fields = call.fields();
     let count = fields.nullable_array("topics")?;
@@ -84,22 +149,24 @@ fn read(call: &Call<'_>) -> Result<(Option<Vec<Asked>>, bool), WireError> {
         asked.push(name.map_or(Asked::Id(id), |name| Asked::Name(name.to_owned())));
     }
     let auto_create = if version >= 4 { fields.bool("allow auto topic creation")? } else { true };
-    if (8..=10).contains(&version) {
-        fields.bool("include cluster authorized operations")?;
-    }
-    if version >= 8 {
-        fields.bool("include topic authorized operations")?;
-    }
+    let with_cluster_operations =
+        (8..=10).contains(&version) && fields.bool("include cluster authorized operations")?;
+    let with_topic_operations = version >= 8 && fields.bool("include topic authorized operations")?;
     fields.tags()?;
     // Told once each, however often they are asked for.
     let mut seen = HashSet::new();
     asked.retain(|one: &Asked| seen.insert(one.clone()));
     // Version 0 has no null and says "all" with an empty list.
     let all = count.is_none() || version == 0 && asked.is_empty();
-    Ok((if all { None } else { Some(asked) }, auto_create))
+    let asked = if all { None } else { Some(asked) };
+    Ok(Request { asked, auto_create, with_cluster_operations, with_topic_operations })
 }
 
-fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<Topic>>) {
+fn look_up(node: &Node, asked: &Asked, rights: Rights, auto_create: bool) -> (i16, Option<Arc<Topic>>) {
+    if !rights.see {
+        // Whether there is such a topic is part of what may not be seen.
+        return (code::TOPIC_AUTHORIZATION_FAILED, None);
+    }
     let name = match asked {
         Asked::Id(id) => {
             let topic = node.topics.by_id(*id);
@@ -115,6 +182,9 @@ fn look_up(node: &Node, asked: &Asked, auto_create: bool) -> (i16, Option<Arc<To
     }
     if !auto_create {
         return (code::UNKNOWN_TOPIC_OR_PARTITION, None);
+    }
+    if !rights.create {
+        return (code::TOPIC_AUTHORIZATION_FAILED, None);
     }
     let partitions = node.topics.broker_properties().default_partitions();
     let new = NewTopic { name: name.clone(), partitions, properties: BTreeMap::new() };
@@ -147,7 +217,14 @@ fn write_broker(node: &Node, answer: &mut Answer<'_>, version: i16) {
     }
 }
 
-fn write_topic(answer: &mut Answer<'_>, version: i16, error: i16, asked: &Asked, topic: Option<&Topic>) {
+fn write_topic(
+    answer: &mut Answer<'_>,
+    version: i16,
+    error: i16,
+    asked: &Asked,
+    topic: Option<&Topic>,
+    operations: i32,
+) {
     answer.i16(error);
     let (name, id) = match (topic, asked) {
         (Some(topic), _) => (Some(topic.name.as_str()), topic.id),
@@ -171,7 +248,7 @@ fn write_topic(answer: &mut Answer<'_>, version: i16, error: i16, asked: &Asked,
         write_partition(answer, version, index as i32);
     }
     if version >= 8 {
-        answer.i32(NO_OPERATIONS);
+        answer.i32(operations);
     }
     answer.tags();
 }

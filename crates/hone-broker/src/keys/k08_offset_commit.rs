@@ -8,9 +8,10 @@ use crate::groups::{CommitKind, Now};
 use crate::mailbox::Reply;
 use crate::offsets::{Committed, Place};
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 
 /// Kafka's `offset.metadata.max.bytes`.
-const MOST_METADATA_BYTES: usize = 4096;
+pub(super) const MOST_METADATA_BYTES: usize = 4096;
 
 /// Partitions of one topic, each with what is wrong with it alone.
 type Asked<'a> = (&'a str, Vec<(i32, i16)>);
@@ -27,6 +28,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let topics = read_topics(call, &mut fields, who.group, now, &mut commits)?;
     fields.tags()?;
     if let Attempt::Answered(Reply::Code(error)) = call.attempt {
+        write(answer, version, &topics, error);
+        return Ok(Outcome::Reply);
+    }
+    if let Some(error) = call.group_refusal(Operation::Read, who.group) {
         write(answer, version, &topics, error);
         return Ok(Outcome::Reply);
     }
@@ -59,6 +64,7 @@ fn read_topics<'a>(
     for _ in 0..fields.array("topics")? {
         let name = fields.string("topic")?;
         let topic = call.node.topics.by_name(name);
+        let forbidden = call.topic_refusal(Operation::Read, name);
         let mut partitions = Vec::new();
         for _ in 0..fields.array("partitions")? {
             let index = fields.i32("partition")?;
@@ -67,10 +73,11 @@ fn read_topics<'a>(
             let metadata = fields.nullable_string("committed metadata")?.unwrap_or_default().to_owned();
             fields.tags()?;
             let exists = topic.as_ref().is_some_and(|topic| topic.partition(index).is_some());
-            let error = match exists {
-                false => code::UNKNOWN_TOPIC_OR_PARTITION,
-                true if metadata.len() > MOST_METADATA_BYTES => code::OFFSET_METADATA_TOO_LARGE,
-                true => code::NONE,
+            let error = match forbidden {
+                Some(error) => error,
+                None if !exists => code::UNKNOWN_TOPIC_OR_PARTITION,
+                None if metadata.len() > MOST_METADATA_BYTES => code::OFFSET_METADATA_TOO_LARGE,
+                None => code::NONE,
             };
             partitions.push((index, error));
             if error == code::NONE {

@@ -8,10 +8,12 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::offsets::Committed;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 
 /// Topics with the partitions asked for; `None` for everything the group has committed.
 type Asked<'a> = Option<Vec<(&'a str, Vec<i32>)>>;
-type Rows = Vec<(String, Vec<(i32, Option<Committed>)>)>;
+/// Topics with the error for those that may not be seen, and what was committed for partitions.
+type Rows = Vec<(String, i16, Vec<(i32, Option<Committed>)>)>;
 
 /// A group that is asked about, and the member that asks, where the version says one.
 struct Question<'a> {
@@ -78,8 +80,15 @@ fn write_group(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, question:
     if version >= 8 {
         answer.string(group);
     }
-    let error = call.node.with_groups(|groups, _| groups.fetch_offsets(group, member, epoch));
-    let rows = if error == code::NONE { rows(call, group, asked) } else { Rows::new() };
+    let refused = call.group_refusal(Operation::Describe, group);
+    let check = || call.node.with_groups(|groups, _| groups.fetch_offsets(group, member, epoch));
+    let error = refused.unwrap_or_else(check);
+    let rows = match error {
+        code::NONE => rows(call, group, asked),
+        // The oldest version has no other place for an error.
+        _ if version < 2 => failed(error, asked.unwrap_or_default()),
+        _ => Rows::new(),
+    };
     write_topics(call, answer, stable, group, &rows);
     if version >= 2 {
         answer.i16(error);
@@ -96,25 +105,32 @@ fn rows(call: &Call<'_>, group: &str, asked: Asked<'_>) -> Rows {
         for (topic, partition, committed) in offsets.of_group(group) {
             all.entry(topic).or_default().push((partition, Some(committed)));
         }
-        return all.into_iter().collect();
+        all.retain(|topic, _| call.allows_topic(Operation::Describe, topic));
+        return all.into_iter().map(|(topic, partitions)| (topic, code::NONE, partitions)).collect();
     };
     let look_up = |topic: &str, index| (index, offsets.of(&(group.to_owned(), topic.to_owned(), index)));
-    asked
-        .into_iter()
-        .map(|(topic, indexes)| {
-            (topic.to_owned(), indexes.into_iter().map(|at| look_up(topic, at)).collect())
-        })
-        .collect()
+    let row = |(topic, indexes): (&str, Vec<i32>)| {
+        let error = call.topic_refusal(Operation::Describe, topic).unwrap_or(code::NONE);
+        let look_up = |index| if error == code::NONE { look_up(topic, index) } else { (index, None) };
+        (topic.to_owned(), error, indexes.into_iter().map(look_up).collect())
+    };
+    asked.into_iter().map(row).collect()
+}
+
+fn failed(error: i16, asked: Vec<(&str, Vec<i32>)>) -> Rows {
+    let nothing = |indexes: Vec<i32>| indexes.into_iter().map(|index| (index, None)).collect();
+    asked.into_iter().map(|(topic, indexes)| (topic.to_owned(), error, nothing(indexes))).collect()
 }
 
 fn write_topics(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, group: &str, rows: &Rows) {
     answer.array(rows.len());
-    for (topic, partitions) in rows {
+    for (topic, error, partitions) in rows {
         answer.string(topic);
         answer.array(partitions.len());
         for (index, committed) in partitions {
             // A transaction that has not ended may yet change it; the client comes again.
-            let unstable = stable && call.node.offsets.has_staged(group, topic, *index);
+            let seen = *error == code::NONE;
+            let unstable = seen && stable && call.node.offsets.has_staged(group, topic, *index);
             let committed = committed.as_ref().filter(|_| !unstable);
             answer.i32(*index);
             answer.i64(committed.map_or(-1, |committed| committed.offset));
@@ -122,7 +138,7 @@ fn write_topics(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, group: &
                 answer.i32(committed.map_or(-1, |committed| committed.leader_epoch));
             }
             answer.nullable_string(Some(committed.map_or("", |committed| &committed.metadata)));
-            answer.i16(if unstable { code::UNSTABLE_OFFSET_COMMIT } else { code::NONE });
+            answer.i16(if unstable { code::UNSTABLE_OFFSET_COMMIT } else { *error });
             answer.tags();
         }
         answer.tags();

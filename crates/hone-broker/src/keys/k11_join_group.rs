@@ -6,6 +6,7 @@ use super::{Attempt, Call, Outcome, Park};
 use crate::groups::{Join, JoinAnswer, Now};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if let Attempt::Answered(Reply::Join(join)) = &call.attempt {
@@ -15,6 +16,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let join = read(call)?;
     if let Attempt::Answered(Reply::Code(error)) = &call.attempt {
         write(answer, call.version, &JoinAnswer::refused(*error, &join.member));
+        return Ok(Outcome::Reply);
+    }
+    if let Some(error) = call.group_refusal(Operation::Read, &join.group) {
+        write(answer, call.version, &JoinAnswer::refused(error, &join.member));
         return Ok(Outcome::Reply);
     }
     let ticket = call.ticket;

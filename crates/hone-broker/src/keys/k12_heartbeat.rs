@@ -5,6 +5,7 @@ use hone_kafka::WireError;
 use super::{Call, Outcome, member_identity};
 use crate::groups::Now;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -14,7 +15,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 1 {
         answer.i32(0);
     }
-    answer.i16(call.node.with_groups(|groups, _| groups.heartbeat(Now::read(), &who)));
+    let refused = call.group_refusal(Operation::Read, who.group);
+    let beat = || call.node.with_groups(|groups, _| groups.heartbeat(Now::read(), &who));
+    answer.i16(refused.unwrap_or_else(beat));
     answer.tags();
     Ok(Outcome::Reply)
 }

@@ -6,6 +6,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::groups::Now;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -26,7 +27,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         }
     }
     fields.tags()?;
-    let left = call.node.with_groups(|groups, effects| groups.leave(Now::read(), group, &leaving, effects));
+    let left = match call.group_refusal(Operation::Read, group) {
+        Some(error) => Err(error),
+        None => call.node.with_groups(|groups, effects| groups.leave(Now::read(), group, &leaving, effects)),
+    };
     let (error, errors) = match left {
         Ok(errors) => (code::NONE, errors),
         Err(error) => (error, Vec::new()),

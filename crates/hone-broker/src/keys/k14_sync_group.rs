@@ -6,6 +6,7 @@ use super::{Attempt, Call, Outcome, Park, member_identity};
 use crate::groups::{Now, SyncAnswer};
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if let Attempt::Answered(Reply::Sync(sync)) = &call.attempt {
@@ -31,6 +32,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.tags()?;
     }
     fields.tags()?;
+    if let Some(error) = call.group_refusal(Operation::Read, who.group) {
+        write(answer, version, &SyncAnswer::refused(error));
+        return Ok(Outcome::Reply);
+    }
     let ticket = call.ticket;
     let synced = call.node.with_groups(|groups, effects| {
         groups.sync(Now::read(), ticket, &who, protocol, assignments, effects)

@@ -2,10 +2,11 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, GROUP_OPERATIONS, NOT_ASKED, Outcome};
+use super::{Call, Outcome};
 use crate::code;
 use crate::groups::GroupDescription;
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -21,17 +22,16 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     answer.array(groups.len());
     for group in groups {
-        let found = describe(call, group);
-        let missing = found.is_none();
-        // Older clients take a group that is not there for a dead one.
-        answer.i16(if missing && version >= 6 { code::GROUP_ID_NOT_FOUND } else { code::NONE });
+        let (error, message, found) = describe(call, group);
+        answer.i16(error);
         if version >= 6 {
-            answer.nullable_string(missing.then_some("there is no such classic group"));
+            answer.nullable_string(message);
         }
         answer.string(group);
-        write(answer, version, &found.unwrap_or_else(|| nobody("Dead")));
+        write(answer, version, &found);
         if version >= 3 {
-            answer.i32(if with_operations { GROUP_OPERATIONS } else { NOT_ASKED });
+            let asked = with_operations && error == code::NONE;
+            answer.i32(call.operations(asked, Resource::Group, group));
         }
         answer.tags();
     }
@@ -39,7 +39,20 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-fn describe(call: &Call<'_>, group: &str) -> Option<GroupDescription> {
+/// Error and message, and what there is to say all the same.
+fn describe(call: &Call<'_>, group: &str) -> (i16, Option<&'static str>, GroupDescription) {
+    if let Some(error) = call.group_refusal(Operation::Describe, group) {
+        return (error, Some("not allowed to see the group"), nobody(""));
+    }
+    match find(call, group) {
+        Some(found) => (code::NONE, None, found),
+        // Older clients take a group that is not there for a dead one.
+        None if call.version < 6 => (code::NONE, None, nobody("Dead")),
+        None => (code::GROUP_ID_NOT_FOUND, Some("there is no such classic group"), nobody("Dead")),
+    }
+}
+
+fn find(call: &Call<'_>, group: &str) -> Option<GroupDescription> {
     let (found, known) = call.node.with_groups(|groups, _| (groups.describe(group), groups.contains(group)));
     // A group that only ever stored offsets has no members, and is there.
     found.or_else(|| (!known && call.node.offsets.knows(group)).then(|| nobody("Empty")))

@@ -8,6 +8,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::groups::{CLASSIC, Listed};
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::{Operation, Resource};
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
@@ -48,12 +49,15 @@ fn read_filter<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, WireError> {
     Ok(filter)
 }
 
-/// The groups with members, now or once, and those that only stored offsets.
+/// The groups with members, now or once, and those that only stored offsets, as far as the client may see them.
 fn list(call: &Call<'_>) -> Vec<Listed> {
     let mut groups = call.node.with_groups(|groups, _| groups.list());
     let known: BTreeSet<String> = groups.iter().map(|group| group.id.clone()).collect();
     let others = call.node.offsets.groups().into_iter().filter(|group| !known.contains(group));
     let simple = |id| Listed { id, protocol_type: String::new(), state: "Empty", kind: CLASSIC };
     groups.extend(others.map(simple));
+    if !call.allows_cluster(Operation::Describe) {
+        groups.retain(|group| call.allows(Operation::Describe, Resource::Group, &group.id));
+    }
     groups
 }

@@ -10,10 +10,14 @@ use crate::code;
 use crate::node::Node;
 use crate::properties::Properties;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 use crate::topics::{CreateError, NewTopic};
 
 /// Asks for the broker's default.
 const DEFAULT: i32 = -1;
+
+/// The tag of the error that says why a topic's properties are not told.
+const WHY_HIDDEN: u32 = 0;
 
 /// A topic as it was asked for.
 struct Asked {
@@ -22,6 +26,9 @@ struct Asked {
     replication: i16,
     assignments: Vec<(i32, Vec<i32>)>,
     properties: Vec<(String, Option<String>)>,
+    /// Whether the client may make it, and see its properties.
+    may_create: bool,
+    may_see: bool,
 }
 
 /// A topic as it is, or would be.
@@ -38,8 +45,12 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let version = call.version;
     let mut fields = call.fields();
     let mut asked = Vec::new();
+    let may_create_any = call.allows_cluster(Operation::Create);
     for _ in 0..fields.array("topics")? {
-        asked.push(read_topic(&mut fields)?);
+        let mut topic = read_topic(&mut fields)?;
+        topic.may_create = may_create_any || call.allows_topic(Operation::Create, &topic.name);
+        topic.may_see = call.allows_topic(Operation::DescribeConfigs, &topic.name);
+        asked.push(topic);
     }
     fields.i32("timeout")?;
     let validate_only = fields.bool("validate only")?;
@@ -49,7 +60,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.i32(0);
         answer.array(asked.len());
         for (asked, made) in asked.iter().zip(made) {
-            write(node, answer, version, &asked.name, made);
+            write(node, answer, version, asked, made);
         }
         answer.tags();
     }))
@@ -76,13 +87,20 @@ fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
         fields.tags()?;
     }
     fields.tags()?;
-    Ok(Asked { name, partitions, replication, assignments, properties })
+    let (may_create, may_see) = (false, false);
+    Ok(Asked { name, partitions, replication, assignments, properties, may_create, may_see })
 }
 
 /// What can be said without a look at the topics there are.
 fn prepare(node: &Node, repeated: &HashSet<&str>, asked: &Asked) -> Result<NewTopic, Refusal> {
     if repeated.contains(asked.name.as_str()) {
         return Err((code::INVALID_REQUEST, format!("topic `{}` is asked for more than once", asked.name)));
+    }
+    if !asked.may_create {
+        return Err((
+            code::TOPIC_AUTHORIZATION_FAILED,
+            format!("not allowed to make topic `{}`", asked.name),
+        ));
     }
     let partitions = if asked.assignments.is_empty() {
         if !matches!(asked.replication, -1 | 1) {
@@ -165,15 +183,17 @@ fn refusal(node: &Node, error: &CreateError) -> Refusal {
     (code, error.to_string())
 }
 
-fn write(node: &Node, answer: &mut Answer<'_>, version: i16, name: &str, made: Result<Made, Refusal>) {
+fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &Asked, made: Result<Made, Refusal>) {
     let (error, message, made) = match made {
         Ok(made) => (code::NONE, None, Some(made)),
         Err((error, message)) => (error, Some(message), None),
     };
-    answer.string(name);
+    answer.string(&asked.name);
     if version >= 7 {
         answer.uuid(made.as_ref().map_or(0, |made| made.id));
     }
+    let hidden = made.is_some() && !asked.may_see;
+    let made = made.filter(|_| asked.may_see);
     answer.i16(error);
     answer.nullable_string(message.as_deref());
     if version >= 5 {
@@ -191,5 +211,9 @@ fn write(node: &Node, answer: &mut Answer<'_>, version: i16, name: &str, made: R
             answer.tags();
         }
     }
-    answer.tags();
+    if hidden && version >= 5 {
+        answer.tagged(&[(WHY_HIDDEN, &code::TOPIC_AUTHORIZATION_FAILED.to_be_bytes())]);
+    } else {
+        answer.tags();
+    }
 }

@@ -10,6 +10,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 use crate::topics::Topic;
 
 /// A topic as it was asked for.
@@ -17,6 +18,14 @@ use crate::topics::Topic;
 struct Asked {
     name: Option<String>,
     id: u128,
+    rights: Rights,
+}
+
+/// What the client may know of a topic, and do with it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Rights {
+    see: bool,
+    delete: bool,
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
@@ -33,11 +42,25 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         if version >= 6 {
             fields.tags()?;
         }
-        asked.push(Asked { name: name.map(str::to_owned), id });
+        asked.push(Asked { name: name.map(str::to_owned), id, rights: rights(call, name, id) });
     }
     fields.i32("timeout")?;
     fields.tags()?;
     Ok(call.by_clerk(move |node, answer| write(node, answer, version, &asked)))
+}
+
+fn rights(call: &Call<'_>, name: Option<&str>, id: u128) -> Rights {
+    let on = |name: &str| Rights {
+        see: call.allows_topic(Operation::Describe, name),
+        delete: call.allows_topic(Operation::Delete, name),
+    };
+    match name {
+        Some(name) => on(name),
+        // Without a topic there is nothing that could be hidden.
+        None => {
+            call.node.topics.by_id(id).map_or(Rights { see: true, delete: false }, |topic| on(&topic.name))
+        }
+    }
 }
 
 fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
@@ -47,7 +70,9 @@ fn write(node: &Node, answer: &mut Answer<'_>, version: i16, asked: &[Asked]) {
     answer.i32(0);
     answer.array(asked.len());
     for (asked, found) in asked.iter().zip(found) {
-        let name = asked.name.clone().or(found.as_ref().ok().map(|topic| topic.name.clone()));
+        let of_id = || node.topics.by_id(asked.id).filter(|_| asked.rights.see);
+        let topic = found.as_ref().ok().cloned().or_else(of_id);
+        let name = asked.name.clone().or(topic.map(|topic| topic.name.clone()));
         let id = found.as_ref().map_or(asked.id, |topic| topic.id);
         let outcome = match found {
             Ok(_) => deleted.next().unwrap_or(Ok(())),
@@ -73,9 +98,12 @@ fn find(node: &Node, repeated: &HashSet<&Asked>, asked: &Asked) -> Result<Arc<To
     if repeated.contains(asked) {
         return invalid("the topic is asked for more than once");
     }
-    match (&asked.name, asked.id) {
-        (Some(_), id) if id != 0 => invalid("give a name or an id, not both"),
-        (None, 0) => invalid("give a name or an id"),
+    let forbidden = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to delete the topic".to_owned());
+    let topic = match (&asked.name, asked.id) {
+        (Some(_), id) if id != 0 => return invalid("give a name or an id, not both"),
+        (None, 0) => return invalid("give a name or an id"),
+        // Whether there is such a topic is part of what may not be seen.
+        (Some(_), _) if !asked.rights.see => return Err(forbidden),
         (Some(name), _) => node
             .topics
             .by_name(name)
@@ -83,7 +111,8 @@ fn find(node: &Node, repeated: &HashSet<&Asked>, asked: &Asked) -> Result<Arc<To
         (None, id) => {
             node.topics.by_id(id).ok_or((code::UNKNOWN_TOPIC_ID, "there is no topic with this id".to_owned()))
         }
-    }
+    }?;
+    if asked.rights.delete { Ok(topic) } else { Err(forbidden) }
 }
 
 /// One outcome for each topic that was found. A topic that is asked for by name and by id is there once.

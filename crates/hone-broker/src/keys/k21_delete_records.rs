@@ -9,12 +9,14 @@ use crate::code;
 use crate::node::Node;
 use crate::partition::{Partition, ReadError};
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 /// Everything up to the high watermark.
 const HIGH_WATERMARK: i64 = -1;
 
 struct Asked {
     topic: String,
+    forbidden: Option<i16>,
     /// Partitions and offsets.
     partitions: Vec<(i32, i64)>,
 }
@@ -33,7 +35,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             fields.tags()?;
         }
         fields.tags()?;
-        asked.push(Asked { topic, partitions });
+        let forbidden = call.topic_refusal(Operation::Delete, &topic);
+        asked.push(Asked { topic, forbidden, partitions });
     }
     fields.i32("timeout")?;
     fields.tags()?;
@@ -43,15 +46,16 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 fn write(node: &Node, answer: &mut Answer<'_>, asked: &[Asked]) {
     answer.i32(0);
     answer.array(asked.len());
-    for Asked { topic, partitions } in asked {
+    for Asked { topic, forbidden, partitions } in asked {
         let found = node.topics.by_name(topic);
         answer.string(topic);
         answer.array(partitions.len());
         for (index, offset) in partitions {
             let partition = found.as_ref().and_then(|topic| topic.partition(*index));
-            let outcome = match partition {
-                Some(partition) => delete(node, partition, *offset),
-                None => Err(code::UNKNOWN_TOPIC_OR_PARTITION),
+            let outcome = match (forbidden, partition) {
+                (Some(error), _) => Err(*error),
+                (None, Some(partition)) => delete(node, partition, *offset),
+                (None, None) => Err(code::UNKNOWN_TOPIC_OR_PARTITION),
             };
             answer.i32(*index);
             answer.i64(outcome.unwrap_or(-1));

@@ -6,6 +6,7 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::partition::{LEADER_EPOCH, Partition};
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 /// What there is not, be it an epoch or its end.
 const UNDEFINED: i32 = -1;
@@ -16,10 +17,13 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.i32("replica id")?;
     }
     let topics = fields.array("topics")?;
+    // What brokers ask each other as followers, too.
+    let is_broker = call.allows_cluster(Operation::ClusterAction);
     answer.i32(0);
     answer.array(topics);
     for _ in 0..topics {
         let name = fields.string("topic")?;
+        let forbidden = if is_broker { None } else { call.topic_refusal(Operation::Describe, name) };
         let topic = call.node.topics.by_name(name);
         let partitions = fields.array("partitions")?;
         answer.string(name);
@@ -30,7 +34,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             let asked = fields.i32("leader epoch")?;
             fields.tags()?;
             let partition = topic.as_ref().and_then(|topic| topic.partition(index));
-            let (error, (epoch, end)) = match look_up(partition.map(AsRef::as_ref), current, asked) {
+            let look_up = || look_up(partition.map(AsRef::as_ref), current, asked);
+            let (error, (epoch, end)) = match forbidden.map_or_else(look_up, Err) {
                 Ok(found) => (code::NONE, found),
                 Err(error) => (error, (UNDEFINED, UNDEFINED.into())),
             };

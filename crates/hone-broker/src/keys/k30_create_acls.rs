@@ -3,13 +3,19 @@
 use hone_kafka::WireError;
 
 use super::k29_describe_acls::{refusal, unknown};
-use super::{Attempt, Call, Outcome};
+use super::resource::Refusal;
+use super::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::{Operation, Pattern, Permission, Resource, Rule};
 
+/// A rule, or why it can't be one.
+type Asked = Result<Rule, String>;
+
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
     let mut fields = call.fields();
     let mut asked = Vec::new();
     for _ in 0..fields.array("creations")? {
@@ -17,24 +23,18 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.tags()?;
     }
     fields.tags()?;
-    let failure = match &call.attempt {
-        Attempt::Answered(Reply::Acls(done)) => {
-            done.as_ref().err().map(|error| (code::KAFKA_STORAGE_ERROR, error.clone()))
-        }
-        _ => match refusal(call, Operation::Alter) {
-            Some((error, message)) => Some((error, message.to_owned())),
-            None => {
-                let rules: Vec<Rule> = asked.iter().filter_map(|rule| rule.clone().ok()).collect();
-                let add = |node: &crate::node::Node| {
-                    Reply::Acls(node.acls.add(rules).map(|()| Vec::new()).map_err(|error| error.to_string()))
-                };
-                match call.aside(add) {
-                    Some(parked) => return Ok(parked),
-                    None => Some((code::KAFKA_STORAGE_ERROR, "no thread to write with".to_owned())),
-                }
-            }
-        },
-    };
+    if let Some((error, message)) = refusal(call, Operation::Alter) {
+        write(answer, asked, Some((error, message.to_owned())));
+        return Ok(Outcome::Reply);
+    }
+    Ok(call.by_clerk(move |node, answer| {
+        let rules: Vec<Rule> = asked.iter().filter_map(|rule| rule.clone().ok()).collect();
+        let added = node.acls.add(rules);
+        write(answer, asked, added.err().map(|error| (code::KAFKA_STORAGE_ERROR, error.to_string())));
+    }))
+}
+
+fn write(answer: &mut Answer<'_>, asked: Vec<Asked>, failure: Option<Refusal>) {
     answer.i32(0);
     answer.array(asked.len());
     for rule in asked {
@@ -48,11 +48,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.tags();
     }
     answer.tags();
-    Ok(Outcome::Reply)
 }
 
-/// A rule, or why it can't be one.
-fn read_rule(fields: &mut Fields<'_>) -> Result<Result<Rule, String>, WireError> {
+fn read_rule(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
     let resource = fields.i8("resource type")?;
     let name = fields.string("resource name")?.to_owned();
     let pattern = fields.i8("pattern type")?;

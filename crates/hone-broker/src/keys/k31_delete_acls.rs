@@ -3,13 +3,16 @@
 use hone_kafka::WireError;
 
 use super::k29_describe_acls::{read_filter, refusal};
-use super::{Attempt, Call, Outcome};
+use super::resource::Refusal;
+use super::{Call, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
 use crate::protocol::Answer;
 use crate::security::acl::{Filter, Operation, Rule};
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
     let mut fields = call.fields();
     let mut asked = Vec::new();
     for _ in 0..fields.array("filters")? {
@@ -17,24 +20,22 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.tags()?;
     }
     fields.tags()?;
-    let removed = match &call.attempt {
-        Attempt::Answered(Reply::Acls(done)) => {
-            done.clone().map_err(|error| (code::KAFKA_STORAGE_ERROR, error))
-        }
-        _ => match refusal(call, Operation::Alter) {
-            Some((error, message)) => Err((error, message.to_owned())),
-            None => {
-                let filters: Vec<Filter> = asked.iter().filter_map(|filter| filter.clone().ok()).collect();
-                let remove = move |node: &crate::node::Node| {
-                    Reply::Acls(node.acls.remove(&filters).map_err(|error| error.to_string()))
-                };
-                match call.aside(remove) {
-                    Some(parked) => return Ok(parked),
-                    None => Err((code::KAFKA_STORAGE_ERROR, "no thread to write with".to_owned())),
-                }
-            }
-        },
-    };
+    if let Some((error, message)) = refusal(call, Operation::Alter) {
+        write(answer, asked, Err((error, message.to_owned())));
+        return Ok(Outcome::Reply);
+    }
+    Ok(call.by_clerk(move |node, answer| {
+        let filters: Vec<Filter> = asked.iter().filter_map(|filter| filter.clone().ok()).collect();
+        let removed = node.acls.remove(&filters);
+        write(answer, asked, removed.map_err(|error| (code::KAFKA_STORAGE_ERROR, error.to_string())));
+    }))
+}
+
+fn write(
+    answer: &mut Answer<'_>,
+    asked: Vec<Result<Filter, String>>,
+    removed: Result<Vec<Vec<Rule>>, Refusal>,
+) {
     answer.i32(0);
     answer.array(asked.len());
     let (mut removed, failure) = match removed {
@@ -54,7 +55,6 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.tags();
     }
     answer.tags();
-    Ok(Outcome::Reply)
 }
 
 fn write_rules(answer: &mut Answer<'_>, rules: &[Rule]) {

@@ -5,10 +5,10 @@ use hone_kafka::WireError;
 use super::resource::{Refusal, Resource, repeated};
 use super::{Call, Outcome};
 use crate::code;
-use crate::node::Node;
 use crate::properties::Row;
 use crate::properties::broker::Scope;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 /// What is wanted beside the values.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         let rows = if repeated.contains(&(asked.kind, asked.name)) {
             Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()))
         } else {
-            describe(call.node, asked)
+            describe(call, asked)
         };
         write(answer, asked, rows, Extent { version, synonyms, documentation });
     }
@@ -82,9 +82,12 @@ fn write(answer: &mut Answer<'_>, asked: &Asked<'_>, rows: Result<Vec<Row>, Refu
     answer.tags();
 }
 
-fn describe(node: &Node, asked: &Asked<'_>) -> Result<Vec<Row>, Refusal> {
+fn describe(call: &Call<'_>, asked: &Asked<'_>) -> Result<Vec<Row>, Refusal> {
+    let node = call.node;
+    let resource = Resource::find(asked.kind, asked.name)?;
+    resource.check(call, Operation::DescribeConfigs)?;
     let broker = node.topics.broker_properties();
-    match Resource::find(asked.kind, asked.name)? {
+    match resource {
         Resource::Topic(name) => match node.topics.by_name(&name) {
             Some(topic) => Ok(topic.properties.describe(&broker)),
             None => Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{name}`"))),

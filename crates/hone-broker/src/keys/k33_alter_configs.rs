@@ -9,10 +9,13 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 struct Asked {
     kind: i8,
     name: String,
+    /// What it stands for, if that may be changed.
+    resource: Result<Resource, Refusal>,
     properties: Vec<(String, Option<String>)>,
 }
 
@@ -32,7 +35,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             fields.tags()?;
         }
         fields.tags()?;
-        asked.push(Asked { kind, name, properties });
+        let resource = alterable(call, kind, &name);
+        asked.push(Asked { kind, name, resource, properties });
     }
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
@@ -63,7 +67,14 @@ fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Res
         };
         given.insert(name.clone(), value.clone());
     }
-    Resource::find(asked.kind, &asked.name)?.alter(node, validate_only, |_, _, _| Ok(given))
+    asked.resource.clone()?.alter(node, validate_only, |_, _, _| Ok(given))
+}
+
+/// What may be changed: decided before the clerk gets the request.
+pub(super) fn alterable(call: &Call<'_>, kind: i8, name: &str) -> Result<Resource, Refusal> {
+    let resource = Resource::find(kind, name)?;
+    resource.check(call, Operation::AlterConfigs)?;
+    Ok(resource)
 }
 
 /// The answer to one resource; it is the same for both ways to alter.

@@ -8,10 +8,8 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::disk_space::DiskSpace;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 use crate::topics::Topic;
-
-/// What stands for the folder when there is none.
-const IN_MEMORY: &str = "memory";
 
 /// Topics with the partitions wanted, none for all of them.
 type Wanted = Vec<(String, Vec<i32>)>;
@@ -21,12 +19,20 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let wanted = read(&mut call.fields())?;
     let folder = call.node.topics.data_dir();
     answer.i32(0);
+    if let Some(error) = call.cluster_refusal(Operation::Describe) {
+        if version >= 3 {
+            answer.i16(error);
+        }
+        answer.array(0);
+        answer.tags();
+        return Ok(Outcome::Reply);
+    }
     if version >= 3 {
         answer.i16(code::NONE);
     }
     answer.array(1);
     answer.i16(code::NONE);
-    answer.string(&folder.map_or(IN_MEMORY.to_owned(), |folder| folder.display().to_string()));
+    answer.string(&call.node.settings.place());
     write_topics(answer, &found(call, wanted.as_ref()));
     if version >= 4 {
         let space = folder.and_then(DiskSpace::of);

@@ -7,9 +7,11 @@ use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 
 struct Asked {
     topic: String,
+    forbidden: Option<i16>,
     /// How many there shall be.
     count: i32,
     /// The brokers of each new partition.
@@ -23,7 +25,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let mut fields = call.fields();
     let mut asked = Vec::new();
     for _ in 0..fields.array("topics")? {
-        asked.push(read_topic(&mut fields)?);
+        asked.push(read_topic(call, &mut fields)?);
     }
     fields.i32("timeout")?;
     let validate_only = fields.bool("validate only")?;
@@ -43,7 +45,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }))
 }
 
-fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
+fn read_topic(call: &Call<'_>, fields: &mut Fields<'_>) -> Result<Asked, WireError> {
     let topic = fields.string("topic")?.to_owned();
     let count = fields.i32("count")?;
     let mut assignments = None;
@@ -60,12 +62,16 @@ fn read_topic(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
         assignments = Some(all);
     }
     fields.tags()?;
-    Ok(Asked { topic, count, assignments })
+    let forbidden = call.topic_refusal(Operation::Alter, &topic);
+    Ok(Asked { topic, forbidden, count, assignments })
 }
 
 fn grow(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Result<(), Refusal> {
     if repeated {
         return Err((code::INVALID_REQUEST, "the topic is asked for more than once".to_owned()));
+    }
+    if let Some(error) = asked.forbidden {
+        return Err((error, format!("not allowed to add partitions to topic `{}`", asked.topic)));
     }
     // Whether it could grow comes first: what is said about assignments counts on it.
     node.topics.grow(&asked.topic, asked.count, true).map_err(|error| refusal(node, &error))?;

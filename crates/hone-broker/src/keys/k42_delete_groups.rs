@@ -8,6 +8,7 @@ use super::{Attempt, Call, Outcome, Park};
 use crate::code;
 use crate::mailbox::Reply;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
@@ -42,6 +43,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
 fn delete(call: &Call<'_>, asked: &[&str]) -> Vec<i16> {
     let offsets = &call.node.offsets;
     let ticket = call.ticket;
+    let forbidden: Vec<_> = asked.iter().map(|group| call.group_refusal(Operation::Delete, group)).collect();
     call.node.with_groups(|groups, effects| {
         let mut delete = |group: &str| match groups.delete(group, effects) {
             _ if group.is_empty() => code::INVALID_GROUP_ID,
@@ -50,8 +52,12 @@ fn delete(call: &Call<'_>, asked: &[&str]) -> Vec<i16> {
         };
         let mut errors = Vec::new();
         let mut gone = BTreeSet::new();
-        for group in asked {
-            let error = if gone.contains(*group) { code::GROUP_ID_NOT_FOUND } else { delete(group) };
+        for (group, forbidden) in asked.iter().zip(forbidden) {
+            let error = match forbidden {
+                Some(error) => error,
+                None if gone.contains(*group) => code::GROUP_ID_NOT_FOUND,
+                None => delete(group),
+            };
             if error == code::NONE {
                 gone.insert((*group).to_owned());
             }

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::k33_alter_configs::write_outcome;
+use super::k33_alter_configs::{alterable, write_outcome};
 use super::resource::{Refusal, Resource, repeated};
 use super::{Call, Outcome};
 use crate::code;
@@ -19,6 +19,8 @@ struct Change {
 struct Asked {
     kind: i8,
     name: String,
+    /// What it stands for, if that may be changed.
+    resource: Result<Resource, Refusal>,
     changes: Vec<Change>,
 }
 
@@ -29,7 +31,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let mut fields = call.fields();
     let mut asked = Vec::new();
     for _ in 0..fields.array("resources")? {
-        asked.push(read_resource(&mut fields)?);
+        asked.push(read_resource(call, &mut fields)?);
     }
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
@@ -45,7 +47,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }))
 }
 
-fn read_resource(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
+fn read_resource(call: &Call<'_>, fields: &mut Fields<'_>) -> Result<Asked, WireError> {
     let kind = fields.i8("resource type")?;
     let name = fields.string("resource name")?.to_owned();
     let mut changes = Vec::new();
@@ -57,7 +59,8 @@ fn read_resource(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
         changes.push(Change { property, operation, value });
     }
     fields.tags()?;
-    Ok(Asked { kind, name, changes })
+    let resource = alterable(call, kind, &name);
+    Ok(Asked { kind, name, resource, changes })
 }
 
 fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Result<(), Refusal> {
@@ -72,7 +75,7 @@ fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Res
         }
         steps.push((change.property.as_str(), step(change)?));
     }
-    Resource::find(asked.kind, &asked.name)?.alter(node, validate_only, |given, owner, in_force| {
+    asked.resource.clone()?.alter(node, validate_only, |given, owner, in_force| {
         let mut given = given.clone();
         for (property, step) in steps {
             take_step(&mut given, owner, property, step, in_force)?;

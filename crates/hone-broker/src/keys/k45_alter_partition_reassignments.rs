@@ -3,9 +3,10 @@
 use hone_kafka::WireError;
 
 use super::resource::{Refusal, check_replicas};
-use super::{Call, Outcome};
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
@@ -15,8 +16,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.bool(fields.bool("allow replication factor change")?);
     }
     let topics = fields.array("topics")?;
-    answer.i16(code::NONE);
-    answer.nullable_string(None);
+    let forbidden = call.cluster_refusal(Operation::Alter).map(|error| (error, NOT_ALLOWED.to_owned()));
+    answer.i16(forbidden.as_ref().map_or(code::NONE, |(error, _)| *error));
+    answer.nullable_string(forbidden.as_ref().map(|(_, message)| message.as_str()));
     answer.array(topics);
     for _ in 0..topics {
         let name = fields.string("topic")?;
@@ -36,7 +38,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             }
             fields.tags()?;
             let exists = topic.as_ref().is_some_and(|topic| topic.partition(index).is_some());
-            let outcome = judge(exists, brokers.as_deref());
+            let outcome = match &forbidden {
+                Some(refusal) => Err(refusal.clone()),
+                None => judge(exists, brokers.as_deref()),
+            };
             answer.i32(index);
             answer.i16(outcome.as_ref().map_or_else(|(error, _)| *error, |()| code::NONE));
             answer.nullable_string(outcome.err().map(|(_, message)| message).as_deref());

@@ -2,9 +2,10 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
@@ -18,8 +19,9 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     fields.tags()?;
     answer.i32(0);
-    answer.i16(code::NONE);
-    answer.nullable_string(None);
+    let forbidden = call.cluster_refusal(Operation::Describe);
+    answer.i16(forbidden.unwrap_or(code::NONE));
+    answer.nullable_string(forbidden.map(|_| NOT_ALLOWED));
     answer.array(0);
     answer.tags();
     Ok(Outcome::Reply)

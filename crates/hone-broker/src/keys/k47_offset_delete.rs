@@ -7,6 +7,7 @@ use crate::code;
 use crate::mailbox::Reply;
 use crate::offsets::Place;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
 
 type Asked<'a> = Vec<(&'a str, Vec<i32>)>;
 
@@ -46,17 +47,23 @@ fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
 /// back as the answer to the request.
 fn delete(call: &Call<'_>, group: &str, asked: &Asked<'_>) -> Result<Vec<i16>, i16> {
     let offsets = &call.node.offsets;
+    if let Some(error) = call.group_refusal(Operation::Delete, group) {
+        return Err(error);
+    }
+    let forbidden: Vec<_> =
+        asked.iter().map(|(topic, _)| call.topic_refusal(Operation::Read, topic)).collect();
     call.node.with_groups(|groups, _| {
         if !groups.contains(group) && !offsets.knows(group) {
             return Err(code::GROUP_ID_NOT_FOUND);
         }
         let mut errors = Vec::new();
         let mut places: Vec<Place> = Vec::new();
-        for (topic, partitions) in asked {
+        for ((topic, partitions), forbidden) in asked.iter().zip(forbidden) {
             let guarded = groups.guards(group, topic);
             if guarded == code::NON_EMPTY_GROUP {
                 return Err(guarded);
             }
+            let guarded = forbidden.unwrap_or(guarded);
             for partition in partitions {
                 errors.push(guarded);
                 if guarded == code::NONE {

@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::{Entity, Values, Whom};
@@ -34,7 +34,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let strict = fields.bool("strict")?;
     fields.tags()?;
     if !call.allows_cluster(Operation::DescribeConfigs) {
-        failure = Some((code::CLUSTER_AUTHORIZATION_FAILED, "not allowed on the cluster".to_owned()));
+        failure = Some((code::CLUSTER_AUTHORIZATION_FAILED, NOT_ALLOWED.to_owned()));
     }
     answer.i32(0);
     answer.i16(failure.as_ref().map_or(code::NONE, |(error, _)| *error));

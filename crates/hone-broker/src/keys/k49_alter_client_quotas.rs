@@ -3,17 +3,20 @@
 use hone_kafka::WireError;
 
 use super::k48_describe_client_quotas::{CLIENT_ID, USER};
-use super::{Attempt, Call, Outcome};
+use super::resource::Refusal;
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::{Change, Entity, Quota, Whom};
 use crate::security::acl::Operation;
 
 /// One entry: the entity as it was named, and the change or why there can't be such a one.
-type Asked<'a> = (Vec<(&'a str, Option<&'a str>)>, Result<Change, String>);
+type Asked = (Vec<(String, Option<String>)>, Result<Change, String>);
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
     let mut fields = call.fields();
     let mut asked = Vec::new();
     for _ in 0..fields.array("entries")? {
@@ -21,35 +24,28 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     let validate_only = fields.bool("validate only")?;
     fields.tags()?;
-    let failure = match &call.attempt {
-        Attempt::Answered(Reply::Quotas(done)) => {
-            done.as_ref().err().map(|error| (code::KAFKA_STORAGE_ERROR, error.clone()))
+    let changes = asked.iter().map(|(_, change)| change.clone()).collect::<Result<Vec<_>, _>>();
+    let failure = match (call.cluster_refusal(Operation::AlterConfigs), changes) {
+        (Some(error), _) => Some((error, NOT_ALLOWED.to_owned())),
+        (None, Err(message)) => Some((code::INVALID_REQUEST, message)),
+        (None, Ok(_)) if validate_only => None,
+        (None, Ok(changes)) => {
+            return Ok(call.by_clerk(move |node, answer| {
+                let changed = node.quotas.change(&changes);
+                let failure = changed.err().map(|error| (code::KAFKA_STORAGE_ERROR, error.to_string()));
+                write(answer, &asked, failure.as_ref());
+            }));
         }
-        _ if !call.allows_cluster(Operation::AlterConfigs) => {
-            Some((code::CLUSTER_AUTHORIZATION_FAILED, "not allowed on the cluster".to_owned()))
-        }
-        _ => match asked.iter().map(|(_, change)| change.clone()).collect::<Result<Vec<_>, _>>() {
-            Ok(changes) if !validate_only => {
-                let change = move |node: &crate::node::Node| {
-                    Reply::Quotas(node.quotas.change(&changes).map_err(|error| error.to_string()))
-                };
-                match call.aside(change) {
-                    Some(parked) => return Ok(parked),
-                    None => Some((code::KAFKA_STORAGE_ERROR, "no thread to write with".to_owned())),
-                }
-            }
-            Ok(_) => None,
-            Err(message) => Some((code::INVALID_REQUEST, message)),
-        },
     };
     write(answer, &asked, failure.as_ref());
     Ok(Outcome::Reply)
 }
 
-fn read_entry<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
+fn read_entry(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
     let mut parts = Vec::new();
     for _ in 0..fields.array("entity")? {
-        parts.push((fields.string("entity type")?, fields.nullable_string("entity name")?));
+        let kind = fields.string("entity type")?.to_owned();
+        parts.push((kind, fields.nullable_string("entity name")?.map(str::to_owned)));
         fields.tags()?;
     }
     let mut steps = Vec::new();
@@ -68,17 +64,17 @@ fn read_entry<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
     Ok((parts, change))
 }
 
-fn entity_of(parts: &[(&str, Option<&str>)]) -> Result<Entity, String> {
+fn entity_of(parts: &[(String, Option<String>)]) -> Result<Entity, String> {
     let mut entity = Entity::default();
     for (kind, name) in parts {
-        let slot = match *kind {
+        let slot = match kind.as_str() {
             USER => &mut entity.user,
             CLIENT_ID => &mut entity.client_id,
             other => {
                 return Err(format!("no quotas for entities of type `{other}`; wanted user or client-id"));
             }
         };
-        if slot.replace(Whom::from_name(*name)).is_some() {
+        if slot.replace(Whom::from_name(name.as_deref())).is_some() {
             return Err(format!("the entity has two parts of type {kind}"));
         }
     }
@@ -88,7 +84,7 @@ fn entity_of(parts: &[(&str, Option<&str>)]) -> Result<Entity, String> {
     Ok(entity)
 }
 
-fn write(answer: &mut Answer<'_>, asked: &[Asked<'_>], failure: Option<&(i16, String)>) {
+fn write(answer: &mut Answer<'_>, asked: &[Asked], failure: Option<&Refusal>) {
     answer.i32(0);
     answer.array(asked.len());
     for (parts, _) in asked {
@@ -97,7 +93,7 @@ fn write(answer: &mut Answer<'_>, asked: &[Asked<'_>], failure: Option<&(i16, St
         answer.array(parts.len());
         for (kind, name) in parts {
             answer.string(kind);
-            answer.nullable_string(*name);
+            answer.nullable_string(name.as_deref());
             answer.tags();
         }
         answer.tags();

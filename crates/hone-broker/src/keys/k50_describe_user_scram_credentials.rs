@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
 use crate::protocol::Answer;
+use crate::security::acl::Operation;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
@@ -16,6 +17,14 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.tags()?;
     }
     fields.tags()?;
+    if let Some(error) = call.cluster_refusal(Operation::Describe) {
+        answer.i32(0);
+        answer.i16(error);
+        answer.nullable_string(Some(NOT_ALLOWED));
+        answer.array(0);
+        answer.tags();
+        return Ok(Outcome::Reply);
+    }
     if asked.is_empty() {
         asked = call.node.security.users.names();
     }

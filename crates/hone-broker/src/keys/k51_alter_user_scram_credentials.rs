@@ -1,33 +1,48 @@
 //! AlterUserScramCredentials: gives users passwords, already salted, and takes them away.
 
+use std::collections::BTreeSet;
+
 use hone_kafka::WireError;
 
-use super::{Attempt, Call, Outcome, Park};
+use super::{Call, NOT_ALLOWED, Outcome};
 use crate::code;
-use crate::mailbox::Reply;
 use crate::protocol::Answer;
-use crate::security::clerk::Job;
+use crate::security::acl::Operation;
 use crate::security::users::{AlterError, Change};
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    if let Attempt::Answered(Reply::Altered(results)) = &call.attempt {
-        let changed = results.iter().filter(|(_, result)| result.is_ok()).count();
-        let who = call.session.principal();
-        call.node.settings.notices.say(&format!("{who} changed the logins of {changed} users"));
-        answer.i32(0);
-        answer.array(results.len());
-        for (user, result) in results {
-            answer.string(user);
-            answer.i16(code_of(result));
-            answer.nullable_string(result.as_ref().err().map(ToString::to_string).as_deref());
-            answer.tags();
-        }
-        answer.tags();
+    if call.take_answer(answer) {
         return Ok(Outcome::Reply);
     }
     let changes = read(call)?;
-    let handed_over = call.node.security.clerk.take(Job::Alter { ticket: call.ticket, changes });
-    Ok(if handed_over { Outcome::Park(Park::Reply) } else { Outcome::Close })
+    if let Some(error) = call.cluster_refusal(Operation::Alter) {
+        let users: BTreeSet<_> = changes.iter().map(Change::user).collect();
+        answer.i32(0);
+        answer.array(users.len());
+        users.into_iter().for_each(|user| write(answer, user, error, Some(NOT_ALLOWED)));
+        answer.tags();
+        return Ok(Outcome::Reply);
+    }
+    let who = call.session.principal().to_owned();
+    Ok(call.by_clerk(move |node, answer| {
+        let results = node.security.users.alter(&changes);
+        let changed = results.iter().filter(|(_, result)| result.is_ok()).count();
+        node.settings.notices.say(&format!("{who} changed the logins of {changed} users"));
+        answer.i32(0);
+        answer.array(results.len());
+        for (user, result) in &results {
+            let message = result.as_ref().err().map(ToString::to_string);
+            write(answer, user, code_of(result), message.as_deref());
+        }
+        answer.tags();
+    }))
+}
+
+fn write(answer: &mut Answer<'_>, user: &str, error: i16, message: Option<&str>) {
+    answer.string(user);
+    answer.i16(error);
+    answer.nullable_string(message);
+    answer.tags();
 }
 
 fn read(call: &Call<'_>) -> Result<Vec<Change>, WireError> {

@@ -9,13 +9,11 @@ use crate::protocol::Answer;
 
 /// The endpoints of brokers; the other kind is that of controllers.
 const BROKERS: i8 = 1;
-/// "Not asked for": the broker has no authorization to tell about.
-const NO_OPERATIONS: i32 = i32::MIN;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
-    fields.bool("include cluster authorized operations")?;
+    let with_operations = fields.bool("include cluster authorized operations")?;
     let endpoints = if version >= 1 { fields.i8("endpoint type")? } else { BROKERS };
     if version >= 2 {
         fields.bool("include fenced brokers")?;
@@ -43,7 +41,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         }
         answer.tags();
     }
-    answer.i32(NO_OPERATIONS);
+    answer.i32(call.cluster_operations(with_operations));
     answer.tags();
     Ok(Outcome::Reply)
 }

@@ -6,9 +6,34 @@ use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
 use crate::code;
-use crate::groups::{Beat, BeatAnswer, Now};
+use crate::groups::{Beat, BeatAnswer, Catalogue, Now};
 use crate::mailbox::Reply;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::Operation;
+
+/// The topics as far as a pattern of the client may find them.
+struct Visible<'a, 'c>(&'a Call<'c>);
+
+impl Catalogue for Visible<'_, '_> {
+    fn topic(&self, name: &str) -> Option<(u128, i32)> {
+        self.0.node.topics.topic(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = self.0.node.topics.names();
+        names.retain(|name| self.0.allows_topic(Operation::Describe, name));
+        names
+    }
+}
+
+fn refusal(call: &Call<'_>, beat: &Beat) -> Option<(i16, &'static str)> {
+    if let Some(error) = call.group_refusal(Operation::Read, &beat.group) {
+        return Some((error, "not allowed to be in the group"));
+    }
+    let mut names = beat.names.iter().flatten();
+    let error = names.find_map(|name| call.topic_refusal(Operation::Describe, name))?;
+    Some((error, "not allowed to see one of the topics"))
+}
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     match &call.attempt {
@@ -23,9 +48,13 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         _ => (),
     }
     let beat = read(call)?;
+    if let Some((error, message)) = refusal(call, &beat) {
+        write_error(answer, error, Some(message));
+        return Ok(Outcome::Reply);
+    }
     let ticket = call.ticket;
     let beaten = call.node.with_groups(|groups, effects| {
-        groups.consumer_heartbeat(Now::read(), ticket, &beat, &call.node.topics, effects)
+        groups.consumer_heartbeat(Now::read(), ticket, &beat, &Visible(call), effects)
     });
     match beaten {
         Some(beaten) => {

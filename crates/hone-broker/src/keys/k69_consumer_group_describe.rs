@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::WireError;
 
-use super::{Call, GROUP_OPERATIONS, NOT_ASKED, Outcome};
+use super::{Call, Outcome};
 use crate::code;
 use crate::groups::{ConsumerDescription, ConsumerMemberDescription};
 use crate::protocol::Answer;
+use crate::security::acl::{Operation, Resource};
 
 /// A member that speaks the consumer protocol, in the protocol's numbers.
 const CONSUMER_MEMBER: i8 = 1;
@@ -24,19 +25,34 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.i32(0);
     answer.array(groups.len());
     for group in groups {
-        let found = call.node.with_groups(|groups, _| groups.describe_consumer(group));
-        answer.i16(if found.is_some() { code::NONE } else { code::GROUP_ID_NOT_FOUND });
-        answer.nullable_string(found.is_none().then_some("there is no such consumer group"));
+        let found = describe(call, group);
+        answer.i16(found.as_ref().map_or_else(|(error, _)| *error, |_| code::NONE));
+        answer.nullable_string(found.as_ref().err().map(|(_, message)| *message));
         answer.string(group);
-        match found {
-            Some(found) => write(answer, version, &found),
-            None => write_nothing(answer),
+        match &found {
+            Ok(found) => write(answer, version, found),
+            Err(_) => write_nothing(answer),
         }
-        answer.i32(if with_operations { GROUP_OPERATIONS } else { NOT_ASKED });
+        answer.i32(call.operations(with_operations && found.is_ok(), Resource::Group, group));
         answer.tags();
     }
     answer.tags();
     Ok(Outcome::Reply)
+}
+
+fn describe(call: &Call<'_>, group: &str) -> Result<ConsumerDescription, (i16, &'static str)> {
+    if let Some(error) = call.group_refusal(Operation::Describe, group) {
+        return Err((error, "not allowed to see the group"));
+    }
+    let found = call.node.with_groups(|groups, _| groups.describe_consumer(group));
+    let found = found.ok_or((code::GROUP_ID_NOT_FOUND, "there is no such consumer group"))?;
+    let assigned = found.members.iter().flat_map(|member| member.assigned.iter().chain(&member.target));
+    let topics: BTreeSet<_> = assigned.filter_map(|(id, _)| found.topics.get(id)).collect();
+    let refused = topics.into_iter().find_map(|topic| call.topic_refusal(Operation::Describe, topic));
+    match refused {
+        Some(error) => Err((error, "the group reads topics that the client may not see")),
+        None => Ok(found),
+    }
 }
 
 fn write_nothing(answer: &mut Answer<'_>) {

@@ -10,12 +10,11 @@ use crate::code;
 use crate::node::NODE_ID;
 use crate::partition::LEADER_EPOCH;
 use crate::protocol::{Answer, Fields};
+use crate::security::acl::{Operation, Resource};
 use crate::topics::{Topic, is_topic_name};
 
 /// Partitions on a page, whatever the client would take.
 const MOST_PARTITIONS: usize = 2000;
-/// "Not asked for": the broker has no authorization to tell about.
-const NO_OPERATIONS: i32 = i32::MIN;
 /// Stands before a structure that may be null.
 const NULL: i8 = -1;
 const THERE: i8 = 1;
@@ -34,10 +33,13 @@ struct Asked {
     cursor: Option<Cursor>,
 }
 
-/// One topic of a page; without the topic when there is none of that name.
+/// A topic, or the error that stands for it.
+type Found = Result<Arc<Topic>, i16>;
+
+/// One topic of a page.
 struct Entry {
     name: String,
-    topic: Option<Arc<Topic>>,
+    topic: Found,
     partitions: Range<usize>,
 }
 
@@ -45,15 +47,19 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let asked = read(&mut call.fields())?;
     let topics = &call.node.topics;
     let candidates: Vec<_> = if asked.names.is_empty() {
-        topics.all().into_iter().map(|topic| (topic.name.clone(), Some(topic))).collect()
+        let mut all = topics.all();
+        // Of those that it did not ask for by name, a client learns only what it may see.
+        all.retain(|topic| call.allows_topic(Operation::Describe, &topic.name));
+        all.into_iter().map(|topic| (topic.name.clone(), Ok(topic))).collect()
     } else {
-        asked.names.iter().map(|name| (name.clone(), topics.by_name(name))).collect()
+        asked.names.iter().map(|name| (name.clone(), find(call, name))).collect()
     };
     let (page, next) = page(candidates, asked.cursor.as_ref(), asked.most);
     answer.i32(0);
     answer.array(page.len());
     for entry in &page {
-        write_topic(answer, entry);
+        let operations = call.operations(entry.topic.is_ok(), Resource::Topic, &entry.name);
+        write_topic(answer, entry, operations);
     }
     match next {
         None => answer.i8(NULL),
@@ -66,6 +72,14 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     answer.tags();
     Ok(Outcome::Reply)
+}
+
+fn find(call: &Call<'_>, name: &str) -> Found {
+    match call.topic_refusal(Operation::Describe, name) {
+        Some(error) => Err(error),
+        None if !is_topic_name(name) => Err(code::INVALID_TOPIC),
+        None => call.node.topics.by_name(name).ok_or(code::UNKNOWN_TOPIC_OR_PARTITION),
+    }
 }
 
 fn read(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
@@ -90,7 +104,7 @@ fn read(fields: &mut Fields<'_>) -> Result<Asked, WireError> {
 
 /// The topics of a page, and where the next one begins. `candidates` are sorted by name.
 fn page(
-    candidates: Vec<(String, Option<Arc<Topic>>)>,
+    candidates: Vec<(String, Found)>,
     cursor: Option<&Cursor>,
     most: usize,
 ) -> (Vec<Entry>, Option<Cursor>) {
@@ -117,12 +131,8 @@ fn page(
     (page, None)
 }
 
-fn write_topic(answer: &mut Answer<'_>, entry: &Entry) {
-    answer.i16(match entry.topic {
-        Some(_) => code::NONE,
-        None if is_topic_name(&entry.name) => code::UNKNOWN_TOPIC_OR_PARTITION,
-        None => code::INVALID_TOPIC,
-    });
+fn write_topic(answer: &mut Answer<'_>, entry: &Entry, operations: i32) {
+    answer.i16(entry.topic.as_ref().err().copied().unwrap_or(code::NONE));
     answer.nullable_string(Some(&entry.name));
     answer.uuid(entry.topic.as_ref().map_or(0, |topic| topic.id));
     answer.bool(false); // internal
@@ -143,6 +153,6 @@ fn write_topic(answer: &mut Answer<'_>, entry: &Entry) {
         }
         answer.tags();
     }
-    answer.i32(NO_OPERATIONS);
+    answer.i32(operations);
     answer.tags();
 }

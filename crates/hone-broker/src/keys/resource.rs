@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
+use super::Call;
 use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::properties::Owner;
 use crate::properties::broker::Scope;
 use crate::properties::definition::Definition;
+use crate::security::acl::Operation;
 use crate::topics::ChangeError;
 
 const TOPIC: i8 = 2;
@@ -47,6 +49,15 @@ impl Resource {
                 Err((code::INVALID_REQUEST, message))
             }
         }
+    }
+
+    /// Says whether a client may do something with the properties; those of brokers are the cluster's.
+    pub(super) fn check(&self, call: &Call<'_>, operation: Operation) -> Result<(), Refusal> {
+        let (error, what) = match self {
+            Self::Topic(name) => (call.topic_refusal(operation, name), "topic"),
+            Self::Broker(_) => (call.cluster_refusal(operation), "cluster"),
+        };
+        error.map_or(Ok(()), |error| Err((error, format!("not allowed on the {what}"))))
     }
 
     /// Changes the properties: `change` gets those that are given, and a look-up of values in force for lists.

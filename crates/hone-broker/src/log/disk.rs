@@ -8,6 +8,7 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::durable;
 use crate::faults::{FaultKind, Faults};
 use crate::settings::Notices;
 
@@ -22,6 +23,7 @@ pub(crate) struct Storage {
 
 impl Storage {
     /// Logs in folders, without faults.
+    #[cfg(test)]
     pub(crate) fn on_disk(notices: Notices) -> Self {
         Self { notices, faults: Faults::none(), memory: false }
     }
@@ -97,7 +99,7 @@ impl Disk {
     /// Makes a log file's bytes durable.
     pub(crate) fn sync(&self, file: &File) -> io::Result<()> {
         self.storage.faults.fsync(&self.topic, self.partition)?;
-        if self.in_memory() { Ok(()) } else { file.sync_data() }
+        if self.in_memory() { Ok(()) } else { durable::sync_file(file) }
     }
 
     /// Makes the folder's entries durable, and with `parent` the entry of the folder itself.
@@ -105,11 +107,13 @@ impl Disk {
         if self.in_memory() {
             return Ok(());
         }
-        File::open(&self.folder)?.sync_all()?;
-        match self.folder.parent() {
-            Some(above) if parent => File::open(above)?.sync_all(),
-            _ => Ok(()),
-        }
+        durable::sync_folder(&self.folder)?;
+        if parent { self.sync_parent() } else { Ok(()) }
+    }
+
+    /// Makes the entry of the folder itself durable, or that it is gone.
+    pub(crate) fn sync_parent(&self) -> io::Result<()> {
+        self.folder.parent().map_or(Ok(()), durable::sync_folder)
     }
 
     /// Writes a small file durably, but for the folder's entry, which is the caller's to sync: beside the old one,
@@ -118,7 +122,7 @@ impl Disk {
         let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
         let mut file = File::create(&beside)?;
         file.write_all(contents)?;
-        file.sync_data()?;
+        durable::sync_file(&file)?;
         fs::rename(&beside, self.path(name))
     }
 

@@ -249,11 +249,6 @@ impl Producers {
         self.aborted.retain(|aborted| aborted.marker_offset >= before);
     }
 
-    /// Forgets the aborted transactions of these markers.
-    pub(crate) fn forget_markers(&mut self, markers: &[i64]) {
-        self.aborted.retain(|aborted| !markers.contains(&aborted.marker_offset));
-    }
-
     /// All producers, by their ids.
     pub(crate) fn states(&self) -> Vec<ProducerState> {
         let mut states: Vec<_> = self

@@ -5,8 +5,6 @@ use crate::histogram::Histogram;
 use crate::keys::{self, APIS};
 use crate::node::{Node, ShardCounters, load};
 use crate::partition::Partition;
-use crate::properties::Durability;
-use crate::topics::Topic;
 
 /// The whole page.
 pub(super) fn text(node: &Node) -> String {
@@ -15,6 +13,7 @@ pub(super) fn text(node: &Node) -> String {
     durability(node, &mut page);
     requests(node, &mut page);
     shards(node, &mut page);
+    codecs(node, &mut page);
     histograms(node, &mut page);
     super::public::process(node, &mut page);
     page.into_text()
@@ -24,7 +23,7 @@ type PartitionFamily = (&'static str, Kind, &'static str, fn(&Partition) -> u64)
 
 fn partitions(node: &Node, page: &mut Page) {
     use Kind::{Counter, Gauge};
-    const FAMILIES: [PartitionFamily; 12] = [
+    const FAMILIES: [PartitionFamily; 18] = [
         ("vectorized_storage_log_written_bytes", Counter, "Bytes appended to the log", |partition| {
             load(&partition.counters.written_bytes)
         }),
@@ -46,6 +45,28 @@ fn partitions(node: &Node, page: &mut Page) {
         ("vectorized_cluster_partition_bytes_fetched_total", Counter, "Batch bytes fetched", |partition| {
             load(&partition.counters.fetched_bytes)
         }),
+        (
+            "vectorized_raft_replicate_ack_all_requests",
+            Counter,
+            "Batches acknowledged when flushed",
+            |partition| load(&partition.counters.ack_all),
+        ),
+        (
+            "vectorized_raft_replicate_ack_all_requests_no_flush",
+            Counter,
+            "Batches with acks=all acknowledged from memory: write caching",
+            |partition| load(&partition.counters.ack_all_no_flush),
+        ),
+        ("vectorized_raft_replicate_ack_leader_requests", Counter, "Batches with acks=1", |partition| {
+            load(&partition.counters.ack_leader)
+        }),
+        ("vectorized_raft_replicate_ack_none_requests", Counter, "Batches with acks=0", |partition| {
+            load(&partition.counters.ack_none)
+        }),
+        ("vectorized_raft_log_flushes", Counter, "Fsyncs of log files", |partition| {
+            load(&partition.counters.fsyncs)
+        }),
+        ("vectorized_storage_log_partition_size", Gauge, "Size of the log, bytes", Partition::bytes),
         ("hone_broker_storage_errors_total", Counter, "Batches that could not be written", |partition| {
             load(&partition.counters.storage_errors)
         }),
@@ -94,13 +115,15 @@ fn durability(node: &Node, page: &mut Page) {
         Kind::Gauge,
         "1: what an acknowledgement to acks=all promises (fsync, write_caching or memory)",
     );
-    let class = |topic: &Topic| match topic.properties.durability() {
-        Durability::Fsync => "fsync",
-        Durability::WriteCaching { .. } => "write_caching",
-        Durability::Memory => "memory",
-    };
     for topic in node.topics.all() {
-        family.sample(&[("namespace", &"kafka"), ("topic", &topic.name), ("class", &class(&topic))], 1);
+        family.sample(
+            &[
+                ("namespace", &"kafka"),
+                ("topic", &topic.name),
+                ("class", &topic.properties.durability().class()),
+            ],
+            1,
+        );
     }
 }
 
@@ -158,7 +181,7 @@ fn shards(node: &Node, page: &mut Page) {
         (
             "hone_broker_stalled_connections_total",
             Counter,
-            "Connections closed over an unfinished frame",
+            "Connections closed over an unfinished frame, or answers not taken",
             |shard| load(&shard.stalled) as f64,
         ),
         (
@@ -187,6 +210,16 @@ fn shards(node: &Node, page: &mut Page) {
     }
     page.family("hone_broker_client_memory_bytes", Kind::Gauge, "Memory held for clients")
         .sample(&[], node.memory.used_bytes());
+}
+
+fn codecs(node: &Node, page: &mut Page) {
+    let mut family =
+        page.family("vectorized_kafka_produced_bytes", Kind::Counter, "Batch bytes as received, by codec");
+    for (index, shard) in node.shards.iter().enumerate() {
+        for (codec, bytes) in ["none", "gzip", "snappy", "lz4", "zstd"].iter().zip(&shard.produced_bytes) {
+            family.sample(&[("compression_type", codec), ("shard", &index)], load(bytes));
+        }
+    }
 }
 
 fn histograms(node: &Node, page: &mut Page) {

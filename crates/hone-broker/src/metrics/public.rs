@@ -5,11 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::page::{Kind, Page};
 use crate::node::{Node, load};
+use crate::offsets::Committed;
 
 /// The whole page.
 pub(super) fn text(node: &Node) -> String {
     let mut page = Page::default();
     partitions(node, &mut page);
+    groups(node, &mut page);
     latency(node, &mut page);
     cluster(node, &mut page);
     process(node, &mut page);
@@ -65,6 +67,50 @@ fn partitions(node: &Node, page: &mut Page) {
             &[("redpanda_namespace", &"kafka"), ("redpanda_topic", &topic.name)],
             topic.partitions.len(),
         );
+    }
+}
+
+fn groups(node: &Node, page: &mut Page) {
+    let groups: Vec<_> =
+        node.offsets.groups().into_iter().map(|group| (node.offsets.of_group(&group), group)).collect();
+    let mut family = page.family(
+        "redpanda_kafka_consumer_group_committed_offset",
+        Kind::Gauge,
+        "Offset that a group committed",
+    );
+    for (offsets, group) in &groups {
+        for (topic, partition, committed) in offsets {
+            family.sample(
+                &[
+                    ("redpanda_group", group),
+                    ("redpanda_topic", topic),
+                    ("redpanda_partition", partition),
+                    ("shard", &0),
+                ],
+                committed.offset,
+            );
+        }
+    }
+    let lag = |(topic, partition, committed): &(String, i32, Committed)| {
+        let topic = node.topics.by_name(topic)?;
+        let end = topic.partition(*partition)?.bounds().high_watermark;
+        Some((end - committed.offset).max(0))
+    };
+    let mut family = page.family(
+        "redpanda_kafka_consumer_group_lag_sum",
+        Kind::Gauge,
+        "Records behind, over all partitions",
+    );
+    for (offsets, group) in &groups {
+        family.sample(&[("redpanda_group", group)], offsets.iter().filter_map(lag).sum::<i64>());
+    }
+    let mut family = page.family(
+        "redpanda_kafka_consumer_group_lag_max",
+        Kind::Gauge,
+        "Records behind, of the partition that is most",
+    );
+    for (offsets, group) in &groups {
+        family.sample(&[("redpanda_group", group)], offsets.iter().filter_map(lag).max().unwrap_or(0));
     }
 }
 

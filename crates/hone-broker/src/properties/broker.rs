@@ -219,14 +219,14 @@ pub(crate) struct BrokerProperties {
 }
 
 impl BrokerProperties {
-    /// What a broker is started with.
-    pub(crate) fn fixed(settings: &Settings, advertised: &Endpoint) -> Self {
+    /// What a broker is started with. The error names the property and what it may be.
+    pub(crate) fn fixed(settings: &Settings, advertised: &Endpoint) -> Result<Self, String> {
         let fixed = [
             ("advertised.listeners", format!("PLAINTEXT://{}:{}", advertised.host, advertised.port)),
             ("broker.id", NODE_ID.to_string()),
             (AUTO_CREATE, settings.auto_create_topics.to_string()),
             ("group.initial.rebalance.delay.ms", settings.group_initial_delay_ms.to_string()),
-            ("log.dirs", settings.data_dir.display().to_string()),
+            ("log.dirs", settings.place()),
             ("num.io.threads", settings.threads.to_string()),
             (PARTITIONS, settings.default_partitions.to_string()),
             ("socket.request.max.bytes", settings.max_request_bytes.to_string()),
@@ -235,7 +235,12 @@ impl BrokerProperties {
             TABLE.iter().any(|definition| definition.name == *name && definition.default == value)
         };
         let given = fixed.into_iter().filter(|pair| !is_default(pair));
-        Self { fixed: given.map(|(name, value)| (name.to_owned(), value)).collect(), ..Self::default() }
+        let mut fixed: BTreeMap<_, _> = given.map(|(name, value)| (name.to_owned(), value)).collect();
+        for (name, value) in &settings.properties {
+            let definition = find(TABLE, name)?;
+            fixed.insert(definition.name.to_owned(), definition.check(value)?);
+        }
+        Ok(Self { fixed, ..Self::default() })
     }
 
     /// These, of a broker that keeps everything in memory.
@@ -348,7 +353,7 @@ mod tests {
     fn the_broker_wins_over_the_cluster_and_that_over_the_start() {
         let mut settings = Settings::new("d");
         settings.default_partitions = 3;
-        let start = BrokerProperties::fixed(&settings, &settings.listen.into());
+        let start = BrokerProperties::fixed(&settings, &settings.listen.into()).unwrap();
         assert_eq!(start.default_partitions(), 3);
         let cluster = start.with(Scope::Cluster, &given(PARTITIONS, "5")).unwrap();
         assert_eq!(cluster.default_partitions(), 5);

@@ -4,6 +4,10 @@
 //! a host (or `*`), an operation and whether it is allowed or denied. What no rule allows is refused; a rule that denies
 //! wins over all that allow; super users are never asked. With authorization off, everything is allowed and no list is looked at.
 //!
+//! Who may not do something is told so with the error of the resource, and learns nothing else of it: not whether a topic,
+//! a group or a transactional id exists. What was not asked for by name is left out of lists. Each handler asks at its
+//! beginning; for those that have the clerk write their answer, the decision goes along with the request.
+//!
 //! | API | operation on resource |
 //! |---|---|
 //! | Produce | Write on the topic; with a transactional id, Write on that id |
@@ -11,18 +15,41 @@
 //! | ListOffsets | Describe on the topic |
 //! | Metadata | Describe on the topic; to make one, Create on the cluster or the topic |
 //! | OffsetCommit | Read on the group, Read on the topic |
+//! | TxnOffsetCommit | Write on the transactional id, Read on the group, Read on the topic |
 //! | OffsetFetch | Describe on the group, Describe on the topic |
 //! | FindCoordinator | Describe on the group or the transactional id |
 //! | JoinGroup, SyncGroup, Heartbeat, LeaveGroup | Read on the group |
-//! | ApiVersions | none |
+//! | DescribeGroups | Describe on the group |
+//! | ListGroups | Describe on the cluster or the group |
+//! | SaslHandshake, SaslAuthenticate, ApiVersions | none |
 //! | CreateTopics | Create on the cluster or the topic; to see the configuration, DescribeConfigs on the topic |
 //! | DeleteTopics | Delete on the topic; to learn the name of an id, Describe on the topic |
+//! | DeleteRecords | Delete on the topic |
 //! | InitProducerId | Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic |
+//! | OffsetForLeaderEpoch | Describe on the topic, or ClusterAction on the cluster |
+//! | AddPartitionsToTxn | Write on the transactional id, Write on the topic; between brokers, ClusterAction on the cluster |
+//! | AddOffsetsToTxn | Write on the transactional id, Read on the group |
+//! | EndTxn | Write on the transactional id |
 //! | DescribeAcls | Describe on the cluster |
 //! | CreateAcls, DeleteAcls | Alter on the cluster |
 //! | DescribeConfigs | DescribeConfigs on the topic or the cluster |
+//! | AlterConfigs, IncrementalAlterConfigs | AlterConfigs on the topic or the cluster |
+//! | DescribeLogDirs | Describe on the cluster |
+//! | CreatePartitions | Alter on the topic |
+//! | DeleteGroups | Delete on the group |
+//! | AlterPartitionReassignments | Alter on the cluster |
+//! | ListPartitionReassignments | Describe on the cluster |
+//! | OffsetDelete | Delete on the group, Read on the topic |
 //! | DescribeClientQuotas | DescribeConfigs on the cluster |
 //! | AlterClientQuotas | AlterConfigs on the cluster |
+//! | DescribeUserScramCredentials | Describe on the cluster |
+//! | AlterUserScramCredentials | Alter on the cluster |
+//! | DescribeCluster | none; to see what is allowed, Describe on the cluster |
+//! | DescribeProducers | Read on the topic |
+//! | DescribeTransactions, ListTransactions | Describe on the transactional id; topics in it, Describe on the topic |
+//! | ConsumerGroupHeartbeat | Read on the group; Describe on the topics, and those a pattern finds |
+//! | ConsumerGroupDescribe | Describe on the group and on every topic that it reads |
+//! | DescribeTopicPartitions | Describe on the topic |
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -38,8 +65,6 @@ use crate::topics::replace_file;
 
 /// The one resource of the type cluster.
 pub(crate) const CLUSTER: &str = "kafka-cluster";
-/// Who connects without saying who it is.
-pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 /// Every name, every host.
 const WILDCARD: &str = "*";
 const EVERYONE: &str = "User:*";

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::clerk::Job;
 use super::nonce;
 use super::session::{Session, Step};
 use crate::keys::{Attempt, Park};
@@ -57,7 +56,7 @@ fn first(node: &Node, session: &mut Session, ticket: Ticket, token: &[u8], now: 
     match session.token(token, &node.security.users, &nonce) {
         Step::Answer(answer) => Progress::Answer(answer),
         Step::Check { user, password } => {
-            if node.security.clerk.take(Job::Check { ticket, user, password }) {
+            if node.security.hasher.check(ticket, user, password) {
                 Progress::Park(Park::Reply)
             } else {
                 Progress::Busy

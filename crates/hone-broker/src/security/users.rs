@@ -15,6 +15,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
+use crate::durable;
+
 use super::random_bytes;
 use super::scram::{Credential, Hash};
 
@@ -43,6 +45,11 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Whom it is about.
+    pub(crate) fn user(&self) -> &str {
+        self.target().0
+    }
+
     fn target(&self) -> (&str, i8) {
         match self {
             Self::Delete { user, mechanism } | Self::Upsert { user, mechanism, .. } => (user, *mechanism),
@@ -204,7 +211,7 @@ impl Users {
         let mut book = self.state().book.clone();
         let mut by_user: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
         for change in changes {
-            by_user.entry(change.target().0).or_default().push(change);
+            by_user.entry(change.user()).or_default().push(change);
         }
         let mut results: Vec<(String, Result<(), AlterError>)> = Vec::new();
         for (user, changes) in by_user {
@@ -376,9 +383,9 @@ fn replace_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     }
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(contents)?;
-    file.sync_all()?;
+    durable::sync_file(&file)?;
     fs::rename(&beside, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    path.parent().map_or(Ok(()), durable::sync_folder)
 }
 
 #[cfg(test)]

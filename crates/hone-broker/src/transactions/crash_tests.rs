@@ -15,6 +15,7 @@ use super::*;
 
 const PARTITIONS: usize = 3;
 const CLIENTS: usize = 2;
+const GROUP: &str = "g";
 /// Beyond every timeout.
 const LATER_MS: i64 = 60 * 60_000;
 
@@ -182,6 +183,7 @@ enum Command {
         partition: usize,
         flush: bool,
     },
+    Stage(usize),
     End(usize, bool),
     /// A turn of the carrying thread; it may die after some steps.
     Turn(Option<usize>),
@@ -329,6 +331,38 @@ impl World {
             && transactions.check_produce(name, producer.id, producer.epoch, "a", partition).is_ok()
     }
 
+    fn stage(&mut self, index: usize) {
+        let Some(producer) = self.clients[index].producer else { return };
+        if self.clients[index].ending.is_some() {
+            return;
+        }
+        let number = self.number(index);
+        let client = &self.clients[index];
+        let transactions = self.transactions.as_ref().unwrap();
+        let added = match client.protocol {
+            Protocol::First => {
+                let asked = [(client.name.as_str(), producer, Places::group(GROUP))];
+                let (results, waits) = transactions.add(ticket(index), asked);
+                results[0].map(|()| waits)
+            }
+            Protocol::Second => transactions.add_group(ticket(index), &client.name, producer, GROUP),
+        };
+        if added == Ok(true) {
+            self.answer();
+        }
+        let disk = Arc::clone(&self.disk);
+        let stage = || {
+            disk.lock().unwrap().staged.entry(producer.id).or_default().insert(number);
+        };
+        let client = &mut self.clients[index];
+        let transactions = self.transactions.as_ref().unwrap();
+        let staged = added.and_then(|_| transactions.stage(&client.name, producer, GROUP, stage));
+        match staged {
+            Ok(()) => client.staged = true,
+            Err(_) => client.give_up(),
+        }
+    }
+
     fn end(&mut self, index: usize, decision: Decision) {
         // Who has not heard how it ended asks the same again.
         let decision = self.clients[index].ending.unwrap_or(decision);
@@ -460,6 +494,7 @@ impl World {
                 self.claim(client, claimed);
             }
             Command::Write { client, partition, flush } => self.write(client, partition, flush),
+            Command::Stage(client) => self.stage(client),
             Command::End(client, commit) => {
                 self.end(client, if commit { Decision::Commit } else { Decision::Abort });
             }
@@ -509,6 +544,7 @@ fn command() -> impl Strategy<Value = Command> {
         1 => client.clone().prop_map(Command::Renew),
         8 => (client.clone(), 0..PARTITIONS, any::<bool>())
             .prop_map(|(client, partition, flush)| Command::Write { client, partition, flush }),
+        2 => client.clone().prop_map(Command::Stage),
         5 => (client, proptest::bool::weighted(0.8)).prop_map(|(client, commit)| Command::End(client, commit)),
         3 => proptest::option::of(0..8_usize).prop_map(Command::Turn),
         1 => Just(Command::TimeOut),

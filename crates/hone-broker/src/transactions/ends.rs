@@ -38,6 +38,7 @@ impl Ends for NodeEnds {
             }
         }
         self.wake(wake);
+        self.resolve(endings, &mut results);
         results
     }
 }
@@ -68,6 +69,26 @@ impl NodeEnds {
             }
         }
         Ok(())
+    }
+
+    /// Gives the verdict on what was staged for the groups of those that have succeeded so far.
+    fn resolve(&self, endings: &[Ending], results: &mut [Result<(), String>]) {
+        let offsets = &self.0.offsets;
+        let with_groups = |(ending, result): &(&Ending, &mut Result<(), String>)| {
+            result.is_ok() && !ending.places.groups.is_empty()
+        };
+        let resolved: Vec<_> = endings.iter().zip(results).filter(with_groups).collect();
+        if resolved.is_empty() {
+            return;
+        }
+        for (ending, _) in &resolved {
+            offsets.resolve(ending.producer.id, ending.decision == Decision::Commit, None);
+        }
+        if let Err(error) = offsets.wait_until_durable() {
+            for (_, result) in resolved {
+                *result = Err(error.to_string());
+            }
+        }
     }
 
     fn wake(&self, tickets: Vec<Ticket>) {

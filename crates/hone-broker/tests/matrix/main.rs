@@ -152,7 +152,7 @@ fn python(client: &'static str, module: &str, script: &str) {
     let python = std::env::var_os("HONE_PYTHON").map_or(own, PathBuf::from);
     if have(client, program(&python).args(["-c", &format!("import {module}")])) {
         let script = matrix_folder().join("python").join(script);
-        matrix(client, |address| program::start(client, program(&python).arg(script), address));
+        matrix(client, |address| program::start(client, program(&python).arg("-B").arg(script), address));
     }
 }
 

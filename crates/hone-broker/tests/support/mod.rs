@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part")]
 
+pub(crate) mod acl;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -64,10 +66,7 @@ impl Process {
         stderr: Stdio,
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut child = program(env!("CARGO_BIN_EXE_hone-broker"))
-            .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
-            .arg(data_dir)
-            .args(more)
+        let mut child = Self::command(data_dir, more)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)
@@ -84,14 +83,31 @@ impl Process {
         Self { child, kafka, metrics }
     }
 
+    /// What starts it, on free ports.
+    pub(crate) fn command(data_dir: &Path, more: &[&str]) -> Command {
+        let mut command = program(env!("CARGO_BIN_EXE_hone-broker"));
+        command.args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"]);
+        command.arg(data_dir).args(more);
+        command
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn kill_9(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub(crate) fn terminate(mut self) -> ExitStatus {
-        let kill = program("kill").arg(self.child.id().to_string()).status().unwrap();
+    /// SIGTERM.
+    pub(crate) fn ask_to_stop(&self) {
+        let kill = program("kill").arg(self.id().to_string()).status().unwrap();
         assert!(kill.success());
+    }
+
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        self.ask_to_stop();
         self.child.wait().unwrap()
     }
 }
@@ -196,11 +212,13 @@ pub(crate) fn topic(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-/// One batch of values.
+/// One batch of values, made now: retention by age would drop older ones within a second.
 pub(crate) fn batch(codec: Codec, values: &[&str]) -> Vec<u8> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now_ms = since.as_millis() as i64;
     let mut builder = BatchBuilder::new(codec);
     for (index, value) in values.iter().enumerate() {
-        builder.push(Some(b"key"), Some(value.as_bytes()), 1_000 + index as i64);
+        builder.push(Some(b"key"), Some(value.as_bytes()), now_ms + index as i64);
     }
     builder.build().unwrap()
 }

@@ -78,11 +78,23 @@ class Consumer(ConsumerRebalanceListener):
         pass
 
     def poll(self, seconds):
+        polled = self.consumer.poll(timeout_ms=int(seconds * 1000))
+        self.rejoin_if_forgotten()
         return [
             cells.Record(one.partition, one.offset, one.key, one.value, list(one.headers), one.timestamp)
-            for records in self.consumer.poll(timeout_ms=int(seconds * 1000)).values()
+            for records in polled.values()
             for one in records
         ]
+
+    def rejoin_if_forgotten(self):
+        """kafka-python 3.0.12 forgets a join whose last answer comes between two calls of `poll`: it neither fetches nor
+        sends heartbeats from then on. Asking it to join once more brings it back."""
+        coordinator = self.consumer._coordinator
+        if coordinator is None:
+            return
+        join = coordinator._join_task
+        if join is not None and join.is_done and not coordinator.need_rejoin():
+            coordinator.request_rejoin()
 
     def owned(self):
         return sorted(position.partition for position in self.consumer.assignment())

@@ -1,0 +1,50 @@
+//! The thread that hashes passwords: to check one takes milliseconds of CPU, which would hold up a reactor.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use crate::mailbox::{Letter, Reply, Ticket};
+use crate::node::Node;
+
+/// Passwords that may wait. Above this new ones are turned away: whoever sends passwords by the thousand waits longer
+/// than whoever sends one.
+const MOST_WAITING: usize = 256;
+
+/// Something to do for a parked request.
+pub(crate) enum Job {
+    /// Is this the user's password? Answered with [`Reply::Checked`].
+    Check { ticket: Ticket, user: String, password: String },
+    /// End the thread.
+    Stop,
+}
+
+/// The way to the thread.
+pub(crate) struct Hasher(SyncSender<Job>);
+
+impl Hasher {
+    pub(crate) fn new() -> (Self, Receiver<Job>) {
+        let (jobs, waiting) = sync_channel(MOST_WAITING);
+        (Self(jobs), waiting)
+    }
+
+    /// Has a password checked; `false` when too many wait.
+    pub(crate) fn check(&self, ticket: Ticket, user: String, password: String) -> bool {
+        self.0.try_send(Job::Check { ticket, user, password }).is_ok()
+    }
+
+    /// Ends the thread behind the passwords that wait.
+    pub(crate) fn stop(&self) {
+        // An error says that it has ended.
+        let _ = self.0.send(Job::Stop);
+    }
+}
+
+/// Checks passwords until told to stop.
+pub(crate) fn run(node: &Arc<Node>, jobs: &Receiver<Job>) -> io::Result<()> {
+    while let Ok(Job::Check { ticket, user, password }) = jobs.recv() {
+        let user_is_right = node.security.users.password_is(&user, &password);
+        node.post(ticket, Letter::Reply(ticket.connection, Reply::Checked { user, user_is_right }));
+    }
+    Ok(())
+}

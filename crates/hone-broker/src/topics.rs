@@ -147,7 +147,9 @@ impl Topics {
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, reserved: known.producer_ids }),
         };
         topics.remove_orphans(&known.topics)?;
-        let built = topics.build_all(known.topics).map_err(anyhow::Error::msg)?;
+        let built = topics
+            .build_all(known.topics)
+            .map_err(|error| anyhow::anyhow!("can't open what {CLUSTER_FILE} names: {error}"))?;
         topics.put(built.into_iter().map(Arc::new));
         if is_new {
             let ids = topics.lock();

@@ -77,12 +77,15 @@ impl Recovery<'_> {
             let segment = self.believe_sealed(entry)?;
             self.push(segment, entry.next_offset);
         }
-        if let Some(entry) = &active
-            && self.bases.contains(&entry.base_offset)
-            && let Some(segment) = self.believe_active(entry)?
-        {
-            self.push(segment, entry.next_offset);
-            self.manifest.active = active;
+        if let Some(entry) = active {
+            match self.believe_active(&entry)? {
+                Some(segment) => {
+                    self.push(segment, entry.next_offset);
+                    self.manifest.active = active;
+                }
+                // The file is about to grow past what the entry says of it, and would be believed the next time.
+                None => self.amended = true,
+            }
         }
         self.remove_stale()
     }
@@ -119,6 +122,9 @@ impl Recovery<'_> {
 
     /// The good part of the segment that was written to when the log was closed.
     fn believe_active(&mut self, entry: &Entry) -> io::Result<Option<Segment>> {
+        if !self.bases.contains(&entry.base_offset) {
+            return Ok(None);
+        }
         let mut segment = Segment::believed(self.disk, entry, Stage::Active)?;
         if segment.file.metadata()?.len() < entry.bytes {
             return Ok(None);
@@ -262,6 +268,11 @@ impl Recovery<'_> {
         self.log.relaxed = self.log.next;
         let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
         self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
+        if self.log.log_start < self.manifest.log_start {
+            // The log has lost its end; what is written there again must not be hidden by the next start.
+            self.manifest.log_start = self.log.log_start;
+            self.amended = true;
+        }
         self.log.producers.forget_aborted(self.log.log_start);
         if !dirty.files.is_empty() {
             self.disk.sync_folder(true)?;

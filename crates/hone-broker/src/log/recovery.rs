@@ -27,7 +27,12 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
     let Some(&first) = bases.first() else {
         let manifest = Manifest::read(disk).unwrap_or_default();
         (log.log_start, log.next, log.flushed) = (manifest.log_start, manifest.log_start, manifest.log_start);
-        return Ok((log, Manifest { log_start: manifest.log_start, ..Manifest::default() }));
+        let left = Manifest { log_start: manifest.log_start, ..Manifest::default() };
+        if left != manifest {
+            // Segments of these names may come again, and nothing that is said of the lost ones will be true of them.
+            left.write(disk)?;
+        }
+        return Ok((log, left));
     };
     let known = Manifest::read(disk);
     let damaged = known.is_none() && disk.path(super::manifest::FILE).exists();

@@ -18,7 +18,7 @@ impl Partition {
         }
         let done = self.keep_in_order(now_ms);
         // The topic may have been deleted in the middle of it.
-        if self.log().removed { Ok(()) } else { done }
+        if self.is_removed() { Ok(()) } else { done }
     }
 
     fn rests(&self) -> bool {
@@ -59,6 +59,7 @@ impl Partition {
         let mut manifest = self.manifest();
         let mut coming = manifest.clone();
         while let Some((mut entry, index, producers)) = self.closed_behind(coming.sealed.last()) {
+            self.still_there()?;
             entry.index_crc = write_index(&self.disk, entry.base_offset, &index)?;
             snapshot::write(&self.disk, entry.next_offset, &producers)?;
             coming.sealed.push(entry);
@@ -98,6 +99,7 @@ impl Partition {
 
     /// Puts another manifest in the place of the one on disk. What has happened to sealed segments meanwhile goes along.
     pub(super) fn amend(&self, manifest: &mut Manifest, mut coming: Manifest) -> io::Result<()> {
+        self.still_there()?;
         for entry in &mut coming.sealed {
             let log = self.log();
             let number = log.segments.partition_point(|one| one.base_offset < entry.base_offset);
@@ -167,7 +169,12 @@ impl Partition {
         if self.disk.in_memory() || self.rests() {
             return Ok(());
         }
-        self.seal()?;
+        let done = self.seal().and_then(|()| self.vouch());
+        if self.is_removed() { Ok(()) } else { done }
+    }
+
+    /// Says in the manifest how much of the active segment is good.
+    fn vouch(&self) -> io::Result<()> {
         let mut manifest = self.manifest();
         let Some((mut entry, index, producers)) = self.active_state() else { return Ok(()) };
         if manifest

@@ -607,6 +607,44 @@ fn a_dropped_segment_that_came_back_is_dropped_again() {
     }
 }
 
+/// A round that is under way when the topic is deleted writes nothing into the folder of the next one of its name.
+#[test]
+fn a_topic_that_comes_again_finds_nothing_of_the_old_one() {
+    let place = Place::new(compacted());
+    let old = Arc::new(place.open());
+    for step in 0..40 {
+        // Every key is another, so that no segment gets smaller and the round goes on to its end.
+        append(&old, &batch(&[(&format!("key-{step}"), Some("v"))], 5), Ack::Relaxed, 0).unwrap();
+    }
+    old.configure(LogConfig { compact: false, ..compacted() });
+    old.housekeep(10).unwrap();
+    old.configure(compacted());
+    // Long enough for what follows to come in between.
+    place.faults.add("fsync-delay,ms=300".parse().unwrap());
+    let round = std::thread::spawn({
+        let old = Arc::clone(&old);
+        move || old.housekeep(20)
+    });
+    while place.files("new").is_empty() {
+        std::thread::yield_now();
+    }
+    old.remove().unwrap();
+    place.faults.clear();
+    assert!(!place.log().exists());
+    let new = place.open();
+    for _ in 0..3 {
+        append(&new, &batch(&[("new", Some("v"))], 5), Ack::Strict, 0).unwrap();
+    }
+    new.flush().unwrap();
+    assert!(round.join().unwrap().is_ok());
+    assert!(old.close().is_ok());
+    let names: Vec<_> = copy(&place.log()).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [place.log().join(file_name(0, LOG))]);
+    assert!(matches!(old.delete_records(0), Err(ReadError::Storage(_))));
+    drop(new);
+    assert_eq!(offsets(&place.open()), [0, 1, 2]);
+}
+
 /// Stops in the middle of putting a compacted segment in its place leave one of the two, whole.
 #[test]
 fn an_interrupted_compaction_is_finished_or_forgotten() {

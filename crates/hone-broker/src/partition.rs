@@ -119,6 +119,7 @@ struct Published {
     flushed: AtomicI64,
     unflushed_bytes: AtomicU64,
     failed: AtomicBool,
+    removed: AtomicBool,
 }
 
 /// One partition of a topic.
@@ -366,7 +367,12 @@ impl Partition {
 
     /// Whether its topic was deleted.
     pub(crate) fn is_removed(&self) -> bool {
-        self.log().removed
+        self.published.removed.load(Ordering::Acquire)
+    }
+
+    /// An error once the topic was deleted, to end work on its files early.
+    fn still_there(&self) -> io::Result<()> {
+        if self.is_removed() { Err(io::Error::other("the topic was deleted")) } else { Ok(()) }
     }
 
     /// How long, in milliseconds, and how many bytes may stay unflushed.
@@ -499,7 +505,8 @@ impl Partition {
     /// Forgets every record before an offset (-1: every visible one), durably. Returns the new first offset. Files
     /// go when the partition is kept in order the next time. Blocks on the disk.
     pub(crate) fn delete_records(&self, before: i64) -> Result<i64, ReadError> {
-        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manifest = self.manifest();
+        self.still_there()?;
         let bounds = self.bounds();
         let before = if before == -1 { bounds.high_watermark } else { before };
         if before < 0 || before > bounds.high_watermark {
@@ -540,15 +547,21 @@ impl Partition {
         self.log().waiting.retain(|waiting| *waiting != ticket);
     }
 
-    /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's.
+    /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks
+    /// until a round of housekeeping has noticed.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        let mut log = self.log();
-        log.segments.clear();
-        log.removed = true;
-        drop(log);
+        {
+            let mut log = self.log();
+            log.segments.clear();
+            log.removed = true;
+            self.published.removed.store(true, Ordering::Release);
+        }
         if self.disk.in_memory() {
             return Ok(());
         }
+        // Work under way writes files by their names, and the folder's name may be that of a new topic's soon.
+        let _round = self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner);
+        let _manifest = self.manifest();
         let mut doomed = self.disk.folder().to_owned().into_os_string();
         doomed.push(DELETED_SUFFIX);
         match fs::rename(self.disk.folder(), &doomed) {
@@ -574,6 +587,7 @@ impl Published {
             flushed: AtomicI64::new(bounds.flushed),
             unflushed_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
         }
     }
 

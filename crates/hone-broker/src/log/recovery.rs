@@ -23,9 +23,13 @@ const ASIDE_SUFFIX: &str = ".aside";
 /// Opens the log of a partition. Returns it with the manifest that is true of it.
 pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manifest)> {
     let mut log = Log::new(config);
-    let bases = if disk.in_memory() { Vec::new() } else { files(disk)? };
+    let mut bases = if disk.in_memory() { Vec::new() } else { files(disk)? };
+    let known = Manifest::read(disk);
+    if let Some(manifest) = &known {
+        remove_stale(disk, manifest, &mut bases)?;
+    }
     let Some(&first) = bases.first() else {
-        let manifest = Manifest::read(disk).unwrap_or_default();
+        let manifest = known.unwrap_or_default();
         (log.log_start, log.next, log.flushed) = (manifest.log_start, manifest.log_start, manifest.log_start);
         let left = Manifest { log_start: manifest.log_start, ..Manifest::default() };
         if left != manifest {
@@ -34,7 +38,6 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
         }
         return Ok((log, left));
     };
-    let known = Manifest::read(disk);
     let damaged = known.is_none() && disk.path(super::manifest::FILE).exists();
     if damaged {
         disk.say("the manifest is damaged, checking the whole log");
@@ -65,7 +68,7 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Takes what the manifest names.
+    /// Takes what the manifest names, and what lies between.
     fn believe(&mut self) -> io::Result<()> {
         let sealed = std::mem::take(&mut self.manifest.sealed);
         let active = self.manifest.active.take();
@@ -79,20 +82,48 @@ impl Recovery<'_> {
                 self.amended = true;
                 continue;
             }
+            self.take_unnamed(entry.base_offset)?;
             let segment = self.believe_sealed(entry)?;
             self.push(segment, entry.next_offset);
         }
-        if let Some(entry) = active {
-            match self.believe_active(&entry)? {
-                Some(segment) => {
-                    self.push(segment, entry.next_offset);
-                    self.manifest.active = active;
-                }
-                // The file is about to grow past what the entry says of it, and would be believed the next time.
-                None => self.amended = true,
-            }
+        if let Some(entry) = &active
+            && self.bases.contains(&entry.base_offset)
+            && let Some(segment) = self.believe_active(entry)?
+        {
+            self.take_unnamed(entry.base_offset)?;
+            self.push(segment, entry.next_offset);
+            self.manifest.active = active;
+        } else {
+            // What it says of the file must not be believed when the file has grown again.
+            self.amended |= active.is_some();
         }
-        self.remove_stale()
+        let end = if self.log.segments.is_empty() { i64::MIN } else { self.log.next };
+        self.put_aside(end, "it begins inside of a segment before it")
+    }
+
+    /// Takes segments in front of a named one that no manifest names. There should be none: segments are named in their
+    /// order, and nothing unnamed is left in front of the log's first offset.
+    fn take_unnamed(&mut self, before: i64) -> io::Result<()> {
+        while let Some(base) = self.bases.first().copied().filter(|base| *base < before) {
+            if base != self.log.next {
+                return self.put_aside(before, &format!("it does not begin at {}", self.log.next));
+            }
+            self.amended = true;
+            let mut segment = Segment::open(self.disk, base)?;
+            segment.began_ms = modified_ms(&segment);
+            self.check(&mut segment, false, |_, _| ())?;
+            self.seal(&mut segment)?;
+            // Behind a cut there is a hole, and whoever reads goes on behind it.
+            let behind = self.bases.get(1).copied().unwrap_or(before).min(before);
+            if segment.next_offset < behind {
+                self.disk.say(&format!("nothing is left of the offsets {}..{behind}", segment.next_offset));
+            }
+            segment.next_offset = segment.next_offset.max(behind);
+            let next = segment.next_offset;
+            self.disk.say(&format!("took {}, which no manifest names", file_name(base, LOG)));
+            self.push(segment, next);
+        }
+        Ok(())
     }
 
     fn push(&mut self, segment: Segment, next_offset: i64) {
@@ -114,15 +145,22 @@ impl Recovery<'_> {
         let mut segment = Segment::open(self.disk, entry.base_offset)?;
         let compacted = self.log.config.compact || entry.cleaned_ms.is_some();
         self.check(&mut segment, compacted, |_, _| ())?;
-        let index = segment.index(self.disk)?;
-        segment.index_crc = segment::write_index(self.disk, segment.base_offset, &index)?;
-        self.disk.sync(&segment.file)?;
-        segment.flushed_bytes = segment.bytes;
+        self.seal(&mut segment)?;
         segment.began_ms = entry.began_ms;
         segment.cleaned_ms = entry.cleaned_ms.or_else(|| modified_ms(&segment).filter(|_| compacted));
         segment.next_offset = entry.next_offset;
-        segment.stage = Stage::Sealed;
         Ok(segment)
+    }
+
+    /// Makes a segment that was checked durable with its indexes, as the manifest will say of it.
+    fn seal(&self, segment: &mut Segment) -> io::Result<()> {
+        if let Some(index) = &segment.index {
+            segment.index_crc = segment::write_index(self.disk, segment.base_offset, index)?;
+        }
+        self.disk.sync(&segment.file)?;
+        segment.flushed_bytes = segment.bytes;
+        segment.stage = Stage::Sealed;
+        Ok(())
     }
 
     /// The good part of the segment that was written to when the log was closed.
@@ -140,16 +178,6 @@ impl Recovery<'_> {
         };
         segment.index = Some(Arc::new(index));
         Ok(Some(segment))
-    }
-
-    /// Removes segments that retention had taken out of the manifest when the process died.
-    fn remove_stale(&mut self) -> io::Result<()> {
-        let end = self.log.segments.last().map_or(i64::MIN, |last| last.next_offset);
-        for base in self.bases.extract_if(.., |base| *base < end) {
-            segment::remove_index(self.disk, base)?;
-            self.disk.remove(&file_name(base, LOG))?;
-        }
-        Ok(())
     }
 
     /// The state of the producers behind what was believed.
@@ -252,7 +280,12 @@ impl Recovery<'_> {
     }
 
     fn put_rest_aside(&mut self, reason: &str) -> io::Result<()> {
-        for base in self.bases.drain(..) {
+        self.put_aside(i64::MAX, reason)
+    }
+
+    /// Gives those that begin before an offset another name.
+    fn put_aside(&mut self, before: i64, reason: &str) -> io::Result<()> {
+        for base in self.bases.extract_if(.., |base| *base < before) {
             let name = file_name(base, LOG);
             let aside = format!("{name}{ASIDE_SUFFIX}");
             fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
@@ -287,6 +320,33 @@ impl Recovery<'_> {
         }
         Ok((self.log, self.manifest))
     }
+}
+
+/// Removes segments that retention had taken out of the manifest when the process died: those that were sealed once,
+/// are not named any more and end before the log begins. Nothing else goes, whatever it is.
+fn remove_stale(disk: &Disk, manifest: &Manifest, bases: &mut Vec<i64>) -> io::Result<()> {
+    let named =
+        |base: i64| manifest.sealed.iter().chain(&manifest.active).any(|entry| entry.base_offset == base);
+    // Segments are sealed in their order, so a sealed one ends before the producers' state that went with the last.
+    let ends_before = |number: usize, base: i64| {
+        let end =
+            bases.get(number + 1).map_or(manifest.producers_at, |next| manifest.producers_at.min(*next));
+        base < end && end <= manifest.log_start
+    };
+    let numbered = bases.iter().copied().enumerate();
+    let stale: Vec<i64> = numbered
+        .filter(|(number, base)| ends_before(*number, *base) && !named(*base))
+        .map(|(_, base)| base)
+        .collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    for base in &stale {
+        segment::remove_index(disk, *base)?;
+        disk.remove(&file_name(*base, LOG))?;
+    }
+    bases.retain(|base| !stale.contains(base));
+    disk.sync_folder(false)
 }
 
 /// Learns the producers from the segments alone.

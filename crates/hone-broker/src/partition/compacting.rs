@@ -50,6 +50,7 @@ impl Partition {
             if subject.entry.base_offset >= covered_to {
                 break;
             }
+            self.still_there()?;
             let purge = is_older(subject.entry.cleaned_ms, now_ms, delete_retention_ms);
             let rewritten = self.rewrite(subject, &Rules { last: &last, producers: &producers, purge })?;
             let mut entry = subject.entry;
@@ -103,7 +104,7 @@ impl Partition {
         let mut result = Ok(());
         let checked = check(&subject.file, 0, expected, |header, bytes, _| {
             if result.is_ok() {
-                result = each(header, bytes);
+                result = self.still_there().and_then(|()| each(header, bytes));
             }
         })?;
         result?;

@@ -18,7 +18,7 @@ impl Partition {
         }
         let done = self.keep_in_order(now_ms);
         // The topic may have been deleted in the middle of it.
-        if self.log().removed { Ok(()) } else { done }
+        if self.is_removed() { Ok(()) } else { done }
     }
 
     fn rests(&self) -> bool {
@@ -58,39 +58,63 @@ impl Partition {
     pub(super) fn seal(&self) -> io::Result<()> {
         let mut manifest = self.manifest();
         let mut coming = manifest.clone();
-        loop {
-            let next = {
-                let mut log = self.log();
-                let unsealed = log.segments.iter_mut().find(|segment| segment.stage != Stage::Sealed);
-                unsealed.and_then(|segment| {
-                    let Stage::Closed { producers } = &segment.stage else { return None };
-                    let index = segment.index.clone().filter(|_| segment.flushed_bytes == segment.bytes)?;
-                    Some((segment.entry(), index, producers.clone()))
-                })
-            };
-            let Some((mut entry, index, producers)) = next else { break };
+        while let Some((mut entry, index, producers)) = self.closed_behind(coming.sealed.last()) {
+            self.still_there()?;
             entry.index_crc = write_index(&self.disk, entry.base_offset, &index)?;
             snapshot::write(&self.disk, entry.next_offset, &producers)?;
             coming.sealed.push(entry);
             coming.producers_at = entry.next_offset;
             coming.active = None;
-            let mut log = self.log();
-            if let Some(segment) = log.segments.iter_mut().find(|one| one.base_offset == entry.base_offset) {
+        }
+        if coming == *manifest {
+            return Ok(());
+        }
+        let amended = self.amend(&mut manifest, coming);
+        // Only what the manifest names is sealed: a round that failed begins again where the last good one ended.
+        let mut log = self.log();
+        for entry in &manifest.sealed {
+            let number = log.segments.partition_point(|one| one.base_offset < entry.base_offset);
+            if let Some(segment) = log.segments.get_mut(number)
+                && segment.base_offset == entry.base_offset
+                && segment.stage != Stage::Sealed
+            {
                 segment.stage = Stage::Sealed;
                 segment.index_crc = entry.index_crc;
             }
         }
-        if coming == *manifest { Ok(()) } else { self.amend(&mut manifest, coming) }
+        amended
     }
 
-    pub(super) fn amend(&self, manifest: &mut Manifest, coming: Manifest) -> io::Result<()> {
+    /// The first full and durable segment behind one that is sealed, or about to be.
+    fn closed_behind(&self, sealed: Option<&Entry>) -> Option<(Entry, Arc<crate::log::Index>, Vec<u8>)> {
+        let log = self.log();
+        let behind = |segment: &&crate::log::Segment| {
+            segment.stage != Stage::Sealed && sealed.is_none_or(|last| segment.base_offset > last.base_offset)
+        };
+        let segment = log.segments.iter().find(behind)?;
+        let Stage::Closed { producers } = &segment.stage else { return None };
+        let index = segment.index.clone().filter(|_| segment.flushed_bytes == segment.bytes)?;
+        Some((segment.entry(), index, producers.clone()))
+    }
+
+    /// Puts another manifest in the place of the one on disk. What has happened to sealed segments meanwhile goes along.
+    pub(super) fn amend(&self, manifest: &mut Manifest, mut coming: Manifest) -> io::Result<()> {
+        self.still_there()?;
+        for entry in &mut coming.sealed {
+            let log = self.log();
+            let number = log.segments.partition_point(|one| one.base_offset < entry.base_offset);
+            let known = log.segments.get(number).filter(|one| one.base_offset == entry.base_offset);
+            if let Some(sealed) = known.filter(|one| one.stage == Stage::Sealed) {
+                *entry = sealed.entry();
+            }
+        }
         // Whatever it names must be there before it is.
         self.disk.sync_folder(false)?;
         coming.write(&self.disk)?;
-        if coming.producers_at != manifest.producers_at {
-            snapshot::remove_others(&self.disk, coming.producers_at)?;
+        let producers_before = std::mem::replace(manifest, coming).producers_at;
+        if producers_before != manifest.producers_at {
+            snapshot::remove_others(&self.disk, manifest.producers_at)?;
         }
-        *manifest = coming;
         Ok(())
     }
 
@@ -123,7 +147,7 @@ impl Partition {
             remove_index(&self.disk, base_offset)?;
             self.disk.remove(&file_name(base_offset, LOG))?;
         }
-        Ok(())
+        self.disk.sync_folder(false)
     }
 
     /// Indexes of sealed segments that nobody looked into since the last round go back to disk.
@@ -145,7 +169,12 @@ impl Partition {
         if self.disk.in_memory() || self.rests() {
             return Ok(());
         }
-        self.seal()?;
+        let done = self.seal().and_then(|()| self.vouch());
+        if self.is_removed() { Ok(()) } else { done }
+    }
+
+    /// Says in the manifest how much of the active segment is good.
+    fn vouch(&self) -> io::Result<()> {
         let mut manifest = self.manifest();
         let Some((mut entry, index, producers)) = self.active_state() else { return Ok(()) };
         if manifest

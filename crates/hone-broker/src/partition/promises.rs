@@ -509,6 +509,142 @@ fn compaction_stops_before_an_open_transaction_and_drops_aborted_records() {
     assert_eq!(partition.producers()[0].last_sequence, 0);
 }
 
+/// Appends so many batches of one record.
+fn fill(partition: &Partition, count: usize) {
+    for _ in 0..count {
+        append(partition, &batch(&[("key", Some("value"))], 5), Ack::Relaxed, 0).unwrap();
+    }
+}
+
+#[test]
+fn a_round_that_could_not_write_its_manifest_is_made_up_for() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 200);
+    partition.housekeep(1).unwrap();
+    let named = partition.manifest().sealed.len();
+    // A folder in its place stops the file that becomes the manifest.
+    fs::create_dir(place.log().join("manifest.new")).unwrap();
+    fill(&partition, 200);
+    assert!(partition.housekeep(2).is_err());
+    fs::remove_dir(place.log().join("manifest.new")).unwrap();
+    fill(&partition, 200);
+    partition.housekeep(3).unwrap();
+    let known = partition.manifest().clone();
+    assert!(known.sealed.len() > named + 2 && known.sealed.len() + 1 == place.files(LOG).len());
+    assert!(known.sealed.is_sorted_by(|a, b| a.next_offset == b.base_offset));
+    drop(partition);
+    assert_eq!(offsets(&place.open()), (0..600).collect::<Vec<_>>());
+    assert!(place.said.all().is_empty(), "{:?}", place.said.all());
+}
+
+#[test]
+fn segments_that_a_manifest_has_left_out_are_taken_or_put_aside_but_never_removed() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 400);
+    partition.housekeep(1).unwrap();
+    let mut manifest = partition.manifest().clone();
+    let left_out = [manifest.sealed.remove(1), manifest.sealed.remove(1)];
+    manifest.write(&partition.disk).unwrap();
+    drop(partition);
+    let files = copy(&place.log());
+    let partition = place.open();
+    assert_eq!(offsets(&partition), (0..400).collect::<Vec<_>>());
+    assert_eq!(place.said.all().len(), 2, "{:?}", place.said.all());
+    drop(partition);
+    assert_eq!(offsets(&place.open()), (0..400).collect::<Vec<_>>());
+    assert_eq!(place.said.all().len(), 2);
+    // With a hole in front of it, nobody knows what it belongs to.
+    restore(&place.log(), &files);
+    fs::remove_file(place.log().join(file_name(left_out[0].base_offset, LOG))).unwrap();
+    let partition = place.open();
+    let rest = (0..left_out[0].base_offset).chain(left_out[1].next_offset..400);
+    assert_eq!(offsets(&partition), rest.collect::<Vec<_>>());
+    assert!(place.said.all()[2].contains("aside"), "{:?}", place.said.all());
+    assert!(place.log().join(format!("{}.aside", file_name(left_out[1].base_offset, LOG))).exists());
+}
+
+/// A death between the manifest that names a segment no more and the end of its file.
+#[test]
+fn a_dropped_segment_that_came_back_is_dropped_again() {
+    for step in [40, 41] {
+        let place = Place::new(compacted());
+        let partition = place.open();
+        for number in 0..step {
+            let key = format!("key-{}", number % 2);
+            append(&partition, &batch(&[(&key, Some("v"))], 5), Ack::Relaxed, 0).unwrap();
+        }
+        partition.housekeep(10).unwrap();
+        let files = copy(&place.log());
+        let active = partition.log().segments.last().unwrap().base_offset;
+        append(&partition, &batch(&[("last", Some("v"))], 5), Ack::Relaxed, 0).unwrap();
+        let end = partition.bounds().next;
+        if step == 40 {
+            partition.delete_records(active).unwrap();
+        } else {
+            // Nothing but what retention drops.
+            partition.log().roll(&partition.disk).unwrap();
+            partition.housekeep(11).unwrap();
+            partition.delete_records(end).unwrap();
+        }
+        partition.housekeep(12).unwrap();
+        assert_eq!(place.files(LOG).len(), 1);
+        let (start, left) = (partition.bounds().log_start, offsets(&partition));
+        drop(partition);
+        if step == 41 {
+            fs::remove_file(place.files(LOG).pop().unwrap()).unwrap();
+        }
+        for (path, bytes) in files.iter().filter(|(path, _)| *path < place.log().join(file_name(active, "")))
+        {
+            fs::write(path, bytes).unwrap();
+        }
+        let partition = place.open();
+        assert_eq!((partition.bounds().log_start, partition.bounds().next), (start, end));
+        assert_eq!(offsets(&partition), left);
+        assert!(place.said.all().is_empty(), "{:?}", place.said.all());
+        assert_eq!(place.files(LOG).len(), usize::from(step == 40));
+    }
+}
+
+/// A round that is under way when the topic is deleted writes nothing into the folder of the next one of its name.
+#[test]
+fn a_topic_that_comes_again_finds_nothing_of_the_old_one() {
+    let place = Place::new(compacted());
+    let old = Arc::new(place.open());
+    for step in 0..40 {
+        // Every key is another, so that no segment gets smaller and the round goes on to its end.
+        append(&old, &batch(&[(&format!("key-{step}"), Some("v"))], 5), Ack::Relaxed, 0).unwrap();
+    }
+    old.configure(LogConfig { compact: false, ..compacted() });
+    old.housekeep(10).unwrap();
+    old.configure(compacted());
+    // Long enough for what follows to come in between.
+    place.faults.add("fsync-delay,ms=300".parse().unwrap());
+    let round = std::thread::spawn({
+        let old = Arc::clone(&old);
+        move || old.housekeep(20)
+    });
+    while place.files("new").is_empty() {
+        std::thread::yield_now();
+    }
+    old.remove().unwrap();
+    place.faults.clear();
+    assert!(!place.log().exists());
+    let new = place.open();
+    for _ in 0..3 {
+        append(&new, &batch(&[("new", Some("v"))], 5), Ack::Strict, 0).unwrap();
+    }
+    new.flush().unwrap();
+    assert!(round.join().unwrap().is_ok());
+    assert!(old.close().is_ok());
+    let names: Vec<_> = copy(&place.log()).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [place.log().join(file_name(0, LOG))]);
+    assert!(matches!(old.delete_records(0), Err(ReadError::Storage(_))));
+    drop(new);
+    assert_eq!(offsets(&place.open()), [0, 1, 2]);
+}
+
 /// Stops in the middle of putting a compacted segment in its place leave one of the two, whole.
 #[test]
 fn an_interrupted_compaction_is_finished_or_forgotten() {

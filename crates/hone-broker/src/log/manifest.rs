@@ -67,7 +67,7 @@ impl Manifest {
             return None;
         }
         let offset = |name: &str| value.get(name)?.as_i64();
-        Some(Self {
+        let manifest = Self {
             log_start: offset("log_start")?,
             cleaned_to: offset("cleaned_to")?,
             producers_at: offset("producers_at")?,
@@ -76,7 +76,20 @@ impl Manifest {
                 Value::Null => None,
                 entry => Some(Entry::parse(entry)?),
             },
-        })
+        };
+        manifest.is_sound().then_some(manifest)
+    }
+
+    /// Whether it does not contradict itself: segments that hold something, one behind the other.
+    fn is_sound(&self) -> bool {
+        let mut end = 0;
+        self.log_start >= 0
+            && self.sealed.iter().chain(&self.active).all(|entry| {
+                let follows = entry.base_offset >= std::mem::replace(&mut end, entry.next_offset);
+                let holds = entry.base_offset < entry.next_offset
+                    || (entry.base_offset == entry.next_offset && entry.bytes == 0);
+                follows && holds
+            })
     }
 
     fn to_text(&self) -> String {
@@ -132,7 +145,7 @@ mod tests {
             cleaned_to: 9,
             producers_at: 9,
             sealed: vec![entry],
-            active: Some(entry),
+            active: Some(Entry { base_offset: 9, next_offset: 12, ..entry }),
         };
         let text = manifest.to_text();
         assert_eq!(Manifest::parse(&text), Some(manifest));
@@ -141,6 +154,38 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(Manifest::parse(&String::from_utf8(bytes).unwrap()), None, "byte {at}");
             assert_eq!(Manifest::parse(&text[..at]), None);
+        }
+    }
+
+    #[test]
+    fn one_that_contradicts_itself_is_not_believed() {
+        let entry = |base_offset, next_offset, bytes| Entry {
+            base_offset,
+            next_offset,
+            bytes,
+            max_timestamp: None,
+            began_ms: None,
+            cleaned_ms: None,
+            purged: false,
+            index_crc: 0,
+        };
+        let of =
+            |sealed: &[Entry], active| Manifest { sealed: sealed.to_vec(), active, ..Manifest::default() };
+        for good in [
+            of(&[entry(0, 4, 80), entry(4, 9, 0)], Some(entry(9, 9, 0))),
+            of(&[entry(3, 4, 80), entry(6, 9, 80)], Some(entry(9, 12, 80))),
+        ] {
+            assert_eq!(Manifest::parse(&good.to_text()), Some(good));
+        }
+        for bad in [
+            of(&[entry(0, 0, 80)], None),
+            of(&[entry(4, 9, 80), entry(0, 4, 80)], None),
+            of(&[entry(0, 4, 80)], Some(entry(3, 6, 80))),
+            of(&[entry(-1, 4, 80)], None),
+            of(&[], Some(entry(9, 4, 80))),
+            Manifest { log_start: -1, ..Manifest::default() },
+        ] {
+            assert_eq!(Manifest::parse(&bad.to_text()), None, "{bad:?}");
         }
     }
 }

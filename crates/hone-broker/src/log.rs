@@ -1,6 +1,7 @@
 //! The log of one partition as it lies behind the partition's lock: which segments there are, what is durable, what is
 //! visible. Nothing in here waits for the disk but the write of a batch.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -36,9 +37,10 @@ use recent::Recent;
 /// When a batch counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// At once: it is in the page cache, and survives the death of this process but not that of the machine.
+    /// At once: it is in the page cache, and survives the death of this process but not that of the machine. Readers
+    /// see it at once, too, unless a strict batch in front of it is not durable yet.
     Relaxed,
-    /// When an fsync has covered it; until then readers don't see it.
+    /// When an fsync has covered it; until then readers see neither it nor what is behind it.
     Strict,
 }
 
@@ -117,12 +119,13 @@ pub(crate) struct Log {
     pub(crate) log_start: i64,
     pub(crate) next: i64,
     pub(crate) flushed: i64,
-    /// Behind the last batch that counted at once.
-    pub(crate) relaxed: i64,
+    /// Where the strict batches begin that are not durable yet, in their order. A flush is asked for with each of them,
+    /// so what was acknowledged behind them is not kept from readers for long.
+    strict: VecDeque<i64>,
     pub(crate) producers: Producers,
     pub(crate) config: LogConfig,
     /// Who waits for the visible end to move.
-    pub(crate) waiting: Vec<Ticket>,
+    pub(crate) waiting: BTreeSet<Ticket>,
     /// Why it stopped taking batches for good.
     pub(crate) failed: Option<String>,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
@@ -142,10 +145,10 @@ impl Log {
             log_start: 0,
             next: 0,
             flushed: 0,
-            relaxed: 0,
+            strict: VecDeque::new(),
             producers: Producers::default(),
             config,
-            waiting: Vec::new(),
+            waiting: BTreeSet::new(),
             failed: None,
             removed: false,
             unflushed_bytes: 0,
@@ -156,7 +159,7 @@ impl Log {
     }
 
     pub(crate) fn bounds(&mut self) -> Bounds {
-        let high_watermark = self.flushed.max(self.relaxed);
+        let high_watermark = self.visible();
         Bounds {
             log_start: self.log_start,
             last_stable: self.producers.last_stable(high_watermark),
@@ -164,6 +167,11 @@ impl Log {
             next: self.next,
             flushed: self.flushed,
         }
+    }
+
+    /// Readers stop here: at the first strict batch that a power cut could still take.
+    pub(crate) fn visible(&self) -> i64 {
+        self.strict.front().copied().unwrap_or(self.next)
     }
 
     /// Writes a batch that has been judged; its header is that of the patched bytes.
@@ -184,8 +192,8 @@ impl Log {
         active.append(disk, header, batch, now_ms)?;
         self.recent.note(header.base_offset, position);
         self.next = header.last_offset() + 1;
-        if ack == Ack::Relaxed {
-            self.relaxed = self.next;
+        if ack == Ack::Strict {
+            self.strict.push_back(header.base_offset);
         }
         self.producers.note(header, parse_marker(header, batch));
         self.unflushed_bytes += bytes;
@@ -261,6 +269,8 @@ impl Log {
             }
         }
         self.flushed = self.flushed.max(dirty.next);
+        let durable = self.strict.partition_point(|base| *base < self.flushed);
+        self.strict.drain(..durable);
     }
 
     /// Number of the segment that holds an offset, or else of the first one behind it.

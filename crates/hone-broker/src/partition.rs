@@ -212,7 +212,7 @@ impl Partition {
 
     /// Stores one batch whose CRC and records have been checked; base offset and leader epoch are patched in place,
     /// and the time where the topic wants that. `wake` gets the tickets of those who wait for this partition and can
-    /// see the batch already; for [`Ack::Strict`] that is so only after [`Partition::flush`].
+    /// see the batch already; for [`Ack::Strict`], and behind such a batch, that is so only after [`Partition::flush`].
     pub(crate) fn append(
         &self,
         batch: &mut [u8],
@@ -288,9 +288,10 @@ impl Partition {
         let append_time_ms = if log.config.log_append_time { now_ms } else { -1 };
         patch(batch, base_offset, append_time_ms)?;
         let header = BatchHeader::parse(batch).map_err(invalid)?;
+        let visible = log.visible();
         log.append(&self.disk, &header, batch, ack, now_ms)?;
-        if ack == Ack::Relaxed {
-            wake.append(&mut log.waiting);
+        if log.visible() > visible {
+            wake.extend(std::mem::take(&mut log.waiting));
         }
         self.publish(log);
         self.counters.written_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -347,7 +348,7 @@ impl Partition {
 
     /// The tickets of those who wait for this partition; to be called when [`Partition::flush`] has shown more.
     pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
-        wake.append(&mut self.log().waiting);
+        wake.extend(std::mem::take(&mut self.log().waiting));
     }
 
     /// The offsets, without the lock.
@@ -536,15 +537,12 @@ impl Partition {
 
     /// Asks to be woken when more is visible.
     pub(crate) fn wait(&self, ticket: Ticket) {
-        let mut log = self.log();
-        if !log.waiting.contains(&ticket) {
-            log.waiting.push(ticket);
-        }
+        self.log().waiting.insert(ticket);
     }
 
     /// Takes that back.
     pub(crate) fn forget(&self, ticket: Ticket) {
-        self.log().waiting.retain(|waiting| *waiting != ticket);
+        self.log().waiting.remove(&ticket);
     }
 
     /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks

@@ -295,7 +295,6 @@ impl Recovery<'_> {
         }
         self.log.flushed(&dirty);
         self.log.flushed = self.log.next;
-        self.log.relaxed = self.log.next;
         let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
         self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
         self.log.producers.forget_aborted(self.log.log_start);

@@ -214,7 +214,7 @@ fn is_expired(max_timestamp: Option<i64>, log: &Log, now_ms: i64) -> bool {
 /// How many segments from the front go.
 fn doomed(log: &Log, now_ms: i64) -> usize {
     let mut total: u64 = log.segments.iter().map(|segment| segment.bytes).sum();
-    let visible = log.flushed.max(log.relaxed);
+    let visible = log.visible();
     let goes = |segment: &&crate::log::Segment| {
         let by_size = log.config.retention_bytes.is_some_and(|most| total - segment.bytes >= most);
         let expired = is_expired(segment.max_timestamp, log, now_ms);

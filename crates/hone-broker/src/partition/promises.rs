@@ -143,6 +143,49 @@ fn strict_batches_are_seen_when_they_are_flushed_and_relaxed_ones_at_once() {
 }
 
 #[test]
+fn what_is_behind_a_strict_batch_is_seen_with_it() {
+    let place = Place::new(config());
+    let partition = Arc::new(place.open());
+    let (one, ticket) = (batch(&[("a", None)], 5), Ticket { reactor: 0, connection: 1 });
+    let visible = || partition.bounds().high_watermark;
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    append(&partition, &one, Ack::Strict, 0).unwrap();
+    partition.wait(ticket);
+    let mut wake = Vec::new();
+    partition.append(&mut one.clone(), Ack::Relaxed, 0, &mut wake).unwrap();
+    assert_eq!((visible(), wake.len()), (1, 0));
+    assert_eq!(offsets(&partition), [0]);
+    // What comes while a flush is under way is not covered by it.
+    let dirty = partition.log().take_dirty();
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    append(&partition, &one, Ack::Strict, 0).unwrap();
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    assert_eq!(visible(), 1);
+    partition.log().flushed(&dirty);
+    let bounds = partition.log().bounds();
+    assert_eq!((bounds.high_watermark, bounds.flushed), (4, 3));
+    partition.flush().unwrap();
+    assert_eq!(visible(), 6);
+    partition.take_waiting(&mut wake);
+    assert_eq!(wake, [ticket]);
+}
+
+#[test]
+fn who_waits_is_woken_once_and_not_when_it_has_left() {
+    let partition = Place::new(config()).open();
+    let tickets: Vec<_> = (0..3).map(|connection| Ticket { reactor: 0, connection }).collect();
+    for ticket in tickets.iter().chain(&tickets) {
+        partition.wait(*ticket);
+    }
+    partition.forget(tickets[1]);
+    let mut wake = Vec::new();
+    partition.append(&mut batch(&[("a", None)], 5), Ack::Relaxed, 0, &mut wake).unwrap();
+    assert_eq!(wake, [tickets[0], tickets[2]]);
+    partition.take_waiting(&mut wake);
+    assert_eq!(wake.len(), 2);
+}
+
+#[test]
 fn a_failed_fsync_stops_a_partition_for_good() {
     let place = Place::new(config());
     place.faults.add("fsync-error,topic=t,after=1,times=1".parse().unwrap());

@@ -11,6 +11,7 @@ use hone_kafka::BatchHeader;
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
+mod aborted;
 pub(crate) mod compaction;
 pub(crate) mod disk;
 mod index;

@@ -451,7 +451,8 @@ impl Partition {
         Ok(bounds)
     }
 
-    /// Aborted transactions with records in `from..to`.
+    /// Aborted transactions with records in `from..to`, in the order of their markers. Costs what is found: a caller
+    /// that knows where its batches end should say so.
     pub(crate) fn aborted(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
         self.log().producers.aborted(from, to)
     }

@@ -18,25 +18,12 @@ use crate::partition::{Ack, AppendError, Appended, Partition, Sequence};
 
 /// Where the outcome of an append belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Destination {
-    /// Into an answer that waits for it.
-    Answer {
-        ticket: Ticket,
-        /// Which of the connection's answers.
-        slot: u64,
-        /// Where in that answer the partition's error code stands.
-        at: usize,
-    },
-    /// Nobody asked (acks=0); a failure closes the connection, which is all the client can be told.
-    Unanswered(Ticket),
-}
-
-impl Destination {
-    pub(crate) fn ticket(&self) -> Ticket {
-        match self {
-            Self::Answer { ticket, .. } | Self::Unanswered(ticket) => *ticket,
-        }
-    }
+pub(crate) struct Destination {
+    pub(crate) ticket: Ticket,
+    /// Which of the connection's answers.
+    pub(crate) slot: u64,
+    /// Where in that answer the partition's error code stands.
+    pub(crate) at: usize,
 }
 
 /// What goes along with a batch.
@@ -101,6 +88,8 @@ struct Queue {
     waiters: VecDeque<Waiter>,
     /// A flush has been asked for and has not come back.
     flushing: bool,
+    /// It was asked for as one that somebody waits for.
+    urgent: bool,
     /// When the partition's unflushed bytes are due, if they are.
     due: Option<Instant>,
 }
@@ -168,6 +157,8 @@ impl Appends {
                 queue.waiters.push_back(Waiter { end_offset: appended.end_offset, back: terms.back, stored });
                 if !queue.flushing {
                     self.to_flush.insert(key);
+                } else if !std::mem::replace(&mut queue.urgent, true) {
+                    node.flusher.hurry(partition);
                 }
                 Outcome::Later
             }
@@ -214,7 +205,8 @@ impl Appends {
                 self.due.remove(&(due, key));
             }
             queue.flushing = true;
-            node.flusher.ask(Arc::clone(partition), reactor);
+            queue.urgent = !queue.waiters.is_empty();
+            node.flusher.ask(Arc::clone(partition), reactor, queue.urgent);
         }
     }
 

@@ -12,9 +12,16 @@ use crate::node::Node;
 use crate::protocol::Answer;
 
 type Work = Box<dyn FnOnce(&Node, &mut Answer<'_>) + Send>;
+type Chore = Box<dyn FnOnce(&Node) + Send>;
 
 enum Note {
-    Job { ticket: Ticket, flexible: bool, work: Work },
+    Job {
+        ticket: Ticket,
+        flexible: bool,
+        work: Work,
+    },
+    /// Nobody waits for an answer from it.
+    Chore(Chore),
     Stop,
 }
 
@@ -42,6 +49,11 @@ impl Desk {
         let _ = self.0.send(Note::Job { ticket, flexible, work: Box::new(work) });
     }
 
+    /// Has something done that is no request's answer.
+    pub(crate) fn leave_chore(&self, chore: impl FnOnce(&Node) + Send + 'static) {
+        let _ = self.0.send(Note::Chore(Box::new(chore)));
+    }
+
     /// Lets the clerk go home, after the jobs that are there.
     pub(crate) fn close(&self) {
         let _ = self.0.send(Note::Stop);
@@ -50,15 +62,27 @@ impl Desk {
 
 /// Does jobs until the desk is closed.
 pub(crate) fn run(node: &Node, jobs: &Jobs) -> io::Result<()> {
-    while let Ok(Note::Job { ticket, flexible, work }) = jobs.0.recv() {
-        let mut body = Vec::new();
-        let mut answer = Answer::new(&mut body, flexible);
-        // A defect in one job costs its connection, not all the jobs behind it.
-        let done = catch_unwind(AssertUnwindSafe(|| work(node, &mut answer)));
-        let reply = if done.is_ok() { Reply::Body(body) } else { Reply::Failed };
-        node.post(ticket, Letter::Reply(ticket.connection, reply));
+    while let Ok(note) = jobs.0.recv() {
+        match note {
+            Note::Job { ticket, flexible, work } => serve(node, ticket, flexible, work),
+            Note::Chore(chore) => {
+                if catch_unwind(AssertUnwindSafe(|| chore(node))).is_err() {
+                    node.settings.notices.say("a chore of the clerk failed, which is a defect");
+                }
+            }
+            Note::Stop => break,
+        }
     }
     Ok(())
+}
+
+fn serve(node: &Node, ticket: Ticket, flexible: bool, work: Work) {
+    let mut body = Vec::new();
+    let mut answer = Answer::new(&mut body, flexible);
+    // A defect in one job costs its connection, not all the jobs behind it.
+    let done = catch_unwind(AssertUnwindSafe(|| work(node, &mut answer)));
+    let reply = if done.is_ok() { Reply::Body(body) } else { Reply::Failed };
+    node.post(ticket, Letter::Reply(ticket.connection, reply));
 }
 
 #[cfg(test)]
@@ -103,6 +127,7 @@ mod tests {
         let ticket = |connection| Ticket { reactor: 0, connection };
         node.desk.leave(ticket(5), true, |_, answer| answer.string("first"));
         node.desk.leave(ticket(6), false, |_, _| panic!("a defect"));
+        node.desk.leave_chore(|_| panic!("another one"));
         node.desk.leave(ticket(7), false, |_, answer| answer.i16(7));
         node.desk.close();
         run(&node, &jobs).unwrap();

@@ -6,6 +6,7 @@ pub(crate) const CORRUPT_MESSAGE: i16 = 2;
 pub(crate) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 pub(crate) const MESSAGE_TOO_LARGE: i16 = 10;
 pub(crate) const OFFSET_METADATA_TOO_LARGE: i16 = 12;
+pub(crate) const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
 pub(crate) const INVALID_TOPIC: i16 = 17;
 pub(crate) const NOT_ENOUGH_REPLICAS: i16 = 19;
 pub(crate) const INVALID_REQUIRED_ACKS: i16 = 21;

@@ -30,6 +30,8 @@ pub(crate) struct Parked {
 pub(crate) struct Slot {
     /// The whole frame.
     pub(crate) answer: Vec<u8>,
+    /// Without acks there is no answer.
+    pub(crate) silent: bool,
     /// Outcomes that are missing.
     pub(crate) waiting: usize,
     /// Bytes of the batches in flight.
@@ -110,6 +112,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// Since when it has held an unfinished frame without a byte more of it, or was not read for want of memory.
     pub(crate) stalled_since: Option<Instant>,
+    /// Since when answers wait of which the client has not taken a byte.
+    pub(crate) untaken_since: Option<Instant>,
     /// What it was last counted as holding.
     pub(crate) counted_bytes: usize,
     /// Nothing more is served: the last answer is on its way.
@@ -137,6 +141,7 @@ impl Connection {
             hung_up: false,
             ended: false,
             stalled_since: None,
+            untaken_since: None,
             counted_bytes: 0,
             closing: false,
             identified: false,
@@ -170,12 +175,13 @@ impl Connection {
     }
 
     fn slot_bytes(&self) -> usize {
-        self.slots.iter().map(|slot| slot.bytes).sum()
+        self.slots.iter().map(|slot| slot.bytes + slot.answer.capacity()).sum()
     }
 
     /// Memory that the client makes the broker hold.
     pub(crate) fn memory(&self) -> usize {
-        self.input.capacity() + self.outbox.memory() + self.slot_bytes()
+        let parked = self.parked.as_ref().map_or(0, |parked| parked.frame.capacity());
+        self.input.capacity() + self.outbox.memory() + self.slot_bytes() + parked
     }
 
     /// Nothing under way: it could live on another reactor.
@@ -190,6 +196,12 @@ impl Connection {
     /// The number that the next slot will have.
     pub(crate) fn next_slot(&self) -> u64 {
         self.first_slot + self.slots.len() as u64
+    }
+
+    /// Whether nobody waits for the answer of a slot.
+    pub(crate) fn is_silent(&self, slot: u64) -> bool {
+        let place = slot.checked_sub(self.first_slot).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| self.slots.get(place)).is_some_and(|slot| slot.silent)
     }
 
     /// Puts an answer behind the ones that wait.
@@ -220,7 +232,13 @@ impl Connection {
 
     /// Sends what the socket takes. Returns how much that was.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        self.outbox.flush(&mut self.stream)
+        let sent = self.outbox.flush(&mut self.stream)?;
+        if self.is_flushed() {
+            self.untaken_since = None;
+        } else if sent > 0 || self.untaken_since.is_none() {
+            self.untaken_since = Some(Instant::now());
+        }
+        Ok(sent)
     }
 
     /// Reads into `scratch` once; 0 when there is nothing (now).
@@ -275,7 +293,7 @@ mod tests {
     }
 
     fn slot(mark: u8, waiting: usize) -> Slot {
-        Slot { answer: vec![mark; 40], waiting, bytes: 100, version: 5, began: Instant::now() }
+        Slot { answer: vec![mark; 40], silent: false, waiting, bytes: 100, version: 5, began: Instant::now() }
     }
 
     fn stored(offset: i64) -> Stored {

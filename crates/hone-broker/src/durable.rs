@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 
 use serde_json::json;
@@ -20,9 +21,10 @@ const LINES: &str = "fsyncs";
 static RECORD: OnceLock<Record> = OnceLock::new();
 
 /// Keeps a record of every fsync of this process, in a folder that is on the same file system as the data. The file
-/// `fsyncs` in it gets a line of JSON when an fsync is over: `{"file": ID, "bytes": N}` for a file that was N bytes long
-/// before, `{"folder": ID, "entries": {NAME: ID}}` for a folder that had these names. Files of durable names are kept
-/// beside it, each under its ID.
+/// `fsyncs` in it gets a line of JSON when an fsync is over: `{"file": ID, "bytes": N, "at": M}` for a file that was N
+/// bytes long when it began, `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder that had these names. Threads
+/// may write their lines in another order than that of M, in which they looked. Files of durable names are kept beside
+/// it, each under its ID.
 ///
 /// For tests of power cuts. The second call of a process changes nothing.
 ///
@@ -31,33 +33,42 @@ static RECORD: OnceLock<Record> = OnceLock::new();
 pub fn record_fsyncs(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lines = File::options().create(true).append(true).open(folder.join(LINES))?;
-    let _ = RECORD.set(Record { folder: folder.to_owned(), lines });
+    let _ = RECORD.set(Record { folder: folder.to_owned(), lines, looks: AtomicU64::new(0) });
     Ok(())
 }
 
 struct Record {
     folder: PathBuf,
     lines: File,
+    /// Looks at files and folders so far.
+    looks: AtomicU64,
 }
 
 /// Makes the bytes of a file durable.
 pub(crate) fn sync_file(file: &File) -> io::Result<()> {
     let Some(record) = RECORD.get() else { return file.sync_data() };
+    let at = record.look();
     let before = file.metadata()?;
     file.sync_data()?;
-    record.note(&json!({"file": id(&before), "bytes": before.len()}))
+    record.note(&json!({"file": id(&before), "bytes": before.len(), "at": at}))
 }
 
 /// Makes the names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let Some(record) = RECORD.get() else { return File::open(folder)?.sync_all() };
+    let at = record.look();
     let opened = File::open(folder)?;
     let entries = record.entries(folder)?;
     opened.sync_all()?;
-    record.note(&json!({"folder": id(&opened.metadata()?), "entries": entries}))
+    record.note(&json!({"folder": id(&opened.metadata()?), "entries": entries, "at": at}))
 }
 
 impl Record {
+    /// Numbers a look. Whatever was done before is seen by it.
+    fn look(&self) -> u64 {
+        self.looks.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
     /// What is in a folder; a second name keeps the files there, whatever happens to the first.
     fn entries(&self, folder: &Path) -> io::Result<BTreeMap<String, String>> {
         let mut entries = BTreeMap::new();

@@ -10,7 +10,7 @@ use hone_kafka::{Frame, RequestHead, WireError};
 
 use crate::appends::{self, Appends, Destination, Stored, Terms};
 use crate::connection::{Connection, Parked, Slot};
-use crate::keys::{self, Attempt, Call, Outcome, Workspace, throttle};
+use crate::keys::{self, Attempt, Call, Outcome, Park, Workspace, throttle};
 use crate::mailbox::{Letter, Ticket};
 use crate::node::{Node, ShardCounters, count};
 use crate::outbox::give_back;
@@ -21,6 +21,10 @@ use crate::security::login::{self, Progress};
 
 /// Read at a time from a socket.
 const SCRATCH_BYTES: usize = 256 << 10;
+/// The same while clients hold all the memory that they may.
+const SHORT_SCRATCH_BYTES: usize = 4 << 10;
+/// A long poll whose request is larger is answered at once: it would be kept in memory all the time.
+const MOST_PARKED_BYTES: usize = 1 << 20;
 /// Reads from one connection before the others have their turn.
 const MOST_READS: usize = 8;
 /// The first four bytes of a TLS connection, taken for the length of a frame.
@@ -55,6 +59,8 @@ pub(crate) enum Close {
     Unstored(i16),
     #[error("a frame that does not end")]
     Stalled,
+    #[error("answers that nobody takes")]
+    Untaken,
 }
 
 /// What serves requests.
@@ -156,7 +162,7 @@ impl Engine {
             | Close::LoginFailed
             | Close::Busy => (),
             Close::HandlerFailed => count(&shard.handler_failures, 1),
-            Close::Stalled => count(&shard.stalled, 1),
+            Close::Stalled | Close::Untaken => count(&shard.stalled, 1),
             Close::FrameLength(_) | Close::Request(_) | Close::NotServed { .. } | Close::Stranger(_) => {
                 count(&shard.protocol_errors, 1);
             }
@@ -190,8 +196,7 @@ impl Engine {
     /// Serves a connection as far as its input, its output and its turn allow. `false` when it has more to do at once.
     pub(crate) fn drive(&mut self, id: usize, connection: &mut Connection) -> Result<bool, Close> {
         let driven = self.drive_on(id, connection);
-        let unfinished =
-            !connection.input.is_empty() && connection.may_serve() && !self.has_frame(connection);
+        let unfinished = !connection.input.is_empty() && connection.may_serve() && !self.is_whole(connection);
         connection.stalled_since = unfinished.then(|| connection.stalled_since.unwrap_or_else(Instant::now));
         let memory = connection.memory();
         self.node.memory.recount(connection.counted_bytes, memory);
@@ -205,7 +210,11 @@ impl Engine {
             if self.serve_buffered(id, connection)? {
                 self.flush(connection)?;
             }
-            if !connection.may_serve() || !connection.readable || self.must_wait(connection) {
+            if !connection.may_serve()
+                || !connection.readable
+                || self.must_wait(connection)
+                || self.has_frame(connection)
+            {
                 break;
             }
             if reads == MOST_READS {
@@ -249,12 +258,15 @@ impl Engine {
         !connection.input.is_empty() && self.node.memory.is_spent()
     }
 
+    /// Whether the input begins with a whole frame, or with one that is refused.
+    fn is_whole(&self, connection: &Connection) -> bool {
+        let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
+        !matches!(Frame::split(&connection.input, limit), Frame::Incomplete { .. })
+    }
+
     /// Whether a request is here that may be served now.
     fn has_frame(&self, connection: &Connection) -> bool {
-        let limit = connection.session.frame_limit(self.node.settings.max_request_bytes);
-        let input = &connection.input;
-        !matches!(Frame::split(input, limit), Frame::Incomplete { .. })
-            && (!connection.has_slots() || is_produce(input))
+        self.is_whole(connection) && (!connection.has_slots() || is_produce(&connection.input))
     }
 
     fn flush(&self, connection: &mut Connection) -> Result<(), Close> {
@@ -289,6 +301,9 @@ impl Engine {
 
     /// Frames that arrive whole, the usual case, are served where they were read; only a rest is copied.
     fn read_with(&mut self, id: usize, connection: &mut Connection, scratch: &mut [u8]) -> Result<(), Close> {
+        // What is read and not served is kept; while memory is short that must be little.
+        let most = if self.node.memory.is_spent() { SHORT_SCRATCH_BYTES } else { scratch.len() };
+        let scratch = scratch.get_mut(..most).unwrap_or_default();
         let bytes = connection.read(scratch)?;
         let Some(read) = scratch.get_mut(..bytes).filter(|read| !read.is_empty()) else { return Ok(()) };
         if let Some(shard) = self.shard() {
@@ -406,7 +421,7 @@ impl Engine {
             }
         }
         let out = if waits { &mut detached } else { connection.outbox.buffer() };
-        let mut slot = None;
+        let (mut slot, mut silent) = (None, false);
         match outcome {
             Outcome::Reply => {
                 close_answer(out, start, &files);
@@ -420,20 +435,29 @@ impl Engine {
                 }
                 slot = Some((waiting, bytes));
             }
-            Outcome::Silent => out.truncate(start),
+            Outcome::Silent { waiting, bytes } => {
+                out.truncate(start);
+                detached.clear();
+                silent = waiting > 0;
+                slot = silent.then_some((waiting, bytes));
+            }
             Outcome::Fail(error) => return Err(Close::Unstored(error)),
             Outcome::Last => {
                 close_answer(out, start, &files);
                 connection.closing = true;
             }
             Outcome::Close => return Err(Close::Busy),
+            Outcome::Park(Park::Records { .. }) if frame.len() > MOST_PARKED_BYTES => {
+                out.truncate(start);
+                return self.request(id, connection, frame, Attempt::Again { until: Instant::now() });
+            }
             Outcome::Park(park) => {
                 out.truncate(start);
                 connection.parked = Some(Parked { frame: frame.to_vec(), park });
             }
         }
         if let Some((waiting, bytes)) = slot {
-            connection.wait(Slot { answer: detached, waiting, bytes, version, began });
+            connection.wait(Slot { answer: detached, silent, waiting, bytes, version, began });
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use crate::partition::Partition;
 /// Flushes at a time. A file system commits what several threads wait for together, so more than the cores pay.
 pub(crate) const THREADS: usize = 4;
 
+type Job = (Arc<Partition>, usize);
+
 /// The flushes that were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Flusher {
@@ -19,8 +21,10 @@ pub(crate) struct Flusher {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// The partition, and the reactor that wants to know.
-    jobs: VecDeque<(Arc<Partition>, usize)>,
+    /// Those that somebody waits for: the partition, and the reactor that wants to know.
+    urgent: VecDeque<Job>,
+    /// Those by age and size.
+    others: VecDeque<Job>,
     ended: bool,
 }
 
@@ -30,8 +34,12 @@ impl Flusher {
     }
 
     /// Asks for a flush; the reactor gets [`Letter::Flushed`] when it is over.
-    pub(crate) fn ask(&self, partition: Arc<Partition>, reactor: usize) {
-        self.queue().jobs.push_back((partition, reactor));
+    /// What somebody waits for goes first.
+    pub(crate) fn ask(&self, partition: Arc<Partition>, reactor: usize, urgent: bool) {
+        let mut queue = self.queue();
+        let jobs = if urgent { &mut queue.urgent } else { &mut queue.others };
+        jobs.push_back((partition, reactor));
+        drop(queue);
         self.bell.notify_one();
     }
 
@@ -41,10 +49,20 @@ impl Flusher {
         self.bell.notify_all();
     }
 
-    fn next(&self) -> Option<(Arc<Partition>, usize)> {
+    /// Somebody waits now for a flush that was asked for before.
+    pub(crate) fn hurry(&self, partition: &Arc<Partition>) {
+        let mut queue = self.queue();
+        let place = queue.others.iter().position(|(other, _)| Arc::ptr_eq(other, partition));
+        if let Some(job) = place.and_then(|place| queue.others.remove(place)) {
+            queue.urgent.push_back(job);
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
         let mut queue = self.queue();
         loop {
-            match queue.jobs.pop_front() {
+            let job = queue.urgent.pop_front().or_else(|| queue.others.pop_front());
+            match job {
                 Some(job) => return Some(job),
                 None if queue.ended => return None,
                 None => queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner),

@@ -1,5 +1,7 @@
 //! The APIs that the broker serves: one file for each key, one line in the table.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -10,13 +12,14 @@ use hone_kafka::{RequestHead, WireError};
 use crate::appends::Appends;
 use crate::code;
 use crate::groups::Who;
-use crate::mailbox::{Reply, Ticket};
+use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::Node;
 use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
 use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::security::session::Session;
+use crate::transactions::FreshId;
 
 mod k00_produce;
 mod k01_fetch;
@@ -75,8 +78,8 @@ pub(crate) enum Outcome {
     Reply,
     /// The answer is written but for the outcome of so many batches, whose bytes are held until then.
     Later { waiting: usize, bytes: usize },
-    /// There is no answer (acks=0).
-    Silent,
+    /// There is no answer (acks=0); so many batches, whose bytes are held until then, are on their way.
+    Silent { waiting: usize, bytes: usize },
     /// There is none, and the connection is closed over this error.
     Fail(i16),
     /// The answer is written, and the connection ends behind it.
@@ -155,6 +158,29 @@ impl Call<'_> {
     pub(crate) fn by_clerk(&self, work: impl FnOnce(&Node, &mut Answer<'_>) + Send + 'static) -> Outcome {
         self.node.desk.leave(self.ticket, self.flexible, work);
         Outcome::Park(Park::Reply)
+    }
+
+    /// Runs a step that may take a fresh producer id. When none is left the step has failed and changed nothing; the
+    /// clerk then reserves some and has the request served again, which is said as the step says that it waits: `None`.
+    pub(crate) fn with_fresh_ids<T>(
+        &self,
+        step: impl FnOnce(FreshId<'_>) -> Result<Option<T>, i16>,
+    ) -> Result<Option<T>, i16> {
+        let mut dry = false;
+        let outcome = step(&mut || {
+            let fresh = self.node.fresh_producer_id();
+            dry = fresh.is_none();
+            fresh.ok_or(code::COORDINATOR_LOAD_IN_PROGRESS)
+        });
+        if !dry {
+            return outcome;
+        }
+        let ticket = self.ticket;
+        self.node.desk.leave_chore(move |node| {
+            let reply = node.reserve_producer_ids().map_or_else(Reply::Code, |()| Reply::Resume);
+            node.post(ticket, Letter::Reply(ticket.connection, reply));
+        });
+        Ok(None)
     }
 
     /// Whether the clerk has written the answer; then it is there.
@@ -260,6 +286,14 @@ pub(crate) fn member_identity<'a>(
         member: fields.string("member id")?,
         instance: if with_instance { fields.nullable_string("group instance id")? } else { None },
     })
+}
+
+/// Each once, in the order of the request: described over and over, a name of a few bytes would make an answer of
+/// gigabytes.
+fn once<T: Hash + Eq + Copy>(mut all: Vec<T>) -> Vec<T> {
+    let mut seen = HashSet::new();
+    all.retain(|one| seen.insert(*one));
+    all
 }
 
 type Serve = fn(&mut Call<'_>, &mut Answer<'_>) -> Result<Outcome, WireError>;

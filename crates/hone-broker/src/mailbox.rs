@@ -32,6 +32,8 @@ pub(crate) enum Reply {
     Code(i16),
     /// It is done, and this is whom a producer is from now on.
     Producer(Producer),
+    /// What the request lacked is there; it is to be served as if for the first time.
+    Resume,
     /// The clerk has written the answer.
     Body(Vec<u8>),
     /// The clerk's work failed, which is a defect.

@@ -260,9 +260,21 @@ impl Node {
         self.connections.fetch_sub(1, Relaxed);
     }
 
-    /// A producer id that was never given before; an error code when the disk fails.
-    pub(crate) fn fresh_producer_id(&self) -> Result<i64, i16> {
-        self.topics.new_producer_id().map_err(|error| {
+    /// A producer id that was never given before; `None` when the clerk must reserve some first.
+    pub(crate) fn fresh_producer_id(&self) -> Option<i64> {
+        let fresh = self.topics.new_producer_id()?;
+        if fresh.runs_low {
+            self.desk.leave_chore(|node| {
+                // It has been told of; who finds no id asks again.
+                let _ = node.reserve_producer_ids();
+            });
+        }
+        Some(fresh.id)
+    }
+
+    /// Waits for the disk: for the clerk. An error code when that fails.
+    pub(crate) fn reserve_producer_ids(&self) -> Result<(), i16> {
+        self.topics.reserve_producer_ids().map_err(|error| {
             self.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
             code::KAFKA_STORAGE_ERROR
         })

@@ -69,7 +69,10 @@ impl Outbox {
             match self.send_some(stream) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(bytes) => total += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(total),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.drop_sent();
+                    return Ok(total);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),
             }
@@ -82,6 +85,18 @@ impl Outbox {
         self.sent = 0;
         give_back(&mut self.bytes);
         Ok(total)
+    }
+
+    /// A client that is always a little behind must not make it keep what it has taken.
+    fn drop_sent(&mut self) {
+        if self.sent < KEPT_BYTES || self.sent < self.bytes.len() / 2 {
+            return;
+        }
+        self.bytes.drain(..self.sent);
+        for piece in &mut self.pieces {
+            piece.at -= self.sent;
+        }
+        self.sent = 0;
     }
 
     fn send_some(&mut self, stream: &mut Transport) -> io::Result<usize> {
@@ -183,5 +198,36 @@ mod tests {
         }
         assert!(got == expected);
         assert_eq!((outbox.flush(&mut server).unwrap(), outbox.unsent(), outbox.buffer().len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_client_that_is_always_a_little_behind_costs_little() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let mut server = Transport::new(TcpStream::from_std(server), None).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 1000]).unwrap();
+        let file = Arc::new(file);
+        let mut outbox = Outbox::default();
+        let answer: Vec<u8> = (0..100_000_u32).map(|index| (index % 249) as u8).collect();
+        let mut chunk = vec![0; 101_000];
+        // Fill the socket, so that from then on something is always left.
+        while outbox.unsent() == 0 {
+            outbox.push(&answer);
+            let at = outbox.buffer().len();
+            outbox.attach([(at, FileRange { file: Arc::clone(&file), position: 0, bytes: 1000 })]);
+            outbox.flush(&mut server).unwrap();
+        }
+        for _ in 0..100 {
+            outbox.push(&answer);
+            let at = outbox.buffer().len();
+            outbox.attach([(at, FileRange { file: Arc::clone(&file), position: 0, bytes: 1000 })]);
+            client.read_exact(&mut chunk).unwrap();
+            assert!(chunk[..100_000] == answer[..] && chunk[100_000..] == [7; 1000]);
+            outbox.flush(&mut server).unwrap();
+            assert!(outbox.memory() < 4_000_000, "{} bytes are kept", outbox.memory());
+        }
     }
 }

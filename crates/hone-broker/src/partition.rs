@@ -428,7 +428,7 @@ impl Partition {
     }
 
     /// As [`Partition::locate`], with the batches appended to `out`.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn read(
         &self,
         offset: i64,

@@ -21,6 +21,7 @@ use crate::keys::{Attempt, Park};
 use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::{Node, count};
 use crate::partition::Partition;
+use crate::settings::Settings;
 use crate::transport::Transport;
 
 /// The waker's token; connections count up from 0.
@@ -28,13 +29,10 @@ pub(crate) const BELL: Token = Token(usize::MAX);
 /// How long a stopping reactor waits for flushes, and for clients to take their answers.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// Answers in memory that are worth closing their connection for when memory is short.
+const HOARD_BYTES: usize = 64 << 10;
 /// How often stalled connections are looked at.
 const STALL_TICK: Duration = Duration::from_millis(50);
-/// A frame of which nothing more has come for so long never ends.
-const STALL_LIMIT: Duration = Duration::from_secs(30);
-/// The same while memory is short.
-const SHORT_STALL_LIMIT: Duration = Duration::from_secs(2);
-
 /// A reactor.
 pub(crate) struct Reactor {
     engine: Engine,
@@ -46,7 +44,7 @@ pub(crate) struct Reactor {
     greetings: VecDeque<(Instant, usize)>,
     /// Connections that have more to do than their turn allowed.
     unfinished: Vec<usize>,
-    /// Connections with an unfinished frame, or not read for want of memory.
+    /// Connections with an unfinished frame, or not read for want of memory, or with answers that their clients don't take.
     stalled: HashSet<usize>,
     stalled_looked_at: Option<Instant>,
     outcomes: Vec<(Destination, Stored)>,
@@ -229,7 +227,7 @@ impl Reactor {
                 if !finished {
                     self.unfinished.push(id);
                 }
-                if connection.stalled_since.is_some() {
+                if connection.stalled_since.is_some() || connection.untaken_since.is_some() {
                     self.stalled.insert(id);
                 }
                 if !was_parked {
@@ -361,33 +359,32 @@ impl Reactor {
 
     /// Sends an outcome to the connection that waits for it.
     fn report(&mut self, back: Destination, stored: Stored) {
-        let ticket = back.ticket();
-        if ticket.reactor == self.engine.index {
+        if back.ticket.reactor == self.engine.index {
             self.deliver(back, &stored);
-        } else if stored.error != code::NONE || matches!(back, Destination::Answer { .. }) {
-            self.engine.node.post(ticket, Letter::Stored(back, stored));
+        } else {
+            self.engine.node.post(back.ticket, Letter::Stored(back, stored));
         }
     }
 
     fn deliver(&mut self, back: Destination, stored: &Stored) {
-        let id = back.ticket().connection;
-        match back {
-            Destination::Unanswered(_) if stored.error == code::NONE => (),
-            Destination::Unanswered(_) => self.close(id, &Close::Unstored(stored.error)),
-            Destination::Answer { slot, at, .. } => {
-                let Some(connection) = self.connections.get_mut(&id) else { return };
-                let began = connection.oldest_slot();
-                if connection.fill(slot, at, stored) > 0 {
-                    if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
-                        shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
-                    }
-                    self.drive(id);
-                }
+        let id = back.ticket.connection;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if stored.error != code::NONE && connection.is_silent(back.slot) {
+            // Nobody waits for an answer (acks=0); this is all that the client can be told.
+            self.close(id, &Close::Unstored(stored.error));
+            return;
+        }
+        let began = connection.oldest_slot();
+        if connection.fill(back.slot, back.at, stored) > 0 {
+            if let (Some(began), Some(shard)) = (began, self.engine.shard()) {
+                shard.produce_latency_us.record(began.elapsed().as_micros() as u64);
             }
+            self.drive(id);
         }
     }
 
-    /// Whoever holds an unfinished frame for too long is closed; whoever was not read for want of memory has another try.
+    /// Whoever holds an unfinished frame for too long, or takes no answers, is closed; whoever was not read for want of
+    /// memory has another try.
     fn look_at_stalled(&mut self) {
         if self.stalled.is_empty() {
             self.stalled_looked_at = None;
@@ -399,18 +396,17 @@ impl Reactor {
         }
         self.stalled_looked_at = Some(now);
         let memory_is_short = self.engine.node.memory.is_spent();
-        let limit = if memory_is_short { SHORT_STALL_LIMIT } else { STALL_LIMIT };
         for id in std::mem::take(&mut self.stalled) {
-            let Some(since) = self.connections.get(&id).and_then(|connection| connection.stalled_since)
-            else {
-                continue;
-            };
-            if now.saturating_duration_since(since) > limit {
-                self.close(id, &Close::Stalled);
+            let Some(connection) = self.connections.get(&id) else { continue };
+            if let Some(reason) = overdue(&self.engine.node.settings, connection, memory_is_short, now) {
+                self.close(id, &reason);
                 continue;
             }
-            self.stalled.insert(id);
-            if !memory_is_short {
+            let unfinished = connection.stalled_since.is_some();
+            if unfinished || connection.untaken_since.is_some() {
+                self.stalled.insert(id);
+            }
+            if unfinished && !memory_is_short {
                 self.drive(id);
             }
         }
@@ -449,5 +445,29 @@ impl Reactor {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+}
+
+/// Why a connection that makes no progress is to be closed now.
+fn overdue(
+    settings: &Settings,
+    connection: &Connection,
+    memory_is_short: bool,
+    now: Instant,
+) -> Option<Close> {
+    let (frame_ms, answer_ms) = if memory_is_short {
+        // Who takes no answers goes first: unfinished frames may be waiting for the memory that it holds.
+        let hoards = connection.outbox.memory() >= HOARD_BYTES;
+        (2 * settings.short_stall_ms, if hoards { settings.short_stall_ms } else { settings.untaken_ms })
+    } else {
+        (settings.stall_ms, settings.untaken_ms)
+    };
+    let longer = |since: Option<Instant>, limit_ms| {
+        since.is_some_and(|since| now.saturating_duration_since(since) > Duration::from_millis(limit_ms))
+    };
+    if longer(connection.stalled_since, frame_ms) {
+        Some(Close::Stalled)
+    } else {
+        longer(connection.untaken_since, answer_ms).then_some(Close::Untaken)
     }
 }

@@ -129,6 +129,15 @@ pub struct Settings {
     /// What clients may make the broker hold in memory, in bytes: unfinished frames, batches under way, answers not
     /// taken. Above it frames that are not small wait, and those that do not end are closed. Default 256 MiB.
     pub max_memory_bytes: usize,
+    /// A frame of which nothing more has come for so long never ends: its connection is closed. Default 30 s, in
+    /// milliseconds.
+    pub stall_ms: u64,
+    /// While clients hold all the memory that they may, an unfinished frame is closed after twice this time, a client
+    /// that takes none of its answers, if they are large, after once this time. Default 2 s, in milliseconds.
+    pub short_stall_ms: u64,
+    /// A client that has answers waiting and has taken none of their bytes for so long is closed. Default
+    /// 5 minutes, in milliseconds.
+    pub untaken_ms: u64,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,
     /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
@@ -190,6 +199,9 @@ impl Settings {
             auto_create_topics: true,
             max_request_bytes: 32 << 20,
             max_memory_bytes: 256 << 20,
+            stall_ms: 30_000,
+            short_stall_ms: 2_000,
+            untaken_ms: 300_000,
             max_connections: 20_000,
             housekeeping_ms: 1000,
             group_initial_delay_ms: 50,

@@ -105,10 +105,26 @@ impl Maps {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+/// What `cluster.json` says beside the topics and the properties.
+#[derive(Debug)]
+struct Written {
+    /// Producer ids below this one are reserved.
+    producer_ids: i64,
+}
+
+/// Producer ids that are reserved on disk and were not given yet.
+#[derive(Debug)]
 struct ProducerIds {
     next: i64,
-    reserved: i64,
+    end: i64,
+}
+
+/// A producer id that was never given before, not even by a process that died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FreshProducer {
+    pub(crate) id: i64,
+    /// Told once for each block: it is time to reserve the next one.
+    pub(crate) runs_low: bool,
 }
 
 /// All topics, and the properties of the broker, which are the defaults of theirs.
@@ -120,7 +136,10 @@ pub(crate) struct Topics {
     /// Names this data folder to clients.
     pub(crate) cluster_id: String,
     maps: RwLock<Maps>,
-    /// Held while `cluster.json` and the maps change together.
+    /// Held while `cluster.json`, the logs and the maps change together, for as long as the disk takes: not for threads
+    /// that serve clients.
+    written: Mutex<Written>,
+    /// Never held while the disk is at work.
     producer_ids: Mutex<ProducerIds>,
 }
 
@@ -144,19 +163,25 @@ impl Topics {
             storage,
             cluster_id: known.cluster_id,
             maps: RwLock::new(Maps { broker: Arc::new(broker), ..Maps::default() }),
-            producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, reserved: known.producer_ids }),
+            written: Mutex::new(Written { producer_ids: known.producer_ids }),
+            producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, end: known.producer_ids }),
         };
         topics.remove_orphans(&known.topics)?;
-        let built = topics.build_all(known.topics).map_err(anyhow::Error::msg)?;
+        let built = topics
+            .build_all(known.topics)
+            .map_err(|error| anyhow::anyhow!("can't open what {CLUSTER_FILE} names: {error}"))?;
         topics.put(built.into_iter().map(Arc::new));
         if is_new {
-            let ids = topics.lock();
-            topics.save(ids.reserved, &[], &topics.broker_properties())?;
+            topics.reserve_producer_ids()?;
         }
         Ok(topics)
     }
 
-    fn lock(&self) -> MutexGuard<'_, ProducerIds> {
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn producer_ids(&self) -> MutexGuard<'_, ProducerIds> {
         self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -216,7 +241,7 @@ impl Topics {
 
     /// Makes topics with one write for all; each may be refused on its own.
     pub(crate) fn create_all(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, CreateError>> {
-        let ids = self.lock();
+        let written = self.lock();
         let mut all = self.all();
         let mut results = Vec::new();
         for new in new {
@@ -231,7 +256,7 @@ impl Topics {
         if results.iter().all(Result::is_err) {
             return results;
         }
-        match self.save(ids.reserved, &all, &self.broker_properties()) {
+        match self.save(written.producer_ids, &all, &self.broker_properties()) {
             Ok(()) => self.put(results.iter().flatten().cloned()),
             Err(error) => {
                 let reason = format!("{error:#}");
@@ -247,19 +272,19 @@ impl Topics {
         let properties = self.check(new)?;
         let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
         let openings = self.openings(&new.name, 0..new.partitions, &properties).collect();
-        let partitions = self.open_logs(openings);
+        let partitions = self.open_new_logs(openings);
         let partitions = partitions.map_err(|error| CreateError::Storage(anyhow::anyhow!(error)))?;
         Ok(Arc::new(Topic { name: new.name.clone(), id, properties, partitions }))
     }
 
     /// Removes topics with their logs, with one write for all. For each, `false` when there is none (any more).
     pub(crate) fn delete_all(&self, doomed: &[Arc<Topic>]) -> anyhow::Result<Vec<anyhow::Result<bool>>> {
-        let ids = self.lock();
+        let written = self.lock();
         let ids_of: HashSet<u128> = doomed.iter().map(|topic| topic.id).collect();
         let (gone, left): (Vec<_>, Vec<_>) =
             self.all().into_iter().partition(|topic| ids_of.contains(&topic.id));
         if !gone.is_empty() {
-            self.save(ids.reserved, &left, &self.broker_properties())?;
+            self.save(written.producer_ids, &left, &self.broker_properties())?;
             self.take_out(&gone);
         }
         Ok(doomed
@@ -273,7 +298,7 @@ impl Topics {
 
     /// Gives a topic more partitions, `wanted` in all. Nothing changes when it is only asked whether it could.
     pub(crate) fn grow(&self, name: &str, wanted: i32, only_ask: bool) -> Result<(), ChangeError> {
-        let ids = self.lock();
+        let written = self.lock();
         let topic = self.by_name(name).ok_or_else(|| ChangeError::Unknown(name.to_owned()))?;
         let now = topic.partitions.len() as i32;
         if wanted <= now || wanted > MOST_PARTITIONS {
@@ -282,10 +307,10 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        let more = self.open_logs(self.openings(name, now..wanted, &topic.properties).collect());
+        let more = self.open_new_logs(self.openings(name, now..wanted, &topic.properties).collect());
         let mut grown = topic.with_properties(topic.properties.clone());
         grown.partitions.extend(more.map_err(|error| ChangeError::Storage(anyhow::anyhow!(error)))?);
-        self.replace(&ids, Arc::new(grown))
+        self.replace(&written, Arc::new(grown))
     }
 
     /// Changes the properties of a topic: `change` gets it as it is, and returns the properties to be given. Nothing
@@ -296,7 +321,7 @@ impl Topics {
         only_ask: bool,
         change: impl FnOnce(&Topic, &BrokerProperties) -> Result<BTreeMap<String, String>, String>,
     ) -> Result<(), ChangeError> {
-        let ids = self.lock();
+        let written = self.lock();
         let topic = self.by_name(name).ok_or_else(|| ChangeError::Unknown(name.to_owned()))?;
         let broker = self.broker_properties();
         let properties = change(&topic, &broker).and_then(|given| Properties::parse(&given, &broker));
@@ -305,7 +330,7 @@ impl Topics {
             return Ok(());
         }
         let altered = Arc::new(topic.with_properties(properties));
-        self.replace(&ids, Arc::clone(&altered))?;
+        self.replace(&written, Arc::clone(&altered))?;
         altered.configure_logs();
         Ok(())
     }
@@ -317,7 +342,7 @@ impl Topics {
         only_ask: bool,
         change: impl FnOnce(&BrokerProperties) -> Result<BTreeMap<String, String>, String>,
     ) -> Result<(), ChangeError> {
-        let ids = self.lock();
+        let written = self.lock();
         let before = self.broker_properties();
         let broker = change(&before).and_then(|given| before.with(scope, &given));
         let broker = Arc::new(broker.map_err(ChangeError::Property)?);
@@ -332,7 +357,7 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        self.save(ids.reserved, &altered, &broker).map_err(ChangeError::Storage)?;
+        self.save(written.producer_ids, &altered, &broker).map_err(ChangeError::Storage)?;
         altered.iter().for_each(|topic| topic.configure_logs());
         let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
         maps.broker = broker;
@@ -340,16 +365,35 @@ impl Topics {
         Ok(())
     }
 
-    /// A producer id that was never given before, not even by a process that died.
-    pub(crate) fn new_producer_id(&self) -> anyhow::Result<i64> {
-        let mut ids = self.lock();
-        if ids.next == ids.reserved {
-            let reserved = ids.reserved + PRODUCER_ID_BLOCK;
-            self.save(reserved, &self.all(), &self.broker_properties())?;
-            ids.reserved = reserved;
+    /// Takes a producer id; `None` when [`Topics::reserve_producer_ids`] must come first. Does not wait for the disk.
+    pub(crate) fn new_producer_id(&self) -> Option<FreshProducer> {
+        let mut ids = self.producer_ids();
+        if ids.next == ids.end {
+            return None;
         }
         ids.next += 1;
-        Ok(ids.next - 1)
+        Some(FreshProducer { id: ids.next - 1, runs_low: ids.end - ids.next == PRODUCER_ID_BLOCK / 2 })
+    }
+
+    /// Reserves producer ids on disk, unless plenty of them are left.
+    pub(crate) fn reserve_producer_ids(&self) -> anyhow::Result<()> {
+        let mut written = self.lock();
+        let left = {
+            let ids = self.producer_ids();
+            ids.end - ids.next
+        };
+        if left > PRODUCER_ID_BLOCK / 2 {
+            return Ok(());
+        }
+        // Without a folder it costs nothing to have all of them.
+        let reserved = match self.data_dir {
+            Some(_) => written.producer_ids.saturating_add(PRODUCER_ID_BLOCK),
+            None => i64::MAX,
+        };
+        self.save(reserved, &self.all(), &self.broker_properties())?;
+        written.producer_ids = reserved;
+        self.producer_ids().end = reserved;
+        Ok(())
     }
 
     /// The topics as they were stored, all their logs opened at once: after a kill each has to be looked through.
@@ -387,6 +431,14 @@ impl Topics {
         })
     }
 
+    /// Opens logs that have nothing in them yet.
+    fn open_new_logs(&self, openings: Vec<Opening>) -> Result<Vec<Arc<Partition>>, String> {
+        if self.data_dir.is_some() {
+            openings.iter().try_for_each(clear)?;
+        }
+        self.open_logs(openings)
+    }
+
     fn open_logs(&self, openings: Vec<Opening>) -> Result<Vec<Arc<Partition>>, String> {
         let folders: Vec<_> = openings.iter().map(|opening| opening.folder.clone()).collect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -402,12 +454,12 @@ impl Topics {
     }
 
     /// Saves the topics with this one in the place of its older self, then shows it.
-    fn replace(&self, ids: &ProducerIds, topic: Arc<Topic>) -> Result<(), ChangeError> {
+    fn replace(&self, written: &Written, topic: Arc<Topic>) -> Result<(), ChangeError> {
         let mut all = self.all();
         if let Some(place) = all.iter_mut().find(|place| place.id == topic.id) {
             *place = Arc::clone(&topic);
         }
-        self.save(ids.reserved, &all, &self.broker_properties()).map_err(ChangeError::Storage)?;
+        self.save(written.producer_ids, &all, &self.broker_properties()).map_err(ChangeError::Storage)?;
         self.put([topic]);
         Ok(())
     }
@@ -476,9 +528,37 @@ impl Topics {
     }
 }
 
+/// Removes all logs that can be removed. What is left over is removed by the next start, or before a topic of the same
+/// name is made.
 fn remove_logs(topic: &Topic) -> anyhow::Result<()> {
+    let mut result = Ok(());
     for partition in &topic.partitions {
-        partition.remove().with_context(|| format!("can't remove the log of {}", topic.name))?;
+        let removed = partition.remove();
+        result = result.and(removed.with_context(|| {
+            format!(
+                "topic {} is deleted, but the log of its partition {} is left",
+                topic.name, partition.index
+            )
+        }));
+    }
+    result
+}
+
+/// Removes what a delete that failed has left in the place of a new log: it must not become part of that.
+fn clear(opening: &Opening) -> Result<(), String> {
+    let mut moved = opening.folder.clone().into_os_string();
+    moved.push(DELETED_SUFFIX);
+    for left in [opening.folder.clone(), PathBuf::from(moved)] {
+        match fs::remove_dir_all(&left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let left = left.display();
+                return Err(format!(
+                    "{left} is left of a deleted topic of this name and can't be removed: {error}; remove it, or take \
+                     another name"
+                ));
+            }
+            _ => (),
+        }
     }
     Ok(())
 }
@@ -676,6 +756,14 @@ mod tests {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
+    fn producer_id(topics: &Topics) -> i64 {
+        if let Some(fresh) = topics.new_producer_id() {
+            return fresh.id;
+        }
+        topics.reserve_producer_ids().unwrap();
+        topics.new_producer_id().unwrap().id
+    }
+
     fn delete(topics: &Topics, topic: &Arc<Topic>) -> bool {
         topics.delete_all(&[Arc::clone(topic)]).unwrap().pop().unwrap().unwrap()
     }
@@ -685,7 +773,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let topics = open(folder.path()).unwrap();
         let made = topics.create(&new("a.b", 3, &[("compression.type", "zstd")])).unwrap();
-        let first = topics.new_producer_id().unwrap();
+        let first = producer_id(&topics);
         let cluster_id = topics.cluster_id.clone();
         drop(topics);
         let topics = open(folder.path()).unwrap();
@@ -693,7 +781,7 @@ mod tests {
         assert_eq!((found.id, found.partitions.len()), (made.id, 3));
         assert_eq!(found.properties.compression, Some(hone_kafka::Codec::Zstd));
         assert_eq!(topics.cluster_id, cluster_id);
-        assert!(topics.new_producer_id().unwrap() > first);
+        assert!(producer_id(&topics) > first);
     }
 
     #[test]
@@ -728,6 +816,57 @@ mod tests {
         let late = topic.partitions[0].append(&mut batch.build().unwrap(), Ack::Relaxed, 0, &mut Vec::new());
         assert!(matches!(late, Err(crate::partition::AppendError::Removed)));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn producer_ids_do_not_wait_for_topics_that_are_made_or_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let busy = topics.lock();
+        let mut low = 0;
+        let mut given = HashSet::new();
+        while let Some(fresh) = topics.new_producer_id() {
+            low += u32::from(fresh.runs_low);
+            given.insert(fresh.id);
+        }
+        drop(busy);
+        assert_eq!((given.len() as i64, low), (PRODUCER_ID_BLOCK, 1));
+        for _ in 0..2 {
+            topics.reserve_producer_ids().unwrap();
+        }
+        assert!(given.insert(topics.new_producer_id().unwrap().id));
+        let text = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
+        assert!(text.contains("\"producer_ids\": 3000"), "one block more, not two: {text}");
+    }
+
+    #[test]
+    fn one_log_that_can_not_be_removed_neither_keeps_the_others_nor_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = |name: &str| folder.path().join("log").join(name);
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 3, &[])).unwrap();
+        for partition in &topic.partitions {
+            partition.append(&mut one_record(), Ack::Relaxed, 0, &mut Vec::new()).unwrap();
+        }
+        // A folder that is not empty can't be renamed over.
+        fs::create_dir_all(log("t-1.deleted/x")).unwrap();
+        let error = topics.delete_all(&[topic]).unwrap().pop().unwrap().unwrap_err();
+        assert!(format!("{error:#}").contains("the log of its partition 1 is left"), "{error:#}");
+        assert!(topics.by_name("t").is_none() && log("t-1").exists() && !log("t-2").exists());
+        let topic = topics.create(&new("t", 3, &[])).unwrap();
+        assert!(topic.partitions.iter().all(|partition| partition.bounds().next == 0));
+        assert!(delete(&topics, &topic));
+        assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
+        // And what can't be removed at all is told of.
+        fs::write(log("t-0"), "a file").unwrap();
+        let Err(CreateError::Storage(error)) = topics.create(&new("t", 1, &[])) else { panic!("made") };
+        assert!(error.to_string().contains("is left of a deleted topic of this name"), "{error}");
+    }
+
+    fn one_record() -> Vec<u8> {
+        let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+        batch.push(None, Some(b"x"), 0);
+        batch.build().unwrap()
     }
 
     #[test]
@@ -784,7 +923,7 @@ mod tests {
         let topic = topics.by_name("t").unwrap();
         assert_eq!((topic.id, topic.partitions.len(), topics.cluster_id.as_str()), (0xff, 2, "x"));
         assert_eq!(topic.properties.log_config().retention_ms, None);
-        assert_eq!(topics.new_producer_id().unwrap(), 2000);
+        assert_eq!(producer_id(&topics), 2000);
         let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
         assert!(written.contains("\"hone_broker\": 2"), "{written}");
         assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
@@ -842,7 +981,7 @@ mod tests {
             Topics::open(None, &BrokerProperties::default(), Storage::on_disk(Notices::nowhere())).unwrap();
         let topic = topics.create(&new("t", 2, &[])).unwrap();
         topics.grow("t", 3, false).unwrap();
-        assert!(topics.new_producer_id().unwrap() < topics.new_producer_id().unwrap());
+        assert!(producer_id(&topics) < producer_id(&topics));
         assert_eq!(topic.properties.durability(), crate::properties::Durability::Memory);
         assert!(topics.data_dir().is_none() && !Path::new(CLUSTER_FILE).exists());
         assert!(delete(&topics, &topic));

@@ -266,7 +266,7 @@ fn what_is_altered_takes_effect() {
     assert_eq!(produce(&mut client, "t", batch(Codec::None, &["a"])).error_code, 87);
     assert_eq!(alter(&mut client, TOPIC, "t", &[("hone.value.schema", DELETE, None)]).0, 0);
     set(&mut client, TOPIC, "t", "message.timestamp.before.max.ms", "60000");
-    let refused = produce(&mut client, "t", batch(Codec::None, &["from 1970"]));
+    let refused = produce(&mut client, "t", batch_at(Codec::None, &["from 1970"], 1_000));
     assert_eq!(refused.error_code, 32);
     assert!(refused.error_message.unwrap().contains("message.timestamp.before.max.ms=60000"));
     set(&mut client, BROKER, "", "message.max.bytes", "10");

@@ -504,11 +504,11 @@ fn times_of_records_are_bounded_or_the_brokers() {
     create(&mut client, "append", &[("message.timestamp.type", "LogAppendTime")]);
     // The records of these batches are from 1970; compressed, too.
     for codec in Codec::ALL {
-        let refused = produce(&mut client, "near", batch(codec, &["a", "b"]));
+        let refused = produce(&mut client, "near", batch_at(codec, &["a", "b"], 1_000));
         assert_eq!((refused.error_code, refused.record_errors.len()), (32, 2), "{}", codec.name());
         let records: Vec<_> = refused.record_errors.iter().map(|record| record.batch_index).collect();
         assert_eq!(records, [0, 1]);
-        let taken = produce(&mut client, "append", batch(codec, &["a", "b"]));
+        let taken = produce(&mut client, "append", batch_at(codec, &["a", "b"], 1_000));
         assert_eq!(taken.error_code, 0);
         assert!(taken.log_append_time_ms > 1_700_000_000_000);
     }

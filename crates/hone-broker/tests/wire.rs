@@ -242,8 +242,8 @@ fn offsets_are_listed_by_end_and_by_time() {
     let folder = tempfile::tempdir().unwrap();
     let broker = broker(folder.path());
     let mut client = Client::connect(broker.kafka_addr());
-    create(&mut client, "t", &[]);
-    produce(&mut client, "t", batch(Codec::Zstd, &["a", "b", "c"]));
+    create(&mut client, "t", &[("retention.ms", "-1")]);
+    produce(&mut client, "t", batch_at(Codec::Zstd, &["a", "b", "c"], 1_000));
     let mut look_up = |timestamp| {
         let partition = ListOffsetsPartition::default().with_timestamp(timestamp);
         let topics = ListOffsetsTopic::default().with_name(topic("t")).with_partitions(vec![partition]);

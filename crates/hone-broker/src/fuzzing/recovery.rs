@@ -185,6 +185,9 @@ fn look(partition: &Partition, checked: bool) -> Found {
     let mut all = Vec::new();
     let mut offset = bounds.log_start;
     while offset < bounds.high_watermark {
+        if let Ok((_, Some(range))) = partition.locate(offset, 1_000, true, false) {
+            assert!(range.bytes as u64 <= partition.bytes(), "{} bytes that are not there", range.bytes);
+        }
         let mut some = Vec::new();
         let read = partition.read(offset, 1_000, true, false, &mut some);
         assert!(!checked || read.is_ok(), "{read:?}");

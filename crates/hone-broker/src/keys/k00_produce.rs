@@ -22,6 +22,11 @@ use crate::validate::{self, Refusal};
 /// that packs better than 1:64 is a bomb, not data.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
 
+/// Batches in a request: far above what any client sends, and what is served in one turn.
+const MOST_BATCHES: usize = 20_000;
+/// Refusals of one request that are told with a text.
+const MOST_COMPLAINTS: usize = 100;
+
 /// What became of the batch of one partition.
 struct Verdict {
     stored: Stored,
@@ -68,6 +73,8 @@ struct Progress {
     /// Where the batches belonged, as long as it is one reactor.
     owner: Option<usize>,
     spread: bool,
+    /// Batches that were refused.
+    complaints: usize,
 }
 
 impl Progress {
@@ -79,7 +86,9 @@ impl Progress {
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     // Damage anywhere in the request must be found before its first batch is stored.
-    check_layout(call)?;
+    if check_layout(call)? > MOST_BATCHES {
+        return Ok(Outcome::Fail(code::INVALID_REQUEST));
+    }
     let version = call.version;
     let mut at = call.body_at;
     let (acks, transactional, forbidden, topics) = {
@@ -114,13 +123,15 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(match (acks, progress.failed) {
         // The connection is all that the client can be told by.
         (0, Some(error)) => Outcome::Fail(error),
-        (0, None) => Outcome::Silent,
+        (0, None) => Outcome::Silent { waiting: progress.waiting, bytes: progress.bytes },
         _ if progress.waiting > 0 => Outcome::Later { waiting: progress.waiting, bytes: progress.bytes },
         _ => Outcome::Reply,
     })
 }
 
-fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
+/// Returns the number of batches.
+fn check_layout(call: &Call<'_>) -> Result<usize, WireError> {
+    let mut batches = 0;
     let mut fields = call.fields();
     if call.version >= 3 {
         fields.nullable_string("transactional id")?;
@@ -134,13 +145,15 @@ fn check_layout(call: &Call<'_>) -> Result<(), WireError> {
             fields.string("topic")?;
         }
         for _ in 0..fields.array("partitions")? {
+            batches += 1;
             fields.i32("partition")?;
             fields.nullable_bytes("records")?;
             fields.tags()?;
         }
         fields.tags()?;
     }
-    fields.tags()
+    fields.tags()?;
+    Ok(batches)
 }
 
 const FORBIDDEN: (i16, &str) = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to write to the topic");
@@ -184,12 +197,8 @@ fn serve_topic(
         };
         // The error code stands behind the index.
         let place = answer.buffer().len() + 4 - call.answer_at;
-        let back = if wanted.acks == 0 {
-            Destination::Unanswered(call.ticket)
-        } else {
-            Destination::Answer { ticket: call.ticket, slot: call.slot, at: place }
-        };
-        let verdict = match store(call, topic.as_ref(), index, records, wanted, back, progress) {
+        let back = Destination { ticket: call.ticket, slot: call.slot, at: place };
+        let mut verdict = match store(call, topic.as_ref(), index, records, wanted, back, progress) {
             Some(verdict) => verdict,
             None => {
                 progress.waiting += 1;
@@ -198,6 +207,11 @@ fn serve_topic(
         };
         if verdict.stored.error != code::NONE {
             progress.failed = Some(verdict.stored.error);
+            progress.complaints += 1;
+        }
+        // A request of millions of bad batches must not make an answer many times its size.
+        if progress.complaints > MOST_COMPLAINTS {
+            verdict.message = None;
         }
         write(answer, call.version, index, &verdict);
     }
@@ -299,8 +313,7 @@ fn store(
     let batch = packed.unwrap_or_else(|| call.frame.get(records).unwrap_or_default().to_vec());
     let append = Append { partition: Arc::clone(partition), batch, terms };
     call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
-    // Without acks there is nothing to wait for.
-    (wanted.acks == 0).then(|| Stored::refused(code::NONE).into())
+    None
 }
 
 /// When the batch counts. Write caching is never for transactions: their markers promise what is on the disk.

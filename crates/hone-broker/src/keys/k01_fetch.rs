@@ -40,7 +40,18 @@ struct Asked {
 struct Found {
     bytes: usize,
     failed: bool,
-    watched: Vec<Arc<Partition>>,
+    /// Partitions that were read, each with the bytes that it gave.
+    watched: Vec<(Arc<Partition>, usize)>,
+}
+
+impl Found {
+    /// The answer is final: what it brings counts.
+    fn answered(&self) -> Outcome {
+        for (partition, bytes) in &self.watched {
+            count(&partition.counters.fetched_bytes, *bytes);
+        }
+        Outcome::Reply
+    }
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
@@ -61,21 +72,22 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let start = answer.buffer().len();
     let found = write_topics(call, fields, &asked, answer)?;
     if found.bytes >= asked.min_bytes || found.failed || found.watched.is_empty() || now >= until {
-        return Ok(Outcome::Reply);
+        return Ok(found.answered());
     }
     // Registered first, read again after: what was appended in between is found by one of the two.
-    for partition in &found.watched {
+    for (partition, _) in &found.watched {
         partition.wait(call.ticket);
     }
     answer.truncate(start);
     let found = write_topics(call, fields, &asked, answer)?;
     if found.bytes >= asked.min_bytes || found.failed {
-        for partition in &found.watched {
+        for (partition, _) in &found.watched {
             partition.forget(call.ticket);
         }
-        return Ok(Outcome::Reply);
+        return Ok(found.answered());
     }
-    Ok(Outcome::Park(Park::Records { until, watched: found.watched }))
+    let watched = found.watched.into_iter().map(|(partition, _)| partition).collect();
+    Ok(Outcome::Park(Park::Records { until, watched }))
 }
 
 fn read_head(fields: &mut Fields<'_>, version: i16) -> Result<Asked, WireError> {
@@ -242,8 +254,7 @@ fn write_partition(
     if piece.error == code::NONE
         && let Some(partition) = partition
     {
-        count(&partition.counters.fetched_bytes, bytes);
-        found.watched.push(Arc::clone(partition));
+        found.watched.push((Arc::clone(partition), bytes));
     }
 }
 

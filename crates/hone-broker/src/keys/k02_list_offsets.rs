@@ -1,5 +1,6 @@
 //! ListOffsets: the ends of a log, or the first record of a time.
 
+use std::collections::HashSet;
 use std::io;
 
 use hone_kafka::WireError;
@@ -34,6 +35,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     let topics = fields.array("topics")?;
     answer.array(topics);
+    let mut seen = HashSet::new();
     for _ in 0..topics {
         let name = fields.string("topic")?;
         answer.string(name);
@@ -48,8 +50,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             }
             let timestamp = fields.i64("timestamp")?;
             fields.tags()?;
-            let partition = topic.as_ref().and_then(|topic| topic.partition(index));
+            // A look-up may read the disk, so a request makes no more of them than there are partitions.
+            let is_first = seen.insert((name, index));
+            let partition = topic.as_ref().and_then(|topic| topic.partition(index)).filter(|_| is_first);
             let (error, at) = match partition.map(|partition| look_up(partition, timestamp, committed_only)) {
+                None if allowed && !is_first => (code::INVALID_REQUEST, (-1, -1)),
                 None if !allowed => (code::TOPIC_AUTHORIZATION_FAILED, (-1, -1)),
                 None => (code::UNKNOWN_TOPIC_OR_PARTITION, (-1, -1)),
                 Some(Ok(at)) => (code::NONE, at),

@@ -1,6 +1,6 @@
 //! OffsetFetch: where groups have got to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hone_kafka::WireError;
 
@@ -43,8 +43,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 8 {
         answer.array(questions.len());
     }
+    let mut seen = HashSet::new();
     for question in questions {
-        write_group(call, answer, stable, question);
+        let is_first = seen.insert(question.group);
+        write_group(call, answer, stable, question, is_first);
     }
     answer.tags();
     Ok(Outcome::Reply)
@@ -74,7 +76,13 @@ fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
     Ok(Some(topics))
 }
 
-fn write_group(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, question: Question<'_>) {
+fn write_group(
+    call: &Call<'_>,
+    answer: &mut Answer<'_>,
+    stable: bool,
+    question: Question<'_>,
+    is_first: bool,
+) {
     let version = call.version;
     let Question { group, member, epoch, asked } = question;
     if version >= 8 {
@@ -82,7 +90,9 @@ fn write_group(call: &Call<'_>, answer: &mut Answer<'_>, stable: bool, question:
     }
     let refused = call.group_refusal(Operation::Describe, group);
     let check = || call.node.with_groups(|groups, _| groups.fetch_offsets(group, member, epoch));
-    let error = refused.unwrap_or_else(check);
+    // Told over and over, a group of a few bytes would make an answer of gigabytes; the same goes for partitions.
+    let repeated = (!is_first).then_some(code::INVALID_REQUEST);
+    let error = refused.or(repeated).unwrap_or_else(check);
     let rows = match error {
         code::NONE => rows(call, group, asked),
         // The oldest version has no other place for an error.
@@ -109,8 +119,11 @@ fn rows(call: &Call<'_>, group: &str, asked: Asked<'_>) -> Rows {
         return all.into_iter().map(|(topic, partitions)| (topic, code::NONE, partitions)).collect();
     };
     let look_up = |topic: &str, index| (index, offsets.of(&(group.to_owned(), topic.to_owned(), index)));
+    let mut seen = HashSet::new();
     let row = |(topic, indexes): (&str, Vec<i32>)| {
-        let error = call.topic_refusal(Operation::Describe, topic).unwrap_or(code::NONE);
+        let forbidden = call.topic_refusal(Operation::Describe, topic);
+        let repeated = indexes.iter().filter(|index| !seen.insert((topic.to_owned(), **index))).count() > 0;
+        let error = forbidden.or(repeated.then_some(code::INVALID_REQUEST)).unwrap_or(code::NONE);
         let look_up = |index| if error == code::NONE { look_up(topic, index) } else { (index, None) };
         (topic.to_owned(), error, indexes.into_iter().map(look_up).collect())
     };

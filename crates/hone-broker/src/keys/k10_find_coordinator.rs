@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, once};
 use crate::code;
 use crate::node::NODE_ID;
 use crate::protocol::Answer;
@@ -31,10 +31,14 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.tags();
         return Ok(Outcome::Reply);
     }
-    let keys = fields.array("coordinator keys")?;
-    answer.array(keys);
-    for _ in 0..keys {
-        let key = fields.string("key")?;
+    let mut keys = Vec::new();
+    for _ in 0..fields.array("coordinator keys")? {
+        keys.push(fields.string("key")?);
+    }
+    fields.tags()?;
+    let keys = once(keys);
+    answer.array(keys.len());
+    for key in keys {
         let (error, message) = judge(call, key_type, key);
         answer.string(key);
         write_node(call, answer, error);
@@ -42,7 +46,6 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.nullable_string(message);
         answer.tags();
     }
-    fields.tags()?;
     answer.tags();
     Ok(Outcome::Reply)
 }

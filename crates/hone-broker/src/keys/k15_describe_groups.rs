@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, once};
 use crate::code;
 use crate::groups::GroupDescription;
 use crate::protocol::Answer;
@@ -20,6 +20,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 1 {
         answer.i32(0);
     }
+    let groups = once(groups);
     answer.array(groups.len());
     for group in groups {
         let (error, message, found) = describe(call, group);

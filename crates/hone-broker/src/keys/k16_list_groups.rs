@@ -1,6 +1,6 @@
 //! ListGroups: every group there is, by state and kind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use hone_kafka::WireError;
 
@@ -13,11 +13,11 @@ use crate::security::acl::{Operation, Resource};
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let version = call.version;
     let mut fields = call.fields();
-    let states = if version >= 4 { read_filter(&mut fields)? } else { Vec::new() };
-    let kinds = if version >= 5 { read_filter(&mut fields)? } else { Vec::new() };
+    let states = if version >= 4 { read_filter(&mut fields)? } else { HashSet::new() };
+    let kinds = if version >= 5 { read_filter(&mut fields)? } else { HashSet::new() };
     fields.tags()?;
-    let passes = |filter: &[&str], value: &str| {
-        filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(value))
+    let passes = |filter: &HashSet<String>, value: &str| {
+        filter.is_empty() || filter.contains(&value.to_ascii_lowercase())
     };
     let mut groups = list(call);
     groups.retain(|group| passes(&states, group.state) && passes(&kinds, group.kind));
@@ -41,10 +41,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-fn read_filter<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, WireError> {
-    let mut filter = Vec::new();
+/// In small letters.
+fn read_filter(fields: &mut Fields<'_>) -> Result<HashSet<String>, WireError> {
+    let mut filter = HashSet::new();
     for _ in 0..fields.array("filter")? {
-        filter.push(fields.string("filter")?);
+        filter.insert(fields.string("filter")?.to_ascii_lowercase());
     }
     Ok(filter)
 }

@@ -129,13 +129,18 @@ fn delete(node: &Node, found: &[Result<Arc<Topic>, Refusal>]) -> Vec<Result<(), 
             return doomed.iter().map(|_| Err(refusal.clone())).collect();
         }
     };
-    let outcome = |(topic, outcome): (&Arc<Topic>, anyhow::Result<bool>)| match outcome {
-        Ok(false) => Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{}`", topic.name))),
-        Ok(true) => {
+    let outcome = |(topic, outcome): (&Arc<Topic>, anyhow::Result<bool>)| {
+        if !matches!(outcome, Ok(false)) {
+            // Gone it is, even if a file of it is left.
             node.offsets.forget_topic(&topic.name);
-            Ok(())
         }
-        Err(error) => Err(storage(format!("{error:#}"))),
+        match outcome {
+            Ok(false) => {
+                Err((code::UNKNOWN_TOPIC_OR_PARTITION, format!("there is no topic `{}`", topic.name)))
+            }
+            Ok(true) => Ok(()),
+            Err(error) => Err(storage(format!("{error:#}"))),
+        }
     };
     doomed.iter().zip(outcomes).map(outcome).collect()
 }

@@ -53,14 +53,13 @@ fn give(call: &Call<'_>) -> Result<Result<Option<Producer>, i16>, WireError> {
         (-1, _) | (_, -1) => return Ok(Err(code::INVALID_REQUEST)),
         _ => Some(said),
     };
-    let mut fresh_id = || call.node.fresh_producer_id();
-    Ok(match name {
+    Ok(call.with_fresh_ids(|fresh_id| match name {
         None => fresh_id().map(|id| Some(Producer { id, epoch: 0 })),
         Some(name) => {
             let transactions = &call.node.transactions;
-            transactions.claim(call.ticket, name, timeout_ms, claimed, &mut fresh_id).map(|()| None)
+            transactions.claim(call.ticket, name, timeout_ms, claimed, fresh_id).map(|()| None)
         }
-    })
+    }))
 }
 
 /// The error for a client that may not have a producer id.

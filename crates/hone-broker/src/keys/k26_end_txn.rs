@@ -50,7 +50,8 @@ fn end(call: &Call<'_>) -> Result<Result<Option<Producer>, i16>, WireError> {
     let decision = if fields.bool("committed")? { Decision::Commit } else { Decision::Abort };
     fields.tags()?;
     let protocol = if call.version >= RAISES_EPOCH { Protocol::Second } else { Protocol::First };
-    let mut fresh_id = || call.node.fresh_producer_id();
     let transactions = &call.node.transactions;
-    Ok(transactions.end(call.ticket, name, producer, decision, protocol, &mut fresh_id))
+    Ok(call.with_fresh_ids(|fresh_id| {
+        transactions.end(call.ticket, name, producer, decision, protocol, fresh_id)
+    }))
 }

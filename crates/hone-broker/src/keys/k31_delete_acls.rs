@@ -9,6 +9,9 @@ use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Filter, Operation, Rule};
 
+/// Each is held against every rule, and told what it takes.
+const MOST_FILTERS: usize = 1000;
+
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     if call.take_answer(answer) {
         return Ok(Outcome::Reply);
@@ -20,6 +23,11 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         fields.tags()?;
     }
     fields.tags()?;
+    if asked.len() > MOST_FILTERS {
+        let message = format!("{} filters in one request; wanted {MOST_FILTERS} at most", asked.len());
+        write(answer, asked, Err((code::INVALID_REQUEST, message)));
+        return Ok(Outcome::Reply);
+    }
     if let Some((error, message)) = refusal(call, Operation::Alter) {
         write(answer, asked, Err((error, message.to_owned())));
         return Ok(Outcome::Reply);

@@ -75,6 +75,7 @@ fn found(call: &Call<'_>, wanted: Option<&Wanted>) -> Vec<Sizes> {
             .filter(|(name, _)| seen.insert(name))
             .filter_map(|(name, partitions)| {
                 let topic = topics.by_name(name)?;
+                let partitions: HashSet<i32> = partitions.iter().copied().collect();
                 Some(sizes(&topic, |index| partitions.contains(&index)))
             })
             .collect(),

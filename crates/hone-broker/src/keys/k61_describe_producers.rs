@@ -1,5 +1,7 @@
 //! DescribeProducers: who has written to partitions, and since where a transaction is open in them.
 
+use std::collections::HashSet;
+
 use hone_kafka::WireError;
 
 use super::{Call, Outcome};
@@ -13,6 +15,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     answer.i32(0);
     let topics = fields.array("topics")?;
     answer.array(topics);
+    let mut seen = HashSet::new();
     for _ in 0..topics {
         let name = fields.string("topic")?;
         answer.string(name);
@@ -25,7 +28,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
             answer.i32(index);
             let absent =
                 if allowed { code::UNKNOWN_TOPIC_OR_PARTITION } else { code::TOPIC_AUTHORIZATION_FAILED };
-            let partition = topic.as_ref().and_then(|topic| topic.partition(index));
+            // Described over and over, a partition of a few bytes would make an answer of gigabytes.
+            let is_first = seen.insert((name, index));
+            let absent = if allowed && !is_first { code::INVALID_REQUEST } else { absent };
+            let partition = topic.as_ref().and_then(|topic| topic.partition(index)).filter(|_| is_first);
             describe(answer, partition.ok_or(absent).map(AsRef::as_ref));
         }
         fields.tags()?;

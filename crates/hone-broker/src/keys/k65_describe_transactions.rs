@@ -2,7 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, once};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::Operation;
@@ -10,12 +10,14 @@ use crate::security::acl::Operation;
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
     answer.i32(0);
-    let names = fields.array("transactional ids")?;
-    answer.array(names);
-    for _ in 0..names {
-        describe(call, answer, fields.string("transactional id")?);
+    let mut names = Vec::new();
+    for _ in 0..fields.array("transactional ids")? {
+        names.push(fields.string("transactional id")?);
     }
     fields.tags()?;
+    let names = once(names);
+    answer.array(names.len());
+    names.into_iter().for_each(|name| describe(call, answer, name));
     answer.tags();
     Ok(Outcome::Reply)
 }

@@ -1,9 +1,11 @@
 //! ListTransactions: transactional ids by state, producer, age and name.
 
+use std::collections::HashSet;
+
 use hone_kafka::WireError;
 use regex::{Regex, RegexBuilder};
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, once};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
@@ -27,7 +29,7 @@ const PATTERN_BYTES: usize = 1 << 20;
 /// What a request wants to see; nothing given is no condition.
 struct Filter<'a> {
     states: Vec<&'a str>,
-    producer_ids: Vec<i64>,
+    producer_ids: HashSet<i64>,
     /// Only transactions that run for longer.
     older_than_ms: i64,
     name: Option<Regex>,
@@ -50,9 +52,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         let state = fields.string("state filter")?;
         if STATES.contains(&state) { states.push(state) } else { unknown.push(state) }
     }
-    let mut producer_ids = Vec::new();
+    let (states, unknown) = (once(states), once(unknown));
+    let mut producer_ids = HashSet::new();
     for _ in 0..fields.array("producer id filters")? {
-        producer_ids.push(fields.i64("producer id filter")?);
+        producer_ids.insert(fields.i64("producer id filter")?);
     }
     let older_than_ms = if call.version >= 1 { fields.i64("duration filter")? } else { -1 };
     let pattern = if call.version >= 2 { fields.nullable_string("transactional id pattern")? } else { None };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, once};
 use crate::code;
 use crate::groups::{ConsumerDescription, ConsumerMemberDescription};
 use crate::protocol::Answer;
@@ -23,6 +23,7 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let with_operations = fields.bool("include authorized operations")?;
     fields.tags()?;
     answer.i32(0);
+    let groups = once(groups);
     answer.array(groups.len());
     for group in groups {
         let found = describe(call, group);

@@ -23,7 +23,7 @@ pub(crate) struct Storage {
 
 impl Storage {
     /// Logs in folders, without faults.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn on_disk(notices: Notices) -> Self {
         Self { notices, faults: Faults::none(), memory: false }
     }

@@ -29,9 +29,14 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
         remove_stale(disk, manifest, &mut bases)?;
     }
     let Some(&first) = bases.first() else {
-        let log_start = known.map_or(0, |manifest| manifest.log_start);
-        (log.log_start, log.next, log.flushed) = (log_start, log_start, log_start);
-        return Ok((log, Manifest { log_start, ..Manifest::default() }));
+        let manifest = known.unwrap_or_default();
+        (log.log_start, log.next, log.flushed) = (manifest.log_start, manifest.log_start, manifest.log_start);
+        let left = Manifest { log_start: manifest.log_start, ..Manifest::default() };
+        if left != manifest {
+            // Segments of these names may come again, and nothing that is said of the lost ones will be true of them.
+            left.write(disk)?;
+        }
+        return Ok((log, left));
     };
     let damaged = known.is_none() && disk.path(super::manifest::FILE).exists();
     if damaged {
@@ -160,6 +165,9 @@ impl Recovery<'_> {
 
     /// The good part of the segment that was written to when the log was closed.
     fn believe_active(&mut self, entry: &Entry) -> io::Result<Option<Segment>> {
+        if !self.bases.contains(&entry.base_offset) {
+            return Ok(None);
+        }
         let mut segment = Segment::believed(self.disk, entry, Stage::Active)?;
         if segment.file.metadata()?.len() < entry.bytes {
             return Ok(None);
@@ -297,6 +305,11 @@ impl Recovery<'_> {
         self.log.flushed = self.log.next;
         let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
         self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
+        if self.log.log_start < self.manifest.log_start {
+            // The log has lost its end; what is written there again must not be hidden by the next start.
+            self.manifest.log_start = self.log.log_start;
+            self.amended = true;
+        }
         self.log.producers.forget_aborted(self.log.log_start);
         if !dirty.files.is_empty() {
             self.disk.sync_folder(true)?;

@@ -181,7 +181,7 @@ fn shards(node: &Node, page: &mut Page) {
         (
             "hone_broker_stalled_connections_total",
             Counter,
-            "Connections closed over an unfinished frame",
+            "Connections closed over an unfinished frame, or answers not taken",
             |shard| load(&shard.stalled) as f64,
         ),
         (

@@ -209,8 +209,8 @@ impl Transaction {
             return Err(code::PRODUCER_FENCED);
         }
         if self.is_epoch_exhausted() {
-            self.previous_id = current.id;
             self.producer = Producer { id: fresh_id()?, epoch: 0 };
+            self.previous_id = current.id;
         } else {
             self.producer.epoch += 1;
         }

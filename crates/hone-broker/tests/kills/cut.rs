@@ -25,9 +25,18 @@ struct Durable {
 impl Durable {
     fn read(record: &Path) -> Self {
         let mut durable = Self::default();
+        let mut looked = HashMap::new();
         // The last line may be cut short: that fsync had not returned to anyone.
         for line in fs::read_to_string(record.join("fsyncs")).unwrap().lines() {
             let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+            let at = line["at"].as_u64().unwrap();
+            let id_of = line["file"].as_str().or(line["folder"].as_str()).unwrap();
+            let before = looked.insert(id_of.to_owned(), at).unwrap_or(0);
+            if before > at {
+                // A thread that had looked earlier wrote its line later.
+                looked.insert(id_of.to_owned(), before);
+                continue;
+            }
             if let Some(file) = line["file"].as_str() {
                 durable.files.insert(file.to_owned(), line["bytes"].as_u64().unwrap());
             } else {
@@ -119,9 +128,9 @@ fn note(folder: &Path, record: &Path, lines: &mut String) {
         } else {
             fs::hard_link(&path, record.join(&id_of)).unwrap();
             let bytes = fs::metadata(&path).unwrap().len();
-            lines.push_str(&format!("{}\n", json!({"file": id_of, "bytes": bytes})));
+            lines.push_str(&format!("{}\n", json!({"file": id_of, "bytes": bytes, "at": 0})));
         }
         entries.insert(name, id_of.into());
     }
-    lines.push_str(&format!("{}\n", json!({"folder": id(folder), "entries": entries})));
+    lines.push_str(&format!("{}\n", json!({"folder": id(folder), "entries": entries, "at": 0})));
 }

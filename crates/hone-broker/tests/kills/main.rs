@@ -39,26 +39,32 @@ const KILLS: usize = 10;
 
 #[test]
 fn what_was_acknowledged_survives_every_kill() {
-    // At least 50 kills, or 1,000.
-    tell(if long() { 90 } else { 4 }, Ending::Kills);
+    tell(if long() { 1_000 } else { 50 }, Ending::Kills);
 }
 
 #[test]
 fn what_was_acknowledged_as_durable_survives_every_power_cut() {
-    tell(if long() { 20 } else { 1 }, Ending::PowerCuts);
+    tell(if long() { 200 } else { 10 }, Ending::PowerCuts);
 }
 
 fn long() -> bool {
     std::env::var_os("HONE_LONG").is_some()
 }
 
-fn tell(stories: u64, ending: Ending) {
+/// Tells stories until there were so many kills (or power cuts).
+fn tell(wanted: usize, ending: Ending) {
     let seed = std::env::var("HONE_SEED").ok().map(|seed| seed.parse().expect("HONE_SEED is a number"));
     let random =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
-    match seed {
-        Some(seed) => Story::new(seed, ending).tell(),
-        None => (0..stories).for_each(|number| Story::new(random.wrapping_add(number), ending).tell()),
+    if let Some(seed) = seed {
+        Story::new(seed, ending).tell();
+        return;
+    }
+    let mut kills = 0;
+    let mut stories = 0;
+    while kills < wanted {
+        kills += Story::new(random.wrapping_add(stories), ending).tell();
+        stories += 1;
     }
 }
 
@@ -77,6 +83,7 @@ struct Story {
     folder: Option<tempfile::TempDir>,
     /// Every power cut moves the data to another folder.
     round: usize,
+    kills: usize,
     writers: Vec<Writer>,
     tellers: Vec<Teller>,
     committers: Vec<Committer>,
@@ -113,6 +120,7 @@ impl Story {
             ending,
             folder: Some(tempfile::tempdir().unwrap()),
             round: 0,
+            kills: 0,
             writers,
             tellers: (0..2).map(|number| Teller::new(number, dice.child())).collect(),
             committers: (0..2).map(|number| Committer::new(format!("group{number}"))).collect(),
@@ -134,27 +142,25 @@ impl Story {
         }
     }
 
-    fn tell(mut self) {
-        for round in 0..=KILLS {
+    /// Returns how often a broker was killed.
+    fn tell(mut self) -> usize {
+        for round in 0..KILLS {
             let broker = self.start();
             self.settle_and_check(&broker, round);
-            if round == KILLS {
-                assert!(self.model.acknowledged > 0, "a story without a promise");
-                broker.kill_9();
-                return;
-            }
             self.act(broker);
             self.check_notices();
+            let (data, record) = (self.data(), self.path("record"));
+            self.round += 1;
             if self.ending == Ending::PowerCuts {
-                let (data, record) = (self.data(), self.path("record"));
-                self.round += 1;
                 cut::cut(&data, &record, &self.data(), &mut self.dice);
                 cut::begin(&self.data(), &self.path("record"));
                 self.writers.iter_mut().for_each(Writer::after_power_cut);
-            } else {
-                self.round += 1;
             }
         }
+        let broker = self.start();
+        self.settle_and_check(&broker, KILLS);
+        assert!(self.model.acknowledged > 0, "a story without a promise");
+        self.kills
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -185,6 +191,7 @@ impl Story {
             std::thread::sleep(Duration::from_micros(self.dice.below(40_000)));
             child.kill().unwrap();
             child.wait().unwrap();
+            self.kills += 1;
         }
         Process::start_with(&self.data(), &arguments, self.stderr())
     }
@@ -218,16 +225,17 @@ impl Story {
             let admin = &mut self.admin;
             scope.spawn(|| admin.run(scene));
             std::thread::sleep(Duration::from_millis(20 + dice.below(300)));
-            let power_cut = self.ending == Ending::PowerCuts;
+            self.kills += 1;
             match dice.below(10) {
                 // In the midst of a clean stop, or behind it.
-                0..2 if !power_cut => {
+                0..2 => {
                     scene.ending.store(true, Ordering::Release);
                     broker.ask_to_stop();
                     std::thread::sleep(Duration::from_micros(dice.below(60_000)));
                     broker.kill_9();
                 }
-                2 if !power_cut => {
+                2 if self.ending == Ending::Kills => {
+                    self.kills -= 1;
                     scene.ending.store(true, Ordering::Release);
                     assert_eq!(broker.terminate().code(), Some(0));
                 }

@@ -40,7 +40,7 @@ impl Committer {
         let mut line = Line::open(scene.address)?;
         while !scene.stopped() {
             self.offset += 1;
-            scene.model.lock().unwrap().commit_asked(&self.group, self.offset);
+            scene.model().commit_asked(&self.group, self.offset);
             let partition = OffsetCommitRequestPartition::default().with_committed_offset(self.offset);
             let topics = OffsetCommitRequestTopic::default()
                 .with_name(topic(PLANS[0].name))
@@ -53,7 +53,7 @@ impl Committer {
                 return None;
             }
             assert_eq!(error, 0, "{}", self.group);
-            scene.model.lock().unwrap().committed(&self.group, self.offset);
+            scene.model().committed(&self.group, self.offset);
         }
         Some(())
     }
@@ -104,7 +104,7 @@ impl Admin {
         let number = *self.dice.pick(&all);
         let place = (number, self.dice.below(PLANS[number].partitions as u64) as i32);
         let offset = {
-            let mut model = scene.model.lock().unwrap();
+            let mut model = scene.model();
             let offset = model.middle(place, self.dice.below(60));
             model.trim_asked(place, offset);
             offset
@@ -121,7 +121,7 @@ impl Admin {
         }
         assert_eq!(row.error_code, 0, "deleting records of {place:?} before {offset}");
         assert!(row.low_watermark >= offset);
-        scene.model.lock().unwrap().trimmed(place, offset);
+        scene.model().trimmed(place, offset);
         Some(())
     }
 
@@ -129,7 +129,7 @@ impl Admin {
     fn change(&mut self, line: &mut Line, scene: &Scene) -> Option<()> {
         let name = *self.dice.pick(&LIVES);
         self.number += 1;
-        let now = scene.model.lock().unwrap().lives.entry(name.to_owned()).or_default().now.clone();
+        let now = scene.model().lives.entry(name.to_owned()).or_default().now.clone();
         let what = self.dice.below(10);
         let next = match &now {
             None => Some(Life {
@@ -149,13 +149,13 @@ impl Admin {
                 Some(Life { records, ..life.clone() })
             }
         };
-        scene.model.lock().unwrap().lives.get_mut(name)?.asked = Some(next.clone());
+        scene.model().lives.get_mut(name)?.asked = Some(next.clone());
         let error = ask_for(line, name, now.as_ref(), next.as_ref())?;
         if error != 0 && scene.ending() {
             return None;
         }
         assert_eq!(error, 0, "{name}: from {now:?} to {next:?}");
-        let mut model = scene.model.lock().unwrap();
+        let mut model = scene.model();
         let lives = model.lives.get_mut(name)?;
         (lives.now, lives.asked) = (next, None);
         Some(())
@@ -243,7 +243,7 @@ impl Reader {
             let number = self.dice.below(PLANS.len() as u64) as usize;
             let place = (number, self.dice.below(PLANS[number].partitions as u64) as i32);
             let from = {
-                let mut model = scene.model.lock().unwrap();
+                let mut model = scene.model();
                 let percent = *self.dice.pick(&[30, 60, 90, 100, 100]);
                 model.middle(place, percent)
             };
@@ -256,7 +256,7 @@ impl Reader {
             }
             assert_eq!(row.error_code, 0, "reading {place:?} at {from}");
             let set = row.records.clone().unwrap_or_default();
-            let mut model = scene.model.lock().unwrap();
+            let mut model = scene.model();
             for (offset, _, value) in records_of(&set).into_iter().filter(|(offset, ..)| *offset >= from) {
                 assert!(offset < row.high_watermark, "{place:?}: more than what is visible");
                 model.seen(place, offset, &value);

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -26,6 +26,11 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
+    /// The first client that finds a promise broken tells of it; the others need not.
+    pub(crate) fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -131,7 +136,7 @@ impl Writer {
         loop {
             while !scene.stopped() && self.pending.len() < depth {
                 let sent = self.next_batch();
-                scene.model.lock().unwrap().sent(sent.place, &sent.values);
+                scene.model().sent(sent.place, &sent.values);
                 self.pending.push_back(sent.clone());
                 self.send(&mut line, &sent)?;
             }
@@ -145,7 +150,7 @@ impl Writer {
             let sent = self.pending.front()?;
             assert_eq!(answer.error_code, 0, "{}: {sent:?}", self.name);
             let durable = sent.acks == -1 && PLANS[sent.place.0].strict;
-            let mut model = scene.model.lock().unwrap();
+            let mut model = scene.model();
             model.acknowledged(sent.place, answer.base_offset, &sent.values, durable);
             self.pending.pop_front();
         }
@@ -235,7 +240,7 @@ impl Teller {
                 self.producer = Some(init_transactional(&mut line, &self.name)?);
                 self.sequences.clear();
                 if matches!(step, Step::Writing(_) | Step::Staging) {
-                    scene.model.lock().unwrap().txn_ended(self.txn_id(), &self.name, false);
+                    scene.model().txn_ended(self.txn_id(), &self.name, false);
                 }
                 self.step = Step::Between;
                 Some(())
@@ -279,7 +284,7 @@ impl Teller {
 
     fn decide(&mut self, scene: &Scene) -> Step {
         let commit = self.dice.percent(60);
-        scene.model.lock().unwrap().txn_asked(self.txn_id(), &self.name, commit);
+        scene.model().txn_asked(self.txn_id(), &self.name, commit);
         Step::Ending { commit }
     }
 
@@ -289,7 +294,7 @@ impl Teller {
         let sequence = self.sequences.entry(place).or_default();
         let first = *sequence;
         *sequence += values.len() as i32;
-        scene.model.lock().unwrap().txn_sent(self.txn_id(), place, &values);
+        scene.model().txn_sent(self.txn_id(), place, &values);
         Sent { place, values, acks: -1, sequence: first }
     }
 
@@ -302,7 +307,7 @@ impl Teller {
             return None;
         }
         assert_eq!(answer.error_code, 0, "{}: {sent:?}", self.name);
-        scene.model.lock().unwrap().acknowledged(sent.place, answer.base_offset, &sent.values, true);
+        scene.model().acknowledged(sent.place, answer.base_offset, &sent.values, true);
         Some(())
     }
 
@@ -320,7 +325,7 @@ impl Teller {
             .with_producer_epoch(producer.epoch)
             .with_topics(vec![topics]);
         // Whether it arrives or not: what the transaction commits is known only from its end.
-        scene.model.lock().unwrap().txn_offset(self.txn_id(), offset);
+        scene.model().txn_offset(self.txn_id(), offset);
         let answer = line.call(5, &request)?;
         let error = answer.topics[0].partitions[0].error_code;
         if error != 0 && scene.ending() {
@@ -351,7 +356,7 @@ impl Teller {
         assert_eq!(answer.error_code, 0, "{}: the end of {:?}", self.name, self.txn_id());
         self.producer = Some(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch });
         self.sequences.clear();
-        scene.model.lock().unwrap().txn_ended(self.txn_id(), &self.name, commit);
+        scene.model().txn_ended(self.txn_id(), &self.name, commit);
         self.step = Step::Between;
         Some(())
     }

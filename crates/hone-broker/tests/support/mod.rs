@@ -212,11 +212,17 @@ pub(crate) fn topic(name: &str) -> TopicName {
     TopicName(text(name))
 }
 
-/// One batch of values.
+/// One batch of values, made now: retention by age would drop older ones within a second.
 pub(crate) fn batch(codec: Codec, values: &[&str]) -> Vec<u8> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    batch_at(codec, values, since.as_millis() as i64)
+}
+
+/// One batch of values, a millisecond apart.
+pub(crate) fn batch_at(codec: Codec, values: &[&str], first_ms: i64) -> Vec<u8> {
     let mut builder = BatchBuilder::new(codec);
     for (index, value) in values.iter().enumerate() {
-        builder.push(Some(b"key"), Some(value.as_bytes()), 1_000 + index as i64);
+        builder.push(Some(b"key"), Some(value.as_bytes()), first_ms + index as i64);
     }
     builder.build().unwrap()
 }

@@ -1,0 +1,173 @@
+//! A disk that fails: nobody is told a lie, other partitions go on, and the next start has what was durable.
+
+mod support;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use hone_broker::{Broker, Fault, Notices};
+use hone_kafka::Codec;
+use kafka_protocol::messages::*;
+use support::*;
+
+const STORAGE_ERROR: i16 = 56;
+
+fn faulty(folder: &Path, faults: &[&str], said: &Arc<Mutex<Vec<String>>>) -> Broker {
+    let said = Arc::clone(said);
+    broker_with(folder, |settings| {
+        settings.notices = Notices::to(move |line| said.lock().unwrap().push(line.to_owned()));
+        for fault in faults {
+            settings.faults.add(fault.parse::<Fault>().unwrap());
+        }
+    })
+}
+
+/// The error for one record, and its offset.
+fn write(client: &mut Client, name: &str, acks: i16, value: &str) -> (i16, i64) {
+    let request = produce_request(name, 0, batch(Codec::None, &[value])).with_acks(acks);
+    let answer = client.call(9, &request);
+    let row = &answer.responses[0].partition_responses[0];
+    (row.error_code, row.base_offset)
+}
+
+#[test]
+fn a_failed_fsync_is_told_to_all_who_wait_and_to_all_who_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = Arc::default();
+    let broker = faulty(folder.path(), &["fsync-delay,topic=t,ms=50", "fsync-error,topic=t,after=3"], &said);
+    let mut client = Client::connect(broker.kafka_addr());
+    for name in ["t", "other"] {
+        assert_eq!(create(&mut client, name, &[]).0, 0);
+    }
+    // Many wait for each flush; the fourth fails.
+    let mut acknowledged = Vec::new();
+    let mut failed = 0;
+    for round in 0..6 {
+        for number in 0..10 {
+            let value = format!("{round}-{number}");
+            client.send(9, &produce_request("t", 0, batch(Codec::None, &[&value])));
+        }
+        for number in 0..10 {
+            let (_, answer) = client.receive_as::<ProduceRequest>(9);
+            let row = &answer.responses[0].partition_responses[0];
+            match row.error_code {
+                0 => {
+                    assert_eq!((failed, row.base_offset), (0, acknowledged.len() as i64));
+                    acknowledged.push(format!("{round}-{number}"));
+                }
+                error => {
+                    assert_eq!(error, STORAGE_ERROR);
+                    failed += 1;
+                }
+            }
+        }
+    }
+    assert!(failed > 0 && !acknowledged.is_empty());
+    assert_eq!(failed + acknowledged.len(), 60);
+    for acks in [-1, 1] {
+        assert_eq!(write(&mut client, "t", acks, "later").0, STORAGE_ERROR);
+    }
+    assert_eq!(read_all(&mut client, "t"), acknowledged, "what is not durable is not shown");
+    for offset in 0..20 {
+        assert_eq!(write(&mut client, "other", -1, "x"), (0, offset));
+    }
+    assert!(said.lock().unwrap().iter().any(|line| line.starts_with("t-0 can't be flushed")), "{said:?}");
+    // Its log can't be left in order.
+    assert!(broker.stop().is_err());
+
+    let broker = faulty(folder.path(), &[], &said);
+    let mut client = Client::connect(broker.kafka_addr());
+    let found = read_all(&mut client, "t");
+    assert_eq!(found[..acknowledged.len()], acknowledged);
+    assert_eq!(write(&mut client, "t", -1, "again"), (0, found.len() as i64));
+    assert_eq!(read_all(&mut client, "other").len(), 20);
+    broker.stop().unwrap();
+}
+
+#[test]
+fn a_failed_fsync_of_what_nobody_waits_for_stops_the_partition_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = Arc::default();
+    let broker = faulty(folder.path(), &["fsync-error,topic=t"], &said);
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(create(&mut client, "t", &[("write.caching", "true"), ("flush.ms", "5")]).0, 0);
+    let begun = std::time::Instant::now();
+    let mut acknowledged = 0;
+    let refused = loop {
+        match write(&mut client, "t", -1, "x") {
+            (0, offset) => assert_eq!(offset, acknowledged),
+            (error, _) => break error,
+        }
+        acknowledged += 1;
+        assert!(begun.elapsed() < PATIENCE, "the flush by age never came");
+    };
+    assert_eq!(refused, STORAGE_ERROR);
+    assert!(acknowledged > 0, "an acknowledgement did not wait for the disk");
+    // With write caching they were shown before they were durable, and stay.
+    assert_eq!(read_all(&mut client, "t").len() as i64, acknowledged);
+    assert!(said.lock().unwrap().iter().any(|line| line.contains("can't be flushed")), "{said:?}");
+}
+
+#[test]
+fn a_full_disk_refuses_batches_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    for fault in ["write-error,topic=t,after=2,times=3,errno=enospc", "torn-write,topic=t,after=2,times=3"] {
+        let folder = folder.path().join(fault.split(',').next().unwrap());
+        let said = Arc::default();
+        let broker = faulty(&folder, &[fault], &said);
+        let mut client = Client::connect(broker.kafka_addr());
+        for name in ["t", "other"] {
+            assert_eq!(create(&mut client, name, &[]).0, 0);
+        }
+        let answers: Vec<_> = (0..7).map(|number| write(&mut client, "t", -1, &number.to_string())).collect();
+        let refused = (STORAGE_ERROR, -1);
+        assert_eq!(answers, [(0, 0), (0, 1), refused, refused, refused, (0, 2), (0, 3)], "{fault}");
+        assert_eq!(read_all(&mut client, "t"), ["0", "1", "5", "6"], "{fault}");
+        assert_eq!(write(&mut client, "other", -1, "x"), (0, 0));
+        assert!(said.lock().unwrap().iter().any(|line| line.starts_with("t-0: ")), "{said:?}");
+        broker.stop().unwrap();
+        let broker = faulty(&folder, &[], &said);
+        let mut client = Client::connect(broker.kafka_addr());
+        assert_eq!(read_all(&mut client, "t"), ["0", "1", "5", "6"], "{fault}");
+        broker.stop().unwrap();
+    }
+}
+
+#[test]
+fn without_acks_a_batch_that_is_not_stored_closes_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = faulty(folder.path(), &["write-error,topic=t,errno=enospc,times=1"], &Arc::default());
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(create(&mut client, "t", &[]).0, 0);
+    client.send(9, &produce_request("t", 0, batch(Codec::None, &["lost"])).with_acks(0));
+    assert!(client.receive().is_none());
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(write(&mut client, "t", -1, "stored"), (0, 0));
+    broker.stop().unwrap();
+}
+
+#[test]
+fn a_kill_behind_a_torn_write_leaves_what_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    for (round, fault) in ["torn-write,topic=t,after=5", "fsync-error,topic=t,after=5"].iter().enumerate() {
+        let data = folder.path().join(round.to_string());
+        let broker = Process::start_with(&data, &["--fault", fault], Stdio::null());
+        let mut client = Client::connect(broker.kafka);
+        assert_eq!(create(&mut client, "t", &[]).0, 0);
+        for number in 0..5 {
+            assert_eq!(write(&mut client, "t", -1, &number.to_string()), (0, number));
+        }
+        for _ in 0..3 {
+            assert_eq!(write(&mut client, "t", -1, "torn").0, STORAGE_ERROR, "{fault}");
+        }
+        broker.kill_9();
+        let broker = Process::start(&data, &[]);
+        let mut client = Client::connect(broker.kafka);
+        let found = read_all(&mut client, "t");
+        assert_eq!(found[..5], ["0", "1", "2", "3", "4"]);
+        // What was written and could not be flushed may be there, once.
+        assert!(found.len() <= if fault.starts_with("torn") { 5 } else { 6 }, "{fault}: {found:?}");
+        assert_eq!(write(&mut client, "t", -1, "next"), (0, found.len() as i64));
+    }
+}

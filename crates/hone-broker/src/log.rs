@@ -29,11 +29,12 @@ pub(crate) use index::Index;
 pub(crate) use manifest::{Entry, Manifest};
 pub(crate) use marker::{build as build_marker, parse as parse_marker};
 pub(crate) use recovery::recover;
-pub(crate) use segment::{LOG, Segment, Stage, file_name, remove_index, write_index};
+pub(crate) use segment::{LOG, Segment, Stage, Unindexed, file_name, remove_index, write_index};
 pub(crate) use walk::{Expected, check, headers, invalid};
 
 use producers::Producers;
 use recent::Recent;
+use segment::Loaded;
 
 /// When a batch counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub(crate) enum Place {
     Exact(FileRange),
     /// Somewhere in here.
     Search(Search),
+    /// In a segment whose index is to be got first.
+    Unindexed(Unindexed),
     /// No segment holds the offset or anything behind it that is visible.
     Nowhere,
 }
@@ -280,19 +283,12 @@ impl Log {
     }
 
     /// Where batches from the one that holds `offset` to `limit` are, in up to `most` bytes.
-    pub(crate) fn place(
-        &mut self,
-        disk: &Disk,
-        offset: i64,
-        limit: i64,
-        most: u64,
-        at_least_one: bool,
-    ) -> io::Result<Place> {
+    pub(crate) fn place(&mut self, offset: i64, limit: i64, most: u64, at_least_one: bool) -> Place {
         let number = self.segment_of(offset);
         let last = self.segments.len().wrapping_sub(1);
-        let Some(segment) = self.segments.get_mut(number) else { return Ok(Place::Nowhere) };
+        let Some(segment) = self.segments.get_mut(number) else { return Place::Nowhere };
         if segment.base_offset >= limit {
-            return Ok(Place::Nowhere);
+            return Place::Nowhere;
         }
         if number == last
             && segment.stage == Stage::Active
@@ -300,19 +296,35 @@ impl Log {
         {
             let bytes = (to - from) as usize;
             let file = Arc::clone(&segment.file);
-            return Ok(Place::Exact(FileRange { file, position: from, bytes }));
+            return Place::Exact(FileRange { file, position: from, bytes });
         }
-        let index = segment.index(disk)?;
+        let index = match segment.index() {
+            Ok(index) => index,
+            Err(unindexed) => return Place::Unindexed(unindexed),
+        };
         let from = index.position_for(offset);
         let near_most = index.boundary_before(from.saturating_add(most));
         let near_limit = if limit >= segment.next_offset { near_most } else { index.position_for(limit - 1) };
-        Ok(Place::Search(Search {
+        Place::Search(Search {
             file: Arc::clone(&segment.file),
             from,
             near_end: near_most.min(near_limit),
             to: segment.bytes,
             next_offset: segment.next_offset,
-        }))
+        })
+    }
+
+    /// Takes an index that was got without the lock.
+    pub(crate) fn put_index(&mut self, of: &Unindexed, loaded: Loaded) {
+        if let Some(segment) = self.segment_at(of.base_offset()) {
+            segment.put_index(of, loaded);
+        }
+    }
+
+    /// The segment that begins at an offset.
+    pub(crate) fn segment_at(&mut self, base_offset: i64) -> Option<&mut Segment> {
+        let number = self.segments.partition_point(|segment| segment.base_offset < base_offset);
+        self.segments.get_mut(number).filter(|segment| segment.base_offset == base_offset)
     }
 }
 

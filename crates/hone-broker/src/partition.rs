@@ -15,7 +15,9 @@ use hone_kafka::batch;
 use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
 pub(crate) use crate::log::{Ack, Bounds, FileRange, Storage};
-use crate::log::{Dirty, Disk, Log, Manifest, Place, Segment, build_marker, headers, invalid, recover};
+use crate::log::{
+    Dirty, Disk, Log, Manifest, Place, Segment, Unindexed, build_marker, headers, invalid, recover,
+};
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
@@ -410,10 +412,14 @@ impl Partition {
                 if from >= limit {
                     return Ok((bounds, None));
                 }
-                (bounds, limit, log.place(&self.disk, from, limit, most, at_least_one)?)
+                (bounds, limit, log.place(from, limit, most, at_least_one))
             };
             let found = match place {
                 Place::Nowhere => return Ok((bounds, None)),
+                Place::Unindexed(unindexed) => {
+                    self.load_index(&unindexed)?;
+                    continue;
+                }
                 Place::Exact(range) => Some(range),
                 Place::Search(search) => {
                     let found = search.find(from, limit, most, at_least_one)?;
@@ -425,6 +431,13 @@ impl Partition {
                 return Ok((bounds, Some(range).filter(|range| range.bytes > 0)));
             }
         }
+    }
+
+    /// Gets the index of a segment, without the lock and without a write.
+    fn load_index(&self, unindexed: &Unindexed) -> io::Result<()> {
+        let loaded = unindexed.load(&self.disk)?;
+        self.log().put_index(unindexed, loaded);
+        Ok(())
     }
 
     /// As [`Partition::locate`], with the batches appended to `out`.
@@ -466,22 +479,25 @@ impl Partition {
     pub(crate) fn offset_for_timestamp(&self, timestamp: i64) -> io::Result<Option<(i64, i64)>> {
         let mut base = i64::MIN;
         loop {
-            let (bounds, place) = {
+            let (bounds, base_offset, place) = {
                 let mut log = self.log();
+                let bounds = log.bounds();
                 let reaches =
                     |one: &&mut Segment| one.base_offset > base && one.max_timestamp >= Some(timestamp);
-                let found = log.segments.iter_mut().find(reaches);
-                let place = match found {
-                    Some(segment) => {
-                        base = segment.base_offset;
-                        let from = segment.index(&self.disk)?.position_for_timestamp(timestamp);
-                        Some((segment.file.clone(), from, segment.bytes))
-                    }
-                    None => None,
-                };
-                (log.bounds(), place)
+                let Some(segment) = log.segments.iter_mut().find(reaches) else { return Ok(None) };
+                let place = segment.index().map(|index| {
+                    (segment.file.clone(), index.position_for_timestamp(timestamp), segment.bytes)
+                });
+                (bounds, segment.base_offset, place)
             };
-            let Some((file, from, to)) = place else { return Ok(None) };
+            let (file, from, to) = match place {
+                Ok(place) => place,
+                Err(unindexed) => {
+                    self.load_index(&unindexed)?;
+                    continue;
+                }
+            };
+            base = base_offset;
             let reached = |header: &BatchHeader, _| {
                 header.max_timestamp >= timestamp && header.last_offset() >= bounds.log_start
             };

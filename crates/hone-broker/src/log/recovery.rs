@@ -172,10 +172,8 @@ impl Recovery<'_> {
         if segment.file.metadata()?.len() < entry.bytes {
             return Ok(None);
         }
-        let index = match segment.stored_index(self.disk) {
-            Some(index) => index,
-            None => segment.rebuilt_index()?,
-        };
+        let unindexed = segment.unindexed();
+        let index = unindexed.stored(self.disk).map_or_else(|| unindexed.rebuilt(), Ok)?;
         segment.index = Some(Arc::new(index));
         Ok(Some(segment))
     }

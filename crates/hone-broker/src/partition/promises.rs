@@ -688,6 +688,30 @@ fn a_topic_that_comes_again_finds_nothing_of_the_old_one() {
     assert_eq!(offsets(&place.open()), [0, 1, 2]);
 }
 
+#[test]
+fn a_missing_index_is_made_by_a_reader_and_written_by_housekeeping() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 300);
+    partition.housekeep(1).unwrap();
+    drop(partition);
+    let index = place.log().join(file_name(0, "index"));
+    fs::remove_file(&index).unwrap();
+    let partition = place.open();
+    // It is got without the lock, and reading writes nothing.
+    let found = partition.log().place(7, 300, 100, true);
+    assert!(matches!(found, crate::log::Place::Unindexed(_)), "{found:?}");
+    assert_eq!(partition.offset_for_timestamp(5).unwrap(), Some((5, 0)));
+    assert_eq!(offsets(&partition), (0..300).collect::<Vec<_>>());
+    assert!(!index.exists());
+    assert_eq!(place.said.all().len(), 1);
+    partition.housekeep(2).unwrap();
+    assert!(index.exists());
+    drop(partition);
+    assert_eq!(offsets(&place.open()), (0..300).collect::<Vec<_>>());
+    assert_eq!(place.said.all().len(), 1, "{:?}", place.said.all());
+}
+
 /// Stops in the middle of putting a compacted segment in its place leave one of the two, whole.
 #[test]
 fn an_interrupted_compaction_is_finished_or_forgotten() {

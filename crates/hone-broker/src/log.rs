@@ -1,6 +1,7 @@
 //! The log of one partition as it lies behind the partition's lock: which segments there are, what is durable, what is
 //! visible. Nothing in here waits for the disk but the write of a batch.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use hone_kafka::BatchHeader;
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
+mod aborted;
 pub(crate) mod compaction;
 pub(crate) mod disk;
 mod index;
@@ -27,18 +29,20 @@ pub(crate) use index::Index;
 pub(crate) use manifest::{Entry, Manifest};
 pub(crate) use marker::{build as build_marker, parse as parse_marker};
 pub(crate) use recovery::recover;
-pub(crate) use segment::{LOG, Segment, Stage, file_name, remove_index, write_index};
+pub(crate) use segment::{LOG, Segment, Stage, Unindexed, file_name, remove_index, write_index};
 pub(crate) use walk::{Expected, check, headers, invalid};
 
 use producers::Producers;
 use recent::Recent;
+use segment::Loaded;
 
 /// When a batch counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ack {
-    /// At once: it is in the page cache, and survives the death of this process but not that of the machine.
+    /// At once: it is in the page cache, and survives the death of this process but not that of the machine. Readers
+    /// see it at once, too, unless a strict batch in front of it is not durable yet.
     Relaxed,
-    /// When an fsync has covered it; until then readers don't see it.
+    /// When an fsync has covered it; until then readers see neither it nor what is behind it.
     Strict,
 }
 
@@ -91,6 +95,8 @@ pub(crate) enum Place {
     Exact(FileRange),
     /// Somewhere in here.
     Search(Search),
+    /// In a segment whose index is to be got first.
+    Unindexed(Unindexed),
     /// No segment holds the offset or anything behind it that is visible.
     Nowhere,
 }
@@ -117,12 +123,13 @@ pub(crate) struct Log {
     pub(crate) log_start: i64,
     pub(crate) next: i64,
     pub(crate) flushed: i64,
-    /// Behind the last batch that counted at once.
-    pub(crate) relaxed: i64,
+    /// Where the strict batches begin that are not durable yet, in their order. A flush is asked for with each of them,
+    /// so what was acknowledged behind them is not kept from readers for long.
+    strict: VecDeque<i64>,
     pub(crate) producers: Producers,
     pub(crate) config: LogConfig,
     /// Who waits for the visible end to move.
-    pub(crate) waiting: Vec<Ticket>,
+    pub(crate) waiting: BTreeSet<Ticket>,
     /// Why it stopped taking batches for good.
     pub(crate) failed: Option<String>,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
@@ -142,10 +149,10 @@ impl Log {
             log_start: 0,
             next: 0,
             flushed: 0,
-            relaxed: 0,
+            strict: VecDeque::new(),
             producers: Producers::default(),
             config,
-            waiting: Vec::new(),
+            waiting: BTreeSet::new(),
             failed: None,
             removed: false,
             unflushed_bytes: 0,
@@ -156,7 +163,7 @@ impl Log {
     }
 
     pub(crate) fn bounds(&mut self) -> Bounds {
-        let high_watermark = self.flushed.max(self.relaxed);
+        let high_watermark = self.visible();
         Bounds {
             log_start: self.log_start,
             last_stable: self.producers.last_stable(high_watermark),
@@ -164,6 +171,11 @@ impl Log {
             next: self.next,
             flushed: self.flushed,
         }
+    }
+
+    /// Readers stop here: at the first strict batch that a power cut could still take.
+    pub(crate) fn visible(&self) -> i64 {
+        self.strict.front().copied().unwrap_or(self.next)
     }
 
     /// Writes a batch that has been judged; its header is that of the patched bytes.
@@ -184,8 +196,8 @@ impl Log {
         active.append(disk, header, batch, now_ms)?;
         self.recent.note(header.base_offset, position);
         self.next = header.last_offset() + 1;
-        if ack == Ack::Relaxed {
-            self.relaxed = self.next;
+        if ack == Ack::Strict {
+            self.strict.push_back(header.base_offset);
         }
         self.producers.note(header, parse_marker(header, batch));
         self.unflushed_bytes += bytes;
@@ -261,6 +273,8 @@ impl Log {
             }
         }
         self.flushed = self.flushed.max(dirty.next);
+        let durable = self.strict.partition_point(|base| *base < self.flushed);
+        self.strict.drain(..durable);
     }
 
     /// Number of the segment that holds an offset, or else of the first one behind it.
@@ -269,19 +283,12 @@ impl Log {
     }
 
     /// Where batches from the one that holds `offset` to `limit` are, in up to `most` bytes.
-    pub(crate) fn place(
-        &mut self,
-        disk: &Disk,
-        offset: i64,
-        limit: i64,
-        most: u64,
-        at_least_one: bool,
-    ) -> io::Result<Place> {
+    pub(crate) fn place(&mut self, offset: i64, limit: i64, most: u64, at_least_one: bool) -> Place {
         let number = self.segment_of(offset);
         let last = self.segments.len().wrapping_sub(1);
-        let Some(segment) = self.segments.get_mut(number) else { return Ok(Place::Nowhere) };
+        let Some(segment) = self.segments.get_mut(number) else { return Place::Nowhere };
         if segment.base_offset >= limit {
-            return Ok(Place::Nowhere);
+            return Place::Nowhere;
         }
         if number == last
             && segment.stage == Stage::Active
@@ -289,19 +296,35 @@ impl Log {
         {
             let bytes = (to - from) as usize;
             let file = Arc::clone(&segment.file);
-            return Ok(Place::Exact(FileRange { file, position: from, bytes }));
+            return Place::Exact(FileRange { file, position: from, bytes });
         }
-        let index = segment.index(disk)?;
+        let index = match segment.index() {
+            Ok(index) => index,
+            Err(unindexed) => return Place::Unindexed(unindexed),
+        };
         let from = index.position_for(offset);
         let near_most = index.boundary_before(from.saturating_add(most));
         let near_limit = if limit >= segment.next_offset { near_most } else { index.position_for(limit - 1) };
-        Ok(Place::Search(Search {
+        Place::Search(Search {
             file: Arc::clone(&segment.file),
             from,
             near_end: near_most.min(near_limit),
             to: segment.bytes,
             next_offset: segment.next_offset,
-        }))
+        })
+    }
+
+    /// Takes an index that was got without the lock.
+    pub(crate) fn put_index(&mut self, of: &Unindexed, loaded: Loaded) {
+        if let Some(segment) = self.segment_at(of.base_offset()) {
+            segment.put_index(of, loaded);
+        }
+    }
+
+    /// The segment that begins at an offset.
+    pub(crate) fn segment_at(&mut self, base_offset: i64) -> Option<&mut Segment> {
+        let number = self.segments.partition_point(|segment| segment.base_offset < base_offset);
+        self.segments.get_mut(number).filter(|segment| segment.base_offset == base_offset)
     }
 }
 

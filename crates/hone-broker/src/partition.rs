@@ -15,7 +15,9 @@ use hone_kafka::batch;
 use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
 pub(crate) use crate::log::{Ack, Bounds, FileRange, Storage};
-use crate::log::{Dirty, Disk, Log, Manifest, Place, Segment, build_marker, headers, invalid, recover};
+use crate::log::{
+    Dirty, Disk, Log, Manifest, Place, Segment, Unindexed, build_marker, headers, invalid, recover,
+};
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
 
@@ -212,7 +214,7 @@ impl Partition {
 
     /// Stores one batch whose CRC and records have been checked; base offset and leader epoch are patched in place,
     /// and the time where the topic wants that. `wake` gets the tickets of those who wait for this partition and can
-    /// see the batch already; for [`Ack::Strict`] that is so only after [`Partition::flush`].
+    /// see the batch already; for [`Ack::Strict`], and behind such a batch, that is so only after [`Partition::flush`].
     pub(crate) fn append(
         &self,
         batch: &mut [u8],
@@ -288,9 +290,10 @@ impl Partition {
         let append_time_ms = if log.config.log_append_time { now_ms } else { -1 };
         patch(batch, base_offset, append_time_ms)?;
         let header = BatchHeader::parse(batch).map_err(invalid)?;
+        let visible = log.visible();
         log.append(&self.disk, &header, batch, ack, now_ms)?;
-        if ack == Ack::Relaxed {
-            wake.append(&mut log.waiting);
+        if log.visible() > visible {
+            wake.extend(std::mem::take(&mut log.waiting));
         }
         self.publish(log);
         self.counters.written_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -347,7 +350,7 @@ impl Partition {
 
     /// The tickets of those who wait for this partition; to be called when [`Partition::flush`] has shown more.
     pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
-        wake.append(&mut self.log().waiting);
+        wake.extend(std::mem::take(&mut self.log().waiting));
     }
 
     /// The offsets, without the lock.
@@ -409,10 +412,14 @@ impl Partition {
                 if from >= limit {
                     return Ok((bounds, None));
                 }
-                (bounds, limit, log.place(&self.disk, from, limit, most, at_least_one)?)
+                (bounds, limit, log.place(from, limit, most, at_least_one))
             };
             let found = match place {
                 Place::Nowhere => return Ok((bounds, None)),
+                Place::Unindexed(unindexed) => {
+                    self.load_index(&unindexed)?;
+                    continue;
+                }
                 Place::Exact(range) => Some(range),
                 Place::Search(search) => {
                     let found = search.find(from, limit, most, at_least_one)?;
@@ -424,6 +431,13 @@ impl Partition {
                 return Ok((bounds, Some(range).filter(|range| range.bytes > 0)));
             }
         }
+    }
+
+    /// Gets the index of a segment, without the lock and without a write.
+    fn load_index(&self, unindexed: &Unindexed) -> io::Result<()> {
+        let loaded = unindexed.load(&self.disk)?;
+        self.log().put_index(unindexed, loaded);
+        Ok(())
     }
 
     /// As [`Partition::locate`], with the batches appended to `out`.
@@ -450,7 +464,8 @@ impl Partition {
         Ok(bounds)
     }
 
-    /// Aborted transactions with records in `from..to`.
+    /// Aborted transactions with records in `from..to`, in the order of their markers. Costs what is found: a caller
+    /// that knows where its batches end should say so.
     pub(crate) fn aborted(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
         self.log().producers.aborted(from, to)
     }
@@ -464,22 +479,25 @@ impl Partition {
     pub(crate) fn offset_for_timestamp(&self, timestamp: i64) -> io::Result<Option<(i64, i64)>> {
         let mut base = i64::MIN;
         loop {
-            let (bounds, place) = {
+            let (bounds, base_offset, place) = {
                 let mut log = self.log();
+                let bounds = log.bounds();
                 let reaches =
                     |one: &&mut Segment| one.base_offset > base && one.max_timestamp >= Some(timestamp);
-                let found = log.segments.iter_mut().find(reaches);
-                let place = match found {
-                    Some(segment) => {
-                        base = segment.base_offset;
-                        let from = segment.index(&self.disk)?.position_for_timestamp(timestamp);
-                        Some((segment.file.clone(), from, segment.bytes))
-                    }
-                    None => None,
-                };
-                (log.bounds(), place)
+                let Some(segment) = log.segments.iter_mut().find(reaches) else { return Ok(None) };
+                let place = segment.index().map(|index| {
+                    (segment.file.clone(), index.position_for_timestamp(timestamp), segment.bytes)
+                });
+                (bounds, segment.base_offset, place)
             };
-            let Some((file, from, to)) = place else { return Ok(None) };
+            let (file, from, to) = match place {
+                Ok(place) => place,
+                Err(unindexed) => {
+                    self.load_index(&unindexed)?;
+                    continue;
+                }
+            };
+            base = base_offset;
             let reached = |header: &BatchHeader, _| {
                 header.max_timestamp >= timestamp && header.last_offset() >= bounds.log_start
             };
@@ -536,15 +554,12 @@ impl Partition {
 
     /// Asks to be woken when more is visible.
     pub(crate) fn wait(&self, ticket: Ticket) {
-        let mut log = self.log();
-        if !log.waiting.contains(&ticket) {
-            log.waiting.push(ticket);
-        }
+        self.log().waiting.insert(ticket);
     }
 
     /// Takes that back.
     pub(crate) fn forget(&self, ticket: Ticket) {
-        self.log().waiting.retain(|waiting| *waiting != ticket);
+        self.log().waiting.remove(&ticket);
     }
 
     /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks

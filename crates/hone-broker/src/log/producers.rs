@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use hone_kafka::{BatchHeader, Reader, WireError};
 
+use super::aborted::{Aborted, AbortedList};
+
 /// A producer has at most five batches in flight, so a retry repeats one of the last five.
 const REMEMBERED_BATCHES: usize = 5;
 /// Producers remembered by one partition; the one that was silent longest goes first, unless its transaction is open.
@@ -55,14 +57,6 @@ pub(crate) struct AbortedTransaction {
     pub(crate) first_offset: i64,
 }
 
-/// An aborted transaction in the log: from its first batch to its marker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Aborted {
-    producer_id: i64,
-    first_offset: i64,
-    marker_offset: i64,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stored {
     first: i32,
@@ -87,8 +81,7 @@ pub(crate) struct Producers {
     known: HashMap<i64, Producer>,
     /// First offset of each open transaction → its producer.
     open: BTreeMap<i64, i64>,
-    /// In the order of their markers.
-    aborted: Vec<Aborted>,
+    aborted: AbortedList,
     /// First offset and marker of transactions whose marker may not be visible yet.
     ending: VecDeque<(i64, i64)>,
 }
@@ -214,11 +207,10 @@ impl Producers {
         high_watermark.min(ending.unwrap_or(i64::MAX)).min(open.unwrap_or(i64::MAX))
     }
 
-    /// Aborted transactions with records in `from..to`.
+    /// Aborted transactions with records in `from..to`, in the order of their markers.
     pub(crate) fn aborted(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
-        let begin = self.aborted.partition_point(|aborted| aborted.marker_offset < from);
-        let rest = self.aborted.get(begin..).unwrap_or_default().iter();
-        rest.filter(|aborted| aborted.first_offset < to)
+        self.aborted
+            .touching(from, to)
             .map(|aborted| AbortedTransaction {
                 producer_id: aborted.producer_id,
                 first_offset: aborted.first_offset,
@@ -228,12 +220,8 @@ impl Producers {
 
     /// Whether a batch belongs to an aborted transaction.
     pub(crate) fn is_aborted(&self, header: &BatchHeader) -> bool {
-        let begin = self.aborted.partition_point(|aborted| aborted.marker_offset < header.base_offset);
-        let rest = self.aborted.get(begin..).unwrap_or_default();
-        header.is_transactional()
-            && rest.iter().any(|aborted| {
-                aborted.producer_id == header.producer_id && aborted.first_offset <= header.base_offset
-            })
+        let mut touching = self.aborted.touching(header.base_offset, header.base_offset.saturating_add(1));
+        header.is_transactional() && touching.any(|aborted| aborted.producer_id == header.producer_id)
     }
 
     /// Whether a batch is the last one known of its producer, or its last sequence.
@@ -246,7 +234,7 @@ impl Producers {
 
     /// Forgets aborted transactions that end before an offset.
     pub(crate) fn forget_aborted(&mut self, before: i64) {
-        self.aborted.retain(|aborted| aborted.marker_offset >= before);
+        self.aborted.forget(before);
     }
 
     /// All producers, by their ids.
@@ -285,8 +273,8 @@ impl Producers {
                 out.extend_from_slice(&stored.base_offset.to_be_bytes());
             }
         }
-        put_count(&mut out, self.aborted.len());
-        for aborted in &self.aborted {
+        put_count(&mut out, self.aborted.iter().len());
+        for aborted in self.aborted.iter() {
             out.extend_from_slice(&aborted.producer_id.to_be_bytes());
             out.extend_from_slice(&aborted.first_offset.to_be_bytes());
             out.extend_from_slice(&aborted.marker_offset.to_be_bytes());

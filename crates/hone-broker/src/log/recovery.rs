@@ -172,10 +172,8 @@ impl Recovery<'_> {
         if segment.file.metadata()?.len() < entry.bytes {
             return Ok(None);
         }
-        let index = match segment.stored_index(self.disk) {
-            Some(index) => index,
-            None => segment.rebuilt_index()?,
-        };
+        let unindexed = segment.unindexed();
+        let index = unindexed.stored(self.disk).map_or_else(|| unindexed.rebuilt(), Ok)?;
         segment.index = Some(Arc::new(index));
         Ok(Some(segment))
     }
@@ -303,7 +301,6 @@ impl Recovery<'_> {
         }
         self.log.flushed(&dirty);
         self.log.flushed = self.log.next;
-        self.log.relaxed = self.log.next;
         let first = self.log.segments.first().map_or(self.log.next, |first| first.base_offset);
         self.log.log_start = self.manifest.log_start.clamp(first, self.log.next);
         if self.log.log_start < self.manifest.log_start {

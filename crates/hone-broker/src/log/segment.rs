@@ -49,6 +49,8 @@ pub(crate) struct Segment {
     pub(crate) index: Option<Arc<Index>>,
     /// Whether the index was looked into since the last round of housekeeping.
     pub(crate) index_used: bool,
+    /// Whether it was made anew because of its files; the next round of housekeeping writes them.
+    pub(crate) index_damaged: bool,
 }
 
 /// What a segment's files are called.
@@ -78,6 +80,7 @@ impl Segment {
             file: Arc::new(file),
             index: Some(Arc::new(Index::new(base_offset))),
             index_used: true,
+            index_damaged: false,
         })
     }
 
@@ -149,42 +152,71 @@ impl Segment {
         self.next_offset = header.last_offset() + 1;
     }
 
-    /// The index; read from its files when it is not in memory, made anew from the log when those can't be right.
-    pub(crate) fn index(&mut self, disk: &Disk) -> io::Result<Arc<Index>> {
+    /// The index, or else what it takes to get it: that reads files, so nobody else should wait for it.
+    pub(crate) fn index(&mut self) -> Result<Arc<Index>, Unindexed> {
         self.index_used = true;
-        if let Some(index) = &self.index {
-            return Ok(Arc::clone(index));
+        self.index.clone().ok_or_else(|| self.unindexed())
+    }
+
+    pub(crate) fn unindexed(&self) -> Unindexed {
+        Unindexed { entry: self.entry(), file: Arc::clone(&self.file) }
+    }
+
+    /// Takes an index that was got, unless the segment has another file by now.
+    pub(crate) fn put_index(&mut self, of: &Unindexed, loaded: Loaded) {
+        if Arc::ptr_eq(&self.file, &of.file) && self.index.is_none() {
+            self.index = Some(Arc::new(loaded.index));
+            self.index_damaged = loaded.made_anew;
         }
-        let index = match self.stored_index(disk) {
-            Some(index) => index,
-            None => {
-                disk.say(&format!("making the index of {} anew", file_name(self.base_offset, LOG)));
-                let index = self.rebuilt_index()?;
-                self.index_crc = write_index(disk, self.base_offset, &index)?;
-                index
-            }
-        };
-        let index = Arc::new(index);
-        self.index = Some(Arc::clone(&index));
-        Ok(index)
+    }
+}
+
+/// A segment whose index is only on disk.
+#[derive(Debug)]
+pub(crate) struct Unindexed {
+    entry: Entry,
+    file: Arc<File>,
+}
+
+/// An index that was got.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    index: Index,
+    /// Its files are missing or damaged.
+    made_anew: bool,
+}
+
+impl Unindexed {
+    pub(crate) fn base_offset(&self) -> i64 {
+        self.entry.base_offset
+    }
+
+    /// Reads the index from its files, or makes it from the log when those can't be right.
+    pub(crate) fn load(&self, disk: &Disk) -> io::Result<Loaded> {
+        if let Some(index) = self.stored(disk) {
+            return Ok(Loaded { index, made_anew: false });
+        }
+        disk.say(&format!("making the index of {} anew", file_name(self.entry.base_offset, LOG)));
+        Ok(Loaded { index: self.rebuilt()?, made_anew: true })
     }
 
     /// The index in the files, if it is one of this segment.
-    pub(crate) fn stored_index(&self, disk: &Disk) -> Option<Index> {
-        let read = |kind| std::fs::read(disk.path(&file_name(self.base_offset, kind))).ok();
+    pub(crate) fn stored(&self, disk: &Disk) -> Option<Index> {
+        let Entry { base_offset, next_offset, bytes, index_crc, .. } = self.entry;
+        let read = |kind| std::fs::read(disk.path(&file_name(base_offset, kind))).ok();
         let (offsets, times) = (read(INDEX)?, read(TIME_INDEX)?);
-        if checksum(&offsets, &times) != self.index_crc {
+        if checksum(&offsets, &times) != index_crc {
             return None;
         }
-        let index = Index::decode(self.base_offset, self.next_offset, self.bytes, &offsets, &times)?;
+        let index = Index::decode(base_offset, next_offset, bytes, &offsets, &times)?;
         let Some((last_offset, position)) = index.last_entry() else { return Some(index) };
-        let found = walk::headers(&self.file, position, self.bytes, |_, _| true).ok()??;
+        let found = walk::headers(&self.file, position, bytes, |_, _| true).ok()??;
         (found.0.last_offset() == last_offset).then_some(index)
     }
 
-    pub(crate) fn rebuilt_index(&self) -> io::Result<Index> {
-        let mut index = Index::new(self.base_offset);
-        walk::headers(&self.file, 0, self.bytes, |header, position| {
+    pub(crate) fn rebuilt(&self) -> io::Result<Index> {
+        let mut index = Index::new(self.entry.base_offset);
+        walk::headers(&self.file, 0, self.entry.bytes, |header, position| {
             index.note(header, position);
             false
         })?;

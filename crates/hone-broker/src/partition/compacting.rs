@@ -142,14 +142,14 @@ impl Partition {
         }
         {
             let mut log = self.log();
-            let same = |one: &&mut crate::log::Segment| one.base_offset == entry.base_offset;
-            let Some(segment) = log.segments.iter_mut().find(same) else { return Ok(()) };
+            let Some(segment) = log.segment_at(entry.base_offset) else { return Ok(()) };
             segment.cleaned_ms = entry.cleaned_ms;
             segment.purged = entry.purged;
             segment.index_crc = entry.index_crc;
             if let Some(Rewritten { file, bytes, index }) = rewritten {
                 segment.file = Arc::new(file);
                 segment.index = Some(Arc::new(index));
+                segment.index_damaged = false;
                 (segment.bytes, segment.flushed_bytes) = (bytes, bytes);
                 segment.max_timestamp = entry.max_timestamp;
             }
@@ -165,12 +165,10 @@ impl Partition {
         if self.disk.in_memory() {
             return Ok(0);
         }
-        {
-            // Readers of the old file must not find the index of the new one.
-            let mut log = self.log();
-            if let Some(segment) = log.segments.iter_mut().find(|one| one.base_offset == base_offset) {
-                segment.index(&self.disk)?;
-            }
+        // Readers of the old file must not look for the index that goes now.
+        let unindexed = self.log().segment_at(base_offset).and_then(|segment| segment.index().err());
+        if let Some(unindexed) = unindexed {
+            self.load_index(&unindexed)?;
         }
         remove_index(&self.disk, base_offset)?;
         fs::rename(self.disk.path(&beside(base_offset)), self.disk.path(&file_name(base_offset, LOG)))?;

@@ -33,6 +33,7 @@ impl Partition {
             self.seal()?;
         }
         self.retain(now_ms)?;
+        self.mend_indexes()?;
         self.compact(now_ms)?;
         self.drop_idle_indexes();
         Ok(())
@@ -73,9 +74,7 @@ impl Partition {
         // Only what the manifest names is sealed: a round that failed begins again where the last good one ended.
         let mut log = self.log();
         for entry in &manifest.sealed {
-            let number = log.segments.partition_point(|one| one.base_offset < entry.base_offset);
-            if let Some(segment) = log.segments.get_mut(number)
-                && segment.base_offset == entry.base_offset
+            if let Some(segment) = log.segment_at(entry.base_offset)
                 && segment.stage != Stage::Sealed
             {
                 segment.stage = Stage::Sealed;
@@ -101,10 +100,8 @@ impl Partition {
     pub(super) fn amend(&self, manifest: &mut Manifest, mut coming: Manifest) -> io::Result<()> {
         self.still_there()?;
         for entry in &mut coming.sealed {
-            let log = self.log();
-            let number = log.segments.partition_point(|one| one.base_offset < entry.base_offset);
-            let known = log.segments.get(number).filter(|one| one.base_offset == entry.base_offset);
-            if let Some(sealed) = known.filter(|one| one.stage == Stage::Sealed) {
+            let mut log = self.log();
+            if let Some(sealed) = log.segment_at(entry.base_offset).filter(|one| one.stage == Stage::Sealed) {
                 *entry = sealed.entry();
             }
         }
@@ -148,6 +145,29 @@ impl Partition {
             self.disk.remove(&file_name(base_offset, LOG))?;
         }
         self.disk.sync_folder(false)
+    }
+
+    /// Writes indexes that readers have found damaged.
+    fn mend_indexes(&self) -> io::Result<()> {
+        let mut manifest = self.manifest();
+        let damaged: Vec<_> = {
+            let log = self.log();
+            let damaged = log.segments.iter().filter(|one| one.index_damaged && one.stage == Stage::Sealed);
+            damaged.filter_map(|one| Some((one.base_offset, one.index.clone()?))).collect()
+        };
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        for (base_offset, index) in damaged {
+            self.still_there()?;
+            let index_crc = write_index(&self.disk, base_offset, &index)?;
+            if let Some(segment) = self.log().segment_at(base_offset) {
+                segment.index_crc = index_crc;
+                segment.index_damaged = false;
+            }
+        }
+        let coming = manifest.clone();
+        self.amend(&mut manifest, coming)
     }
 
     /// Indexes of sealed segments that nobody looked into since the last round go back to disk.
@@ -214,7 +234,7 @@ fn is_expired(max_timestamp: Option<i64>, log: &Log, now_ms: i64) -> bool {
 /// How many segments from the front go.
 fn doomed(log: &Log, now_ms: i64) -> usize {
     let mut total: u64 = log.segments.iter().map(|segment| segment.bytes).sum();
-    let visible = log.flushed.max(log.relaxed);
+    let visible = log.visible();
     let goes = |segment: &&crate::log::Segment| {
         let by_size = log.config.retention_bytes.is_some_and(|most| total - segment.bytes >= most);
         let expired = is_expired(segment.max_timestamp, log, now_ms);

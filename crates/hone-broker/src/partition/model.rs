@@ -60,6 +60,8 @@ struct Model {
     log_start: i64,
     sequence: i32,
     last_batch: Option<(Vec<u8>, i64)>,
+    /// The first strict batch since the last flush.
+    strict: Option<i64>,
 }
 
 struct Life<'a> {
@@ -125,8 +127,8 @@ impl Life<'_> {
         let appended = self.partition.append(&mut bytes, ack, self.now_ms, &mut Vec::new()).unwrap();
         assert_eq!((appended.base_offset, appended.duplicate), (base, false));
         assert_eq!(appended.end_offset, self.model.next);
-        if ack == Ack::Relaxed {
-            assert_eq!(self.partition.bounds().high_watermark, self.model.next);
+        if ack == Ack::Strict {
+            self.model.strict.get_or_insert(base);
         }
     }
 
@@ -162,6 +164,7 @@ impl Life<'_> {
         assert_eq!(bounds.next, flushed.max(bounds.log_start));
         self.model.records.split_off(&flushed);
         self.model.next = bounds.next;
+        self.model.strict = None;
         // The producer knows which of its batches were lost, and takes a new sequence after that.
         self.model.sequence = self
             .partition
@@ -175,6 +178,9 @@ impl Life<'_> {
 
     fn check(&mut self) {
         let bounds = self.partition.bounds();
+        let flushed = bounds.flushed;
+        self.model.strict = self.model.strict.filter(|base| *base >= flushed);
+        assert_eq!(bounds.high_watermark, self.model.strict.unwrap_or(self.model.next));
         assert!(bounds.log_start >= self.model.log_start);
         assert!(bounds.log_start <= bounds.high_watermark && bounds.high_watermark <= bounds.next);
         assert!(bounds.flushed <= bounds.high_watermark);

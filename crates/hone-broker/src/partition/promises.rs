@@ -143,6 +143,49 @@ fn strict_batches_are_seen_when_they_are_flushed_and_relaxed_ones_at_once() {
 }
 
 #[test]
+fn what_is_behind_a_strict_batch_is_seen_with_it() {
+    let place = Place::new(config());
+    let partition = Arc::new(place.open());
+    let (one, ticket) = (batch(&[("a", None)], 5), Ticket { reactor: 0, connection: 1 });
+    let visible = || partition.bounds().high_watermark;
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    append(&partition, &one, Ack::Strict, 0).unwrap();
+    partition.wait(ticket);
+    let mut wake = Vec::new();
+    partition.append(&mut one.clone(), Ack::Relaxed, 0, &mut wake).unwrap();
+    assert_eq!((visible(), wake.len()), (1, 0));
+    assert_eq!(offsets(&partition), [0]);
+    // What comes while a flush is under way is not covered by it.
+    let dirty = partition.log().take_dirty();
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    append(&partition, &one, Ack::Strict, 0).unwrap();
+    append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    assert_eq!(visible(), 1);
+    partition.log().flushed(&dirty);
+    let bounds = partition.log().bounds();
+    assert_eq!((bounds.high_watermark, bounds.flushed), (4, 3));
+    partition.flush().unwrap();
+    assert_eq!(visible(), 6);
+    partition.take_waiting(&mut wake);
+    assert_eq!(wake, [ticket]);
+}
+
+#[test]
+fn who_waits_is_woken_once_and_not_when_it_has_left() {
+    let partition = Place::new(config()).open();
+    let tickets: Vec<_> = (0..3).map(|connection| Ticket { reactor: 0, connection }).collect();
+    for ticket in tickets.iter().chain(&tickets) {
+        partition.wait(*ticket);
+    }
+    partition.forget(tickets[1]);
+    let mut wake = Vec::new();
+    partition.append(&mut batch(&[("a", None)], 5), Ack::Relaxed, 0, &mut wake).unwrap();
+    assert_eq!(wake, [tickets[0], tickets[2]]);
+    partition.take_waiting(&mut wake);
+    assert_eq!(wake.len(), 2);
+}
+
+#[test]
 fn a_failed_fsync_stops_a_partition_for_good() {
     let place = Place::new(config());
     place.faults.add("fsync-error,topic=t,after=1,times=1".parse().unwrap());
@@ -643,6 +686,30 @@ fn a_topic_that_comes_again_finds_nothing_of_the_old_one() {
     assert!(matches!(old.delete_records(0), Err(ReadError::Storage(_))));
     drop(new);
     assert_eq!(offsets(&place.open()), [0, 1, 2]);
+}
+
+#[test]
+fn a_missing_index_is_made_by_a_reader_and_written_by_housekeeping() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 300);
+    partition.housekeep(1).unwrap();
+    drop(partition);
+    let index = place.log().join(file_name(0, "index"));
+    fs::remove_file(&index).unwrap();
+    let partition = place.open();
+    // It is got without the lock, and reading writes nothing.
+    let found = partition.log().place(7, 300, 100, true);
+    assert!(matches!(found, crate::log::Place::Unindexed(_)), "{found:?}");
+    assert_eq!(partition.offset_for_timestamp(5).unwrap(), Some((5, 0)));
+    assert_eq!(offsets(&partition), (0..300).collect::<Vec<_>>());
+    assert!(!index.exists());
+    assert_eq!(place.said.all().len(), 1);
+    partition.housekeep(2).unwrap();
+    assert!(index.exists());
+    drop(partition);
+    assert_eq!(offsets(&place.open()), (0..300).collect::<Vec<_>>());
+    assert_eq!(place.said.all().len(), 1, "{:?}", place.said.all());
 }
 
 /// Stops in the middle of putting a compacted segment in its place leave one of the two, whole.

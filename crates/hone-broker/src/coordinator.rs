@@ -30,17 +30,21 @@ impl Coordinator {
     /// Reads the journal of a data folder; without a folder everything is in memory.
     pub(crate) fn open(data_dir: Option<&Path>, settings: &Settings) -> anyhow::Result<Self> {
         let salt = random_id().context("can't read random numbers")? as u64;
-        let mut groups = Groups::new(timing(settings), salt);
+        let mut groups = Groups::new(timing(settings), salt).limited(settings.limits);
         let mut store = Store::default();
         let Some(data_dir) = data_dir else {
             let journal = Arc::new(Journal::in_memory());
-            return Ok(Self { offsets: Offsets::new(Arc::clone(&journal), store), journal, groups });
+            return Ok(Self {
+                offsets: Offsets::new(Arc::clone(&journal), store).limited(settings.limits.offsets),
+                journal,
+                groups,
+            });
         };
         let path = data_dir.join(JOURNAL_FILE);
         let journal = replay(&path, &settings.notices, &mut groups, &mut store)
             .with_context(|| format!("can't open the journal of the groups, {}", path.display()))?;
         let journal = Arc::new(journal);
-        let offsets = Offsets::new(Arc::clone(&journal), store);
+        let offsets = Offsets::new(Arc::clone(&journal), store).limited(settings.limits.offsets);
         convert(&data_dir.join(OLD_OFFSETS_FILE), &journal, &offsets)?;
         Ok(Self { journal, groups, offsets })
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use crate::journal::{Journal, JournalError};
+use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::protocol::{Answer, Fields};
 
@@ -42,6 +43,7 @@ enum Change {
 pub(crate) struct Offsets {
     journal: Arc<Journal>,
     store: Mutex<Store>,
+    most: usize,
 }
 
 /// The offsets without the journal.
@@ -53,7 +55,22 @@ pub(crate) struct Store {
 
 impl Offsets {
     pub(crate) fn new(journal: Arc<Journal>, store: Store) -> Self {
-        Self { journal, store: Mutex::new(store) }
+        Self { journal, store: Mutex::new(store), most: Limits::default().offsets }
+    }
+
+    /// Allows so many offsets; more that are there stay.
+    pub(crate) fn limited(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// Whether these may be committed or staged: they have been before, or there is room for all of them.
+    pub(crate) fn has_room<'a>(&self, places: impl Iterator<Item = (&'a str, &'a str, i32)>) -> bool {
+        let store = self.store();
+        let there = store.places.len() + store.staged.values().map(BTreeMap::len).sum::<usize>();
+        let is_new = |(group, topic, partition): &(&str, &str, i32)| {
+            !store.places.contains_key(&((*group).to_owned(), (*topic).to_owned(), *partition))
+        };
+        there + places.filter(is_new).count() <= self.most
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -362,6 +379,16 @@ mod tests {
         assert_eq!(restarted(&offsets).places, offsets.store().places);
         offsets.forget_topic("t");
         assert!(offsets.groups().is_empty() && restarted(&offsets).places.is_empty());
+    }
+
+    #[test]
+    fn offsets_are_limited_and_those_that_are_there_go_on() {
+        let offsets = offsets().limited(2);
+        offsets.commit(vec![(place("g", "t", 0), at(5)), (place("g", "t", 1), at(6))], None);
+        assert!(offsets.has_room([("g", "t", 1)].into_iter()));
+        assert!(!offsets.has_room([("g", "t", 1), ("g", "t", 2)].into_iter()));
+        offsets.forget(vec![place("g", "t", 0)], None);
+        assert!(offsets.has_room([("g", "t", 2)].into_iter()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use hone_kafka::BatchHeader;
 
 use crate::code;
 use crate::journal::{Journal, Post};
+use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
 
@@ -72,6 +73,7 @@ pub(crate) struct Transactions {
     /// Rings for the thread that carries out ends.
     bell: Condvar,
     notices: Notices,
+    most_ids: usize,
 }
 
 #[derive(Default)]
@@ -106,7 +108,18 @@ impl Transactions {
             None => Journal::in_memory(),
         };
         let register = Mutex::new(Register { book, ..Register::default() });
-        Ok(Self { journal, register, bell: Condvar::new(), notices: notices.clone() })
+        Ok(Self {
+            journal,
+            register,
+            bell: Condvar::new(),
+            notices: notices.clone(),
+            most_ids: Limits::default().transactional_ids,
+        })
+    }
+
+    /// Allows so many transactional ids; more that are there stay.
+    pub(crate) fn limited(self, most_ids: usize) -> Self {
+        Self { most_ids, ..self }
     }
 
     /// Says where answers go.
@@ -130,6 +143,9 @@ impl Transactions {
         fresh_id: FreshId<'_>,
     ) -> Result<(), i16> {
         let mut register = self.register();
+        if register.book.get(name).is_none() && register.book.count() >= self.most_ids {
+            return Err(code::POLICY_VIOLATION);
+        }
         match register.book.claim(name, timeout_ms, claimed, now_ms(), fresh_id)? {
             Claim::Granted(producer, entry) => {
                 self.journal.append(entry.to_bytes(), Some((ticket, Reply::Producer(producer))));
@@ -630,6 +646,17 @@ mod tests {
         drop(transactions);
         let (transactions, _) = open(folder.path());
         assert_eq!(transactions.describe("x").unwrap().phase, Phase::Ongoing);
+    }
+
+    #[test]
+    fn ids_are_limited_and_those_that_are_there_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (transactions, answers) = open(folder.path());
+        let transactions = transactions.limited(1);
+        begin(&transactions, &answers);
+        let claim = |name: &str| transactions.claim(TICKET, name, 60_000, None, &mut || Ok(8));
+        assert_eq!(claim("y"), Err(code::POLICY_VIOLATION));
+        assert_ne!(claim("x"), Err(code::POLICY_VIOLATION));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! the groups that must be written to the journal are [`Effects`]; an answer goes out when what led to it is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::code;
@@ -267,7 +268,15 @@ impl Groups {
         effects.touched.iter().map(|id| record::write(id, self.groups.get(id))).collect()
     }
 
+    /// Ids and journal entries of the next groups behind an id.
+    pub(crate) fn records_behind(&self, id: Option<&str>, most: usize) -> Vec<(String, Vec<u8>)> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.groups.range::<str, _>((from, Bound::Unbounded)).take(most);
+        next.map(|(id, group)| (id.clone(), record::write(id, Some(group)))).collect()
+    }
+
     /// The journal entries of all groups.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn all_records(&self) -> Vec<Vec<u8>> {
         self.groups.iter().map(|(id, group)| record::write(id, Some(group))).collect()
     }

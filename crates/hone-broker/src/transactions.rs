@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hone_kafka::BatchHeader;
 
 use crate::code;
-use crate::journal::{Journal, Post};
+use crate::journal::{Damage, Journal, Post};
 use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
@@ -35,8 +35,6 @@ use entry::Entry;
 use state::{Book, Claim, End, Found};
 
 const JOURNAL_FILE: &str = "transactions.journal";
-/// The journal is written anew when it has grown by this much.
-const COMPACT_EVERY_BYTES: u64 = 8 << 20;
 /// Between two attempts to end a transaction in a partition that can't be written.
 const RETRY_MS: i64 = 1_000;
 /// Between two looks for ids that nobody uses any more.
@@ -104,7 +102,7 @@ impl Transactions {
             Err(error) => notices.say(&format!("skipped an entry of {JOURNAL_FILE}: {error}")),
         };
         let journal = match data_dir {
-            Some(data_dir) => Journal::open(&data_dir.join(JOURNAL_FILE), notices, replay)?,
+            Some(data_dir) => Journal::open(&data_dir.join(JOURNAL_FILE), Damage::Refuse, notices, replay)?,
             None => Journal::in_memory(),
         };
         let register = Mutex::new(Register { book, ..Register::default() });
@@ -489,7 +487,7 @@ impl Transactions {
     }
 
     fn compact_if_grown(&self) {
-        if self.journal.grown_bytes() < COMPACT_EVERY_BYTES {
+        if !self.journal.wants_rewrite() {
             return;
         }
         // Under the lock: an entry that is appended meanwhile must come behind the images that lack it.

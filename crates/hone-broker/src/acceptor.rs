@@ -54,7 +54,7 @@ pub(crate) fn run(
         let now = Now::read();
         node.with_groups(|groups, effects| groups.tick(now, effects));
         if now.at >= cared_at + GROUP_CARE {
-            node.keep_groups_small(now);
+            node.care_for_groups();
             cared_at = now.at;
         }
     }

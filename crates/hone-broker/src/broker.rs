@@ -67,12 +67,14 @@ impl Broker {
             memory: settings.memory,
         };
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
+        let topics = topics.limited(settings.limits.partitions);
         let coordinator = Coordinator::open(data_dir.as_deref(), &settings)?;
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
         let transactions = Transactions::open(data_dir.as_deref(), &settings.notices)
-            .with_context(|| format!("can't open the transactions in {}", settings.data_dir.display()))?;
+            .with_context(|| format!("can't open the transactions in {}", settings.data_dir.display()))?
+            .limited(settings.limits.transactional_ids);
 
         let polls = (0..settings.threads).map(|_| poll_with_bell()).collect::<anyhow::Result<Vec<_>>>()?;
         let (polls, bells): (Vec<_>, Vec<_>) = polls.into_iter().unzip();

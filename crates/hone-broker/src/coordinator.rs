@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::groups::{self, Catalogue, Groups, Now, Timing};
-use crate::journal::Journal;
+use crate::journal::{Damage, Journal};
 use crate::offsets::{self, Offsets, Store};
 use crate::settings::{Notices, Settings};
 use crate::topics::{Topics, random_id};
@@ -16,8 +16,8 @@ use crate::topics::{Topics, random_id};
 const JOURNAL_FILE: &str = "groups.journal";
 /// Where offsets were before there was a journal.
 const OLD_OFFSETS_FILE: &str = "group-offsets.jsonl";
-/// The journal is compacted when it has grown by this much.
-const COMPACT_EVERY_BYTES: u64 = 8 << 20;
+/// Groups and offsets that are looked at under one hold of their locks: clients wait for those.
+pub(crate) const AT_ONCE: usize = 1000;
 
 /// The groups and offsets of a data folder.
 pub(crate) struct Coordinator {
@@ -30,17 +30,21 @@ impl Coordinator {
     /// Reads the journal of a data folder; without a folder everything is in memory.
     pub(crate) fn open(data_dir: Option<&Path>, settings: &Settings) -> anyhow::Result<Self> {
         let salt = random_id().context("can't read random numbers")? as u64;
-        let mut groups = Groups::new(timing(settings), salt);
+        let mut groups = Groups::new(timing(settings), salt).limited(settings.limits);
         let mut store = Store::default();
         let Some(data_dir) = data_dir else {
             let journal = Arc::new(Journal::in_memory());
-            return Ok(Self { offsets: Offsets::new(Arc::clone(&journal), store), journal, groups });
+            return Ok(Self {
+                offsets: Offsets::new(Arc::clone(&journal), store).limited(settings.limits.offsets),
+                journal,
+                groups,
+            });
         };
         let path = data_dir.join(JOURNAL_FILE);
         let journal = replay(&path, &settings.notices, &mut groups, &mut store)
             .with_context(|| format!("can't open the journal of the groups, {}", path.display()))?;
         let journal = Arc::new(journal);
-        let offsets = Offsets::new(Arc::clone(&journal), store);
+        let offsets = Offsets::new(Arc::clone(&journal), store).limited(settings.limits.offsets);
         convert(&data_dir.join(OLD_OFFSETS_FILE), &journal, &offsets)?;
         Ok(Self { journal, groups, offsets })
     }
@@ -58,7 +62,7 @@ fn timing(settings: &Settings) -> Timing {
 fn replay(path: &Path, notices: &Notices, groups: &mut Groups, store: &mut Store) -> io::Result<Journal> {
     let now = Now::read();
     let mut unread = 0;
-    let journal = Journal::open(path, notices, |entry| {
+    let journal = Journal::open(path, Damage::Skip, notices, |entry| {
         let taken = match entry.split_first() {
             Some((&groups::RECORD, record)) => groups.replay(now, record),
             Some((&offsets::RECORD, record)) => store.replay(record),
@@ -90,15 +94,26 @@ fn convert(old: &Path, journal: &Journal, offsets: &Offsets) -> anyhow::Result<(
     fs::remove_file(old).with_context(|| format!("can't remove {}", old.display()))
 }
 
-/// Writes the journal anew when it has grown; `groups` are locked by the caller, so that nothing changes meanwhile.
-pub(crate) fn compact_if_grown(journal: &Journal, groups: &Groups, offsets: &Offsets) {
-    if journal.grown_bytes() < COMPACT_EVERY_BYTES {
+/// Writes the journal anew when it has grown. Changes go on meanwhile; they are in the journal behind what is gathered
+/// here, and say the same when they are said twice. `groups` gives the next entries of groups behind an id.
+pub(crate) fn compact_if_grown(
+    journal: &Journal,
+    offsets: &Offsets,
+    mut groups: impl FnMut(Option<&str>) -> Vec<(String, Vec<u8>)>,
+) {
+    if !journal.wants_rewrite() {
         return;
     }
-    offsets.with_records(|mut records| {
-        records.extend(groups.all_records());
-        journal.rewrite(records);
-    });
+    let mut records = offsets.begin_records();
+    offsets.add_records(AT_ONCE, &mut records);
+    let mut last: Option<String> = None;
+    loop {
+        let mut next = groups(last.as_deref());
+        let Some((id, _)) = next.last() else { break };
+        last = Some(id.clone());
+        records.extend(next.drain(..).map(|(_, record)| record));
+    }
+    journal.rewrite(records);
 }
 
 impl Catalogue for Topics {
@@ -147,13 +162,13 @@ mod tests {
         let Coordinator { journal, groups, offsets } = coordinator;
         let text = "x".repeat(4000);
         let mut last = 0;
-        while journal.grown_bytes() < COMPACT_EVERY_BYTES {
+        while !journal.wants_rewrite() {
             last += 1;
             let committed =
                 offsets::Committed { offset: last, leader_epoch: -1, metadata: text.clone(), at_ms: 0 };
             offsets.commit(vec![(place((last % 3) as i32), committed)], None);
         }
-        compact_if_grown(&journal, &groups, &offsets);
+        compact_if_grown(&journal, &offsets, |after| groups.records_behind(after, AT_ONCE));
         journal.append_and_wait(vec![offsets::RECORD]).unwrap();
         journal.close();
         let size = fs::metadata(folder.path().join(JOURNAL_FILE)).unwrap().len();
@@ -167,7 +182,10 @@ mod tests {
     fn an_entry_of_an_unknown_kind_stops_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(JOURNAL_FILE);
-        Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap().append_and_wait(vec![b'?']).unwrap();
+        Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ())
+            .unwrap()
+            .append_and_wait(vec![b'?'])
+            .unwrap();
         let error = Coordinator::open(Some(folder.path()), &settings(folder.path())).err().unwrap();
         assert!(format!("{error:#}").contains("1 whole entries"), "{error:#}");
     }

@@ -4,9 +4,11 @@
 //! the groups that must be written to the journal are [`Effects`]; an answer goes out when what led to it is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::code;
+use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 
 mod assignor;
@@ -227,6 +229,7 @@ impl Group {
 pub(crate) struct Groups {
     groups: BTreeMap<String, Group>,
     timing: Timing,
+    limits: Limits,
     ids: MemberIds,
     /// Whether [`Groups::tick`] may have something to do.
     active: bool,
@@ -235,7 +238,18 @@ pub(crate) struct Groups {
 impl Groups {
     /// No groups. `salt` must never have been used before.
     pub(crate) fn new(timing: Timing, salt: u64) -> Self {
-        Self { groups: BTreeMap::new(), timing, ids: MemberIds { salt, given: 0 }, active: false }
+        let ids = MemberIds { salt, given: 0 };
+        Self { groups: BTreeMap::new(), timing, limits: Limits::default(), ids, active: false }
+    }
+
+    /// Allows so many groups and members; more that are there stay.
+    pub(crate) fn limited(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Whether a group of this id can be there: it is, or there is room for one more.
+    fn has_room(&self, id: &str) -> bool {
+        self.groups.contains_key(id) || self.groups.len() < self.limits.groups
     }
 
     /// Takes an entry of the journal in, without its first byte. `false` for one that can't be read.
@@ -254,7 +268,15 @@ impl Groups {
         effects.touched.iter().map(|id| record::write(id, self.groups.get(id))).collect()
     }
 
+    /// Ids and journal entries of the next groups behind an id.
+    pub(crate) fn records_behind(&self, id: Option<&str>, most: usize) -> Vec<(String, Vec<u8>)> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.groups.range::<str, _>((from, Bound::Unbounded)).take(most);
+        next.map(|(id, group)| (id.clone(), record::write(id, Some(group)))).collect()
+    }
+
     /// The journal entries of all groups.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn all_records(&self) -> Vec<Vec<u8>> {
         self.groups.iter().map(|(id, group)| record::write(id, Some(group))).collect()
     }
@@ -298,12 +320,19 @@ impl Groups {
             let error = if taken { code::INCONSISTENT_GROUP_PROTOCOL } else { code::UNKNOWN_MEMBER_ID };
             return Some(JoinAnswer::refused(error, &join.member));
         }
+        if !self.has_room(&join.group) {
+            return Some(JoinAnswer::refused(code::POLICY_VIOLATION, &join.member));
+        }
         self.active = true;
         let new_id = self.ids.next(&join.client_id);
+        let most_members = self.limits.group_members;
         let initial_delay = self.timing.initial_delay;
         let Some(group) = self.classic_to_join(now, &join.group) else {
             return Some(JoinAnswer::refused(code::INCONSISTENT_GROUP_PROTOCOL, &join.member));
         };
+        if group.is_stranger(&join) && group.size() >= most_members {
+            return Some(JoinAnswer::refused(code::GROUP_MAX_SIZE_REACHED, &join.member));
+        }
         group.join(now, initial_delay, ticket, join, new_id, effects)
     }
 
@@ -371,7 +400,12 @@ impl Groups {
         consumer::check(beat)?;
         self.active = true;
         let new_id = self.ids.next("consumer");
+        let most_members = self.limits.group_members;
         let group = self.consumer_to_beat(now, beat)?;
+        if group.is_stranger(beat) && group.members.len() >= most_members {
+            let message = format!("group {} has {most_members} members, and no group has more", beat.group);
+            return Err((code::GROUP_MAX_SIZE_REACHED, message));
+        }
         let (member, epoch, assignment) = group.heartbeat(now, session, beat, new_id, catalogue, effects)?;
         let heartbeat_ms = i32::try_from(heartbeat.as_millis()).unwrap_or(i32::MAX);
         Ok(BeatAnswer { error: code::NONE, message: None, member, epoch, heartbeat_ms, assignment })
@@ -389,6 +423,10 @@ impl Groups {
             Some(Group::Consumer(_)) => false,
         };
         if replaceable && beat.epoch == 0 {
+            if !self.has_room(id) {
+                let message = format!("there are {} groups, and no more are kept", self.limits.groups);
+                return Err((code::POLICY_VIOLATION, message));
+            }
             self.groups.insert(id.clone(), Group::Consumer(Consumer::empty(id, now)));
         }
         match self.groups.get_mut(id) {

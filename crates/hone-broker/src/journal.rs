@@ -10,6 +10,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -25,6 +26,21 @@ const MAGIC: &[u8; 8] = b"HONEJRN1";
 const HEAD_BYTES: usize = 8;
 /// Behind the name of the file that [`Journal::rewrite`] prepares.
 const NEW_SUFFIX: &str = "new";
+/// Behind the name of the copy of a file that had damage in its middle.
+const DAMAGED_SUFFIX: &str = "damaged";
+/// A file that has grown by less is not written anew, however little of it is needed.
+const FEW_BYTES: u64 = 8 << 20;
+/// How much is read at most in search of whole entries behind a damaged one.
+const SEARCHED_BYTES: usize = 1 << 30;
+
+/// What to do about a damaged entry with whole ones behind it. A torn tail, which a power cut leaves, is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// Each entry says something of its own: a copy of the file is kept, and the others count.
+    Skip,
+    /// What an entry says depends on those before it: nothing is opened.
+    Refuse,
+}
 
 /// Brings an answer to the thread of a connection.
 pub(crate) type Post = Arc<dyn Fn(Ticket, Reply) + Send + Sync>;
@@ -64,29 +80,48 @@ struct Queue {
     durable: u64,
     /// Bytes appended since the file was last rewritten; all that it had when it was opened count.
     grown_bytes: u64,
+    /// Bytes of the file when it was last rewritten.
+    rewritten_bytes: u64,
     failed: Option<JournalError>,
     closing: bool,
 }
 
 enum Work {
-    Append { entry: Vec<u8>, then: Vec<(Ticket, Reply)> },
-    Rewrite { entries: Vec<Vec<u8>> },
+    Append {
+        entry: Vec<u8>,
+        then: Vec<(Ticket, Reply)>,
+    },
+    /// Nothing to write: the answer goes out when all before it is durable.
+    Barrier {
+        then: (Ticket, Reply),
+    },
+    /// What the next rewrite says begins to be gathered: it keeps all entries behind this.
+    Mark,
+    Rewrite {
+        entries: Vec<Vec<u8>>,
+    },
 }
 
 impl Journal {
     /// Opens or makes the file, gives every whole entry to `replay`, cuts a torn tail and starts the committer.
-    pub(crate) fn open(path: &Path, notices: &Notices, replay: impl FnMut(&[u8])) -> io::Result<Self> {
-        Self::open_with(path, notices, replay, Box::new(durable::sync_file))
+    pub(crate) fn open(
+        path: &Path,
+        damage: Damage,
+        notices: &Notices,
+        replay: impl FnMut(&[u8]),
+    ) -> io::Result<Self> {
+        Self::open_with(path, damage, notices, replay, Box::new(durable::sync_file))
     }
 
     fn open_with(
         path: &Path,
+        damage: Damage,
         notices: &Notices,
         mut replay: impl FnMut(&[u8]),
         flush: Flush,
     ) -> io::Result<Self> {
         let mut found_bytes = 0;
-        let file = open_file(path, notices, |entry| {
+        let file = open_file(path, damage, notices, |entry| {
             found_bytes += (HEAD_BYTES + entry.len()) as u64;
             replay(entry);
         })?;
@@ -96,6 +131,7 @@ impl Journal {
             shared: Arc::clone(&shared),
             path: path.to_owned(),
             file,
+            mark: None,
             flush,
             notices: notices.clone(),
         };
@@ -130,15 +166,33 @@ impl Journal {
         self.shared.wait_for(number)
     }
 
-    /// Replaces the file's content by `entries`, which must say all that the entries before this call said. Entries
-    /// that are appended later come behind them. Does not wait.
+    /// Has an answer posted when all that was taken in so far is durable, or KAFKA_STORAGE_ERROR when that fails.
+    /// `false` when it is durable already; then nothing is posted.
+    pub(crate) fn answer_when_durable(&self, ticket: Ticket, reply: impl FnOnce() -> Reply) -> bool {
+        if self.shared.lock().is_durable() {
+            return false;
+        }
+        self.shared.take_in(Work::Barrier { then: (ticket, reply()) });
+        true
+    }
+
+    /// Says that entries for [`Journal::rewrite`] are about to be gathered: those that are appended meanwhile are kept,
+    /// and come behind them.
+    pub(crate) fn mark(&self) {
+        self.shared.take_in(Work::Mark);
+    }
+
+    /// Replaces all in the file that was before [`Journal::mark`] by `entries`, which must say the same; they may say
+    /// more, as long as what was appended since may be repeated behind them. Does not wait.
     pub(crate) fn rewrite(&self, entries: Vec<Vec<u8>>) {
         self.shared.take_in(Work::Rewrite { entries });
     }
 
-    /// Bytes appended since the file was last rewritten: when they are many, it is time to do it again.
-    pub(crate) fn grown_bytes(&self) -> u64 {
-        self.shared.lock().grown_bytes
+    /// Whether so much was appended since the file was last rewritten that it is time to do it again: a rewrite costs
+    /// as much as what it writes, so a large file has to have grown by more than a small one.
+    pub(crate) fn wants_rewrite(&self) -> bool {
+        let queue = self.shared.lock();
+        queue.grown_bytes > FEW_BYTES.max(2 * queue.rewritten_bytes)
     }
 
     /// Lets the committer finish what was taken in, and ends it. Later entries are refused.
@@ -157,6 +211,13 @@ impl Journal {
 impl Drop for Journal {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+impl Queue {
+    /// Whether there is nothing that could get lost.
+    fn is_durable(&self) -> bool {
+        self.failed.is_none() && self.durable == self.taken
     }
 }
 
@@ -182,7 +243,11 @@ impl Shared {
         let number = queue.taken;
         match &work {
             Work::Append { entry, .. } => queue.grown_bytes += (HEAD_BYTES + entry.len()) as u64,
-            Work::Rewrite { .. } => queue.grown_bytes = 0,
+            Work::Barrier { .. } | Work::Mark => (),
+            Work::Rewrite { entries } => {
+                queue.rewritten_bytes = entries.iter().map(|entry| (HEAD_BYTES + entry.len()) as u64).sum();
+                queue.grown_bytes = 0;
+            }
         }
         if queue.closing && queue.failed.is_none() {
             queue.failed = Some(closed());
@@ -217,7 +282,11 @@ impl Shared {
     }
 
     fn answer(&self, work: Work, durable: bool) {
-        let Work::Append { then, .. } = work else { return };
+        let then = match work {
+            Work::Append { then, .. } => then,
+            Work::Barrier { then } => vec![then],
+            Work::Mark | Work::Rewrite { .. } => return,
+        };
         for (ticket, reply) in then {
             self.post(ticket, if durable { reply } else { Reply::Code(code::KAFKA_STORAGE_ERROR) });
         }
@@ -233,6 +302,8 @@ struct Committer {
     shared: Arc<Shared>,
     path: PathBuf,
     file: File,
+    /// Where in the file the last mark was set.
+    mark: Option<u64>,
     flush: Flush,
     notices: Notices,
 }
@@ -265,32 +336,50 @@ impl Committer {
     }
 
     fn commit(&mut self, gathered: &[Work]) -> Result<(), JournalError> {
-        let rewrite = gathered.iter().rposition(|work| matches!(work, Work::Rewrite { .. }));
-        let written = match rewrite {
-            // What came before the rewrite is said by it again.
-            Some(at) => self.write_anew(gathered.get(at..).unwrap_or_default()),
-            None => self.write(gathered),
-        };
+        let written = self.write(gathered);
         written.map_err(|error| JournalError {
             path: self.path.display().to_string(),
             reason: error.to_string(),
         })
     }
 
+    /// Writes all entries, and then the file anew if that is among the work: what came behind the mark is copied.
     fn write(&mut self, gathered: &[Work]) -> io::Result<()> {
-        self.file.write_all(&framed(gathered))?;
-        (self.flush)(&self.file)
+        let mut at = self.file.stream_position()?;
+        let mut bytes = Vec::new();
+        let mut rewrites = None;
+        let mut changed = false;
+        for work in gathered {
+            match work {
+                Work::Append { entry, .. } => {
+                    put_entry(&mut bytes, entry);
+                    changed = true;
+                }
+                Work::Barrier { .. } => (),
+                Work::Mark => self.mark = Some(at + bytes.len() as u64),
+                Work::Rewrite { entries } => {
+                    let mark = self.mark.take().unwrap_or(at + bytes.len() as u64);
+                    rewrites = Some((entries, mark));
+                }
+            }
+        }
+        self.file.write_all(&bytes)?;
+        at += bytes.len() as u64;
+        if let Some((entries, mark)) = rewrites {
+            return self.write_anew(entries, mark, at);
+        }
+        if changed { (self.flush)(&self.file) } else { Ok(()) }
     }
 
-    fn write_anew(&mut self, gathered: &[Work]) -> io::Result<()> {
-        let new = self.path.with_extension(NEW_SUFFIX);
-        let mut file = File::create(&new)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&framed(gathered))?;
-        (self.flush)(&file)?;
-        fs::rename(&new, &self.path)?;
-        flush_folder_of(&self.path)?;
-        self.file = file;
+    fn write_anew(&mut self, entries: &[Vec<u8>], mark: u64, end: u64) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        entries.iter().for_each(|entry| put_entry(&mut bytes, entry));
+        let kept_from = bytes.len();
+        bytes.resize(kept_from + end.saturating_sub(mark) as usize, 0);
+        self.file.read_exact_at(bytes.get_mut(kept_from..).unwrap_or_default(), mark)?;
+        // A mark that was set behind the one of this rewrite moves with what is behind it.
+        self.mark = self.mark.map(|later| kept_from as u64 + later.saturating_sub(mark));
+        self.file = replace(&self.path, &bytes, &mut self.flush)?;
         Ok(())
     }
 
@@ -317,15 +406,15 @@ impl Committer {
     }
 }
 
-fn framed(gathered: &[Work]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for work in gathered {
-        match work {
-            Work::Append { entry, .. } => put_entry(&mut bytes, entry),
-            Work::Rewrite { entries } => entries.iter().for_each(|entry| put_entry(&mut bytes, entry)),
-        }
-    }
-    bytes
+/// Puts a file with other contents in the place of a journal, and returns it, to be appended to.
+fn replace(path: &Path, contents: &[u8], flush: &mut Flush) -> io::Result<File> {
+    let new = path.with_extension(NEW_SUFFIX);
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+    file.write_all(contents)?;
+    flush(&file)?;
+    fs::rename(&new, path)?;
+    flush_folder_of(path)?;
+    Ok(file)
 }
 
 fn put_entry(bytes: &mut Vec<u8>, entry: &[u8]) {
@@ -349,27 +438,136 @@ fn split_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (u32::from_le_bytes(*crc) == checksum(*length, entry)).then_some((entry, rest))
 }
 
-fn open_file(path: &Path, notices: &Notices, mut replay: impl FnMut(&[u8])) -> io::Result<File> {
+fn open_file(
+    path: &Path,
+    damage: Damage,
+    notices: &Notices,
+    mut replay: impl FnMut(&[u8]),
+) -> io::Result<File> {
     match fs::remove_file(path.with_extension(NEW_SUFFIX)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => (),
     }
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let bytes = fs::read(path)?;
-    let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
+    let Some(entries) = bytes.strip_prefix(MAGIC) else {
         return begin(file, path, &bytes);
     };
-    while let Some((entry, behind)) = split_entry(rest) {
-        replay(entry);
-        rest = behind;
-    }
-    if !rest.is_empty() {
-        let (torn, kept) = (rest.len(), bytes.len() - rest.len());
+    let found = Found::of(entries);
+    if found.is_damaged() {
+        file = set_aside(path, damage, notices, &bytes, &found)?;
+    } else if found.torn > 0 {
+        let (torn, kept) = (found.torn, bytes.len() - found.torn);
         notices.say(&format!("cut {torn} bytes of a torn entry off {}, {kept} are left", path.display()));
         file.set_len(kept as u64)?;
         durable::sync_file(&file)?;
     }
+    found.entries.into_iter().for_each(&mut replay);
     file.seek(SeekFrom::End(0))?;
+    Ok(file)
+}
+
+/// What is in a file.
+struct Found<'a> {
+    entries: Vec<&'a [u8]>,
+    /// Bytes of damage with whole entries behind them, and where in the file it begins.
+    damaged: usize,
+    damaged_at: usize,
+    /// Entries behind the first damage.
+    behind: usize,
+    /// Bytes at the end with nothing whole behind them.
+    torn: usize,
+}
+
+impl<'a> Found<'a> {
+    /// Finds the whole entries of a file without its first bytes.
+    fn of(bytes: &'a [u8]) -> Self {
+        let mut found = Self { entries: Vec::new(), damaged: 0, damaged_at: 0, behind: 0, torn: 0 };
+        let mut rest = bytes;
+        let mut budget = SEARCHED_BYTES;
+        while !rest.is_empty() {
+            if let Some((entry, next)) = split_entry(rest) {
+                found.entries.push(entry);
+                found.behind += usize::from(found.damaged > 0);
+                rest = next;
+                continue;
+            }
+            let Some(skipped) = distance_to_whole(rest, &mut budget) else {
+                found.torn = rest.len();
+                break;
+            };
+            if found.damaged == 0 {
+                found.damaged_at = MAGIC.len() + bytes.len() - rest.len();
+            }
+            found.damaged += skipped;
+            rest = rest.get(skipped..).unwrap_or_default();
+        }
+        found
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.damaged > 0
+    }
+}
+
+/// How many bytes on the next whole entry begins; `None` when there is none.
+fn distance_to_whole(bytes: &[u8], budget: &mut usize) -> Option<usize> {
+    // Where only the content is damaged, its length says it. Looking further would find what looks like an entry inside
+    // of a text that a client has sent.
+    if let Some(length) = bytes.first_chunk::<4>() {
+        let next = (u32::from_le_bytes(*length) as usize).saturating_add(HEAD_BYTES);
+        if bytes.get(next..).and_then(split_entry).is_some() {
+            return Some(next);
+        }
+    }
+    for skipped in 1..bytes.len() {
+        let rest = bytes.get(skipped..)?;
+        let length = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
+        if length.saturating_add(HEAD_BYTES) > rest.len() {
+            continue;
+        }
+        *budget = budget.checked_sub(length)?;
+        if split_entry(rest).is_some() {
+            return Some(skipped);
+        }
+    }
+    None
+}
+
+/// Keeps a copy of a file with damage in its middle, and goes on with one that has the whole entries of it; or says what
+/// there is and refuses.
+fn set_aside(
+    path: &Path,
+    damage: Damage,
+    notices: &Notices,
+    bytes: &[u8],
+    found: &Found<'_>,
+) -> io::Result<File> {
+    let copy = path.with_extension(DAMAGED_SUFFIX);
+    let what = format!(
+        "{} is damaged: {} bytes from byte {} on can't be read, and {} whole entries are behind them",
+        path.display(),
+        found.damaged,
+        found.damaged_at,
+        found.behind
+    );
+    if damage == Damage::Refuse {
+        let reason = format!(
+            "{what}; put a backup in its place, or cut it off at byte {} and lose what is behind that, or move it away \
+             to begin a new one",
+            found.damaged_at
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let mut aside = File::create(&copy)?;
+    aside.write_all(bytes)?;
+    durable::sync_file(&aside)?;
+    let mut kept = MAGIC.to_vec();
+    found.entries.iter().for_each(|entry| put_entry(&mut kept, entry));
+    let mut flush: Flush = Box::new(durable::sync_file);
+    // Its fsync of the folder covers the copy's name, too.
+    let file = replace(path, &kept, &mut flush)?;
+    notices.say(&format!("{what}; going on without what was there, a copy is in {}", copy.display()));
     Ok(file)
 }
 
@@ -404,7 +602,9 @@ mod tests {
 
     fn entries_of(path: &Path) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
-        let journal = Journal::open(path, &Notices::nowhere(), |entry| found.push(entry.to_vec())).unwrap();
+        let journal =
+            Journal::open(path, Damage::Skip, &Notices::nowhere(), |entry| found.push(entry.to_vec()))
+                .unwrap();
         journal.close();
         found
     }
@@ -424,7 +624,9 @@ mod tests {
     fn entries_come_back_in_order_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
-        let journal = Journal::open(&path, &Notices::nowhere(), |_| panic!("there is nothing yet")).unwrap();
+        let journal =
+            Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| panic!("there is nothing yet"))
+                .unwrap();
         for entry in [b"a".to_vec(), vec![], vec![0; 70_000]] {
             journal.append_and_wait(entry).unwrap();
         }
@@ -449,7 +651,8 @@ mod tests {
                 fs::write(&path, &torn).unwrap();
                 let kept = ends.iter().filter(|end| **end <= length).count().saturating_sub(1);
                 let mut found = 0;
-                let journal = Journal::open(&path, &Notices::nowhere(), |_| found += 1).unwrap();
+                let journal =
+                    Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| found += 1).unwrap();
                 assert_eq!(found, kept, "cut at {length}, {zeros} zeros behind");
                 journal.append_and_wait(b"later".to_vec()).unwrap();
                 drop(journal);
@@ -476,11 +679,96 @@ mod tests {
     }
 
     #[test]
+    fn a_rewrite_may_be_gathered_over_several_commits_and_a_second_one_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let journal = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ()).unwrap();
+        for (round, sum) in [b"1", b"2"].iter().enumerate() {
+            journal.append_and_wait(b"old".to_vec()).unwrap();
+            journal.mark();
+            for entry in ["a", "b"] {
+                journal.append_and_wait(entry.as_bytes().to_vec()).unwrap();
+            }
+            journal.rewrite(vec![sum.to_vec()]);
+            journal.append_and_wait(b"c".to_vec()).unwrap();
+            let wanted = [&sum[..], b"a", b"b", b"c"];
+            assert_eq!(Found::of(&fs::read(&path).unwrap()[8..]).entries, wanted, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_large_journal_is_rewritten_when_it_has_doubled() {
+        let journal = Journal::in_memory();
+        let mut appended = 0;
+        let mut grow = |journal: &Journal| {
+            let before = appended;
+            while !journal.wants_rewrite() {
+                journal.append(vec![0; 1 << 20], None);
+                appended += 1;
+            }
+            appended - before
+        };
+        assert_eq!(grow(&journal), 8);
+        journal.rewrite(vec![vec![0; 1 << 20]; 20]);
+        assert_eq!(grow(&journal), 41);
+        journal.rewrite(vec![vec![0; 100]]);
+        assert_eq!(grow(&journal), 8);
+    }
+
+    #[test]
+    fn an_answer_waits_for_all_that_is_not_durable_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let (release, held) = mpsc::channel::<()>();
+        let flush = move |_: &File| held.recv().map_err(io::Error::other);
+        let journal =
+            Journal::open_with(&path, Damage::Skip, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
+        let answers = answers(&journal);
+        assert!(!journal.answer_when_durable(ticket(1), || panic!("nothing to wait for")));
+        journal.append(b"x".to_vec(), None);
+        assert!(journal.answer_when_durable(ticket(2), || Reply::Code(0)));
+        assert!(answers.try_recv().is_err());
+        release.send(()).unwrap();
+        assert_eq!(answers.recv().unwrap(), (2, Reply::Code(0)));
+        drop(release);
+        journal.append(b"lost".to_vec(), None);
+        assert!(journal.answer_when_durable(ticket(3), || Reply::Code(0)));
+        assert_eq!(answers.recv().unwrap(), (3, Reply::Code(code::KAFKA_STORAGE_ERROR)));
+    }
+
+    /// Length, checksum or content: whatever is damaged, the entries behind it are there.
+    #[test]
+    fn damage_in_the_middle_costs_one_entry_or_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let mut whole = MAGIC.to_vec();
+        let mut ends = Vec::new();
+        for entry in ["first", "damaged", "third", "fourth"] {
+            put_entry(&mut whole, entry.as_bytes());
+            ends.push(whole.len());
+        }
+        for at in ends[0]..ends[1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, &bytes).unwrap();
+            let error = Journal::open(&path, Damage::Refuse, &Notices::nowhere(), |_| panic!("opened"));
+            let error = error.err().unwrap().to_string();
+            assert!(error.contains("byte 21 on") && error.contains("2 whole entries are behind"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it was");
+            for _ in 0..2 {
+                let wanted = ["first", "third", "fourth"].map(|entry| entry.as_bytes().to_vec());
+                assert_eq!(entries_of(&path), wanted, "byte {at}");
+            }
+            assert_eq!(fs::read(path.with_extension(DAMAGED_SUFFIX)).unwrap(), bytes);
+        }
+    }
+
+    #[test]
     fn a_file_of_another_kind_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
         fs::write(&path, "something else").unwrap();
-        let error = Journal::open(&path, &Notices::nowhere(), |_| ()).err().unwrap();
+        let error = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ()).err().unwrap();
         assert!(error.to_string().contains("no journal"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"something else");
     }
@@ -499,7 +787,8 @@ mod tests {
             }
             file.sync_data()
         };
-        let journal = Journal::open_with(&path, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
+        let journal =
+            Journal::open_with(&path, Damage::Skip, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
         let answers = answers(&journal);
         for number in 0..500_u16 {
             let then = (ticket(usize::from(number)), Reply::Code(0));
@@ -527,7 +816,8 @@ mod tests {
         let flush = move |file: &File| {
             if breaks.load(SeqCst) { Err(io::Error::other("planted")) } else { file.sync_data() }
         };
-        let journal = Journal::open_with(&path, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
+        let journal =
+            Journal::open_with(&path, Damage::Skip, &Notices::nowhere(), |_| (), Box::new(flush)).unwrap();
         let answers = answers(&journal);
         journal.append(b"fine".to_vec(), Some((ticket(1), Reply::Code(0))));
         assert_eq!(answers.recv().unwrap(), (1, Reply::Code(0)));
@@ -546,21 +836,22 @@ mod tests {
     fn a_rewrite_replaces_what_was_before_and_keeps_what_comes_after() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
-        let journal = Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap();
+        let journal = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ()).unwrap();
         let answers = answers(&journal);
         for number in 0..100 {
             journal.append(vec![number; 100], Some((ticket(usize::from(number)), Reply::Code(0))));
         }
-        assert_eq!(journal.grown_bytes(), 100 * 108);
+        journal.mark();
+        journal.append(b"meanwhile".to_vec(), None);
         journal.rewrite(vec![b"sum".to_vec()]);
-        assert_eq!(journal.grown_bytes(), 0);
         journal.append_and_wait(b"after".to_vec()).unwrap();
         for number in 0..100 {
             assert_eq!(answers.recv().unwrap().0, number, "entries that the rewrite covers are acknowledged");
         }
         journal.append_and_wait(b"and more".to_vec()).unwrap();
         drop(journal);
-        assert_eq!(entries_of(&path), [b"sum".to_vec(), b"after".to_vec(), b"and more".to_vec()]);
+        let wanted = ["sum", "meanwhile", "after", "and more"].map(|entry| entry.as_bytes().to_vec());
+        assert_eq!(entries_of(&path), wanted);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no second file is left");
     }
 
@@ -568,7 +859,10 @@ mod tests {
     fn a_rewrite_that_never_finished_is_cleared_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
-        Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap().append_and_wait(b"kept".to_vec()).unwrap();
+        Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ())
+            .unwrap()
+            .append_and_wait(b"kept".to_vec())
+            .unwrap();
         fs::write(path.with_extension(NEW_SUFFIX), "half").unwrap();
         assert_eq!(entries_of(&path), [b"kept".to_vec()]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -588,7 +882,7 @@ mod tests {
     fn a_closed_journal_has_written_what_it_took_and_refuses_more() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
-        let journal = Journal::open(&path, &Notices::nowhere(), |_| ()).unwrap();
+        let journal = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| ()).unwrap();
         journal.append(b"taken".to_vec(), None);
         journal.close();
         assert!(journal.append_and_wait(b"refused".to_vec()).is_err());

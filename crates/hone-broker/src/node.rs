@@ -1,6 +1,6 @@
 //! What all threads of a broker share.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -143,6 +143,8 @@ pub(crate) struct Node {
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
     groups: Mutex<Groups>,
+    /// Whether the clerk has been asked to look after the groups.
+    caring: AtomicBool,
     /// Of groups and their offsets.
     journal: Arc<Journal>,
     /// Rings for the thread that accepts and keeps the groups' time.
@@ -176,6 +178,7 @@ impl Node {
             mailboxes,
             started_unix_s: started.as_secs_f64(),
             groups: Mutex::new(stores.coordinator.groups),
+            caring: AtomicBool::new(false),
             journal: stores.coordinator.journal,
             bell,
             settings,
@@ -223,17 +226,40 @@ impl Node {
         result
     }
 
-    /// Lets offsets expire and compacts the journal when it has grown.
-    pub(crate) fn keep_groups_small(&self, now: Now) {
+    /// Has offsets expire and the journal compacted when it has grown; by the clerk, one such round at a time.
+    pub(crate) fn care_for_groups(&self) {
+        if !self.caring.swap(true, Relaxed) {
+            self.desk.leave_chore(|node| {
+                node.keep_groups_small(Now::read());
+                node.caring.store(false, Relaxed);
+            });
+        }
+    }
+
+    fn keep_groups_small(&self, now: Now) {
         let retention_ms = self.settings.offsets_retention_minutes.saturating_mul(60_000);
         let until_ms = now.unix_ms.saturating_sub_unsigned(retention_ms);
+        let mut last = None;
+        loop {
+            let (old, next) = self.offsets.old_ones(last.as_ref(), coordinator::AT_ONCE, until_ms);
+            if !old.is_empty() {
+                self.with_groups(|groups, _| {
+                    self.offsets.expire(old, until_ms, |group| groups.empty_since_ms(group));
+                });
+            }
+            last = next;
+            if last.is_none() {
+                break;
+            }
+        }
         self.with_groups(|groups, effects| {
-            self.offsets.expire(until_ms, |group| groups.empty_since_ms(group));
             for group in groups.long_empty(until_ms).iter().filter(|group| !self.offsets.knows(group)) {
                 groups.delete(group, effects);
             }
         });
-        coordinator::compact_if_grown(&self.journal, &self.lock_groups(), &self.offsets);
+        coordinator::compact_if_grown(&self.journal, &self.offsets, |after| {
+            self.lock_groups().records_behind(after, coordinator::AT_ONCE)
+        });
     }
 
     pub(crate) fn groups_are_idle(&self) -> bool {

@@ -3,11 +3,13 @@
 //! Offsets that belong to a transaction are staged under its producer until it ends: then they count, or are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 use crate::journal::{Journal, JournalError};
+use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::protocol::{Answer, Fields};
 
@@ -42,6 +44,7 @@ enum Change {
 pub(crate) struct Offsets {
     journal: Arc<Journal>,
     store: Mutex<Store>,
+    most: usize,
 }
 
 /// The offsets without the journal.
@@ -53,7 +56,22 @@ pub(crate) struct Store {
 
 impl Offsets {
     pub(crate) fn new(journal: Arc<Journal>, store: Store) -> Self {
-        Self { journal, store: Mutex::new(store) }
+        Self { journal, store: Mutex::new(store), most: Limits::default().offsets }
+    }
+
+    /// Allows so many offsets; more that are there stay.
+    pub(crate) fn limited(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// Whether these may be committed or staged: they have been before, or there is room for all of them.
+    pub(crate) fn has_room<'a>(&self, places: impl Iterator<Item = (&'a str, &'a str, i32)>) -> bool {
+        let store = self.store();
+        let there = store.places.len() + store.staged.values().map(BTreeMap::len).sum::<usize>();
+        let is_new = |(group, topic, partition): &(&str, &str, i32)| {
+            !store.places.contains_key(&((*group).to_owned(), (*topic).to_owned(), *partition))
+        };
+        there + places.filter(is_new).count() <= self.most
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -157,32 +175,88 @@ impl Offsets {
         self.forget_where(|(_, name, _)| name == topic);
     }
 
-    /// Forgets what was committed until `until_ms` by groups that are empty since then at least.
-    pub(crate) fn expire(&self, until_ms: i64, empty_since_ms: impl Fn(&str) -> Option<i64>) {
+    /// The places among the next `most` behind one that have something older than `until_ms`, and the last place that
+    /// was looked at; `None` for that behind the last of all.
+    pub(crate) fn old_ones(
+        &self,
+        behind: Option<&Place>,
+        most: usize,
+        until_ms: i64,
+    ) -> (Vec<Place>, Option<Place>) {
+        let store = self.store();
+        let looked_at = store.behind(behind).take(most);
+        let mut last = None;
+        let mut old = Vec::new();
+        for (place, committed) in looked_at {
+            last = Some(place);
+            if committed.at_ms <= until_ms {
+                old.push(place.clone());
+            }
+        }
+        (old, last.cloned())
+    }
+
+    /// Forgets what was committed until `until_ms` in some places, by groups that are empty since then at least.
+    pub(crate) fn expire(
+        &self,
+        places: Vec<Place>,
+        until_ms: i64,
+        empty_since_ms: impl Fn(&str) -> Option<i64>,
+    ) {
         let mut store = self.store();
-        let old = |((group, _, _), committed): &(&Place, &Committed)| {
-            committed.at_ms <= until_ms && empty_since_ms(group).is_some_and(|since| since <= until_ms)
+        let old = |place: &Place| {
+            store.places.get(place).is_some_and(|committed| committed.at_ms <= until_ms)
+                && empty_since_ms(&place.0).is_some_and(|since| since <= until_ms)
         };
-        let changes: Vec<Change> =
-            store.places.iter().filter(old).map(|(place, _)| Change::Remove(place.clone())).collect();
+        let changes: Vec<Change> = places.into_iter().filter(old).map(Change::Remove).collect();
         if !changes.is_empty() {
             self.change(&mut store, changes, None);
         }
     }
 
-    /// Runs `step` with the entries that say everything; nothing changes meanwhile.
-    pub(crate) fn with_records<T>(&self, step: impl FnOnce(Vec<Vec<u8>>) -> T) -> T {
+    /// Marks the journal, and returns the entries of what is staged. That is told at once and first: a verdict that
+    /// comes later then finds it.
+    pub(crate) fn begin_records(&self) -> Vec<Vec<u8>> {
         let store = self.store();
-        let put = store.places.iter().map(|(place, committed)| Change::Put(place.clone(), committed.clone()));
+        self.journal.mark();
         let staged = store.staged.iter().flat_map(|(producer_id, staged)| {
             staged.iter().map(|(place, commit)| Change::Stage(*producer_id, place.clone(), commit.clone()))
         });
-        let records = put.chain(staged).map(|change| write(&[change])).collect();
-        step(records)
+        staged.map(|change| write(&[change])).collect()
+    }
+
+    /// Adds the entries of what is committed, and lets others in after every `most` of them.
+    pub(crate) fn add_records(&self, most: usize, records: &mut Vec<Vec<u8>>) {
+        let mut last: Option<Place> = None;
+        loop {
+            let store = self.store();
+            let before = records.len();
+            let mut reached = None;
+            for (place, committed) in store.behind(last.as_ref()).take(most) {
+                records.push(write(&[Change::Put(place.clone(), committed.clone())]));
+                reached = Some(place);
+            }
+            let reached = reached.cloned();
+            drop(store);
+            if records.len() == before {
+                return;
+            }
+            last = reached;
+        }
+    }
+
+    /// Has an answer that tells of offsets sent when all that it could tell of is durable; `false` when it is.
+    pub(crate) fn answer_when_durable(&self, ticket: Ticket, reply: impl FnOnce() -> Reply) -> bool {
+        self.journal.answer_when_durable(ticket, reply)
     }
 }
 
 impl Store {
+    fn behind<'a>(&'a self, place: Option<&Place>) -> impl Iterator<Item = (&'a Place, &'a Committed)> {
+        let from = place.map_or(Bound::Unbounded, |place| Bound::Excluded(place.clone()));
+        self.places.range((from, Bound::Unbounded))
+    }
+
     fn of_group<'a>(&'a self, group: &'a str) -> impl Iterator<Item = (&'a Place, &'a Committed)> {
         let from: Place = (group.to_owned(), String::new(), i32::MIN);
         self.places.range(from..).take_while(move |((name, _, _), _)| name == group)
@@ -340,12 +414,12 @@ mod tests {
     /// What a broker that is started now would know.
     fn restarted(offsets: &Offsets) -> Store {
         let mut store = Store::default();
-        offsets.with_records(|records| {
-            for record in records {
-                assert_eq!(record[0], RECORD);
-                assert!(store.replay(&record[1..]));
-            }
-        });
+        let mut records = offsets.begin_records();
+        offsets.add_records(1, &mut records);
+        for record in records {
+            assert_eq!(record[0], RECORD);
+            assert!(store.replay(&record[1..]));
+        }
         store
     }
 
@@ -362,6 +436,16 @@ mod tests {
         assert_eq!(restarted(&offsets).places, offsets.store().places);
         offsets.forget_topic("t");
         assert!(offsets.groups().is_empty() && restarted(&offsets).places.is_empty());
+    }
+
+    #[test]
+    fn offsets_are_limited_and_those_that_are_there_go_on() {
+        let offsets = offsets().limited(2);
+        offsets.commit(vec![(place("g", "t", 0), at(5)), (place("g", "t", 1), at(6))], None);
+        assert!(offsets.has_room([("g", "t", 1)].into_iter()));
+        assert!(!offsets.has_room([("g", "t", 1), ("g", "t", 2)].into_iter()));
+        offsets.forget(vec![place("g", "t", 0)], None);
+        assert!(offsets.has_room([("g", "t", 2)].into_iter()));
     }
 
     #[test]
@@ -382,6 +466,22 @@ mod tests {
         }
     }
 
+    /// What changes while the entries are gathered stands in the journal behind them.
+    #[test]
+    fn a_verdict_amid_a_compaction_is_not_lost() {
+        let offsets = offsets();
+        offsets.commit(vec![(place("g", "t", 0), at(1))], None);
+        offsets.stage(7, "g", vec![(("t".to_owned(), 0), at(5))], None);
+        let mut records = offsets.begin_records();
+        offsets.resolve(7, true, None);
+        records.push(write(&[Change::Put(place("g", "t", 0), at(1))]));
+        records.push(write(&[Change::Resolve { producer_id: 7, commit: true }]));
+        let mut store = Store::default();
+        assert!(records.iter().all(|record| store.replay(&record[1..])));
+        assert_eq!(store.places, offsets.store().places);
+        assert!(store.staged.is_empty());
+    }
+
     #[test]
     fn a_deleted_group_or_topic_does_not_come_back_with_a_transaction() {
         let offsets = offsets();
@@ -399,11 +499,19 @@ mod tests {
             .iter()
             .flat_map(|group| [(place(group, "t", 0), at(1)), (place(group, "t", 1), at(10))]);
         offsets.commit(commits.collect(), None);
-        offsets.expire(5_000, |group| match group {
-            "lives" => None,
-            "left-early" => Some(2_000),
-            _ => Some(6_000),
-        });
+        let mut last = None;
+        loop {
+            let (old, next) = offsets.old_ones(last.as_ref(), 1, 5_000);
+            offsets.expire(old, 5_000, |group| match group {
+                "lives" => None,
+                "left-early" => Some(2_000),
+                _ => Some(6_000),
+            });
+            last = next;
+            if last.is_none() {
+                break;
+            }
+        }
         assert_eq!(offsets.of_group("lives").len(), 2);
         assert_eq!(offsets.of_group("left-late").len(), 2);
         assert_eq!(offsets.of_group("left-early"), [("t".to_owned(), 1, at(10))]);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use crate::faults::Faults;
+use crate::limits::Limits;
 use crate::security::tls::TlsFiles;
 
 /// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
@@ -140,6 +141,8 @@ pub struct Settings {
     pub untaken_ms: u64,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,
+    /// What clients can make the broker keep, at most.
+    pub limits: Limits,
     /// How often logs are looked after (rolls by time, retention, compaction), in milliseconds. Default 1000.
     pub housekeeping_ms: u64,
     /// How long the first members of an empty group wait for others, in milliseconds.
@@ -203,6 +206,7 @@ impl Settings {
             short_stall_ms: 2_000,
             untaken_ms: 300_000,
             max_connections: 20_000,
+            limits: Limits::default(),
             housekeeping_ms: 1000,
             group_initial_delay_ms: 50,
             authorize: false,

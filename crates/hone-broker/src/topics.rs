@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use crate::durable;
+use crate::limits::Limits;
 use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
@@ -70,6 +71,8 @@ pub(crate) enum CreateError {
     Name(String),
     #[error("{0} partitions; wanted 1 to {MOST_PARTITIONS}")]
     Partitions(i32),
+    #[error("{0}")]
+    Full(Full),
     #[error("topic `{0}` exists")]
     Exists(String),
     #[error("{0}")]
@@ -86,9 +89,22 @@ pub(crate) enum ChangeError {
     #[error("the topic has {now} partitions, and {wanted} were asked for; wanted {} to {MOST_PARTITIONS}", now + 1)]
     Partitions { now: i32, wanted: i32 },
     #[error("{0}")]
+    Full(Full),
+    #[error("{0}")]
     Property(String),
     #[error("{0:#}")]
     Storage(anyhow::Error),
+}
+
+/// There are as many partitions as there may be.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{more} more partitions on a broker that has {there} of at most {most}; delete topics, or ask for fewer"
+)]
+pub(crate) struct Full {
+    more: usize,
+    there: usize,
+    most: usize,
 }
 
 #[derive(Default)]
@@ -136,6 +152,7 @@ pub(crate) struct Topics {
     /// Names this data folder to clients.
     pub(crate) cluster_id: String,
     maps: RwLock<Maps>,
+    most_partitions: usize,
     /// Held while `cluster.json`, the logs and the maps change together, for as long as the disk takes: not for threads
     /// that serve clients.
     written: Mutex<Written>,
@@ -163,6 +180,7 @@ impl Topics {
             storage,
             cluster_id: known.cluster_id,
             maps: RwLock::new(Maps { broker: Arc::new(broker), ..Maps::default() }),
+            most_partitions: Limits::default().partitions,
             written: Mutex::new(Written { producer_ids: known.producer_ids }),
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, end: known.producer_ids }),
         };
@@ -175,6 +193,16 @@ impl Topics {
             topics.reserve_producer_ids()?;
         }
         Ok(topics)
+    }
+
+    /// Allows so many partitions of all topics together; more that are there stay.
+    pub(crate) fn limited(self, most_partitions: usize) -> Self {
+        Self { most_partitions, ..self }
+    }
+
+    fn room_for(&self, more: usize, there: usize) -> Result<(), Full> {
+        let most = self.most_partitions;
+        if there.saturating_add(more) > most { Err(Full { more, there, most }) } else { Ok(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
@@ -218,6 +246,11 @@ impl Topics {
 
     /// Checks what [`Topics::create`] would refuse, and makes nothing. Returns the properties that the topic would have.
     pub(crate) fn check(&self, new: &NewTopic) -> Result<Properties, CreateError> {
+        self.check_beside(new, count_partitions(&self.all()))
+    }
+
+    /// [`Topics::check`] with so many partitions there.
+    fn check_beside(&self, new: &NewTopic, there: usize) -> Result<Properties, CreateError> {
         if !is_topic_name(&new.name) {
             return Err(CreateError::Name(new.name.clone()));
         }
@@ -228,7 +261,10 @@ impl Topics {
         let properties = properties.map_err(CreateError::Property)?;
         match self.by_name(&new.name) {
             Some(_) => Err(CreateError::Exists(new.name.clone())),
-            None => Ok(properties),
+            None => {
+                let more = usize::try_from(new.partitions).unwrap_or(usize::MAX);
+                self.room_for(more, there).map_err(CreateError::Full).map(|()| properties)
+            }
         }
     }
 
@@ -243,14 +279,20 @@ impl Topics {
     pub(crate) fn create_all(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, CreateError>> {
         let written = self.lock();
         let mut all = self.all();
+        let mut there = count_partitions(&all);
+        let mut names = HashSet::new();
         let mut results = Vec::new();
         for new in new {
-            let made = if all.iter().any(|topic| topic.name == new.name) {
+            let made = if names.contains(&new.name) {
                 Err(CreateError::Exists(new.name.clone()))
             } else {
-                self.make(new)
+                self.make(new, there)
             };
-            all.extend(made.as_ref().ok().cloned());
+            if let Ok(made) = &made {
+                there += made.partitions.len();
+                names.insert(&new.name);
+                all.push(Arc::clone(made));
+            }
             results.push(made);
         }
         if results.iter().all(Result::is_err) {
@@ -268,8 +310,8 @@ impl Topics {
         results
     }
 
-    fn make(&self, new: &NewTopic) -> Result<Arc<Topic>, CreateError> {
-        let properties = self.check(new)?;
+    fn make(&self, new: &NewTopic, there: usize) -> Result<Arc<Topic>, CreateError> {
+        let properties = self.check_beside(new, there)?;
         let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
         let openings = self.openings(&new.name, 0..new.partitions, &properties).collect();
         let partitions = self.open_new_logs(openings);
@@ -304,6 +346,8 @@ impl Topics {
         if wanted <= now || wanted > MOST_PARTITIONS {
             return Err(ChangeError::Partitions { now, wanted });
         }
+        let all = count_partitions(&self.all());
+        self.room_for(wanted.abs_diff(now) as usize, all).map_err(ChangeError::Full)?;
         if only_ask {
             return Ok(());
         }
@@ -526,6 +570,10 @@ impl Topics {
         }
         Ok(())
     }
+}
+
+fn count_partitions(topics: &[Arc<Topic>]) -> usize {
+    topics.iter().map(|topic| topic.partitions.len()).sum()
 }
 
 /// Removes all logs that can be removed. What is left over is removed by the next start, or before a topic of the same
@@ -798,6 +846,25 @@ mod tests {
         assert!(matches!(topics.create(&new("t", 1, &[])), Err(CreateError::Exists(_))));
         assert!(matches!(topics.create(&new("u", 1, &[("x", "y")])), Err(CreateError::Property(_))));
         assert!(topics.by_name("u").is_none());
+    }
+
+    #[test]
+    fn partitions_are_limited_over_all_topics() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap().limited(5);
+        let results = topics.create_all(&[new("a", 3, &[]), new("b", 3, &[]), new("c", 1, &[])]);
+        assert!(results[0].is_ok() && results[2].is_ok());
+        let Err(CreateError::Full(full)) = &results[1] else { panic!("made") };
+        assert_eq!(
+            full.to_string(),
+            "3 more partitions on a broker that has 3 of at most 5; delete topics, or ask for fewer"
+        );
+        assert!(matches!(topics.check(&new("b", 2, &[])), Err(CreateError::Full(_))));
+        assert!(matches!(topics.grow("a", 5, true), Err(ChangeError::Full(_))));
+        topics.grow("a", 4, false).unwrap();
+        assert!(matches!(topics.create(&new("b", 1, &[])), Err(CreateError::Full(_))));
+        assert!(delete(&topics, &topics.by_name("c").unwrap()));
+        topics.create(&new("b", 1, &[])).unwrap();
     }
 
     #[test]

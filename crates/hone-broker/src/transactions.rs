@@ -23,7 +23,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hone_kafka::BatchHeader;
 
 use crate::code;
-use crate::journal::{Journal, Post};
+use crate::journal::{Damage, Journal, Post};
+use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
 
@@ -34,8 +35,6 @@ use entry::Entry;
 use state::{Book, Claim, End, Found};
 
 const JOURNAL_FILE: &str = "transactions.journal";
-/// The journal is written anew when it has grown by this much.
-const COMPACT_EVERY_BYTES: u64 = 8 << 20;
 /// Between two attempts to end a transaction in a partition that can't be written.
 const RETRY_MS: i64 = 1_000;
 /// Between two looks for ids that nobody uses any more.
@@ -72,6 +71,7 @@ pub(crate) struct Transactions {
     /// Rings for the thread that carries out ends.
     bell: Condvar,
     notices: Notices,
+    most_ids: usize,
 }
 
 #[derive(Default)]
@@ -102,11 +102,22 @@ impl Transactions {
             Err(error) => notices.say(&format!("skipped an entry of {JOURNAL_FILE}: {error}")),
         };
         let journal = match data_dir {
-            Some(data_dir) => Journal::open(&data_dir.join(JOURNAL_FILE), notices, replay)?,
+            Some(data_dir) => Journal::open(&data_dir.join(JOURNAL_FILE), Damage::Refuse, notices, replay)?,
             None => Journal::in_memory(),
         };
         let register = Mutex::new(Register { book, ..Register::default() });
-        Ok(Self { journal, register, bell: Condvar::new(), notices: notices.clone() })
+        Ok(Self {
+            journal,
+            register,
+            bell: Condvar::new(),
+            notices: notices.clone(),
+            most_ids: Limits::default().transactional_ids,
+        })
+    }
+
+    /// Allows so many transactional ids; more that are there stay.
+    pub(crate) fn limited(self, most_ids: usize) -> Self {
+        Self { most_ids, ..self }
     }
 
     /// Says where answers go.
@@ -130,6 +141,9 @@ impl Transactions {
         fresh_id: FreshId<'_>,
     ) -> Result<(), i16> {
         let mut register = self.register();
+        if register.book.get(name).is_none() && register.book.count() >= self.most_ids {
+            return Err(code::POLICY_VIOLATION);
+        }
         match register.book.claim(name, timeout_ms, claimed, now_ms(), fresh_id)? {
             Claim::Granted(producer, entry) => {
                 self.journal.append(entry.to_bytes(), Some((ticket, Reply::Producer(producer))));
@@ -473,7 +487,7 @@ impl Transactions {
     }
 
     fn compact_if_grown(&self) {
-        if self.journal.grown_bytes() < COMPACT_EVERY_BYTES {
+        if !self.journal.wants_rewrite() {
             return;
         }
         // Under the lock: an entry that is appended meanwhile must come behind the images that lack it.
@@ -630,6 +644,17 @@ mod tests {
         drop(transactions);
         let (transactions, _) = open(folder.path());
         assert_eq!(transactions.describe("x").unwrap().phase, Phase::Ongoing);
+    }
+
+    #[test]
+    fn ids_are_limited_and_those_that_are_there_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (transactions, answers) = open(folder.path());
+        let transactions = transactions.limited(1);
+        begin(&transactions, &answers);
+        let claim = |name: &str| transactions.claim(TICKET, name, 60_000, None, &mut || Ok(8));
+        assert_eq!(claim("y"), Err(code::POLICY_VIOLATION));
+        assert_ne!(claim("x"), Err(code::POLICY_VIOLATION));
     }
 
     #[test]

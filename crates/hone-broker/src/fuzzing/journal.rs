@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::cursor::Cursor;
 use crate::coordinator::Coordinator;
-use crate::journal::Journal;
+use crate::journal::{Damage, Journal};
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
@@ -70,7 +70,7 @@ fn frame(path: &Path, input: &mut Cursor<'_>) {
 }
 
 fn write(path: &Path, entries: Vec<Vec<u8>>) {
-    let journal = Journal::open(path, &Notices::nowhere(), |_| ()).expect("a new journal");
+    let journal = Journal::open(path, Damage::Skip, &Notices::nowhere(), |_| ()).expect("a new journal");
     entries.into_iter().for_each(|entry| journal.append(entry, None));
     journal.close();
 }
@@ -85,7 +85,8 @@ fn open(name: &str, folder: &Path) -> Result<Vec<Vec<u8>>, String> {
     let opened = match name {
         "groups.journal" => Coordinator::open(data_dir, &Settings::new(folder)).map(|coordinator| {
             let mut records = coordinator.groups.all_records();
-            coordinator.offsets.with_records(|offsets| records.extend(offsets));
+            records.extend(coordinator.offsets.begin_records());
+            coordinator.offsets.add_records(usize::MAX, &mut records);
             records
         }),
         "transactions.journal" => Transactions::open(data_dir, &Notices::nowhere())

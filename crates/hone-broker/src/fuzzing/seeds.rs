@@ -23,7 +23,7 @@ use super::requests::BARE;
 use super::samples::{self, Sample};
 use super::world::{PASSWORD, SALT, USER};
 use crate::Broker;
-use crate::journal::Journal;
+use crate::journal::{Damage, Journal};
 use crate::keys::{self, APIS};
 use crate::partition::{Ack, Marker, Opening, Partition, Storage};
 use crate::settings::{NewUser, Notices, Settings};
@@ -191,7 +191,8 @@ fn of_a_broker() -> (Vec<Seed>, Vec<Seed>) {
         journals.push((name.replace('.', "-"), [&[kind][..], &contents].concat()));
         if name.ends_with(".journal") {
             let mut framed = vec![kind | FRAMED];
-            Journal::open(&path, &Notices::nowhere(), |entry| framed.extend(piece(entry))).unwrap();
+            Journal::open(&path, Damage::Skip, &Notices::nowhere(), |entry| framed.extend(piece(entry)))
+                .unwrap();
             assert!(framed.len() > 100, "{name} has nearly nothing");
             journals.push((format!("{}-framed", name.replace('.', "-")), framed));
         }

@@ -136,6 +136,17 @@ impl Classic {
                 && join.protocols.iter().any(|(name, _)| self.knows_everywhere(name))
     }
 
+    /// Members, and ids that were given to those who are about to be.
+    pub(super) fn size(&self) -> usize {
+        self.members.len() + self.expected.len()
+    }
+
+    /// Whether it would be one more.
+    pub(super) fn is_stranger(&self, join: &Join) -> bool {
+        let returns = |instance: &str| self.member_of_instance(instance).is_some();
+        join.member.is_empty() && !join.instance.as_deref().is_some_and(returns)
+    }
+
     /// A member wants in. `Some` is the answer; with `None` it will be among a later step's effects.
     pub(super) fn join(
         &mut self,

@@ -264,6 +264,14 @@ impl Consumer {
         self.members.iter().find(|(_, member)| owns(member)).map(|(id, member)| (id.clone(), member.epoch))
     }
 
+    /// Whether it would be one more.
+    pub(super) fn is_stranger(&self, beat: &Beat) -> bool {
+        let returns = |instance: &str| self.instance_owner(instance).is_some();
+        beat.epoch == 0
+            && !self.members.contains_key(&beat.member)
+            && !beat.instance.as_deref().is_some_and(returns)
+    }
+
     /// Finds the member, or lets it in.
     fn admit(&mut self, now: Now, beat: &Beat, new_id: String) -> Result<(String, Admitted), Refusal> {
         let id = if beat.member.is_empty() { new_id } else { beat.member.clone() };

@@ -628,3 +628,19 @@ proptest::proptest! {
         proptest::prop_assert_eq!(walk.story.groups.list()[0].state, "Stable");
     }
 }
+
+#[test]
+fn groups_and_members_are_limited_and_those_that_are_there_go_on() {
+    let mut story = Story::new();
+    let limits = Limits { groups: 1, group_members: 2, ..Limits::default() };
+    story.groups = Groups::new(TIMING, 7).limited(limits);
+    let named = Join { id_required: true, ..ask("") };
+    let id = story.join(0, 1, named.clone()).0.unwrap().member;
+    assert_eq!(story.join(1, 2, ask("")), (None, vec![]));
+    let error = |answer: (Option<JoinAnswer>, Due)| answer.0.unwrap().error;
+    assert_eq!(error(story.join(2, 3, named)), code::GROUP_MAX_SIZE_REACHED, "an id that was given counts");
+    assert_eq!(error(story.join(2, 3, ask(""))), code::GROUP_MAX_SIZE_REACHED);
+    assert_eq!(error(story.join(3, 4, Join { group: "h".into(), ..ask("") })), code::POLICY_VIOLATION);
+    assert_eq!(story.join(4, 1, ask(&id)), (None, vec![]), "who was given an id comes in");
+    assert_eq!(story.tick(60).len(), 2);
+}

@@ -192,6 +192,7 @@ fn look_up(node: &Node, asked: &Asked, rights: Rights, auto_create: bool) -> (i1
         Ok(topic) => (code::NONE, Some(topic)),
         Err(CreateError::Exists(_)) => (code::NONE, node.topics.by_name(name)),
         Err(CreateError::Name(_)) => (code::INVALID_TOPIC, None),
+        Err(CreateError::Full(_)) => (code::POLICY_VIOLATION, None),
         Err(CreateError::Partitions(_) | CreateError::Property(_)) => (code::INVALID_PARTITIONS, None),
         Err(CreateError::Storage(error)) => {
             node.settings.notices.say(&format!("can't make topic {name}: {error:#}"));

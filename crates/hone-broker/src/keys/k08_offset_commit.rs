@@ -39,7 +39,10 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     let nothing = commits.is_empty();
     let ticket = call.ticket;
     let error = call.node.with_groups(|groups, _| {
-        let error = groups.commit(now, &who, kind);
+        let error = match groups.commit(now, &who, kind) {
+            code::NONE if !has_room(call, &commits) => code::POLICY_VIOLATION,
+            error => error,
+        };
         if error == code::NONE && !nothing {
             // Under the groups' lock: no rebalance comes between the check and the commit.
             call.node.offsets.commit(commits, Some((ticket, Reply::Code(code::NONE))));
@@ -89,6 +92,13 @@ fn read_topics<'a>(
         topics.push((name, partitions));
     }
     Ok(topics)
+}
+
+/// Whether the broker may keep so many offsets.
+fn has_room(call: &Call<'_>, commits: &[(Place, Committed)]) -> bool {
+    let places =
+        commits.iter().map(|((group, topic, partition), _)| (group.as_str(), topic.as_str(), *partition));
+    call.node.offsets.has_room(places)
 }
 
 fn write(answer: &mut Answer<'_>, version: i16, topics: &[Asked<'_>], error: i16) {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use hone_kafka::WireError;
 
-use super::{Call, Outcome};
+use super::{Attempt, Call, Outcome, Park};
 use crate::code;
+use crate::mailbox::Reply;
 use crate::offsets::Committed;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
@@ -24,7 +25,15 @@ struct Question<'a> {
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
+    let failed = match &call.attempt {
+        Attempt::Answered(Reply::Code(error)) => Some(*error),
+        _ => None,
+    };
     let version = call.version;
+    let begins_at = answer.buffer().len();
     let mut fields = call.fields();
     let mut questions = Vec::new();
     if version >= 8 {
@@ -43,12 +52,25 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     if version >= 8 {
         answer.array(questions.len());
     }
+    // Told over and over, a group of a few bytes would make an answer of gigabytes; the same goes for partitions.
     let mut seen = HashSet::new();
     for question in questions {
-        let is_first = seen.insert(question.group);
-        write_group(call, answer, stable, question, is_first);
+        let repeated = (!seen.insert(question.group)).then_some(code::INVALID_REQUEST);
+        write_group(call, answer, stable, question, repeated.or(failed));
     }
     answer.tags();
+    if failed.is_some() {
+        return Ok(Outcome::Reply);
+    }
+    // Nobody may go on from an offset that a power cut would take back.
+    let written = answer.buffer();
+    let waits = call.node.offsets.answer_when_durable(call.ticket, || {
+        Reply::Body(written.get(begins_at..).unwrap_or_default().to_vec())
+    });
+    if waits {
+        written.truncate(begins_at);
+        return Ok(Outcome::Park(Park::Reply));
+    }
     Ok(Outcome::Reply)
 }
 
@@ -81,7 +103,7 @@ fn write_group(
     answer: &mut Answer<'_>,
     stable: bool,
     question: Question<'_>,
-    is_first: bool,
+    failed: Option<i16>,
 ) {
     let version = call.version;
     let Question { group, member, epoch, asked } = question;
@@ -90,13 +112,11 @@ fn write_group(
     }
     let refused = call.group_refusal(Operation::Describe, group);
     let check = || call.node.with_groups(|groups, _| groups.fetch_offsets(group, member, epoch));
-    // Told over and over, a group of a few bytes would make an answer of gigabytes; the same goes for partitions.
-    let repeated = (!is_first).then_some(code::INVALID_REQUEST);
-    let error = refused.or(repeated).unwrap_or_else(check);
+    let error = refused.or(failed).unwrap_or_else(check);
     let rows = match error {
         code::NONE => rows(call, group, asked),
         // The oldest version has no other place for an error.
-        _ if version < 2 => failed(error, asked.unwrap_or_default()),
+        _ if version < 2 => errors(error, asked.unwrap_or_default()),
         _ => Rows::new(),
     };
     write_topics(call, answer, stable, group, &rows);
@@ -130,7 +150,7 @@ fn rows(call: &Call<'_>, group: &str, asked: Asked<'_>) -> Rows {
     asked.into_iter().map(row).collect()
 }
 
-fn failed(error: i16, asked: Vec<(&str, Vec<i32>)>) -> Rows {
+fn errors(error: i16, asked: Vec<(&str, Vec<i32>)>) -> Rows {
     let nothing = |indexes: Vec<i32>| indexes.into_iter().map(|index| (index, None)).collect();
     asked.into_iter().map(|(topic, indexes)| (topic.to_owned(), error, nothing(indexes))).collect()
 }

@@ -29,6 +29,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     fields.tags()?;
     let left = match call.group_refusal(Operation::Read, group) {
         Some(error) => Err(error),
+        // Each is looked for among all members.
+        None if leaving.len() > call.node.settings.limits.group_members => Err(code::INVALID_REQUEST),
         None => call.node.with_groups(|groups, effects| groups.leave(Now::read(), group, &leaving, effects)),
     };
     let (error, errors) = match left {

@@ -173,6 +173,7 @@ fn refusal(node: &Node, error: &CreateError) -> Refusal {
     let code = match error {
         CreateError::Name(_) => code::INVALID_TOPIC,
         CreateError::Partitions(_) => code::INVALID_PARTITIONS,
+        CreateError::Full(_) => code::POLICY_VIOLATION,
         CreateError::Exists(_) => code::TOPIC_ALREADY_EXISTS,
         CreateError::Property(_) => code::INVALID_CONFIG,
         CreateError::Storage(error) => {

@@ -117,6 +117,10 @@ fn begin(call: &Call<'_>, asked: &Asked<'_>, commits: Commits) -> Result<bool, i
 fn stage(call: &Call<'_>, asked: &Asked<'_>, commits: Commits) -> Result<bool, i16> {
     let node = call.node;
     let waits = !commits.is_empty();
+    let places = commits.iter().map(|((topic, partition), _)| (asked.who.group, topic.as_str(), *partition));
+    if !node.offsets.has_room(places) {
+        return Err(code::POLICY_VIOLATION);
+    }
     let stage = || {
         if waits {
             let then = Some((call.ticket, Reply::Code(code::NONE)));

@@ -90,6 +90,7 @@ pub(super) fn refusal(node: &Node, error: &ChangeError) -> Refusal {
     let code = match error {
         ChangeError::Unknown(_) => code::UNKNOWN_TOPIC_OR_PARTITION,
         ChangeError::Partitions { .. } => code::INVALID_PARTITIONS,
+        ChangeError::Full(_) => code::POLICY_VIOLATION,
         ChangeError::Property(_) => code::INVALID_CONFIG,
         ChangeError::Storage(error) => {
             node.settings.notices.say(&format!("{error:#}"));

@@ -571,6 +571,11 @@ impl Book {
         self.transactions.iter().map(|(name, transaction)| (name.as_str(), transaction))
     }
 
+    /// How many ids are known.
+    pub(crate) fn count(&self) -> usize {
+        self.transactions.len()
+    }
+
     fn put(&mut self, name: &str, transaction: Transaction) {
         self.forget_times(name);
         self.deadlines.extend(transaction.deadline_ms().map(|at| (at, name.to_owned())));

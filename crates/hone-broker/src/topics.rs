@@ -549,7 +549,13 @@ impl Topics {
             .collect();
         let Some(data_dir) = &self.data_dir else { return Ok(()) };
         let logs = data_dir.join(LOG_FOLDER);
-        let entries = fs::read_dir(&logs).with_context(|| format!("can't read {}", logs.display()))?;
+        let entries = fs::read_dir(&logs).with_context(|| {
+            format!(
+                "can't read {}, where the logs of {CLUSTER_FILE}'s topics are; put it back, or move the data folder away to \
+                 start empty",
+                logs.display()
+            )
+        })?;
         let mut removed = false;
         for entry in entries {
             let entry = entry?;

@@ -308,3 +308,23 @@ fn the_advertised_old_versions_of_produce_are_served() {
     }
     assert_eq!(read_all(&mut client, "t"), ["old", "old", "old"]);
 }
+
+#[test]
+fn a_scraper_that_dawdles_does_not_hold_up_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker(folder.path());
+    let metrics = broker.metrics_addr().unwrap();
+    let mut slow = TcpStream::connect(metrics).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A byte at a time, never the end of a request, until it is hung up on or the test is over.
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) && slow.write_all(b"G").is_ok() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        // Had it no limit as a whole, this would wait for as long as bytes come.
+        assert!(http_get(metrics, "/ready").starts_with("HTTP/1.1 200"));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

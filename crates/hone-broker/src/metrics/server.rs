@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -39,11 +39,17 @@ pub(crate) fn run(node: &Node, listener: &TcpListener, mut poll: Poll, stop: &At
 
 fn serve(node: &Node, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(SCRAPER_LIMIT))?;
     stream.set_write_timeout(Some(SCRAPER_LIMIT))?;
+    let until = Instant::now() + SCRAPER_LIMIT;
     let mut request = Vec::new();
     let mut chunk = [0; 1024];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        // One that sends a byte now and then must not hold up the others either.
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         let bytes = stream.read(&mut chunk)?;
         if bytes == 0 || request.len() > MOST_REQUEST_BYTES {
             return Ok(());

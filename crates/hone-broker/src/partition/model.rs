@@ -235,8 +235,13 @@ fn read_all(partition: &Partition) -> BTreeMap<i64, (Key, Value)> {
     }
 }
 
+/// Few by default, since each is a life of many fsyncs; `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var_os("PROPTEST_CASES").map_or(64, |_| ProptestConfig::default().cases)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn a_log_keeps_what_it_promised(

@@ -15,6 +15,7 @@ use crate::code;
 use crate::mailbox::Ticket;
 use crate::node::{Node, count};
 use crate::partition::{Ack, AppendError, Appended, Partition, Sequence};
+use crate::transactions::Admission;
 
 /// Where the outcome of an append belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub(crate) struct Append {
     pub(crate) partition: Arc<Partition>,
     pub(crate) batch: Vec<u8>,
     pub(crate) terms: Terms,
+    /// Keeps its transaction open until it is in the log.
+    pub(crate) admission: Option<Admission>,
 }
 
 /// What came of a batch.

@@ -342,7 +342,7 @@ impl Reactor {
 
     /// A batch that another reactor has checked, for a partition of this one.
     fn append(&mut self, append: Append) {
-        let Append { partition, mut batch, terms } = append;
+        let Append { partition, mut batch, terms, admission: _admission } = append;
         if let Outcome::Done(stored) = self.engine.append(&partition, &mut batch, terms) {
             self.report(terms.back, stored);
         }

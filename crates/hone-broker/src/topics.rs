@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
@@ -28,6 +29,8 @@ const MOST_NAME_BYTES: usize = 249;
 const MOST_PARTITIONS: i32 = 10_000;
 /// Producer ids are reserved on disk in blocks, so that one write serves many producers.
 const PRODUCER_ID_BLOCK: i64 = 1000;
+/// Logs of a deleted topic that are removed at a time.
+const REMOVING_THREADS: usize = 8;
 
 /// A topic.
 pub(crate) struct Topic {
@@ -585,17 +588,33 @@ fn count_partitions(topics: &[Arc<Topic>]) -> usize {
 /// Removes all logs that can be removed. What is left over is removed by the next start, or before a topic of the same
 /// name is made.
 fn remove_logs(topic: &Topic) -> anyhow::Result<()> {
-    let mut result = Ok(());
-    for partition in &topic.partitions {
-        let removed = partition.remove();
-        result = result.and(removed.with_context(|| {
-            format!(
-                "topic {} is deleted, but the log of its partition {} is left",
-                topic.name, partition.index
-            )
-        }));
-    }
-    result
+    // Each has to be on the disk, and a disk that is asked for much at once does it together.
+    let share = topic.partitions.len().div_ceil(REMOVING_THREADS).max(1);
+    let remove_share = |share: &[Arc<Partition>]| -> anyhow::Result<()> {
+        // All are tried before the first failure is told.
+        let removed: Vec<_> = share.iter().map(|partition| remove_log(partition)).collect();
+        removed.into_iter().collect()
+    };
+    std::thread::scope(|scope| {
+        let mut shares = topic.partitions.chunks(share);
+        let own = shares.next().unwrap_or_default();
+        let spawn = |share| std::thread::Builder::new().spawn_scoped(scope, move || remove_share(share));
+        let others: Vec<_> = shares.map(|share| spawn(share).map_err(|_| share)).collect();
+        others.into_iter().fold(remove_share(own), |result, other| {
+            result.and(match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // A thread that can't be had is done without.
+                Err(share) => remove_share(share),
+            })
+        })
+    })
+}
+
+fn remove_log(partition: &Partition) -> anyhow::Result<()> {
+    partition.remove().with_context(|| {
+        let (topic, index) = (&partition.topic, partition.index);
+        format!("topic {topic} is deleted, but the log of its partition {index} is left")
+    })
 }
 
 /// Removes what a delete that failed has left in the place of a new log: it must not become part of that.

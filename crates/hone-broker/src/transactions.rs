@@ -8,6 +8,7 @@
 //! The answer to EndTxn waits for all three. Clients of Kafka are answered after the first, and the beginning of their
 //! next transaction then is refused until the others are done; here it never is.
 
+mod admissions;
 #[cfg(test)]
 mod crash_tests;
 mod ends;
@@ -28,15 +29,19 @@ use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
 
+pub(crate) use admissions::Admission;
 pub(crate) use ends::{NodeEnds, settle_open};
 pub(crate) use state::{Decision, FreshId, Phase, Places, Producer, Protocol, Transaction};
 
+use admissions::Admissions;
 use entry::Entry;
 use state::{Book, Claim, End, Found};
 
 const JOURNAL_FILE: &str = "transactions.journal";
 /// Between two attempts to end a transaction in a partition that can't be written.
 const RETRY_MS: i64 = 1_000;
+/// Between two looks whether the last batches of a transaction that ends have come to their logs.
+const ARRIVAL_CHECK: Duration = Duration::from_millis(1);
 /// Between two looks for ids that nobody uses any more.
 const EXPIRY_CHECK_MS: i64 = 3_600_000;
 
@@ -72,6 +77,7 @@ pub(crate) struct Transactions {
     bell: Condvar,
     notices: Notices,
     most_ids: usize,
+    admissions: Admissions,
 }
 
 #[derive(Default)]
@@ -112,6 +118,7 @@ impl Transactions {
             bell: Condvar::new(),
             notices: notices.clone(),
             most_ids: Limits::default().transactional_ids,
+            admissions: Admissions::default(),
         })
     }
 
@@ -193,7 +200,8 @@ impl Transactions {
     }
 
     /// Whether a transactional batch may be appended to a partition; an error code of Produce if not. Only from
-    /// version 12 on does Produce make the partition a part of the transaction.
+    /// version 12 on does Produce make the partition a part of the transaction. The transaction does not end as long as
+    /// what is returned lives, which is to be until the batch is in the log.
     pub(crate) fn admit(
         &self,
         version: i16,
@@ -201,14 +209,22 @@ impl Transactions {
         header: &BatchHeader,
         topic: &str,
         partition: i32,
-    ) -> Result<(), i16> {
+    ) -> Result<Admission, i16> {
         let Some(name) = name else { return Err(code::INVALID_TXN_STATE) };
         let (id, epoch) = (header.producer_id, header.producer_epoch);
+        let admission = self.admissions.begin(id);
         if version >= PRODUCE_ANNOUNCES {
-            self.implicitly_add(name, id, epoch, topic, partition)
+            self.implicitly_add(name, id, epoch, topic, partition)?;
         } else {
-            self.check_produce(name, id, epoch, topic, partition)
+            self.check_produce(name, id, epoch, topic, partition)?;
         }
+        Ok(admission)
+    }
+
+    /// Whether batches of a transaction that ends are on their way to their logs.
+    fn awaits_batches(&self, transaction: &Transaction) -> bool {
+        let producer = transaction.producer;
+        self.admissions.has(producer.id)
     }
 
     /// Whether a transactional batch may be appended, in a version of Produce below 12: its partition must have been
@@ -376,10 +392,13 @@ impl Transactions {
             }
             let now = now_ms();
             let next = turns.next_ms(&register.book);
-            if register.book.prepared().any(|(name, _)| turns.is_new(name)) || next <= now {
+            let fresh = || register.book.prepared().filter(|(name, _)| turns.is_new(name));
+            if next <= now || fresh().any(|(_, transaction)| !self.awaits_batches(transaction)) {
                 return true;
             }
+            let is_late = fresh().next().is_some();
             let pause = Duration::from_millis(next.saturating_sub(now).unsigned_abs());
+            let pause = if is_late { pause.min(ARRIVAL_CHECK) } else { pause };
             register = self.bell.wait_timeout(register, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -398,6 +417,7 @@ impl Transactions {
             let stuck = register.book.prepared().filter(|(name, _)| retry && turns.stuck.contains(*name));
             let stuck: Vec<_> = stuck.filter_map(|(name, transaction)| ending(name, transaction)).collect();
             let fresh = register.book.prepared().filter(|(name, _)| turns.is_new(name));
+            let fresh = fresh.filter(|(_, transaction)| !self.awaits_batches(transaction));
             let fresh: Vec<_> =
                 fresh.map(|(name, transaction)| (name.to_owned(), transaction.clone())).collect();
             (fresh, stuck)
@@ -644,6 +664,29 @@ mod tests {
         drop(transactions);
         let (transactions, _) = open(folder.path());
         assert_eq!(transactions.describe("x").unwrap().phase, Phase::Ongoing);
+    }
+
+    #[test]
+    fn a_transaction_does_not_end_before_the_batches_it_admitted_are_in_their_logs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (transactions, answers) = open(folder.path());
+        let producer = begin(&transactions, &answers);
+        let mut batch = hone_kafka::BatchBuilder::new(hone_kafka::Codec::None);
+        batch.push(None, Some(b"x"), 0);
+        let mut header = BatchHeader::parse(&batch.build().unwrap()).unwrap();
+        (header.producer_id, header.producer_epoch) = (producer.id, producer.epoch);
+        let admit = || transactions.admit(11, Some("x"), &header, "t", 0);
+        let (first, second) = (admit().unwrap(), admit().unwrap());
+        commit(&transactions, producer);
+        let (ends, mut turns) = (TestEnds::default(), Turns::new(now_ms()));
+        for admission in [first, second] {
+            transactions.turn(&mut turns, now_ms(), &ends);
+            assert_eq!(ends.calls.load(SeqCst), 0);
+            assert!(admit().is_err(), "and no more come");
+            drop(admission);
+        }
+        transactions.turn(&mut turns, now_ms(), &ends);
+        assert_eq!(ends.calls.load(SeqCst), 1);
     }
 
     #[test]

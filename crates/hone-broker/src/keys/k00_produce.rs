@@ -276,13 +276,15 @@ fn store(
         Ok(checked) => checked,
         Err(refused) => return Some(*refused),
     };
+    let mut admission = None;
     if header.is_transactional() {
         let transactions = &call.node.transactions;
-        if let Err(error) =
-            transactions.admit(call.version, wanted.transactional, &header, &topic.name, index)
-        {
-            let message = "the batch is not part of an ongoing transaction of its producer";
-            return Some(Verdict::refused(error, message));
+        match transactions.admit(call.version, wanted.transactional, &header, &topic.name, index) {
+            Ok(admitted) => admission = Some(admitted),
+            Err(error) => {
+                let message = "the batch is not part of an ongoing transaction of its producer";
+                return Some(Verdict::refused(error, message));
+            }
         }
     }
     let ack = class(topic, wanted.acks, &header);
@@ -311,7 +313,7 @@ fn store(
     }
     progress.bytes += received_bytes;
     let batch = packed.unwrap_or_else(|| call.frame.get(records).unwrap_or_default().to_vec());
-    let append = Append { partition: Arc::clone(partition), batch, terms };
+    let append = Append { partition: Arc::clone(partition), batch, terms, admission };
     call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
     None
 }

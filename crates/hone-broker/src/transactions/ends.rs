@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use super::{Decision, Ending, Ends, now_ms};
 use crate::mailbox::{Letter, Ticket};
@@ -11,6 +13,9 @@ use crate::partition::{AppendError, Marker, Partition, Sequence};
 
 /// There is one coordinator, and it never moves.
 pub(crate) const COORDINATOR_EPOCH: i32 = 0;
+
+/// Flushes of ends under way at a time.
+const FLUSH_THREADS: usize = 8;
 
 /// The partitions and offsets of a node.
 pub(crate) struct NodeEnds(pub(crate) Arc<Node>);
@@ -26,9 +31,11 @@ impl Ends for NodeEnds {
         for (index, (ending, result)) in endings.iter().zip(&mut results).enumerate() {
             *result = self.mark(index, ending, &mut touched, &mut wake);
         }
-        for ((topic, partition), (log, waiting)) in touched {
-            match log.flush() {
-                Ok(_) => log.take_waiting(&mut wake),
+        let logs: Vec<_> = touched.values().map(|(log, _)| log.as_ref()).collect();
+        let flushed = flush_all(&logs);
+        for (((topic, partition), (log, waiting)), flushed) in touched.into_iter().zip(flushed) {
+            match flushed {
+                Ok(()) => log.take_waiting(&mut wake),
                 Err(error) => {
                     for index in waiting {
                         let Some(result) = results.get_mut(index) else { continue };
@@ -96,6 +103,30 @@ impl NodeEnds {
             self.0.post(ticket, Letter::Grown(ticket.connection));
         }
     }
+}
+
+/// Flushes logs, several at a time: a disk that is asked for many flushes at once does them together.
+fn flush_all(logs: &[&Partition]) -> Vec<Result<(), String>> {
+    let share = logs.len().div_ceil(FLUSH_THREADS).max(1);
+    let flush = |logs: &[&Partition]| -> Vec<Result<(), String>> {
+        logs.iter().map(|log| log.flush().map(drop).map_err(|error| error.to_string())).collect()
+    };
+    let mut shares = logs.chunks(share);
+    let Some(own) = shares.next() else { return Vec::new() };
+    thread::scope(|scope| {
+        // A thread that can't be had is done without.
+        let others: Vec<_> = shares
+            .map(|share| thread::Builder::new().spawn_scoped(scope, move || flush(share)).map_err(|_| share))
+            .collect();
+        let mut results = flush(own);
+        for other in others {
+            results.extend(match other {
+                Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(share) => flush(share),
+            });
+        }
+        results
+    })
 }
 
 fn append_marker(log: &Partition, ending: &Ending, wake: &mut Vec<Ticket>) -> Result<(), AppendError> {

@@ -281,19 +281,11 @@ fn aborted_in(
     offset: i64,
     last_stable: i64,
 ) -> Vec<AbortedTransaction> {
-    let mut aborted = partition.aborted(offset, last_stable);
-    if !aborted.is_empty() {
-        // The batch behind the range, if there is one, tells where the range ends.
-        let mut header = [0; batch::HEADER_BYTES];
-        let behind = range.file.read_exact_at(&mut header, range.position + range.bytes as u64);
-        if behind.is_ok()
-            && let Ok(header) = BatchHeader::parse(&header)
-            && header.base_offset > offset
-        {
-            aborted.retain(|aborted| aborted.first_offset < header.base_offset);
-        }
-    }
-    aborted
+    // The batch behind the range, if there is one, tells where the range ends.
+    let mut header = [0; batch::HEADER_BYTES];
+    let behind = range.file.read_exact_at(&mut header, range.position + range.bytes as u64);
+    let end = behind.ok().and_then(|()| BatchHeader::parse(&header).ok()).map(|header| header.base_offset);
+    partition.aborted(offset, end.filter(|end| *end > offset).unwrap_or(last_stable))
 }
 
 /// Appends the bytes of a range, without filling the room with zeros first.

@@ -97,6 +97,13 @@ impl Mailbox {
         false
     }
 
+    /// Whether the reactor sleeps with every letter that it ever got behind it. It has read all letters before it says that
+    /// it sleeps, and has none now.
+    pub(crate) fn rests(&self) -> bool {
+        let letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        letters.is_empty() && self.asleep.load(Ordering::Acquire)
+    }
+
     /// Takes all letters; `into` must be empty.
     pub(crate) fn take(&self, into: &mut Vec<Letter>) {
         self.asleep.store(false, Ordering::Release);

@@ -275,6 +275,13 @@ impl Node {
         partition.place_in_round % self.mailboxes.len().max(1)
     }
 
+    /// Whether a reactor sleeps with nothing left to do. What would be handed to it may then be done for it: its partitions
+    /// are behind locks that nobody holds, nothing of the same connection can be overtaken, and waking it would cost more
+    /// than the append.
+    pub(crate) fn rests(&self, reactor: usize) -> bool {
+        self.mailboxes.get(reactor).is_some_and(|mailbox| mailbox.rests())
+    }
+
     /// Wall clock, milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> i64 {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64

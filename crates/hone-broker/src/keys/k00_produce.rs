@@ -299,7 +299,7 @@ fn store(
     };
     let owner = call.node.owner(partition);
     progress.note_owner(owner);
-    if owner == call.ticket.reactor {
+    if owner == call.ticket.reactor || call.node.rests(owner) {
         let mut packed = packed;
         let batch = match &mut packed {
             Some(packed) => packed.as_mut_slice(),

@@ -7,6 +7,8 @@ import time
 PRODUCE, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS = 0, 2, 19, 20
 NAMES = {3: "UNKNOWN_TOPIC_OR_PARTITION", 5: "LEADER_NOT_AVAILABLE", 6: "NOT_LEADER_OR_FOLLOWER", 36: "TOPIC_ALREADY_EXISTS",
          40: "INVALID_CONFIG"}
+# What a broker answers that has not found its partitions yet.
+NOT_YET = (3, 5, 6)
 
 
 class Refused(Exception):
@@ -130,7 +132,18 @@ class Client:
                     raise
                 time.sleep(0.05)
 
-    def end_offsets(self, name, partitions):
+    def end_offsets(self, name, partitions, patience_s=30):
+        """Ends of all partitions; a broker that has just started may need a moment to lead them."""
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                return self._end_offsets(name, partitions)
+            except Refused as refused:
+                if refused.code not in NOT_YET or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    def _end_offsets(self, name, partitions):
         wanted = b"".join(struct.pack(">iq", index, -1) for index in range(partitions))
         answer = self.ask(LIST_OFFSETS, 1, struct.pack(">ii", -1, 1) + text(name) + struct.pack(">i", partitions) + wanted)
         answer.take("i")

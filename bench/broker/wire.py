@@ -123,14 +123,7 @@ class Client:
 
     def wait_for(self, name, partitions, limit_s=60):
         """Until every partition has a leader."""
-        until = time.monotonic() + limit_s
-        while True:
-            try:
-                return self.end_offsets(name, partitions)
-            except Refused:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+        return self.end_offsets(name, partitions, limit_s)
 
     def end_offsets(self, name, partitions, patience_s=30):
         """Ends of all partitions; a broker that has just started may need a moment to lead them."""

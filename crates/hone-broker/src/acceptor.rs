@@ -61,6 +61,25 @@ pub(crate) fn run(
     Ok(())
 }
 
+/// Gives a socket room for answers, so that a reader of a long log wakes its reactor less often. The kernel's own choice
+/// begins small; where it refuses, that choice stays.
+fn widen(stream: &std::net::TcpStream, bytes: usize) {
+    let Ok(bytes) = libc::c_int::try_from(bytes) else { return };
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: the descriptor is open as long as `stream`, and pointer and size are those of `bytes`.
+    unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            (&raw const bytes).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+}
+
 /// Accepts everyone who waits; `false` when it must be tried again later, since no event will say so.
 fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, full: &mut bool) -> bool {
     loop {
@@ -77,6 +96,7 @@ fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, ful
                 }
                 *full = false;
                 // A client that is gone already is found by its reactor.
+                widen(&stream, node.settings.send_buffer_bytes);
                 if stream.set_nonblocking(true).is_ok() && stream.set_nodelay(true).is_ok() {
                     let reactor = *next_reactor % node.mailboxes.len().max(1);
                     *next_reactor = reactor + 1;

@@ -139,6 +139,9 @@ pub struct Settings {
     /// A client that has answers waiting and has taken none of their bytes for so long is closed. Default
     /// 5 minutes, in milliseconds.
     pub untaken_ms: u64,
+    /// Room for answers in the kernel, for each client, in bytes; 0 leaves it to the kernel. The kernel takes no more than its
+    /// `net.core.wmem_max`. Default 1 MiB.
+    pub send_buffer_bytes: usize,
     /// Clients connected at a time; one more is closed at once. Default 20,000.
     pub max_connections: usize,
     /// What clients can make the broker keep, at most.
@@ -205,6 +208,7 @@ impl Settings {
             stall_ms: 30_000,
             short_stall_ms: 2_000,
             untaken_ms: 300_000,
+            send_buffer_bytes: 1 << 20,
             max_connections: 20_000,
             limits: Limits::default(),
             housekeeping_ms: 1000,

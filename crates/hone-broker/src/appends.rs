@@ -16,6 +16,7 @@ use crate::mailbox::Ticket;
 use crate::node::{Node, count};
 use crate::partition::{Ack, AppendError, Appended, Partition, Sequence};
 use crate::transactions::Admission;
+use crate::wall_clock::unix_ms;
 
 /// Where the outcome of an append belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl Appends {
         terms: Terms,
         wake: &mut Vec<Ticket>,
     ) -> Outcome {
-        let appended = match partition.append(batch, terms.ack, node.now_ms(), wake) {
+        let appended = match partition.append(batch, terms.ack, unix_ms(), wake) {
             Ok(appended) => appended,
             Err(error) => return Outcome::Done(refused(node, partition, &error)),
         };
@@ -193,14 +194,10 @@ impl Appends {
         if self.to_flush.is_empty() && self.due.is_empty() {
             return;
         }
-        if let Some((first, _)) = self.due.first()
-            && *first <= Instant::now()
-        {
-            let now = Instant::now();
-            while let Some((at, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
-                self.due.remove(&(at, key));
-                self.to_flush.insert(key);
-            }
+        let now = Instant::now();
+        while let Some((at, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.due.remove(&(at, key));
+            self.to_flush.insert(key);
         }
         for key in std::mem::take(&mut self.to_flush) {
             let Some((partition, queue)) = self.queues.get_mut(&key) else { continue };

@@ -1,4 +1,4 @@
-//! The clerk: one thread that does what has to wait for the disk, in the order it was asked for, so that no worker does.
+//! The clerk: one thread that does what has to wait for the disk, in the order it was asked for, so that no reactor does.
 //!
 //! Who asks parks until the answer comes, and a connection has one parked request at most: so the jobs that wait are as
 //! many as there are connections, and no more.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +61,35 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     let entries = record.entries(folder)?;
     opened.sync_all()?;
     record.note(&json!({"folder": id(&opened.metadata()?), "entries": entries, "at": at}))
+}
+
+/// Replaces a file: the new one is written beside the old one, synced and renamed over it. Whatever dies in between,
+/// either the old or the new one is there, whole.
+pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(path, contents, 0o666)
+}
+
+/// As [`replace_file`], for a file that only its owner may read.
+pub(crate) fn replace_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(path, contents, 0o600)
+}
+
+fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    swap_in(&path.with_extension("new"), path, contents, mode)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Writes a file beside another one and renames it over that one; the folder is the caller's to sync. What a death has
+/// left beside it goes first: its mode may be another.
+pub(crate) fn swap_in(beside: &Path, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(beside)?;
+    file.write_all(contents)?;
+    sync_file(&file)?;
+    fs::rename(beside, path)
 }
 
 impl Record {

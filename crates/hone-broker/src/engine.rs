@@ -407,59 +407,28 @@ impl Engine {
         if key == keys::PRODUCE {
             self.note_produce(connection, began, &outcome);
         }
+        let mut written = Written { detached, waits, start, files, key, version, flexible, began };
         if metering != Metering::Off {
             let spent = self.cpu_time(metering).saturating_sub(cpu_before);
-            let out = if waits { &mut detached } else { connection.outbox.buffer() };
-            let answer_bytes = out.len() - start + files.iter().map(|(_, range)| range.bytes).sum::<usize>();
+            let answer_bytes = written.bytes(connection);
             let used = Used { key, request_bytes: frame.len(), answer_bytes, spent, outcome: &outcome };
             let throttle_ms = self.charge(connection.session.principal(), &client_id, &used);
             if throttle_ms > 0 {
-                let body_at = start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
-                let out = if waits { &mut detached } else { connection.outbox.buffer() };
-                throttle::write(out, body_at, key, version, flexible, throttle_ms);
-                connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
+                written.throttle(connection, throttle_ms);
             }
         }
-        let out = if waits { &mut detached } else { connection.outbox.buffer() };
-        let (mut slot, mut silent) = (None, false);
         match outcome {
-            Outcome::Reply => {
-                close_answer(out, start, &files);
-                slot = waits.then_some((0, 0));
-                connection.outbox.attach(files);
-            }
-            Outcome::Later { waiting, bytes } => {
-                close_answer(out, start, &files);
-                if !waits {
-                    detached = out.split_off(start);
-                }
-                slot = Some((waiting, bytes));
-            }
-            Outcome::Silent { waiting, bytes } => {
-                out.truncate(start);
-                detached.clear();
-                silent = waiting > 0;
-                slot = silent.then_some((waiting, bytes));
-            }
-            Outcome::Fail(error) => return Err(Close::Unstored(error)),
-            Outcome::Last => {
-                close_answer(out, start, &files);
-                connection.closing = true;
-            }
-            Outcome::Close => return Err(Close::Busy),
             Outcome::Park(Park::Records { .. }) if frame.len() > MOST_PARKED_BYTES => {
-                out.truncate(start);
-                return self.request(id, connection, frame, Attempt::Again { until: Instant::now() });
+                written.take_back(connection);
+                self.request(id, connection, frame, Attempt::Again { until: Instant::now() })
             }
             Outcome::Park(park) => {
-                out.truncate(start);
+                written.take_back(connection);
                 connection.parked = Some(Parked { frame: frame.to_vec(), park });
+                Ok(())
             }
+            outcome => written.settle(connection, outcome),
         }
-        if let Some((waiting, bytes)) = slot {
-            connection.wait(Slot { answer: detached, silent, waiting, bytes, version, began });
-        }
-        Ok(())
     }
 
     /// CPU time of this thread, where a quota counts it.
@@ -550,6 +519,99 @@ impl Engine {
     }
 }
 
+/// What a handler has written: in the outbox, or detached where earlier answers wait.
+struct Written {
+    detached: Vec<u8>,
+    waits: bool,
+    /// Where the answer begins.
+    start: usize,
+    files: Vec<(usize, FileRange)>,
+    key: i16,
+    version: i16,
+    flexible: bool,
+    began: Instant,
+}
+
+impl Written {
+    fn out<'a>(&'a mut self, connection: &'a mut Connection) -> &'a mut Vec<u8> {
+        if self.waits { &mut self.detached } else { connection.outbox.buffer() }
+    }
+
+    /// Size of the answer as far as it is written.
+    fn bytes(&mut self, connection: &mut Connection) -> usize {
+        let start = self.start;
+        self.out(connection).len() - start + file_bytes(&self.files)
+    }
+
+    /// Tells the client to wait, and has it wait.
+    fn throttle(&mut self, connection: &mut Connection, throttle_ms: u32) {
+        let (key, version, flexible) = (self.key, self.version, self.flexible);
+        let body_at = self.start + 8 + usize::from(flexible && key != keys::API_VERSIONS);
+        throttle::write(self.out(connection), body_at, key, version, flexible, throttle_ms);
+        connection.muted_until = Some(Instant::now() + Duration::from_millis(throttle_ms.into()));
+    }
+
+    fn take_back(&mut self, connection: &mut Connection) {
+        let start = self.start;
+        self.out(connection).truncate(start);
+    }
+
+    /// Fills in the length.
+    fn close(&mut self, connection: &mut Connection) {
+        let start = self.start;
+        // Answers are bounded far below 2 GiB: by the request's size, or by what Fetch may read.
+        let length = (self.bytes(connection) - 4) as i32;
+        if let Some(field) = self.out(connection).get_mut(start..start + 4) {
+            field.copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
+    /// Sends the answer, or lets it wait for what it lacks.
+    fn settle(mut self, connection: &mut Connection, outcome: Outcome) -> Result<(), Close> {
+        match outcome {
+            Outcome::Reply if self.waits => {
+                self.close(connection);
+                self.wait(connection, 0, 0, false);
+            }
+            Outcome::Reply => {
+                self.close(connection);
+                connection.outbox.attach(self.files);
+            }
+            Outcome::Later { waiting, bytes } => {
+                self.close(connection);
+                if !self.waits {
+                    self.detached = connection.outbox.buffer().split_off(self.start);
+                }
+                self.wait(connection, waiting, bytes, false);
+            }
+            Outcome::Silent { waiting, bytes } => {
+                self.take_back(connection);
+                if waiting > 0 {
+                    self.wait(connection, waiting, bytes, true);
+                }
+            }
+            Outcome::Last => {
+                self.close(connection);
+                connection.closing = true;
+            }
+            Outcome::Fail(error) => return Err(Close::Unstored(error)),
+            Outcome::Close => return Err(Close::Busy),
+            // The caller keeps the request.
+            Outcome::Park(_) => (),
+        }
+        Ok(())
+    }
+
+    fn wait(self, connection: &mut Connection, waiting: usize, bytes: usize, silent: bool) {
+        let Self { detached: answer, version, began, .. } = self;
+        connection.wait(Slot { answer, silent, waiting, bytes, version, began });
+    }
+}
+
+fn file_bytes(files: &[(usize, FileRange)]) -> usize {
+    files.iter().map(|(_, range)| range.bytes).sum()
+}
+
 /// What one request has used.
 struct Used<'a> {
     key: i16,
@@ -573,13 +635,4 @@ fn open_answer(output: &mut Vec<u8>, correlation_id: i32, tagged_header: bool) -
         output.push(0);
     }
     start
-}
-
-fn close_answer(output: &mut [u8], start: usize, files: &[(usize, FileRange)]) {
-    let file_bytes: usize = files.iter().map(|(_, range)| range.bytes).sum();
-    // Answers are bounded far below 2 GiB: by the request's size, or by what Fetch may read.
-    let length = (output.len() - start - 4 + file_bytes) as i32;
-    if let Some(field) = output.get_mut(start..start + 4) {
-        field.copy_from_slice(&length.to_be_bytes());
-    }
 }

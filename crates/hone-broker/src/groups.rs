@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::code;
 use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
+use crate::wall_clock::unix_ms;
 
 mod assignor;
 mod classic;
@@ -38,8 +39,7 @@ pub(crate) struct Now {
 impl Now {
     /// Reads the clocks.
     pub(crate) fn read() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { at: Instant::now(), unix_ms: i64::try_from(unix.as_millis()).unwrap_or(i64::MAX) }
+        Self { at: Instant::now(), unix_ms: unix_ms() }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::node::Node;
+use crate::wall_clock::unix_ms;
 
 /// Ends the thread from outside.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ impl Housekeeper {
                     if self.has_ended() {
                         return;
                     }
-                    if let Err(error) = partition.housekeep(node.now_ms()) {
+                    if let Err(error) = partition.housekeep(unix_ms()) {
                         let (topic, index) = (&partition.topic, partition.index);
                         node.settings.notices.say(&format!("{topic}-{index} can't be cleaned: {error}"));
                     }

@@ -19,6 +19,7 @@ use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
 use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::security::session::Session;
+use crate::topics::Topic;
 use crate::transactions::FreshId;
 
 mod k00_produce;
@@ -71,6 +72,9 @@ mod k69_consumer_group_describe;
 mod k75_describe_topic_partitions;
 mod resource;
 pub(crate) mod throttle;
+
+/// First version of Produce and of Fetch that names topics by their ids.
+const TOPIC_IDS: i16 = 13;
 
 /// What came of a request.
 pub(crate) enum Outcome {
@@ -209,6 +213,33 @@ impl Call<'_> {
     /// Whether there is any resource of a type with which the client may do something.
     pub(crate) fn allows_any(&self, operation: Operation, resource: Resource) -> bool {
         self.node.acls.allows_any(self.session.principal(), self.host, operation, resource)
+    }
+
+    /// Reads the topic that Produce or Fetch names, by id from [`TOPIC_IDS`] on and by name before, and tells it again in
+    /// the answer. `Err` with the error code for a client that may not do that with it.
+    pub(crate) fn asked_topic(
+        &self,
+        fields: &mut Fields<'_>,
+        answer: &mut Answer<'_>,
+        operation: Operation,
+    ) -> Result<Result<Option<Arc<Topic>>, i16>, WireError> {
+        let (topic, allowed) = if self.version >= TOPIC_IDS {
+            let id = fields.uuid("topic id")?;
+            answer.uuid(id);
+            let topic = self.node.topics.by_id(id);
+            let allowed = topic.as_ref().is_none_or(|topic| self.allows_topic(operation, &topic.name));
+            (topic, allowed)
+        } else {
+            let name = fields.string("topic")?;
+            answer.string(name);
+            (self.node.topics.by_name(name), self.allows_topic(operation, name))
+        };
+        Ok(if allowed { Ok(topic) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) })
+    }
+
+    /// The error for a topic of Produce or Fetch that is not there.
+    pub(crate) fn unknown_topic(&self) -> i16 {
+        if self.version >= TOPIC_IDS { code::UNKNOWN_TOPIC_ID } else { code::UNKNOWN_TOPIC_OR_PARTITION }
     }
 
     /// Whether the client may do something with a topic.

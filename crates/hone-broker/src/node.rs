@@ -282,11 +282,6 @@ impl Node {
         self.mailboxes.get(reactor).is_some_and(|mailbox| mailbox.rests())
     }
 
-    /// Wall clock, milliseconds since 1970.
-    pub(crate) fn now_ms(&self) -> i64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
-    }
-
     /// A connection is gone, with the memory it was counted for.
     pub(crate) fn connection_ended(&self, counted_bytes: usize) {
         self.memory.recount(counted_bytes, 0);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::topics::replace_file;
+use crate::durable::replace_file;
 
 const QUOTA_FILE: &str = "quotas.json";
 /// Version of `quotas.json`.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -540,7 +540,7 @@ impl Topics {
             topics: topics.iter().map(|topic| StoredTopic::of(topic)).collect(),
         };
         let file = data_dir.join(CLUSTER_FILE);
-        replace_file(&file, cluster.to_text().as_bytes())
+        durable::replace_file(&file, cluster.to_text().as_bytes())
             .with_context(|| format!("can't write {}", file.display()))
     }
 
@@ -765,20 +765,6 @@ impl Cluster {
             "producer_ids": self.producer_ids, "cluster_properties": self.cluster,
             "broker_properties": self.broker, "topics": topics});
         format!("{value:#}\n")
-    }
-}
-
-/// Writes a file beside the old one, syncs it, renames it over and syncs the folder: whatever happens in between,
-/// either the old or the new one is there, whole.
-pub(crate) fn replace_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file = fs::File::create(&beside)?;
-    file.write_all(contents)?;
-    durable::sync_file(&file)?;
-    fs::rename(&beside, path)?;
-    match path.parent() {
-        Some(folder) => durable::sync_folder(folder),
-        None => Ok(()),
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hone_kafka::BatchHeader;
 
@@ -28,6 +28,7 @@ use crate::journal::{Damage, Journal, Post};
 use crate::limits::Limits;
 use crate::mailbox::{Reply, Ticket};
 use crate::settings::Notices;
+use crate::wall_clock::unix_ms;
 
 pub(crate) use admissions::Admission;
 pub(crate) use ends::{NodeEnds, settle_open};
@@ -47,12 +48,6 @@ const EXPIRY_CHECK_MS: i64 = 3_600_000;
 
 /// First version of Produce in the second protocol.
 const PRODUCE_ANNOUNCES: i16 = 12;
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
 
 /// A decided end, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +146,7 @@ impl Transactions {
         if register.book.get(name).is_none() && register.book.count() >= self.most_ids {
             return Err(code::POLICY_VIOLATION);
         }
-        match register.book.claim(name, timeout_ms, claimed, now_ms(), fresh_id)? {
+        match register.book.claim(name, timeout_ms, claimed, unix_ms(), fresh_id)? {
             Claim::Granted(producer, entry) => {
                 self.journal.append(entry.to_bytes(), Some((ticket, Reply::Producer(producer))));
                 Ok(())
@@ -321,7 +316,7 @@ impl Transactions {
         fresh_id: FreshId<'_>,
     ) -> Result<Option<Producer>, i16> {
         let mut register = self.register();
-        match register.book.end(name, producer, decision, protocol, now_ms(), fresh_id)? {
+        match register.book.end(name, producer, decision, protocol, unix_ms(), fresh_id)? {
             End::Done(successor) => Ok(Some(successor)),
             End::Begun(successor) => {
                 let told = (ticket, Reply::Producer(successor));
@@ -346,7 +341,7 @@ impl Transactions {
     /// aborted if nobody else will ever end it.
     pub(crate) fn meet(&self, open: Producer, topic: &str, partition: i32) -> Option<Producer> {
         let mut register = self.register();
-        let (found, entry) = register.book.meet(open, topic, partition, now_ms());
+        let (found, entry) = register.book.meet(open, topic, partition, unix_ms());
         if let Some(entry) = entry {
             self.journal.append(entry.to_bytes(), None);
         }
@@ -364,16 +359,16 @@ impl Transactions {
 
     /// Carries out ends, aborts what has run out of time, forgets what nobody uses; until [`Transactions::stop`].
     pub(crate) fn run(&self, ends: &impl Ends) {
-        let mut turns = Turns::new(now_ms());
+        let mut turns = Turns::new(unix_ms());
         while self.wait(&turns) {
-            self.turn(&mut turns, now_ms(), ends);
+            self.turn(&mut turns, unix_ms(), ends);
         }
     }
 
     /// One turn, for a driver without threads.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn turn_once(&self, ends: &impl Ends) {
-        let now_ms = now_ms();
+        let now_ms = unix_ms();
         self.turn(&mut Turns::new(now_ms), now_ms, ends);
     }
 
@@ -390,7 +385,7 @@ impl Transactions {
             if register.stopping {
                 return false;
             }
-            let now = now_ms();
+            let now = unix_ms();
             let next = turns.next_ms(&register.book);
             let fresh = || register.book.prepared().filter(|(name, _)| turns.is_new(name));
             if next <= now || fresh().any(|(_, transaction)| !self.awaits_batches(transaction)) {
@@ -527,7 +522,7 @@ impl Register {
         protocol: Protocol,
     ) -> Result<Option<Entry>, i16> {
         let before = self.book.next_deadline_ms();
-        let entry = self.book.add(name, producer, places, protocol, now_ms())?;
+        let entry = self.book.add(name, producer, places, protocol, unix_ms())?;
         if self.book.next_deadline_ms() != before {
             bell.notify_all();
         }
@@ -635,7 +630,7 @@ mod tests {
         commit(&transactions, producer);
         let ends = TestEnds::default();
         ends.broken.store(true, SeqCst);
-        let (start, mut turns) = (now_ms(), Turns::new(now_ms()));
+        let (start, mut turns) = (unix_ms(), Turns::new(unix_ms()));
         transactions.turn(&mut turns, start, &ends);
         assert!(matches!(answers.recv().unwrap(), Reply::Producer(_)));
         assert_eq!(transactions.describe("x").unwrap().phase, Phase::Prepared(Decision::Commit));
@@ -655,9 +650,9 @@ mod tests {
         let producer = begin(&transactions, &answers);
         commit(&transactions, producer);
         transactions.close();
-        let (ends, mut turns) = (TestEnds::default(), Turns::new(now_ms()));
+        let (ends, mut turns) = (TestEnds::default(), Turns::new(unix_ms()));
         for _ in 0..2 {
-            transactions.turn(&mut turns, now_ms(), &ends);
+            transactions.turn(&mut turns, unix_ms(), &ends);
         }
         assert_eq!(answers.try_iter().collect::<Vec<_>>(), [Reply::Code(code::KAFKA_STORAGE_ERROR)]);
         assert_eq!(ends.calls.load(SeqCst), 0);
@@ -678,14 +673,14 @@ mod tests {
         let admit = || transactions.admit(11, Some("x"), &header, "t", 0);
         let (first, second) = (admit().unwrap(), admit().unwrap());
         commit(&transactions, producer);
-        let (ends, mut turns) = (TestEnds::default(), Turns::new(now_ms()));
+        let (ends, mut turns) = (TestEnds::default(), Turns::new(unix_ms()));
         for admission in [first, second] {
-            transactions.turn(&mut turns, now_ms(), &ends);
+            transactions.turn(&mut turns, unix_ms(), &ends);
             assert_eq!(ends.calls.load(SeqCst), 0);
             assert!(admit().is_err(), "and no more come");
             drop(admission);
         }
-        transactions.turn(&mut turns, now_ms(), &ends);
+        transactions.turn(&mut turns, unix_ms(), &ends);
         assert_eq!(ends.calls.load(SeqCst), 1);
     }
 
@@ -709,7 +704,7 @@ mod tests {
             transactions.claim(TICKET, &long, 60_000, None, &mut || Ok(7)).unwrap();
             assert!(matches!(answers.recv().unwrap(), Reply::Producer(_)));
         }
-        transactions.turn(&mut Turns::new(now_ms()), now_ms(), &TestEnds::default());
+        transactions.turn(&mut Turns::new(unix_ms()), unix_ms(), &TestEnds::default());
         begin(&transactions, &answers);
         let known = transactions.list(|name, transaction| Some((name.to_owned(), transaction.clone())));
         drop(transactions);
@@ -729,7 +724,7 @@ mod tests {
         transactions.post_to(Arc::new(move |_, reply| sender.send(reply).unwrap()));
         let producer = begin(&transactions, &answers);
         commit(&transactions, producer);
-        transactions.turn(&mut Turns::new(now_ms()), now_ms(), &TestEnds::default());
+        transactions.turn(&mut Turns::new(unix_ms()), unix_ms(), &TestEnds::default());
         assert_eq!(answers.recv().unwrap(), Reply::Producer(Producer { epoch: 1, ..producer }));
     }
 }

@@ -353,25 +353,6 @@ fn answers_keep_their_order_whatever_they_wait_for() {
     broker.stop().unwrap();
 }
 
-fn values_of(client: &mut Client, name: &str, partition: i32) -> Vec<String> {
-    let mut values = Vec::new();
-    loop {
-        let mut request = fetch_request(name, values.len() as i64, 0);
-        request.topics[0].partitions[0].partition = partition;
-        let response = client.call(11, &request);
-        let set = response.responses[0].partitions[0].records.clone().unwrap_or_default();
-        if set.is_empty() {
-            return values;
-        }
-        for batch in hone_kafka::batches(&set) {
-            let batch = batch.unwrap();
-            let records = hone_kafka::records(batch.payload(), batch.header.record_count);
-            let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
-            values.extend(records.map(|record| text(record.unwrap().value)));
-        }
-    }
-}
-
 #[test]
 fn a_connection_that_moves_loses_nothing() {
     const BURST: usize = 10;

@@ -107,26 +107,6 @@ fn write_until_death(address: std::net::SocketAddr, name: &str, partition: i32, 
     }
 }
 
-fn values_of(client: &mut Client, name: &str, partition: i32) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    loop {
-        let mut request = fetch_request(name, values.len() as i64, 0);
-        request.topics[0].partitions[0].partition = partition;
-        let response = client.call(11, &request);
-        let set = response.responses[0].partitions[0].records.clone().unwrap_or_default();
-        if set.is_empty() {
-            return values;
-        }
-        for batch in hone_kafka::batches(&set) {
-            let batch = batch.unwrap();
-            let records = hone_kafka::records(batch.payload(), batch.header.record_count);
-            values.extend(
-                records.map(|record| String::from_utf8(record.unwrap().value.unwrap().to_vec()).unwrap()),
-            );
-        }
-    }
-}
-
 #[test]
 fn every_acknowledged_record_survives_kill_9_under_load() {
     const WRITERS: i32 = 4;
@@ -206,7 +186,7 @@ fn start_with_stderr(data: &Path, errors: &Path) -> Process {
     Process::start_with(data, &[], fs::File::create(errors).unwrap().into())
 }
 
-/// CPU time of the workers for a number of Produce requests.
+/// CPU time of the reactors for a number of Produce requests.
 #[cfg(feature = "planted-slowdown")]
 fn cpu_of_produce(environment: &[(&str, &str)]) -> f64 {
     let folder = tempfile::tempdir().unwrap();

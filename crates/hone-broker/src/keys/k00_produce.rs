@@ -17,6 +17,7 @@ use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
 use crate::topics::Topic;
 use crate::validate::{self, Refusal};
+use crate::wall_clock::unix_ms;
 
 /// What the records of one batch may unpack to. A batch has at most about one MiB (`max.message.bytes`), and JSON
 /// that packs better than 1:64 is a bomb, not data.
@@ -166,25 +167,15 @@ fn serve_topic(
     wanted: &Wanted<'_>,
     progress: &mut Progress,
 ) -> Result<usize, WireError> {
-    let (topic, allowed, partitions) = {
+    let (topic, partitions) = {
         let mut fields = call.fields_at(at);
-        let (topic, allowed) = if call.version >= 13 {
-            let id = fields.uuid("topic id")?;
-            answer.uuid(id);
-            let topic = call.node.topics.by_id(id);
-            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Write, &topic.name));
-            (topic, allowed)
-        } else {
-            let name = fields.string("topic")?;
-            answer.string(name);
-            (call.node.topics.by_name(name), call.allows_topic(Operation::Write, name))
-        };
+        let topic = call.asked_topic(&mut fields, answer, Operation::Write)?;
         let partitions = fields.array("partitions")?;
         at = call.frame.len() - fields.left();
-        (topic, allowed, partitions)
+        (topic, partitions)
     };
     answer.array(partitions);
-    let wanted = &Wanted { refusal: wanted.refusal.or((!allowed).then_some(FORBIDDEN)), ..*wanted };
+    let wanted = &Wanted { refusal: wanted.refusal.or(topic.is_err().then_some(FORBIDDEN)), ..*wanted };
     for _ in 0..partitions {
         let (index, records) = {
             let mut fields = call.fields_at(at);
@@ -198,7 +189,15 @@ fn serve_topic(
         // The error code stands behind the index.
         let place = answer.buffer().len() + 4 - call.answer_at;
         let back = Destination { ticket: call.ticket, slot: call.slot, at: place };
-        let mut verdict = match store(call, topic.as_ref(), index, records, wanted, back, progress) {
+        let mut verdict = match store(
+            call,
+            topic.as_ref().ok().and_then(Option::as_ref),
+            index,
+            records,
+            wanted,
+            back,
+            progress,
+        ) {
             Some(verdict) => verdict,
             None => {
                 progress.waiting += 1;
@@ -258,8 +257,7 @@ fn store(
         return Some(Verdict::refused(error, message));
     }
     let Some(topic) = topic else {
-        let error =
-            if call.version >= 13 { code::UNKNOWN_TOPIC_ID } else { code::UNKNOWN_TOPIC_OR_PARTITION };
+        let error = call.unknown_topic();
         return Some(Verdict::refused(error, "there is no such topic"));
     };
     let Some(partition) = topic.partition(index) else {
@@ -267,7 +265,7 @@ fn store(
         return Some(Verdict::refused(error, "the topic has no such partition"));
     };
     let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
-    let now_ms = call.node.now_ms();
+    let now_ms = unix_ms();
     let checked = check_batch(topic, bytes, call.version, now_ms).and_then(|header| {
         let packed = prepare(topic, &header, bytes, call.work, now_ms)?;
         Ok((header, packed))

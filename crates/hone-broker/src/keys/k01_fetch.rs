@@ -130,18 +130,7 @@ fn write_topics(
     let mut found = Found::default();
     write_head(answer, call.version, code::NONE, asked.topics);
     for _ in 0..asked.topics {
-        let topic = if call.version >= 13 {
-            let id = fields.uuid("topic id")?;
-            answer.uuid(id);
-            let topic = call.node.topics.by_id(id);
-            let allowed = topic.as_ref().is_none_or(|topic| call.allows_topic(Operation::Read, &topic.name));
-            if allowed { Ok(topic) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) }
-        } else {
-            let name = fields.string("topic")?;
-            answer.string(name);
-            let allowed = call.allows_topic(Operation::Read, name);
-            if allowed { Ok(call.node.topics.by_name(name)) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) }
-        };
+        let topic = call.asked_topic(&mut fields, answer, Operation::Read)?;
         let partitions = fields.array("partitions")?;
         answer.array(partitions);
         for _ in 0..partitions {
@@ -225,8 +214,8 @@ fn write_partition(
 ) {
     let unknown = match topic {
         Err(forbidden) => *forbidden,
-        Ok(None) if call.version >= 13 => code::UNKNOWN_TOPIC_ID,
-        Ok(_) => code::UNKNOWN_TOPIC_OR_PARTITION,
+        Ok(None) => call.unknown_topic(),
+        Ok(Some(_)) => code::UNKNOWN_TOPIC_OR_PARTITION,
     };
     let partition = topic.ok().flatten().and_then(|topic| topic.partition(wanted.index));
     let mut piece = match partition {

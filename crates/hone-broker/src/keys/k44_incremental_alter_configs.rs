@@ -2,8 +2,7 @@
 
 use hone_kafka::WireError;
 
-use super::k33_alter_configs::{alterable, write_outcome};
-use super::resource::{Refusal, Resource, repeated};
+use super::resource::{Asked, Refusal, repeated, serve_alterations};
 use super::{Call, Outcome};
 use crate::code;
 use crate::node::Node;
@@ -16,58 +15,20 @@ struct Change {
     value: Option<String>,
 }
 
-struct Asked {
-    kind: i8,
-    name: String,
-    /// What it stands for, if that may be changed.
-    resource: Result<Resource, Refusal>,
-    changes: Vec<Change>,
-}
-
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    if call.take_answer(answer) {
-        return Ok(Outcome::Reply);
-    }
-    let mut fields = call.fields();
-    let mut asked = Vec::new();
-    for _ in 0..fields.array("resources")? {
-        asked.push(read_resource(call, &mut fields)?);
-    }
-    let validate_only = fields.bool("validate only")?;
-    fields.tags()?;
-    Ok(call.by_clerk(move |node, answer| {
-        let repeated = repeated(asked.iter().map(|one| (one.kind, one.name.as_str())));
-        answer.i32(0);
-        answer.array(asked.len());
-        for one in &asked {
-            let repeated = repeated.contains(&(one.kind, one.name.as_str()));
-            write_outcome(answer, one.kind, &one.name, alter(node, one, repeated, validate_only));
-        }
-        answer.tags();
-    }))
+    serve_alterations(call, answer, read, alter)
 }
 
-fn read_resource(call: &Call<'_>, fields: &mut Fields<'_>) -> Result<Asked, WireError> {
-    let kind = fields.i8("resource type")?;
-    let name = fields.string("resource name")?.to_owned();
-    let mut changes = Vec::new();
-    for _ in 0..fields.array("configs")? {
-        let property = fields.string("config name")?.to_owned();
-        let operation = fields.i8("config operation")?;
-        let value = fields.nullable_string("config value")?.map(str::to_owned);
-        fields.tags()?;
-        changes.push(Change { property, operation, value });
-    }
-    fields.tags()?;
-    let resource = alterable(call, kind, &name);
-    Ok(Asked { kind, name, resource, changes })
+fn read(fields: &mut Fields<'_>) -> Result<Change, WireError> {
+    Ok(Change {
+        property: fields.string("config name")?.to_owned(),
+        operation: fields.i8("config operation")?,
+        value: fields.nullable_string("config value")?.map(str::to_owned),
+    })
 }
 
-fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Result<(), Refusal> {
-    if repeated {
-        return Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()));
-    }
-    let twice = super::resource::repeated(asked.changes.iter().map(|change| change.property.as_str()));
+fn alter(node: &Node, asked: &Asked<Change>, validate_only: bool) -> Result<(), Refusal> {
+    let twice = repeated(asked.changes.iter().map(|change| change.property.as_str()));
     let mut steps = Vec::new();
     for change in &asked.changes {
         if twice.contains(change.property.as_str()) {
@@ -75,7 +36,7 @@ fn alter(node: &Node, asked: &Asked, repeated: bool, validate_only: bool) -> Res
         }
         steps.push((change.property.as_str(), step(change)?));
     }
-    asked.resource.clone()?.alter(node, validate_only, |given, owner, in_force| {
+    asked.resource()?.alter(node, validate_only, |given, owner, in_force| {
         let mut given = given.clone();
         for (property, step) in steps {
             take_step(&mut given, owner, property, step, in_force)?;

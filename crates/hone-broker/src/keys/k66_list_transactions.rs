@@ -9,7 +9,8 @@ use super::{Call, Outcome, once};
 use crate::code;
 use crate::protocol::Answer;
 use crate::security::acl::{Operation, Resource};
-use crate::transactions::{Transaction, now_ms};
+use crate::transactions::Transaction;
+use crate::wall_clock::unix_ms;
 
 /// Every state that Kafka has a name for. An id is never seen here in the last two: it changes hands, and goes, in
 /// one step.
@@ -91,7 +92,7 @@ fn whole_name(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 fn find(call: &Call<'_>, filter: &Filter<'_>) -> Vec<(String, i64, &'static str)> {
-    let now_ms = now_ms();
+    let now_ms = unix_ms();
     let mut found = call.node.transactions.list(|name, transaction| {
         let row = || (name.to_owned(), transaction.producer.id, transaction.phase.name());
         let seen = filter.admits(name, transaction, now_ms)

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
-use super::Call;
+use hone_kafka::WireError;
+
+use super::{Call, Outcome};
 use crate::code;
 use crate::node::{NODE_ID, Node};
 use crate::properties::Owner;
 use crate::properties::broker::Scope;
 use crate::properties::definition::Definition;
+use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 use crate::topics::ChangeError;
 
@@ -83,6 +86,77 @@ impl Resource {
         };
         changed.map_err(|error| refusal(node, &error))
     }
+}
+
+/// A change of the properties of a resource, as it is asked for.
+pub(super) struct Asked<C> {
+    kind: i8,
+    name: String,
+    /// What it stands for, if that may be changed: decided before the clerk gets the request.
+    resource: Result<Resource, Refusal>,
+    pub(super) changes: Vec<C>,
+}
+
+impl<C> Asked<C> {
+    pub(super) fn resource(&self) -> Result<Resource, Refusal> {
+        self.resource.clone()
+    }
+}
+
+/// Serves both ways to alter: resources, each with changes that `read` reads, are altered one by one by the clerk.
+pub(super) fn serve_alterations<C: Send + 'static>(
+    call: &mut Call<'_>,
+    answer: &mut Answer<'_>,
+    read: fn(&mut Fields<'_>) -> Result<C, WireError>,
+    alter: fn(&Node, &Asked<C>, bool) -> Result<(), Refusal>,
+) -> Result<Outcome, WireError> {
+    if call.take_answer(answer) {
+        return Ok(Outcome::Reply);
+    }
+    let mut fields = call.fields();
+    let mut asked = Vec::new();
+    for _ in 0..fields.array("resources")? {
+        let kind = fields.i8("resource type")?;
+        let name = fields.string("resource name")?.to_owned();
+        let mut changes = Vec::new();
+        for _ in 0..fields.array("configs")? {
+            changes.push(read(&mut fields)?);
+            fields.tags()?;
+        }
+        fields.tags()?;
+        let resource = alterable(call, kind, &name);
+        asked.push(Asked { kind, name, resource, changes });
+    }
+    let validate_only = fields.bool("validate only")?;
+    fields.tags()?;
+    Ok(call.by_clerk(move |node, answer| {
+        let repeated = repeated(asked.iter().map(|one| (one.kind, one.name.as_str())));
+        answer.i32(0);
+        answer.array(asked.len());
+        for one in &asked {
+            let outcome = if repeated.contains(&(one.kind, one.name.as_str())) {
+                Err((code::INVALID_REQUEST, "the resource is asked for more than once".to_owned()))
+            } else {
+                alter(node, one, validate_only)
+            };
+            write_outcome(answer, one.kind, &one.name, outcome);
+        }
+        answer.tags();
+    }))
+}
+
+fn alterable(call: &Call<'_>, kind: i8, name: &str) -> Result<Resource, Refusal> {
+    let resource = Resource::find(kind, name)?;
+    resource.check(call, Operation::AlterConfigs)?;
+    Ok(resource)
+}
+
+fn write_outcome(answer: &mut Answer<'_>, kind: i8, name: &str, outcome: Result<(), Refusal>) {
+    answer.i16(outcome.as_ref().map_or_else(|(error, _)| *error, |()| code::NONE));
+    answer.nullable_string(outcome.err().map(|(_, message)| message).as_deref());
+    answer.i8(kind);
+    answer.string(name);
+    answer.tags();
 }
 
 /// What a client is told about a change that was not made.

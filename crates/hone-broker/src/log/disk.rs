@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -120,10 +120,7 @@ impl Disk {
     /// renamed over it.
     pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> io::Result<()> {
         let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
-        let mut file = File::create(&beside)?;
-        file.write_all(contents)?;
-        durable::sync_file(&file)?;
-        fs::rename(&beside, self.path(name))
+        durable::swap_in(&beside, &self.path(name), contents, 0o666)
     }
 
     /// Removes a file if it is there.

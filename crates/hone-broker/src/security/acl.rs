@@ -61,7 +61,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use crate::topics::replace_file;
+use crate::durable::replace_file;
 
 /// The one resource of the type cluster.
 pub(crate) const CLUSTER: &str = "kafka-cluster";

@@ -2,10 +2,9 @@
 //! passwords themselves are never in it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::num::NonZeroU32;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -237,7 +236,7 @@ impl Users {
     /// Makes a book the one in force, once it is on disk.
     fn replace(&self, book: Book) -> io::Result<()> {
         if let Some(path) = &self.path {
-            replace_private_file(path, to_text(&self.secret, &book).as_bytes())?;
+            durable::replace_private_file(path, to_text(&self.secret, &book).as_bytes())?;
         }
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::of(book);
         Ok(())
@@ -372,20 +371,6 @@ fn bytes_at(value: &Value, name: &str) -> anyhow::Result<Vec<u8>> {
     let text = value.get(name).and_then(Value::as_str).with_context(|| format!("no text `{name}`"))?;
     // The decoder's own error would show a piece of what should stay hidden.
     BASE64.decode(text).map_err(|_| anyhow!("`{name}` is not Base64"))
-}
-
-/// Replaces a file that only its owner may read; it is on disk when this returns.
-fn replace_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => (),
-    }
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-    file.write_all(contents)?;
-    durable::sync_file(&file)?;
-    fs::rename(&beside, path)?;
-    path.parent().map_or(Ok(()), durable::sync_folder)
 }
 
 #[cfg(test)]

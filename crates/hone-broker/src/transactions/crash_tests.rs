@@ -236,7 +236,7 @@ impl World {
         Self {
             folder,
             transactions: Some(transactions),
-            turns: Turns::new(now_ms()),
+            turns: Turns::new(unix_ms()),
             answers,
             disk: Arc::default(),
             durable_bytes: Arc::default(),
@@ -483,7 +483,7 @@ impl World {
         }
         self.transactions = Some(transactions);
         self.answers = answers;
-        self.turns = Turns::new(now_ms());
+        self.turns = Turns::new(unix_ms());
     }
 
     fn run(&mut self, command: Command) {
@@ -498,8 +498,8 @@ impl World {
             Command::End(client, commit) => {
                 self.end(client, if commit { Decision::Commit } else { Decision::Abort });
             }
-            Command::Turn(steps) => self.turn(now_ms(), steps),
-            Command::TimeOut => self.turn(now_ms() + LATER_MS, None),
+            Command::Turn(steps) => self.turn(unix_ms(), steps),
+            Command::TimeOut => self.turn(unix_ms() + LATER_MS, None),
             Command::Die(share) => self.die(share),
         }
     }
@@ -570,8 +570,8 @@ proptest! {
             world.run(command);
         }
         world.die(0);
-        world.turn(now_ms(), None);
-        world.turn(now_ms() + LATER_MS, None);
+        world.turn(unix_ms(), None);
+        world.turn(unix_ms() + LATER_MS, None);
         world.check();
     }
 }

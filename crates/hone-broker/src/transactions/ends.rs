@@ -6,10 +6,11 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
-use super::{Decision, Ending, Ends, now_ms};
+use super::{Decision, Ending, Ends};
 use crate::mailbox::{Letter, Ticket};
 use crate::node::Node;
 use crate::partition::{AppendError, Marker, Partition, Sequence};
+use crate::wall_clock::unix_ms;
 
 /// There is one coordinator, and it never moves.
 pub(crate) const COORDINATOR_EPOCH: i32 = 0;
@@ -135,7 +136,7 @@ fn append_marker(log: &Partition, ending: &Ending, wake: &mut Vec<Ticket>) -> Re
         Decision::Abort => Marker::Abort,
     };
     let producer = ending.producer;
-    log.append_marker(producer.id, producer.epoch, marker, COORDINATOR_EPOCH, now_ms(), wake).map(drop)
+    log.append_marker(producer.id, producer.epoch, marker, COORDINATOR_EPOCH, unix_ms(), wake).map(drop)
 }
 
 /// Looks for open transactions that no end will ever come for, and aborts them; before any client is served.
@@ -156,7 +157,14 @@ fn settle_partition(node: &Node, partition: &Partition) -> io::Result<()> {
             continue;
         };
         partition
-            .append_marker(owner.id, owner.epoch, Marker::Abort, COORDINATOR_EPOCH, now_ms(), &mut Vec::new())
+            .append_marker(
+                owner.id,
+                owner.epoch,
+                Marker::Abort,
+                COORDINATOR_EPOCH,
+                unix_ms(),
+                &mut Vec::new(),
+            )
             .map_err(|error| io::Error::other(error.to_string()))?;
         marked = true;
     }

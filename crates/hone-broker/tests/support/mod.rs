@@ -273,7 +273,13 @@ pub(crate) fn fetch_request(name: &str, offset: i64, max_wait_ms: i32) -> FetchR
 
 /// Fetches once from partition 0, without waiting; returns the record set.
 pub(crate) fn fetch(client: &mut Client, name: &str, offset: i64) -> Bytes {
-    let response = client.call(11, &fetch_request(name, offset, 0));
+    fetch_from(client, name, 0, offset)
+}
+
+fn fetch_from(client: &mut Client, name: &str, partition: i32, offset: i64) -> Bytes {
+    let mut request = fetch_request(name, offset, 0);
+    request.topics[0].partitions[0].partition = partition;
+    let response = client.call(11, &request);
     let partition = &response.responses[0].partitions[0];
     assert_eq!(partition.error_code, 0);
     partition.records.clone().unwrap_or_default()
@@ -281,9 +287,14 @@ pub(crate) fn fetch(client: &mut Client, name: &str, offset: i64) -> Bytes {
 
 /// Every value of partition 0 from the start.
 pub(crate) fn read_all(client: &mut Client, name: &str) -> Vec<String> {
+    values_of(client, name, 0)
+}
+
+/// Every value of a partition from the start.
+pub(crate) fn values_of(client: &mut Client, name: &str, partition: i32) -> Vec<String> {
     let mut values = Vec::new();
     loop {
-        let set = fetch(client, name, values.len() as i64);
+        let set = fetch_from(client, name, partition, values.len() as i64);
         if set.is_empty() {
             return values;
         }

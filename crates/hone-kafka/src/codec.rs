@@ -322,6 +322,7 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
         unpacker.reset(ResetDirective::SessionOnly).map_err(failed)?;
         let mut input = InBuffer::around(bytes);
         let most = limit_bytes.saturating_add(1);
+        let (mut frame_start, mut frame_plain_start) = (0, out.len());
         loop {
             if out.len() >= most {
                 return Err(too_large(Codec::Zstd, limit_bytes));
@@ -334,8 +335,14 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
             let hint = unpacker.decompress_stream(&mut output, &mut input).map_err(failed)?;
             let full = output.pos() == output.capacity();
             let input_done = input.pos >= bytes.len();
-            if input_done && hint == 0 {
-                break;
+            if hint == 0 {
+                if !has_stated_size(&bytes[frame_start..], out.len() - frame_plain_start) {
+                    return Err(damaged(Codec::Zstd, "a frame holds less or more than its header says"));
+                }
+                if input_done {
+                    break;
+                }
+                (frame_start, frame_plain_start) = (input.pos, out.len());
             }
             if input_done && !full {
                 return Err(damaged(Codec::Zstd, "the stream is cut"));
@@ -343,6 +350,16 @@ fn unpack_zstd(bytes: &[u8], limit_bytes: usize, out: &mut Vec<u8>) -> Result<()
         }
         if out.len() > limit_bytes { Err(too_large(Codec::Zstd, limit_bytes)) } else { Ok(()) }
     })
+}
+
+/// Whether a frame that unpacked to `plain_bytes` states that size, or none. libzstd holds frames against their header
+/// when it unpacks them at once, but not when it does so in pieces and the last block is an empty one.
+fn has_stated_size(frame: &[u8], plain_bytes: usize) -> bool {
+    match zstd_safe::get_frame_content_size(frame) {
+        Ok(Some(stated)) => u64::try_from(plain_bytes) == Ok(stated),
+        Ok(None) => true,
+        Err(_) => false,
+    }
 }
 
 fn new_unpacker() -> Result<DCtx<'static>, zstd_safe::ErrorCode> {
@@ -359,6 +376,19 @@ mod tests {
 
     fn sample(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|index| (index % 251) as u8 ^ (index / 777) as u8).collect()
+    }
+
+    #[test]
+    fn a_zstd_frame_that_holds_less_than_it_says_is_damaged() {
+        // 2,000 bytes stated, then an empty compressed block that says it is the last.
+        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x60, 0xd0, 0x06, 0x05, 0x00, 0x00];
+        for limit in [0, 1, 1999, 2000, LIMIT] {
+            let error = decompress(Codec::Zstd, &frame, limit).expect_err("nothing is in there");
+            assert!(matches!(error, CodecError::Damaged { .. }), "{error}");
+        }
+        let mut second = compress(Codec::Zstd, b"whole").expect("it packs");
+        second.extend(frame);
+        assert!(decompress(Codec::Zstd, &second, LIMIT).is_err(), "the second frame, too");
     }
 
     #[test]

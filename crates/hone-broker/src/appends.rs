@@ -260,7 +260,6 @@ fn key_of(partition: &Arc<Partition>) -> Key {
 
 fn refused(node: &Node, partition: &Partition, error: &AppendError) -> Stored {
     Stored::refused(match error {
-        AppendError::Sequence(Sequence::TooOld) => code::DUPLICATE_SEQUENCE_NUMBER,
         AppendError::Sequence(Sequence::Fenced) => code::INVALID_PRODUCER_EPOCH,
         AppendError::Sequence(Sequence::OutsideTransaction) | AppendError::CoordinatorFenced => {
             code::INVALID_TXN_STATE

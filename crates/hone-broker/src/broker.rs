@@ -17,6 +17,7 @@ use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
 use crate::node::{Node, Stores};
+use crate::outage::Mark;
 use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
@@ -38,6 +39,8 @@ pub struct Broker {
     metrics_bell: Option<Arc<Waker>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     flushers: Vec<JoinHandle<std::io::Result<()>>>,
+    /// Taken away by a clean stop.
+    mark: Option<Mark>,
     /// Unlocked when it is closed.
     _lock: Option<File>,
 }
@@ -69,6 +72,10 @@ impl Broker {
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
         let topics = topics.limited(settings.limits.partitions);
         let coordinator = Coordinator::open(data_dir.as_deref(), &settings)?;
+        let mark = data_dir.as_deref().map(Mark::of);
+        let outage = mark.as_ref().map(Mark::tells_of_an_outage).transpose()?.unwrap_or_default();
+        coordinator.meet(&topics, outage, &settings.notices)?;
+        mark.as_ref().map(Mark::set).transpose()?;
 
         let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
@@ -93,6 +100,7 @@ impl Broker {
             metrics_bell: None,
             threads: Vec::new(),
             flushers: Vec::new(),
+            mark,
             _lock: lock,
         };
         let node = Arc::clone(&broker.node);
@@ -195,7 +203,8 @@ impl Broker {
         self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
-        result.and(join_all(&mut self.flushers)).and(self.close_logs())
+        result.and(join_all(&mut self.flushers)).and(self.close_logs())?;
+        self.mark.take().map(|mark| mark.take_away()).transpose().map(drop)
     }
 }
 

@@ -32,7 +32,6 @@ pub(crate) const INVALID_REQUEST: i16 = 42;
 pub(crate) const UNSUPPORTED_FOR_MESSAGE_FORMAT: i16 = 43;
 pub(crate) const POLICY_VIOLATION: i16 = 44;
 pub(crate) const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
-pub(crate) const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 pub(crate) const INVALID_PRODUCER_EPOCH: i16 = 47;
 pub(crate) const INVALID_TXN_STATE: i16 = 48;
 pub(crate) const INVALID_PRODUCER_ID_MAPPING: i16 = 49;

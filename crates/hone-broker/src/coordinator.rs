@@ -9,7 +9,7 @@ use anyhow::Context;
 
 use crate::groups::{self, Catalogue, Groups, Now, Timing};
 use crate::journal::{Damage, Journal};
-use crate::offsets::{self, Offsets, Store};
+use crate::offsets::{self, Offsets, SetBack, Store};
 use crate::settings::{Notices, Settings};
 use crate::topics::{Topics, random_id};
 
@@ -47,6 +47,28 @@ impl Coordinator {
         let offsets = Offsets::new(Arc::clone(&journal), store).limited(settings.limits.offsets);
         convert(&data_dir.join(OLD_OFFSETS_FILE), &journal, &offsets)?;
         Ok(Self { journal, groups, offsets })
+    }
+
+    /// Holds what groups have committed against the logs that a start has found, after an outage of the machine or not.
+    pub(crate) fn meet(&self, topics: &Topics, outage: bool, notices: &Notices) -> anyhow::Result<()> {
+        let set_back = self.offsets.meet(|name, index| {
+            let topic = topics.by_name(name)?;
+            let partition = usize::try_from(index).ok().and_then(|index| topic.partitions.get(index));
+            // Without an outage no log has lost anything, and clients may commit what they like.
+            Some(partition.filter(|_| outage).map_or(i64::MAX, |partition| partition.bounds().next))
+        });
+        let Some(SetBack { place: (group, topic, index), from, to }) = set_back.first() else {
+            return Ok(());
+        };
+        self.offsets.wait_until_durable().context("can't set back offsets behind the end of their logs")?;
+        notices.say(&format!(
+            "the machine went down, and {} committed offsets lay behind the end of their logs, which have lost records that \
+             were not flushed; they were set back to that end, so that their groups skip nothing new: group {group}, \
+             {topic}-{index} from {from} to {to}{}",
+            set_back.len(),
+            if set_back.len() > 1 { ", and others" } else { "" },
+        ));
+        Ok(())
     }
 }
 

@@ -49,6 +49,7 @@ mod memory;
 mod metrics;
 mod node;
 mod offsets;
+mod outage;
 mod outbox;
 mod partition;
 mod properties;

@@ -45,6 +45,16 @@ pub(crate) struct Offsets {
     journal: Arc<Journal>,
     store: Mutex<Store>,
     most: usize,
+    /// Topics that are not there but have offsets, left by a delete that a kill cut short.
+    orphans: Mutex<BTreeSet<String>>,
+}
+
+/// An offset that lay behind the end of its log, and where that end is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetBack {
+    pub(crate) place: Place,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
 }
 
 /// The offsets without the journal.
@@ -56,7 +66,8 @@ pub(crate) struct Store {
 
 impl Offsets {
     pub(crate) fn new(journal: Arc<Journal>, store: Store) -> Self {
-        Self { journal, store: Mutex::new(store), most: Limits::default().offsets }
+        let most = Limits::default().offsets;
+        Self { journal, store: Mutex::new(store), most, orphans: Mutex::default() }
     }
 
     /// Allows so many offsets; more that are there stay.
@@ -173,6 +184,43 @@ impl Offsets {
     /// Forgets a deleted topic.
     pub(crate) fn forget_topic(&self, topic: &str) {
         self.forget_where(|(_, name, _)| name == topic);
+    }
+
+    /// Holds everything against the logs as a start finds them. `end_of` gives the end of a partition's log, or `None`
+    /// when there is no such topic.
+    ///
+    /// A commit is durable when it is answered, but what it has read may not have been: behind the end of a log that
+    /// lost its last records, it would have its group skip as many new ones. Such offsets are set back to the end.
+    pub(crate) fn meet(&self, end_of: impl Fn(&str, i32) -> Option<i64>) -> Vec<SetBack> {
+        let mut store = self.store();
+        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set_back = Vec::new();
+        let mut changes = Vec::new();
+        for (place, committed) in &store.places {
+            match end_of(&place.1, place.2) {
+                None => _ = orphans.insert(place.1.clone()),
+                Some(end) if committed.offset > end => {
+                    set_back.push(SetBack { place: place.clone(), from: committed.offset, to: end });
+                    changes.push(Change::Put(place.clone(), Committed { offset: end, ..committed.clone() }));
+                }
+                Some(_) => (),
+            }
+        }
+        let staged = store.staged.values().flat_map(BTreeMap::keys);
+        orphans
+            .extend(staged.filter(|place| end_of(&place.1, place.2).is_none()).map(|place| place.1.clone()));
+        if !changes.is_empty() {
+            self.change(&mut store, changes, None);
+        }
+        set_back
+    }
+
+    /// A topic is about to be made: offsets that an earlier one of its name has left do not count for it.
+    pub(crate) fn forget_orphans(&self, topic: &str) {
+        let was_one = self.orphans.lock().unwrap_or_else(PoisonError::into_inner).remove(topic);
+        if was_one {
+            self.forget_topic(topic);
+        }
     }
 
     /// The places among the next `most` behind one that have something older than `until_ms`, and the last place that
@@ -436,6 +484,41 @@ mod tests {
         assert_eq!(restarted(&offsets).places, offsets.store().places);
         offsets.forget_topic("t");
         assert!(offsets.groups().is_empty() && restarted(&offsets).places.is_empty());
+    }
+
+    #[test]
+    fn a_start_sets_back_what_lies_behind_the_end_of_its_log() {
+        let offsets = offsets();
+        let commits = [("g", 0, 100), ("g", 1, 95), ("h", 0, 95), ("h", 1, 3)];
+        offsets.commit(
+            commits.map(|(group, index, offset)| (place(group, "t", index), at(offset))).into(),
+            None,
+        );
+        let set_back = offsets.meet(|topic, index| (topic == "t" && index < 2).then_some(95));
+        assert_eq!(set_back, [SetBack { place: place("g", "t", 0), from: 100, to: 95 }]);
+        let expected = Committed { offset: 95, ..at(100) };
+        assert_eq!(offsets.of(&place("g", "t", 0)), Some(expected.clone()));
+        assert_eq!(restarted(&offsets).places[&place("g", "t", 0)], expected);
+        assert!(offsets.meet(|_, _| Some(95)).is_empty());
+        // Nothing of this topic is an orphan.
+        offsets.forget_orphans("t");
+        assert_eq!(offsets.of(&place("h", "t", 1)), Some(at(3)));
+    }
+
+    #[test]
+    fn a_new_topic_does_not_inherit_the_offsets_of_one_whose_delete_was_cut_short() {
+        let offsets = offsets();
+        offsets.commit(vec![(place("g", "gone", 0), at(5)), (place("g", "t", 0), at(6))], None);
+        offsets.stage(7, "g", vec![(("staged".to_owned(), 0), at(1))], None);
+        assert!(offsets.meet(|topic, _| (topic == "t").then_some(9)).is_empty());
+        // They stay as long as nobody makes such a topic: a folder may have been set aside, and come back.
+        assert_eq!(offsets.of(&place("g", "gone", 0)), Some(at(5)));
+        for topic in ["gone", "staged", "t"] {
+            offsets.forget_orphans(topic);
+        }
+        offsets.resolve(7, true, None);
+        assert_eq!(offsets.of_group("g"), [("t".to_owned(), 0, at(6))]);
+        assert_eq!(restarted(&offsets).places.len(), 1);
     }
 
     #[test]

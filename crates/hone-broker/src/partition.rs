@@ -511,13 +511,37 @@ impl Partition {
         }
     }
 
-    /// Timestamp and offset of the record with the largest timestamp.
+    /// Timestamp and offset of the visible record with the largest timestamp.
     pub(crate) fn max_timestamp(&self) -> io::Result<Option<(i64, i64)>> {
-        let largest = self.log().segments.iter().filter_map(|segment| segment.max_timestamp).max();
-        match largest {
-            Some(timestamp) => self.offset_for_timestamp(timestamp),
-            None => Ok(None),
+        let (bounds, mut segments) = {
+            let mut log = self.log();
+            let bounds = log.bounds();
+            let next_bases = log.segments.iter().skip(1).map(|next| next.base_offset).chain([log.next]);
+            let parts = log.segments.iter().zip(next_bases).filter_map(|(segment, next)| {
+                Some((segment.max_timestamp?, segment.base_offset..next, segment.file.clone(), segment.bytes))
+            });
+            (bounds, parts.collect::<Vec<_>>())
+        };
+        segments.sort_unstable_by_key(|(largest, ..)| std::cmp::Reverse(*largest));
+        let mut found: Option<i64> = None;
+        for (largest, offsets, file, bytes) in segments {
+            if found >= Some(largest) {
+                break;
+            }
+            if offsets.start >= bounds.log_start && offsets.end <= bounds.high_watermark {
+                found = Some(largest);
+                continue;
+            }
+            // Its largest timestamp may be of a batch that nobody may see yet, or any more.
+            headers(&file, 0, bytes, |header, _| {
+                let visible = header.base_offset < bounds.high_watermark;
+                if visible && header.last_offset() >= bounds.log_start {
+                    found = found.max(Some(header.max_timestamp));
+                }
+                !visible
+            })?;
         }
+        found.map_or(Ok(None), |timestamp| self.offset_for_timestamp(timestamp))
     }
 
     /// Forgets every record before an offset (-1: every visible one), durably. Returns the new first offset. Files

@@ -2,6 +2,10 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
+
+use hone_broker::Notices;
+use hone_kafka::Codec;
 use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::join_group_response::JoinGroupResponse;
@@ -93,6 +97,38 @@ fn committed(client: &mut Client, member: Option<&str>, epoch: i32) -> Result<i6
         0 => Ok(found.topics[0].partitions[0].committed_offset),
         error => Err(error),
     }
+}
+
+#[test]
+fn a_commit_behind_the_end_of_its_log_is_set_back_after_an_outage_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = broker(folder.path());
+    let mut client = Client::connect(running.kafka_addr());
+    create(&mut client, "t", &[]);
+    assert_eq!(produce(&mut client, "t", batch(Codec::None, &["a", "b", "c"])).base_offset, 0);
+    // As after a loss of power: the commit was durable, what it had read was not.
+    assert_eq!(commit(&mut client, 9, "", -1, "kept"), 0);
+    assert_eq!(committed(&mut client, None, -1), Ok(9));
+    drop(client);
+    running.stop().unwrap();
+    assert!(!folder.path().join("running").exists());
+
+    let running = broker(folder.path());
+    let mut client = Client::connect(running.kafka_addr());
+    assert_eq!(committed(&mut client, None, -1), Ok(9));
+    drop(client);
+    running.stop().unwrap();
+    // What a broker leaves behind that ran when its machine went down.
+    std::fs::write(folder.path().join("running"), "another boot\n").unwrap();
+
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&said);
+    let notices = Notices::to(move |notice| sink.lock().unwrap().push(notice.to_owned()));
+    let running = broker_with(folder.path(), |settings| settings.notices = notices);
+    let mut client = Client::connect(running.kafka_addr());
+    assert_eq!(committed(&mut client, None, -1), Ok(3));
+    let said = said.lock().unwrap();
+    assert!(matches!(&said[..], [one] if one.contains("group g, t-0 from 9 to 3")), "{said:?}");
 }
 
 #[test]

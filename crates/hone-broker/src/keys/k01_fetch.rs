@@ -256,6 +256,11 @@ fn look_up(partition: &Partition, wanted: &Wanted, asked: &Asked, found_bytes: u
                 Some(range) if committed => aborted_in(partition, range, wanted.offset, bounds.last_stable),
                 _ => Vec::new(),
             };
+            // What is dropped from the front meanwhile takes its aborted transactions along; without them the range
+            // would be told as committed.
+            if committed && partition.bounds().log_start > wanted.offset {
+                return Piece::failed(code::OFFSET_OUT_OF_RANGE);
+            }
             Piece { error: code::NONE, bounds: Some(bounds), aborted, range }
         }
         Err(ReadError::OutOfRange) => Piece::failed(code::OFFSET_OUT_OF_RANGE),

@@ -188,6 +188,7 @@ fn look_up(node: &Node, asked: &Asked, rights: Rights, auto_create: bool) -> (i1
     }
     let partitions = node.topics.broker_properties().default_partitions();
     let new = NewTopic { name: name.clone(), partitions, properties: BTreeMap::new() };
+    node.offsets.forget_orphans(name);
     match node.topics.create(&new) {
         Ok(topic) => (code::NONE, Some(topic)),
         Err(CreateError::Exists(_)) => (code::NONE, node.topics.by_name(name)),

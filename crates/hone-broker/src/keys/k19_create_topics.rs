@@ -159,6 +159,7 @@ fn create(node: &Node, asked: &[Asked]) -> Vec<Result<Made, Refusal>> {
     let repeated = repeated(asked.iter().map(|one| one.name.as_str()));
     let prepared: Vec<_> = asked.iter().map(|one| prepare(node, &repeated, one)).collect();
     let new: Vec<_> = prepared.iter().flatten().cloned().collect();
+    new.iter().for_each(|new| node.offsets.forget_orphans(&new.name));
     let mut created = node.topics.create_all(&new).into_iter();
     let outcome = |prepared: Result<NewTopic, Refusal>| {
         let new = prepared?;

@@ -7,7 +7,9 @@ use hone_kafka::WireError;
 use super::{Call, Outcome};
 use crate::code;
 use crate::protocol::{Answer, Fields};
-use crate::security::acl::{Filter, Operation, Pattern, PatternFilter, Permission, Resource, Rule};
+use crate::security::acl::{
+    Filter, Operation, Pattern, PatternFilter, Permission, Resource, Rule, canonical_host,
+};
 
 /// "Any" in the protocol's numbers.
 const ANY: i8 = 1;
@@ -53,7 +55,7 @@ pub(super) fn read_filter(fields: &mut Fields<'_>) -> Result<Result<Filter, Stri
     let name = fields.nullable_string("resource name filter")?.map(str::to_owned);
     let pattern = fields.i8("pattern type filter")?;
     let principal = fields.nullable_string("principal filter")?.map(str::to_owned);
-    let host = fields.nullable_string("host filter")?.map(str::to_owned);
+    let host = fields.nullable_string("host filter")?.map(|host| canonical_host(host.to_owned()));
     let operation = fields.i8("operation")?;
     let permission = fields.i8("permission type")?;
     Ok((|| {

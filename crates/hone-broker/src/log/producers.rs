@@ -18,10 +18,10 @@ pub(crate) enum Sequence {
     Next,
     /// Stored before: its first offset.
     Duplicate(i64),
-    /// A batch before it is missing.
+    /// A batch before it is missing, or it is older than everything remembered. Such an old one may never have been
+    /// stored (a batch behind it may have been the first that this log took), so it is not told as a duplicate, which
+    /// clients take for success.
     Gap,
-    /// Older than everything remembered.
-    TooOld,
     /// A newer instance of this producer has taken over.
     Fenced,
     /// A batch without a transaction while one of this producer is open.
@@ -105,12 +105,9 @@ impl Producers {
         if producer.txn_start.is_some() && !header.is_transactional() {
             return Sequence::OutsideTransaction;
         }
-        match (producer.batches.front(), producer.batches.back()) {
-            (_, Some(newest)) if after(newest.last) == header.base_sequence => Sequence::Next,
-            (Some(oldest), _) if last < oldest.first => Sequence::TooOld,
-            (_, Some(_)) => Sequence::Gap,
-            (_, None) => Sequence::Next,
-        }
+        // Without a batch of this epoch only its marker is known, and what comes behind that begins anew.
+        let expected = producer.batches.back().map_or(0, |newest| after(newest.last));
+        if header.base_sequence == expected { Sequence::Next } else { Sequence::Gap }
     }
 
     /// Whether a marker may be written: neither its producer nor its coordinator may be older than what is known.
@@ -378,19 +375,30 @@ mod tests {
         assert_eq!(producers.judge(&header(0, 40, 2)), Sequence::Duplicate(100));
         assert_eq!(producers.judge(&header(0, 42, 1)), Sequence::Next);
         assert_eq!(producers.judge(&header(0, 43, 1)), Sequence::Gap);
-        assert_eq!(producers.judge(&header(0, 10, 1)), Sequence::TooOld);
+        // Before the first that was stored: perhaps never stored, so no duplicate.
+        assert_eq!(producers.judge(&header(0, 10, 1)), Sequence::Gap);
         // The same first sequence with other records is no duplicate.
         assert_eq!(producers.judge(&header(0, 40, 3)), Sequence::Gap);
         for step in 0..5 {
             producers.note(&at(header(0, 42 + step, 1), 102 + i64::from(step)), None);
         }
         assert_eq!(producers.judge(&header(0, 42, 1)), Sequence::Duplicate(102));
-        assert_eq!(producers.judge(&header(0, 40, 2)), Sequence::TooOld);
+        assert_eq!(producers.judge(&header(0, 40, 2)), Sequence::Gap);
         // A new epoch starts at 0, the old one is fenced.
         assert_eq!(producers.judge(&header(1, 5, 1)), Sequence::Gap);
         assert_eq!(producers.judge(&header(1, 0, 1)), Sequence::Next);
         producers.note(&at(header(1, 0, 1), 200), None);
         assert_eq!(producers.judge(&header(0, 47, 1)), Sequence::Fenced);
+    }
+
+    #[test]
+    fn what_follows_a_marker_of_a_new_epoch_begins_at_sequence_0() {
+        let mut producers = Producers::default();
+        producers.note(&at(transactional(header(3, 0, 5)), 10), None);
+        producers.note(&control(4, 15), Some((Marker::Commit, 0)));
+        // Its first batch was refused meanwhile and comes again: if the second were taken, the first could not be.
+        assert_eq!(producers.judge(&transactional(header(4, 1, 1))), Sequence::Gap);
+        assert_eq!(producers.judge(&transactional(header(4, 0, 1))), Sequence::Next);
     }
 
     #[test]

@@ -27,15 +27,22 @@ impl Partition {
     }
 
     fn keep_in_order(&self, now_ms: i64) -> io::Result<()> {
+        let sealed = self.roll_and_seal(now_ms);
+        // Whatever has come of that: on a full disk, what retention drops is what helps.
+        self.retain(now_ms)?;
+        sealed?;
+        self.mend_indexes()?;
+        self.compact(now_ms)?;
+        self.drop_idle_indexes();
+        Ok(())
+    }
+
+    fn roll_and_seal(&self, now_ms: i64) -> io::Result<()> {
         self.roll_aged(now_ms)?;
         if self.has_closed() {
             self.flush()?;
             self.seal()?;
         }
-        self.retain(now_ms)?;
-        self.mend_indexes()?;
-        self.compact(now_ms)?;
-        self.drop_idle_indexes();
         Ok(())
     }
 

@@ -477,6 +477,25 @@ fn the_time_of_the_append_replaces_the_producers() {
     assert_eq!(partition.offset_for_timestamp(9_001).unwrap(), None);
 }
 
+#[test]
+fn the_largest_timestamp_is_that_of_a_record_that_can_be_read() {
+    let place = Place::new(config());
+    let partition = place.open();
+    assert_eq!(partition.max_timestamp().unwrap(), None);
+    append(&partition, &batch(&[("a", None)], 700), Ack::Relaxed, 1).unwrap();
+    append(&partition, &batch(&[("a", None)], 50), Ack::Relaxed, 1).unwrap();
+    append(&partition, &batch(&[("a", None)], 20), Ack::Relaxed, 1).unwrap();
+    assert_eq!(partition.max_timestamp().unwrap(), Some((700, 0)));
+    partition.delete_records(1).unwrap();
+    assert_eq!(partition.max_timestamp().unwrap(), Some((50, 1)), "the first one is gone");
+    append(&partition, &batch(&[("a", None)], 999), Ack::Strict, 1).unwrap();
+    assert_eq!(partition.max_timestamp().unwrap(), Some((50, 1)), "the last one is not durable yet");
+    partition.flush().unwrap();
+    assert_eq!(partition.max_timestamp().unwrap(), Some((999, 3)));
+    partition.delete_records(-1).unwrap();
+    assert_eq!(partition.max_timestamp().unwrap(), None);
+}
+
 fn compacted() -> LogConfig {
     LogConfig {
         segment_bytes: 600,

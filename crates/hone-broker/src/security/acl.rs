@@ -228,6 +228,12 @@ impl Rule {
         }
     }
 
+    /// With its host in the form in which the hosts of clients are compared: a rule for `2001:DB8::1` or
+    /// `::ffff:10.0.0.5` must find them.
+    pub(crate) fn canonical(self) -> Self {
+        Self { host: canonical_host(self.host), ..self }
+    }
+
     fn is_for(&self, principal: &str, host: &str) -> bool {
         (self.principal == EVERYONE || self.principal == principal)
             && (self.host == WILDCARD || self.host == host)
@@ -256,8 +262,13 @@ impl Rule {
             operation: Operation::from_name(text("operation")?)?,
             permission: Permission::from_name(text("permission")?)?,
         };
-        rule.check().is_ok().then_some(rule)
+        rule.check().is_ok().then(|| rule.canonical())
     }
+}
+
+/// An address in its one canonical form; other text as it is.
+pub(crate) fn canonical_host(host: String) -> String {
+    host.parse().map_or(host, |address: IpAddr| address.to_canonical().to_string())
 }
 
 /// How a filter looks at patterns.
@@ -515,7 +526,7 @@ impl Acls {
     /// Adds rules; they are on disk before they count.
     pub(crate) fn add(&self, more: Vec<Rule>) -> io::Result<()> {
         self.change(|all| {
-            all.extend(more);
+            all.extend(more.into_iter().map(Rule::canonical));
             if all.len() > MOST_RULES {
                 return Err(io::Error::other(format!("more than {MOST_RULES} rules")));
             }
@@ -650,6 +661,31 @@ mod tests {
         assert!(!acls.allows("User:alice", there, Operation::Describe, Resource::Topic, "orders"));
         let mapped = "::ffff:10.0.0.1".parse().unwrap();
         assert!(!acls.allows("User:alice", mapped, Operation::Read, Resource::Topic, "orders"));
+    }
+
+    #[test]
+    fn an_address_may_be_written_in_any_form() {
+        let denied = [
+            ("2001:DB8:0:0:0:0:0:1", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("10.0.0.1", "::ffff:10.0.0.1"),
+        ];
+        for (written, connected) in denied {
+            let deny = format!("TOPIC LITERAL orders User:alice {written} READ DENY");
+            let acls = acls(&["TOPIC LITERAL * User:alice * ALL ALLOW", &deny]);
+            let host = connected.parse().unwrap();
+            assert!(
+                !acls.allows("User:alice", host, Operation::Read, Resource::Topic, "orders"),
+                "{written}"
+            );
+            assert!(acls.allows("User:alice", HOST, Operation::Read, Resource::Topic, "orders"));
+            // Written to disk and read again, it is the same rule.
+            let read = Rule::from_json(&rule(&deny).to_json()).unwrap();
+            assert!(acls.find(&anything()).contains(&read));
+            let filter = Filter { host: Some(canonical_host(written.to_owned())), ..anything() };
+            assert_eq!(acls.find(&filter), [read]);
+        }
     }
 
     #[test]

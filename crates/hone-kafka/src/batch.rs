@@ -201,6 +201,12 @@ impl BatchHeader {
         self.attributes & TRANSACTIONAL != 0
     }
 
+    /// The same, as of a batch that belongs to no transaction.
+    #[must_use]
+    pub fn outside_transaction(&self) -> Self {
+        Self { attributes: self.attributes & !TRANSACTIONAL, ..*self }
+    }
+
     /// Whether the batch holds a transaction marker and no data.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL != 0

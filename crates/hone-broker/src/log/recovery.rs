@@ -112,6 +112,12 @@ impl Recovery<'_> {
             let mut segment = Segment::open(self.disk, base)?;
             segment.began_ms = modified_ms(&segment);
             self.check(&mut segment, false, |_, _| ())?;
+            if segment.next_offset > before {
+                return self.put_aside(
+                    before,
+                    &format!("it reaches beyond {before}, where the next segment begins"),
+                );
+            }
             self.seal(&mut segment)?;
             // Behind a cut there is a hole, and whoever reads goes on behind it.
             let behind = self.bases.get(1).copied().unwrap_or(before).min(before);
@@ -192,7 +198,7 @@ impl Recovery<'_> {
             return Ok(());
         }
         self.disk.say("the state of the producers is missing, reading it from the log");
-        self.log.producers = replayed(&self.log.segments)?;
+        self.log.producers = replayed(&self.log.segments, self.manifest.cleaned_to)?;
         snapshot::write(self.disk, at, &self.log.producers.encode())?;
         self.manifest.producers_at = at;
         self.amended = true;
@@ -346,8 +352,9 @@ fn remove_stale(disk: &Disk, manifest: &Manifest, bases: &mut Vec<i64>) -> io::R
     disk.sync_folder(false)
 }
 
-/// Learns the producers from the segments alone.
-fn replayed(segments: &[Segment]) -> io::Result<Producers> {
+/// Learns the producers from the segments alone. Compaction takes decided transactions only, and leaves nothing of the
+/// aborted ones; but it drops old commit markers, without which what they have committed would seem to be open.
+fn replayed(segments: &[Segment], cleaned_to: i64) -> io::Result<Producers> {
     let mut producers = Producers::default();
     for segment in segments {
         let mut failed = None;
@@ -358,7 +365,9 @@ fn replayed(segments: &[Segment]) -> io::Result<Producers> {
                 bytes.resize(header.total_bytes().min(1 << 10), 0);
                 failed = segment.file.read_exact_at(&mut bytes, position).err();
             }
-            producers.note(header, marker::parse(header, &bytes));
+            let committed = !header.is_control() && header.base_offset < cleaned_to;
+            let header = if committed { header.outside_transaction() } else { *header };
+            producers.note(&header, marker::parse(&header, &bytes));
             failed.is_some()
         })?;
         if let Some(error) = failed {

@@ -571,6 +571,48 @@ fn compaction_stops_before_an_open_transaction_and_drops_aborted_records() {
     assert_eq!(partition.producers()[0].last_sequence, 0);
 }
 
+#[test]
+fn what_was_committed_stays_so_without_its_marker_and_without_the_state_of_the_producers() {
+    let place = Place::new(compacted());
+    let partition = place.open();
+    let write = |key: &str, sequence: i32, marker: Marker| {
+        let data = of_producer(batch(&[(key, Some("v"))], 5), 7, 0, sequence, true);
+        append(&partition, &data, Ack::Strict, 0).unwrap();
+        partition.append_marker(7, 0, marker, 1, 5, &mut Vec::new()).unwrap();
+    };
+    let clean = |now_ms: i64| {
+        for step in 0..30 {
+            append(&partition, &batch(&[(&format!("fill-{step}"), Some("x"))], 5), Ack::Strict, 0).unwrap();
+        }
+        partition.flush().unwrap();
+        partition.housekeep(now_ms).unwrap();
+    };
+    write("committed", 0, Marker::Commit);
+    clean(10);
+    write("aborted", 1, Marker::Abort);
+    clean(20);
+    clean(20_000);
+    let (mut left, mut at) = (Vec::new(), 0);
+    while at < partition.bounds().high_watermark {
+        let mut bytes = Vec::new();
+        partition.read(at, 1 << 20, true, false, &mut bytes).unwrap();
+        left.extend(batches(&bytes).map(|batch| batch.unwrap().header));
+        at = left.last().unwrap().last_offset() + 1;
+    }
+    assert_eq!((left[0].base_offset, left[0].record_count), (0, 1));
+    assert!(!left.iter().any(|header| header.base_offset == 1), "its marker is purged");
+    assert!(left.iter().any(|header| header.is_control()), "that of the abort is not");
+    drop(partition);
+    for file in place.files("snapshot") {
+        fs::write(file, "damaged").unwrap();
+    }
+    let partition = place.open();
+    assert!(place.said.all()[0].contains("state of the producers"), "{:?}", place.said.all());
+    assert_eq!(partition.aborted(0, 1), []);
+    let bounds = partition.bounds();
+    assert_eq!(bounds.last_stable, bounds.high_watermark);
+}
+
 /// Appends so many batches of one record.
 fn fill(partition: &Partition, count: usize) {
     for _ in 0..count {

@@ -71,7 +71,7 @@ fn check_stream(codec: Codec, packed: &[u8]) {
         (Err(error), Some(theirs)) => {
             let theirs = theirs.len();
             assert!(
-                is_stricter(codec, packed),
+                is_stricter(codec, packed, &error),
                 "only the reference reads it, as {theirs} bytes; we: {error}"
             );
         }
@@ -79,12 +79,13 @@ fn check_stream(codec: Codec, packed: &[u8]) {
 }
 
 /// Where our readers refuse on purpose what the reference lets pass.
-fn is_stricter(codec: Codec, packed: &[u8]) -> bool {
+fn is_stricter(codec: Codec, packed: &[u8], error: &CodecError) -> bool {
     match codec {
         // More than one frame, or bytes that are none: no client of Kafka sends that. Nothing at all is no frame either.
         Codec::Lz4 => true,
         Codec::Gzip => packed.is_empty(),
-        Codec::Zstd => packed.is_empty(),
+        // Unpacking in pieces, the reference lets a frame end before it holds what its header states.
+        Codec::Zstd => packed.is_empty() || error.to_string().ends_with("than its header says"),
         Codec::None | Codec::Snappy => false,
     }
 }

@@ -34,7 +34,11 @@ fn wrong_usage_is_code_2() {
     check_refused(&["--data"], 2, "--data");
     check_refused(&["--data", "/tmp/x", "--bogus"], 2, "--bogus");
     check_refused(&["--data", "/tmp/x", "--listen", "localhost"], 2, "localhost");
-    check_refused(&["--data", "/tmp/x", "--threads", "0"], 2, "from 1 on");
+    check_refused(
+        &["--data", "/tmp/x", "--threads", "0"],
+        2,
+        "--threads is `0`, wanted a whole number from 1",
+    );
 }
 
 #[test]

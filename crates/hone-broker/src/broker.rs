@@ -1,7 +1,7 @@
 //! A running broker: its threads, from start to stop.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -286,20 +286,38 @@ fn lock_data_dir(data_dir: &Path) -> anyhow::Result<File> {
     fs::create_dir_all(data_dir)
         .with_context(|| format!("can't make the data folder {shown} (--data); give another one"))?;
     let path = data_dir.join(LOCK_FILE);
-    let file =
-        File::options().create(true).truncate(false).write(true).open(&path).with_context(|| {
-            format!("can't write into the data folder {shown} (--data); give another one")
-        })?;
+    let unwritable = || format!("can't write into the data folder {shown} (--data); give another one");
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .with_context(unwritable)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            bail!(
-                "the data folder {shown} (--data) is in use by another broker; stop that one, or give another folder"
-            )
+        Ok(()) => {
+            // For the message of another one only, so a full disk is no reason not to start.
+            let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+            Ok(file)
         }
+        Err(TryLockError::WouldBlock) => bail!(
+            "the data folder {shown} (--data) is in use by another broker{}; stop that one, or give another folder",
+            holder(&file)
+        ),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("can't lock {}", path.display()))
         }
+    }
+}
+
+/// Who holds the lock, as it has written there; nothing for what is no number.
+fn holder(lock: &File) -> String {
+    /// Longer is no number of a process.
+    const MOST_DIGITS: u64 = 10;
+    let mut text = String::new();
+    match lock.take(MOST_DIGITS).read_to_string(&mut text).map(|_| text.parse::<u32>()) {
+        Ok(Ok(pid)) => format!(" (pid {pid})"),
+        _ => String::new(),
     }
 }
 

@@ -47,7 +47,8 @@ fn what_can_not_be_done_is_code_1() {
     let data = folder.path().join("data");
     let running = Process::start(&data, &[]);
     let path = data.to_str().unwrap();
-    check_refused(&["--data", path, "--listen", "127.0.0.1:0"], 1, "in use by another broker");
+    let holder = format!("in use by another broker (pid {}); stop that one", running.id());
+    check_refused(&["--data", path, "--listen", "127.0.0.1:0"], 1, &holder);
     let other = folder.path().join("other");
     let other = other.to_str().unwrap();
     let taken = running.kafka.to_string();

@@ -197,6 +197,8 @@ fn what_is_not_to_be_had_is_told_with_the_flag_and_the_next_step() {
     };
     on(&path("file"), &["file (--data) is no folder; give another one"]);
     on(&path("file/below"), &["can't make the data folder", "(--data); give another one"]);
+    fs::create_dir_all(path("users/users.json")).unwrap();
+    on(&path("users"), &["can't read the users in", "users.json; let this user read that file"]);
     for (name, next) in [("acls.json", "to begin without rules"), ("quotas.json", "to begin without quotas")]
     {
         fs::create_dir(path(name)).unwrap();

@@ -1,6 +1,7 @@
 //! A running broker: its threads, from start to stop.
 
 use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use mio::{Poll, Waker};
 use crate::acceptor;
 use crate::clerk;
 use crate::coordinator::Coordinator;
+use crate::durable::record_fsyncs;
 use crate::flusher;
 use crate::mailbox::{Letter, Mailbox, Ticket};
 use crate::metrics;
@@ -31,6 +33,7 @@ use crate::transactions::{self, NodeEnds, Transactions};
 const LOCK_FILE: &str = "lock";
 
 /// A running broker. Dropping it stops it, as [`Broker::stop`] does, without telling of errors.
+#[must_use = "a broker that nobody holds is stopped at once"]
 pub struct Broker {
     node: Arc<Node>,
     kafka_addr: SocketAddr,
@@ -49,20 +52,29 @@ impl Broker {
     /// Binds, opens the data folder (cutting torn tails) and starts all threads. Clients are served when it returns.
     ///
     /// # Errors
-    /// When a port is in use, or the data folder can't be written, is used by another broker, or is damaged.
+    /// [`SettingsError`] when the settings can't be meant: a number out of its range, a listener that strangers could use.
+    /// Other errors when they can't be had here: a port is in use, or the data folder can't be written, is used by another
+    /// broker, or is damaged.
+    ///
+    /// [`SettingsError`]: crate::SettingsError
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
-        if settings.threads == 0 {
-            bail!("a broker needs at least one thread");
+        settings.check()?;
+        security::warn(&settings);
+        if let Some(folder) = &settings.fsync_record {
+            let unwritable = || format!("can't record fsyncs in {} (--record-fsyncs)", folder.display());
+            record_fsyncs(folder).with_context(unwritable)?;
         }
-        security::check(&settings)?;
         let data_dir = (!settings.memory).then(|| settings.data_dir.clone());
         let lock = data_dir.as_deref().map(lock_data_dir).transpose()?;
         // Bound before the log is read: a port in use should not cost a scan.
-        let listener = bind(settings.listen, "clients")?;
-        let metrics_listener = settings.metrics_listen.map(|address| bind(address, "metrics")).transpose()?;
+        let listener = bind(settings.listen, "--listen")?;
+        let metrics_listener =
+            settings.metrics_listen.map(|address| bind(address, "--metrics")).transpose()?;
         let kafka_addr = listener.local_addr()?;
-        let advertised = settings.advertised.clone().unwrap_or_else(|| advertisable(kafka_addr).into());
+        let advertised = settings.endpoint(kafka_addr);
         let (security, logins) = Security::open(&settings, data_dir.as_deref())?;
+        let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
+        security::check_lists(&settings, &acls, &security.users)?;
         let started_with = BrokerProperties::fixed(&settings, &advertised).map_err(anyhow::Error::msg)?;
         let storage = Storage {
             notices: settings.notices.clone(),
@@ -76,8 +88,6 @@ impl Broker {
         let outage = mark.as_ref().map(Mark::tells_of_an_outage).transpose()?.unwrap_or_default();
         coordinator.meet(&topics, outage, &settings.notices)?;
         mark.as_ref().map(Mark::set).transpose()?;
-
-        let acls = Acls::open(data_dir.as_deref(), settings.authorize, &settings.super_users)?;
         let quotas = Quotas::open(data_dir.as_deref())?;
         let transactions = Transactions::open(data_dir.as_deref(), &settings.notices)
             .with_context(|| format!("can't open the transactions in {}", settings.data_dir.display()))?
@@ -177,6 +187,13 @@ impl Broker {
         self.metrics_addr
     }
 
+    /// The line for whoever started a broker as a program: `ready kafka=ADDR metrics=ADDR data=DIR pid=N`.
+    pub fn ready_line(&self) -> String {
+        let metrics = self.metrics_addr.map_or("off".to_owned(), |address| address.to_string());
+        let (kafka, data, pid) = (self.kafka_addr, self.node.settings.place(), std::process::id());
+        format!("ready kafka={kafka} metrics={metrics} data={data} pid={pid}")
+    }
+
     /// Stops accepting, lets clients take the answers that are ready, and joins every thread.
     ///
     /// # Errors
@@ -272,42 +289,59 @@ pub fn raise_open_files() -> u64 {
 /// Makes the folder and locks it for this process, however that one ends.
 fn lock_data_dir(data_dir: &Path) -> anyhow::Result<File> {
     let shown = data_dir.display();
+    if data_dir.exists() && !data_dir.is_dir() {
+        bail!("the data folder {shown} (--data) is no folder; give another one");
+    }
     fs::create_dir_all(data_dir)
-        .with_context(|| format!("can't make the data folder {shown}; give another one"))?;
+        .with_context(|| format!("can't make the data folder {shown} (--data); give another one"))?;
     let path = data_dir.join(LOCK_FILE);
-    let file = File::options()
+    let unwritable = || format!("can't write into the data folder {shown} (--data); give another one");
+    let mut file = File::options()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .open(&path)
-        .with_context(|| format!("can't write into the data folder {shown}; give another one"))?;
+        .with_context(unwritable)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            bail!(
-                "the data folder {shown} is in use by another broker; stop that one, or give another folder"
-            )
+        Ok(()) => {
+            // For the message of another one only, so a full disk is no reason not to start.
+            let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+            Ok(file)
         }
+        Err(TryLockError::WouldBlock) => bail!(
+            "the data folder {shown} (--data) is in use by another broker{}; stop that one, or give another folder",
+            holder(&file)
+        ),
         Err(TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("can't lock {}", path.display()))
         }
     }
 }
 
-fn bind(address: SocketAddr, purpose: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| {
-        format!("can't listen on {address} for {purpose}; give another address, or port 0 for a free one")
-    })
+/// Who holds the lock, as it has written there; nothing for what is no number.
+fn holder(lock: &File) -> String {
+    /// Longer is no number of a process.
+    const MOST_DIGITS: u64 = 10;
+    let mut text = String::new();
+    match lock.take(MOST_DIGITS).read_to_string(&mut text).map(|_| text.parse::<u32>()) {
+        Ok(Ok(pid)) => format!(" (pid {pid})"),
+        _ => String::new(),
+    }
 }
 
-/// A client can't connect to 0.0.0.0; without an address to tell it, this machine's loopback is the only one known.
-fn advertisable(bound: SocketAddr) -> SocketAddr {
-    let ip = match bound.ip() {
-        ip if !ip.is_unspecified() => ip,
-        std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-        std::net::IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-    };
-    SocketAddr::new(ip, bound.port())
+fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let next = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another program has that port; stop it, or give another port, or port 0 for a free one"
+            }
+            ErrorKind::AddrNotAvailable => "this machine has no such address; give one of its own",
+            ErrorKind::PermissionDenied => "ports below 1024 are for root; give a higher one",
+            _ => "give another address",
+        };
+        anyhow::Error::new(error).context(format!("can't listen on {address} ({flag}): {next}"))
+    })
 }
 
 fn poll_with_bell() -> anyhow::Result<(Poll, Waker)> {

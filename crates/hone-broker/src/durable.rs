@@ -30,7 +30,7 @@ static RECORD: OnceLock<Record> = OnceLock::new();
 ///
 /// # Errors
 /// When the folder can't be made or written into.
-pub fn record_fsyncs(folder: &Path) -> io::Result<()> {
+pub(crate) fn record_fsyncs(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let lines = File::options().create(true).append(true).open(folder.join(LINES))?;
     let _ = RECORD.set(Record { folder: folder.to_owned(), lines, looks: AtomicU64::new(0) });

@@ -4,24 +4,61 @@
 //! What it is not: it has one node and no replica. With `acks=all` acknowledged means fsynced, unless the topic says
 //! `write.caching=true`; docs/broker.md has the table of durability, the APIs, the metrics and the limits.
 //!
+//! A broker for a test, on free ports and without a disk. It serves when `start` returns; it stops with `stop`, which
+//! tells of what failed, or when it is dropped:
+//!
+//! ```
+//! use hone_broker::{Broker, Settings};
+//!
+//! let broker = Broker::start(Settings::in_memory())?;
+//! let bootstrap_servers = broker.kafka_addr().to_string(); // for a client of any kind
+//! # assert!(std::net::TcpStream::connect(&bootstrap_servers).is_ok());
+//! broker.stop()?;
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! Over a folder, with settings of its own, and with its notices shown; every setting is a field of [`Settings`]:
+//!
+//! ```
+//! use hone_broker::{Broker, Notices, Settings};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! let mut settings = Settings::new(folder.path()).on_free_ports();
+//! settings.default_partitions = 3;
+//! settings.properties.insert("log.segment.bytes".to_owned(), "65536".to_owned());
+//! settings.notices = Notices::to(|line| eprintln!("broker: {line}"));
+//! let broker = Broker::start(settings)?;
+//! # assert!(broker.metrics_addr().is_some());
+//! broker.stop()?;
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! A storage that fails, from the start or from a moment that the test chooses:
+//!
+//! ```
+//! use hone_broker::{Broker, Settings};
+//!
+//! let settings = Settings::in_memory();
+//! let faults = settings.faults.clone();
+//! let broker = Broker::start(settings)?;
+//! faults.add("write-error,topic=orders,times=1".parse().unwrap());
+//! # broker.stop()?;
+//! # Ok::<(), anyhow::Error>(())
+//! ```
+//!
+//! A program that serves over a fixed folder until it is asked to end has [`arguments`] for its command line and
+//! [`raise_open_files`] for many clients.
+//!
 //! The way of a batch: a reactor (`reactor`: a thread with an epoll loop) reads it, the handler of its API key
 //! (`keys`) checks it, and the reactor that owns the partition appends it (`appends`, `partition`, `log`). What
 //! waits for a disk waits on other threads: flushes in `flusher`, the journals of groups and transactions in
 //! `journal`, rare changes of topics and lists at the `clerk`'s. Answers keep the order of their connection
 //! (`connection`). Every request is decoded from the bytes as they came, and batches are patched and stored without a
 //! copy where they belong to the reactor that read them.
-//!
-//! ```no_run
-//! use hone_broker::{Broker, Settings};
-//!
-//! let broker = Broker::start(Settings::new("/var/tmp/hone-broker"))?;
-//! assert!(broker.kafka_addr().ip().is_loopback());
-//! broker.stop()?;
-//! # Ok::<(), anyhow::Error>(())
-//! ```
 
 mod acceptor;
 mod appends;
+pub mod arguments;
 mod broker;
 mod clerk;
 mod code;
@@ -68,9 +105,7 @@ mod validate;
 mod wall_clock;
 
 pub use broker::{Broker, raise_open_files};
-pub use durable::record_fsyncs;
 pub use faults::{Fault, FaultKind, Faults};
 pub use limits::Limits;
-pub use security::read_password;
 pub use security::tls::TlsFiles;
-pub use settings::{Endpoint, NewUser, Notices, Settings, resolve};
+pub use settings::{Endpoint, NewUser, Notices, Settings, SettingsError};

@@ -264,7 +264,12 @@ impl Quotas {
     pub(crate) fn open(data_dir: Option<&Path>) -> anyhow::Result<Self> {
         let file = data_dir.map(|folder| folder.join(QUOTA_FILE));
         let all = match &file {
-            Some(file) => read(file).with_context(|| format!("can't read {}", file.display()))?,
+            Some(file) => read(file).with_context(|| {
+                format!(
+                    "can't read {}; put a good one there, or remove it to begin without quotas",
+                    file.display()
+                )
+            })?,
             None => BTreeMap::new(),
         };
         let quotas = Self {

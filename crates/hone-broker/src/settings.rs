@@ -1,6 +1,7 @@
 //! How a broker is to run.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::thread::available_parallelism;
 use crate::faults::Faults;
 use crate::limits::Limits;
 use crate::security::tls::TlsFiles;
+use crate::{properties, security};
 
 /// Where one-line notices go (a torn tail that was cut, for example). The broker itself prints nothing.
 #[derive(Clone)]
@@ -36,6 +38,110 @@ impl fmt::Debug for Notices {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Notices")
     }
+}
+
+/// Settings that no broker can mean. The text names the flag of the command line, and what it should be; the setting of the
+/// library is called alike.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(String);
+
+impl SettingsError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// A setting that is a number, and what it may be.
+#[derive(Debug)]
+pub(crate) struct Number {
+    /// Its flag on the command line, without dashes.
+    pub(crate) flag: &'static str,
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+    pub(crate) get: fn(&Settings) -> u64,
+    pub(crate) set: fn(&mut Settings, u64),
+}
+
+impl Number {
+    /// Takes the number that is written in a text.
+    pub(crate) fn read(&self, text: &OsStr, settings: &mut Settings) -> Result<(), SettingsError> {
+        match text.to_str().and_then(|text| text.parse().ok()) {
+            Some(number) if self.fits(number) => {
+                (self.set)(settings, number);
+                Ok(())
+            }
+            _ => Err(self.refused(&text.to_string_lossy())),
+        }
+    }
+
+    fn fits(&self, number: u64) -> bool {
+        (self.least..=self.most).contains(&number)
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), SettingsError> {
+        let number = (self.get)(settings);
+        if self.fits(number) { Ok(()) } else { Err(self.refused(&number.to_string())) }
+    }
+
+    fn refused(&self, given: &str) -> SettingsError {
+        let Self { flag, least, most, .. } = self;
+        SettingsError::new(format!("--{flag} is `{given}`, wanted a whole number from {least} to {most}"))
+    }
+}
+
+/// The settings that are numbers. A least number is what a broker can be used with, a most one what it can be meant with:
+/// more is a slip of the pen, and would be told by a machine out of threads or memory.
+pub(crate) mod numbers {
+    use super::{Number, Settings};
+
+    pub(crate) static ALL: [&Number; 6] =
+        [&THREADS, &PARTITIONS, &MAX_REQUEST_BYTES, &MAX_MEMORY_BYTES, &MAX_CONNECTIONS, &HOUSEKEEPING_MS];
+
+    pub(crate) static THREADS: Number = Number {
+        flag: "threads",
+        least: 1,
+        most: 1024,
+        get: |settings| settings.threads as u64,
+        set: |settings, number| settings.threads = number as usize,
+    };
+    /// As `num.partitions` may be.
+    pub(crate) static PARTITIONS: Number = Number {
+        flag: "partitions",
+        least: 1,
+        most: 10_000,
+        get: |settings| u64::try_from(settings.default_partitions).unwrap_or(0),
+        set: |settings, number| settings.default_partitions = i32::try_from(number).unwrap_or(i32::MAX),
+    };
+    /// The least leaves room for the lists of any client; a frame can't be longer than the most.
+    pub(crate) static MAX_REQUEST_BYTES: Number = Number {
+        flag: "max-request-bytes",
+        least: 64 << 10,
+        most: i32::MAX as u64,
+        get: |settings| settings.max_request_bytes as u64,
+        set: |settings, number| settings.max_request_bytes = number as usize,
+    };
+    pub(crate) static MAX_MEMORY_BYTES: Number = Number {
+        flag: "max-memory-bytes",
+        least: 1 << 20,
+        most: 1 << 40,
+        get: |settings| settings.max_memory_bytes as u64,
+        set: |settings, number| settings.max_memory_bytes = usize::try_from(number).unwrap_or(usize::MAX),
+    };
+    pub(crate) static MAX_CONNECTIONS: Number = Number {
+        flag: "max-connections",
+        least: 1,
+        most: 1_000_000,
+        get: |settings| settings.max_connections as u64,
+        set: |settings, number| settings.max_connections = number as usize,
+    };
+    pub(crate) static HOUSEKEEPING_MS: Number = Number {
+        flag: "housekeeping-ms",
+        least: 1,
+        most: 3_600_000,
+        get: |settings| settings.housekeeping_ms,
+        set: |settings: &mut Settings, number| settings.housekeeping_ms = number,
+    };
 }
 
 /// Where clients are told to connect: a name or an address, and a port.
@@ -73,11 +179,26 @@ impl FromStr for Endpoint {
     }
 }
 
-/// The address to listen on: one, or a name, which is looked up now and not again.
-///
-/// # Errors
-/// When it is neither, or nothing is known by that name.
-pub fn resolve(text: &str) -> Result<SocketAddr, String> {
+impl fmt::Display for Endpoint {
+    /// As it is read: an IPv6 address in brackets.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(formatter, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(formatter, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether it is an address that stands for all addresses of a machine, so that nobody can connect to it.
+    fn is_unspecified(&self) -> bool {
+        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
+    }
+}
+
+/// The address to listen on: one, or a name, which is looked up now and not again. An error when nothing is known by it.
+pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
     let endpoint: Endpoint = text.parse()?;
     let mut found = (endpoint.host.as_str(), endpoint.port)
         .to_socket_addrs()
@@ -106,15 +227,24 @@ impl fmt::Debug for NewUser {
 pub struct Settings {
     /// Address for clients; port 0 picks a free one. Default 127.0.0.1:9092.
     pub listen: SocketAddr,
-    /// Where clients are told to connect; default the address that was bound. A name is what certificates are made for;
-    /// but a client may resolve one to an address family on which nobody listens.
+    /// Where clients are told to connect; default the address that was bound, which must not be that of all addresses then.
+    /// Port 0 stands for the port that was bound. A name is what certificates are made for; but a client may resolve one to
+    /// an address family on which nobody listens.
     pub advertised: Option<Endpoint>,
     /// Address for `/metrics` and `/ready`; default 127.0.0.1:9644, `None` for off.
     pub metrics_listen: Option<SocketAddr>,
+    /// Whether other machines may read the metrics, which know neither TLS nor a login. `insecure` lets them, too.
+    pub open_metrics: bool,
     /// Keeps everything in memory: nothing touches the disk, nothing outlives the broker. Default off.
     pub memory: bool,
     /// Faults of the storage, for tests. Default none.
     pub faults: Faults,
+    /// Folder for a record of every fsync of this process, for tests of power cuts, on the file system of the data. Its file
+    /// `fsyncs` gets a line of JSON when an fsync is over: `{"file": ID, "bytes": N, "at": M}` for a file that was N bytes
+    /// long when it began, `{"folder": ID, "entries": {NAME: ID}, "at": M}` for a folder that had these names. Threads may
+    /// write their lines in another order than that of M, in which they looked. Files of durable names are kept beside it,
+    /// each under its ID. The first broker of a process decides. Default none.
+    pub fsync_record: Option<PathBuf>,
     /// Folder of logs and metadata; created when missing, locked while the broker runs. Unused with `memory`.
     pub data_dir: PathBuf,
     /// Reactors, a thread each; default one for each core.
@@ -178,14 +308,72 @@ pub struct Settings {
 impl Settings {
     /// The defaults, on free ports and without a disk: for a broker inside a test.
     pub fn in_memory() -> Self {
-        let mut settings = Self { memory: true, ..Self::new("") };
-        settings.listen.set_port(0);
-        settings.metrics_listen = Some(settings.listen);
-        settings
+        Self { memory: true, ..Self::new("") }.on_free_ports()
+    }
+
+    /// These, with a free port in place of each that is named, so that tests can run side by side. [`Broker::kafka_addr`]
+    /// and [`Broker::metrics_addr`] tell which.
+    ///
+    /// [`Broker::kafka_addr`]: crate::Broker::kafka_addr
+    /// [`Broker::metrics_addr`]: crate::Broker::metrics_addr
+    #[must_use]
+    pub fn on_free_ports(mut self) -> Self {
+        self.listen.set_port(0);
+        if let Some(metrics) = &mut self.metrics_listen {
+            metrics.set_port(0);
+        }
+        self
+    }
+
+    /// Refuses what no broker can be started with, whatever the machine is like.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        numbers::ALL.iter().try_for_each(|number| number.check(self))?;
+        if self.max_memory_bytes < self.max_request_bytes {
+            return Err(SettingsError::new(format!(
+                "--max-memory-bytes {} has no room for one request of --max-request-bytes {}; raise the first or lower the \
+                 second",
+                self.max_memory_bytes, self.max_request_bytes
+            )));
+        }
+        for (name, value) in &self.properties {
+            let checked = properties::broker::check(name, value);
+            checked.map_err(|why| SettingsError::new(format!("--set: {why}")))?;
+        }
+        security::check(self)?;
+        self.check_advertised()
+    }
+
+    /// Clients connect where they are told to, so it must be somewhere.
+    fn check_advertised(&self) -> Result<(), SettingsError> {
+        match &self.advertised {
+            Some(endpoint) if endpoint.is_unspecified() => Err(SettingsError::new(format!(
+                "--advertise {endpoint}: no client can connect to {}; give the name or the address by which clients reach \
+                 this machine",
+                endpoint.host
+            ))),
+            None if self.listen.ip().is_unspecified() => {
+                let (listen, port) = (self.listen, self.listen.port());
+                Err(SettingsError::new(format!(
+                    "--listen {listen} takes clients on every address, which is none that they could be told to connect \
+                     to; add --advertise HOST:{port} with the name or the address by which they reach this machine \
+                     (localhost:{port} if they all run on it)"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where clients are told to connect, once the address is bound.
+    pub(crate) fn endpoint(&self, bound: SocketAddr) -> Endpoint {
+        match &self.advertised {
+            None => bound.into(),
+            Some(Endpoint { host, port: 0 }) => Endpoint { host: host.clone(), port: bound.port() },
+            Some(endpoint) => endpoint.clone(),
+        }
     }
 
     /// Where the data are, in words.
-    pub fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         if self.memory { "memory".to_owned() } else { self.data_dir.display().to_string() }
     }
 
@@ -196,8 +384,10 @@ impl Settings {
             listen: loopback(9092),
             advertised: None,
             metrics_listen: Some(loopback(9644)),
+            open_metrics: false,
             memory: false,
             faults: Faults::none(),
+            fsync_record: None,
             data_dir: data_dir.into(),
             threads: available_parallelism().map_or(1, usize::from),
             properties: BTreeMap::new(),
@@ -240,6 +430,30 @@ mod tests {
         assert_eq!(read("broker-1.example.org:1"), Some(("broker-1.example.org".to_owned(), 1)));
         for bad in ["", "host", ":9092", "host:", "host:65536", "::1:9092", "ho st:1", "host:-1"] {
             assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn clients_are_told_of_an_address_that_they_can_connect_to() {
+        let told = |listen: &str, advertised: Option<&str>| {
+            let mut settings = Settings { insecure: true, ..Settings::new("unused") };
+            settings.listen = listen.parse().unwrap();
+            settings.advertised = advertised.map(|endpoint| endpoint.parse().unwrap());
+            let bound = SocketAddr::new(settings.listen.ip(), 7);
+            settings.check().map(|()| settings.endpoint(bound).to_string()).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("127.0.0.1:0", None).as_deref(), Ok("127.0.0.1:7"));
+        assert_eq!(told("[::1]:0", None).as_deref(), Ok("[::1]:7"));
+        assert_eq!(told("0.0.0.0:7", Some("broker.example:9")).as_deref(), Ok("broker.example:9"));
+        assert_eq!(told("0.0.0.0:0", Some("localhost:0")).as_deref(), Ok("localhost:7"));
+        for everywhere in ["0.0.0.0:9092", "[::]:9092"] {
+            let error = told(everywhere, None).unwrap_err();
+            assert!(error.contains(everywhere) && error.contains("--advertise HOST:9092"), "{error}");
+            let error = told("127.0.0.1:0", Some(everywhere)).unwrap_err();
+            assert!(
+                error.starts_with(&format!("--advertise {everywhere}: no client can connect")),
+                "{error}"
+            );
         }
     }
 

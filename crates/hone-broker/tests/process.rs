@@ -34,7 +34,11 @@ fn wrong_usage_is_code_2() {
     check_refused(&["--data"], 2, "--data");
     check_refused(&["--data", "/tmp/x", "--bogus"], 2, "--bogus");
     check_refused(&["--data", "/tmp/x", "--listen", "localhost"], 2, "localhost");
-    check_refused(&["--data", "/tmp/x", "--threads", "0"], 2, "from 1 on");
+    check_refused(
+        &["--data", "/tmp/x", "--threads", "0"],
+        2,
+        "--threads is `0`, wanted a whole number from 1",
+    );
 }
 
 #[test]
@@ -43,7 +47,8 @@ fn what_can_not_be_done_is_code_1() {
     let data = folder.path().join("data");
     let running = Process::start(&data, &[]);
     let path = data.to_str().unwrap();
-    check_refused(&["--data", path, "--listen", "127.0.0.1:0"], 1, "in use by another broker");
+    let holder = format!("in use by another broker (pid {}); stop that one", running.id());
+    check_refused(&["--data", path, "--listen", "127.0.0.1:0"], 1, &holder);
     let other = folder.path().join("other");
     let other = other.to_str().unwrap();
     let taken = running.kafka.to_string();

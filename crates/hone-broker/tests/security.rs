@@ -740,7 +740,7 @@ fn the_program_refuses_other_machines_in_one_line() {
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("--tls-cert") && said.contains("--sasl") && said.contains("--insecure"), "{said}");
     for wrong in
         [&["--tls-cert", "x"][..], &["--tls-client-ca", "x"], &["--user", "alice"], &["--user", "a:/none"]]

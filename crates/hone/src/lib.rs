@@ -48,6 +48,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
         cause.is::<Usage>()
             || cause.is::<experiment::ExperimentError>()
             || cause.is::<hone_compare::DesignError>()
+            || cause.is::<hone_broker::SettingsError>()
             || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
     })
 }

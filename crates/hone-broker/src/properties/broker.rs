@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::definition::{Definition, Wanted, find};
+use super::definition::{Definition, Wanted, find, nearest};
 use super::{CLEANUP_POLICIES, CODECS, LEAST_SEGMENT_BYTES, Layer, Row, Source, TIMESTAMP_TYPES, row};
 use crate::node::NODE_ID;
 use crate::settings::{Endpoint, Settings};
@@ -199,6 +199,71 @@ const fn define(
     Definition { name, aliases, wanted, default, broker: None, documentation }
 }
 
+/// Whether a property may be given this value when the broker starts. The error names the property, what it may be, and
+/// where to look for others.
+pub(crate) fn check(name: &str, value: &str) -> Result<(), String> {
+    match TABLE.iter().find(|definition| definition.is(name)) {
+        Some(Definition { name, wanted: Wanted::ReadOnly(reason), .. }) => {
+            Err(match STARTED_WITH.iter().find(|(property, _)| property == name) {
+                Some((_, flag)) => format!("{name} is what --{flag} says"),
+                None => format!("{name} can't be set: {reason}"),
+            })
+        }
+        Some(definition) => definition.check(value).map(drop),
+        None => Err(unknown(name)),
+    }
+}
+
+/// Properties that have a flag of their own on the command line, and no other way to be set.
+const STARTED_WITH: &[(&str, &str)] = &[
+    ("advertised.listeners", "advertise"),
+    ("log.dirs", "data"),
+    ("num.io.threads", "threads"),
+    ("socket.request.max.bytes", "max-request-bytes"),
+];
+
+/// Proposes the default of a topic's property, what is spelled alike, or what holds the name, in this order.
+fn unknown(name: &str) -> String {
+    const LIST: &str = "--list-properties shows those there are";
+    /// A shorter piece is in many names.
+    const LEAST_PIECE_BYTES: usize = 4;
+    let default_of_topics = super::TABLE.iter().find(|definition| definition.name == name);
+    if let Some(default) = default_of_topics.and_then(|definition| definition.broker) {
+        return format!("`{name}` is a property of topics, and `{default}` is its default for all of them");
+    }
+    if default_of_topics.is_some() {
+        return format!("`{name}` is a property of topics; give it to a topic. For the broker, {LIST}");
+    }
+    let known = TABLE.iter().map(|definition| definition.name);
+    let also = TABLE.iter().flat_map(|definition| definition.aliases.iter().copied());
+    if let Some(near) = nearest(name, known.clone().chain(also)) {
+        return format!("there is no property `{name}`; did you mean `{near}`? {LIST}");
+    }
+    let holding: Vec<_> = known.filter(|known| known.contains(name)).collect();
+    if name.len() < LEAST_PIECE_BYTES || holding.is_empty() {
+        return format!("there is no property `{name}`; {LIST}");
+    }
+    format!("there is no property `{name}`; there is {}; {LIST}", holding.join(", "))
+}
+
+/// Every property that can be given when the broker starts, for somebody at a shell.
+pub(crate) fn page() -> String {
+    const HEAD: &str = "\
+Properties of the broker, for --set NAME=VALUE. What clients have changed while it ran counts more.
+";
+    let mut page = HEAD.to_owned();
+    for definition in TABLE.iter().filter(|definition| !definition.is_read_only()) {
+        let (name, default) = (definition.name, definition.default);
+        let also = match definition.aliases {
+            [] => String::new(),
+            aliases => format!(" (also {})", aliases.join(", ")),
+        };
+        let (wanted, about) = (definition.wanted_in_words(), definition.documentation);
+        page.push_str(&format!("\n{name}{also}\n    {about}\n    {wanted} [{default}]\n"));
+    }
+    page
+}
+
 /// Where properties of the broker can be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -376,6 +441,32 @@ mod tests {
         assert_eq!(broker.describe_cluster().len(), 1);
         let without = broker.with(Scope::Broker, &BTreeMap::new()).unwrap();
         assert_eq!(without.default_partitions(), 5);
+    }
+
+    #[test]
+    fn at_the_start_wrong_names_are_told_with_right_ones() {
+        for (name, wanted) in [
+            ("num.partition", "did you mean `num.partitions`?"),
+            ("kafka_batch_max_byte", "did you mean `kafka_batch_max_bytes`?"),
+            ("retention.ms", "`retention.ms` is a property of topics, and `log.retention.ms` is its default"),
+            ("preallocate", "`preallocate` is a property of topics; give it to a topic"),
+            (
+                "compaction.lag",
+                "there is log.cleaner.max.compaction.lag.ms, log.cleaner.min.compaction.lag.ms",
+            ),
+            ("background.threads", "there is no property `background.threads`; --list-properties"),
+            ("x", "there is no property `x`; --list-properties"),
+            ("log.dirs", "log.dirs is what --data says"),
+            ("broker.id", "broker.id can't be set"),
+        ] {
+            let error = check(name, "1").unwrap_err();
+            assert!(error.contains(wanted), "{name}: {error}");
+        }
+        let flags = crate::arguments::flags();
+        for (property, flag) in STARTED_WITH {
+            assert!(find(TABLE, property).unwrap().is_read_only());
+            assert!(flags.iter().any(|known| known.name == *flag), "--{flag}");
+        }
     }
 
     #[test]

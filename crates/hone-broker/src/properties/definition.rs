@@ -116,10 +116,18 @@ impl Definition {
     }
 
     fn refused(&self, value: &str) -> String {
-        let wanted = match self.wanted {
+        match self.wanted {
             Wanted::Number(only, most) if only == most => {
-                return format!("{} is `{value}`, wanted {only}: {}", self.name, self.documentation);
+                format!("{} is `{value}`, wanted {only}: {}", self.name, self.documentation)
             }
+            _ => format!("{} is `{value}`, wanted {}", self.name, self.wanted_in_words()),
+        }
+    }
+
+    /// What it may be.
+    pub(super) fn wanted_in_words(&self) -> String {
+        match self.wanted {
+            Wanted::Number(only, most) if only == most => only.to_string(),
             Wanted::Number(least, most) => format!("a number from {least} to {most}"),
             Wanted::NumberOr(special, least, most) => {
                 format!("{special} or a number from {least} to {most}")
@@ -130,8 +138,7 @@ impl Definition {
             Wanted::Words(words) => format!("a list of {}", either(words)),
             Wanted::Schema => "a JSON Schema".to_owned(),
             Wanted::ReadOnly(_) => "nothing".to_owned(),
-        };
-        format!("{} is `{value}`, wanted {wanted}", self.name)
+        }
     }
 }
 
@@ -150,18 +157,21 @@ fn either(words: &[&str]) -> String {
 
 /// The definition of a name; the error proposes a name that is spelled like it.
 pub(crate) fn find(table: &'static [Definition], name: &str) -> Result<&'static Definition, String> {
-    /// More wrong letters than this, and a proposal would be a guess.
-    const MOST_WRONG_LETTERS: usize = 3;
     if let Some(found) = table.iter().find(|definition| definition.is(name)) {
         return Ok(found);
     }
-    let nearest = table
-        .iter()
-        .map(|definition| (strsim::damerau_levenshtein(name, definition.name), definition.name))
-        .min()
-        .filter(|(wrong, _)| *wrong <= MOST_WRONG_LETTERS);
-    Err(match nearest {
-        Some((_, nearest)) => format!("unknown property `{name}`; did you mean `{nearest}`?"),
+    Err(match nearest(name, table.iter().map(|definition| definition.name)) {
+        Some(nearest) => format!("unknown property `{name}`; did you mean `{nearest}`?"),
         None => format!("unknown property `{name}`; DescribeConfigs lists those there are"),
     })
+}
+
+/// The name that is spelled most like a wrong one.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    /// More wrong letters than this, and a proposal would be a guess.
+    const MOST_WRONG_LETTERS: usize = 3;
+    // Of a short name as many would leave nothing.
+    let most = MOST_WRONG_LETTERS.min(wrong.len() / 2);
+    let distances = names.map(|name| (strsim::damerau_levenshtein(wrong, name), name));
+    distances.min().filter(|(letters, _)| *letters <= most).map(|(_, name)| name)
 }

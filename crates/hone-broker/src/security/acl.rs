@@ -447,18 +447,14 @@ impl Acls {
         enforced: bool,
         super_users: &[String],
     ) -> anyhow::Result<Self> {
-        if enforced && super_users.is_empty() {
-            bail!(
-                "authorization is on and nobody is a super user, so nobody could ever be allowed anything; \
-                 name one, such as User:admin"
-            );
-        }
-        if let Some(user) = super_users.iter().find(|user| !user.contains(':')) {
-            bail!("the super user `{user}` has no type; wanted User:{user}");
-        }
         let file = data_dir.map(|folder| folder.join(ACL_FILE));
         let all = match &file {
-            Some(file) => read(file).with_context(|| format!("can't read {}", file.display()))?,
+            Some(file) => read(file).with_context(|| {
+                format!(
+                    "can't read {}; put a good one there, or remove it to begin without rules",
+                    file.display()
+                )
+            })?,
             None => BTreeSet::new(),
         };
         Ok(Self::with(enforced, super_users, all, file))
@@ -472,6 +468,15 @@ impl Acls {
             changing: Mutex::new(()),
             file,
         }
+    }
+
+    /// Whether there is anything that a principal is allowed.
+    pub(crate) fn may_allow(&self, principal: &str) -> bool {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let allows = |rule: &Rule| {
+            rule.permission == Permission::Allow && [principal, EVERYONE].contains(&rule.principal.as_str())
+        };
+        !self.enforced || self.super_users.contains(principal) || rules.all.iter().any(allows)
     }
 
     /// Whether anyone is asked at all.
@@ -792,11 +797,16 @@ mod tests {
     }
 
     #[test]
-    fn to_enforce_without_a_super_user_is_refused() {
-        let error = Acls::open(None, true, &[]).unwrap_err().to_string();
-        assert!(error.contains("nobody is a super user"), "{error}");
-        let error = Acls::open(None, true, &["admin".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("User:admin"), "{error}");
+    fn a_principal_may_be_allowed_something_by_a_rule_for_it_or_for_everyone() {
+        let with = |lines: &[&str], super_user: &str| {
+            let all = lines.iter().map(|line| rule(line)).collect();
+            Acls::with(true, &[super_user.to_owned()], all, None).may_allow("User:a")
+        };
+        assert!(!with(&[], "User:b") && with(&[], "User:a") && Acls::off().may_allow("User:a"));
+        assert!(!with(&["TOPIC LITERAL t User:b * READ ALLOW"], "User:b"));
+        assert!(!with(&["TOPIC LITERAL t User:a * READ DENY"], "User:b"));
+        assert!(with(&["TOPIC LITERAL t User:a * READ ALLOW"], "User:b"));
+        assert!(with(&["TOPIC LITERAL t User:* * READ ALLOW"], "User:b"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::users::Users;
 use crate::keys::{API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE};
 
 /// Who has not said who it is, where nobody is asked.
-const ANONYMOUS: &str = "User:ANONYMOUS";
+pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 /// Largest request of a client that has not logged in. Its longest one is a token, and those are short.
 const STRANGER_BYTES: usize = 64 << 10;
 /// Largest token; those of real clients have some hundred bytes.

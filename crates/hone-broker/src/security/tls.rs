@@ -26,9 +26,12 @@ pub struct TlsFiles {
 
 /// Reads the files.
 pub(crate) fn server_config(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig>> {
-    let certificates = certificates(&files.certificate, "the TLS certificate")?;
+    let certificates = certificates(&files.certificate, "the TLS certificate (--tls-cert)")?;
     let key = PrivateKeyDer::from_pem_file(&files.key).with_context(|| {
-        format!("can't read the TLS key {}; a PEM file with a private key is wanted", files.key.display())
+        format!(
+            "can't read the TLS key {} (--tls-key); a PEM file with a private key is wanted",
+            files.key.display()
+        )
     })?;
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -39,14 +42,17 @@ pub(crate) fn server_config(files: &TlsFiles) -> anyhow::Result<Arc<ServerConfig
     };
     let config = builder.with_single_cert(certificates, key).with_context(|| {
         let (certificate, key) = (files.certificate.display(), files.key.display());
-        format!("can't use the TLS certificate {certificate} with the key {key}")
+        format!(
+            "can't use the TLS certificate {certificate} (--tls-cert) with the key {key} (--tls-key); give the key that the \
+             certificate was made for"
+        )
     })?;
     Ok(Arc::new(config))
 }
 
 fn client_verifier(path: &Path) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
-    for authority in certificates(path, "the authority of client certificates")? {
+    for authority in certificates(path, "the authorities of client certificates (--tls-client-ca)")? {
         roots
             .add(authority)
             .with_context(|| format!("can't use a certificate in {} as an authority", path.display()))?;
@@ -57,13 +63,13 @@ fn client_verifier(path: &Path) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
 }
 
 fn certificates(path: &Path, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let unreadable = || format!("can't read {what} {}; a PEM file is wanted", path.display());
+    let unreadable = || format!("can't read {}, wanted as {what}: a PEM file", path.display());
     let found: Vec<_> = CertificateDer::pem_file_iter(path)
         .with_context(unreadable)?
         .collect::<Result<_, _>>()
         .with_context(unreadable)?;
     if found.is_empty() {
-        bail!("there is no certificate in {}, which should hold {what}", path.display());
+        bail!("there is no certificate in {}, wanted as {what}: a PEM file", path.display());
     }
     Ok(found)
 }
@@ -166,7 +172,7 @@ mod tests {
         let error = error_of(&TlsFiles { key: missing.clone(), ..good.clone() });
         assert!(error.contains("the TLS key") && error.contains("missing.pem"), "{error}");
         let error = error_of(&TlsFiles { client_authorities: Some(missing), ..good.clone() });
-        assert!(error.contains("the authority of client certificates"), "{error}");
+        assert!(error.contains("the authorities of client certificates (--tls-client-ca)"), "{error}");
         let error = error_of(&TlsFiles { certificate: good.key.clone(), ..good.clone() });
         assert!(error.contains("there is no certificate in"), "{error}");
         let error = error_of(&TlsFiles { key: good.certificate.clone(), ..good.clone() });

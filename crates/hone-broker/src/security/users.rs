@@ -107,7 +107,11 @@ impl Users {
                 format!("{} is damaged; restore it, or remove it and give users anew", path.display())
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (random_bytes()?, Book::new()),
-            Err(error) => return Err(error).with_context(|| format!("can't read {}", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("can't read the users in {}; let this user read that file", path.display())
+                });
+            }
         };
         Ok(Self::new(Some(path), secret, book))
     }

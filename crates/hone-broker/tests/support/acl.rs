@@ -31,6 +31,8 @@ pub(crate) const DESCRIBE_CONFIGS: i8 = 10;
 pub(crate) const ALTER_CONFIGS: i8 = 11;
 pub(crate) const IDEMPOTENT_WRITE: i8 = 12;
 
+const DELEGATION_TOKEN: i8 = 6;
+
 pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
 
 /// A broker for which whoever connects without a name is a super user.
@@ -66,7 +68,10 @@ pub(crate) fn literal(resource: i8, name: &str, operation: i8) -> AclCreation {
 }
 
 /// Writes rules with a broker that lets anyone do so; the topic `t` is there afterwards.
-pub(crate) fn prepare(folder: &Path, rules: Vec<AclCreation>) {
+///
+/// One rule more is about nothing that there is: without any that allows something a broker without logins does not start.
+pub(crate) fn prepare(folder: &Path, mut rules: Vec<AclCreation>) {
+    rules.push(literal(DELEGATION_TOKEN, "unused", DESCRIBE));
     let broker = administered(folder);
     let mut client = Client::connect(broker.kafka_addr());
     let existing = client.call(9, &MetadataRequest::default().with_topics(None)).topics.len();

@@ -37,10 +37,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 struct Common {
     /// Print the result as a record (JSON) on stdout instead of text.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
     /// Show no progress.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = 901)]
     quiet: bool,
 }
 

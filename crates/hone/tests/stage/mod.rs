@@ -72,9 +72,14 @@ pub struct Broker {
 
 impl Broker {
     pub fn start() -> Self {
+        Self::start_as(hone_command().arg("broker"))
+    }
+
+    /// By a command that wants nothing but its addresses and its place.
+    pub fn start_as(command: &mut Command) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let mut child = hone_command()
-            .args(["broker", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
+        let mut child = command
+            .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data"])
             .arg(data.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

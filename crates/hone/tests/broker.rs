@@ -1,0 +1,56 @@
+//! `hone broker` takes what the room's own program takes.
+
+mod stage;
+
+use hone_broker::arguments::flags;
+use stage::{Broker, hone, hone_command};
+
+#[test]
+fn the_help_tells_of_every_flag_of_the_room() {
+    let help = hone(&["broker", "--help"]).expect_code(0).stdout;
+    // Wrapped as the terminal is wide, and with a capital at the beginning.
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    for flag in flags() {
+        let named = match flag.value_name {
+            Some(value) => format!("--{} <{value}> {}", flag.name, flag.about),
+            None => format!("--{} {}", flag.name, flag.about),
+        };
+        assert!(words.contains(&named.to_lowercase()), "wanted: {named}\n{help}");
+        assert!(words.contains(flag.default), "wanted: {}\n{help}", flag.default);
+    }
+}
+
+#[test]
+fn wrong_usage_is_code_2_and_says_what_is_wanted() {
+    let refused = |more: &[&str], wanted: &str| {
+        let quiet = ["broker", "--memory", "--listen", "127.0.0.1:0", "--metrics", "off"];
+        hone(&[&quiet[..], more].concat()).expect_code(2).expect_error(wanted);
+    };
+    hone(&["broker"]).expect_code(2).expect_error("--data DIR is missing, or --memory");
+    refused(&["--data", "x"], "--data and --memory exclude each other");
+    refused(&["--thread", "1"], "--threads");
+    refused(&["--threads", "0"], "--threads is `0`, wanted a whole number from 1 to 1024");
+    refused(&["--partitions", "20000"], "--partitions is `20000`, wanted a whole number from 1 to 10000");
+    refused(&["--set", "num.partition=1"], "did you mean `num.partitions`?");
+    refused(&["--authorize", "--superuser", "admin"], "--superuser admin has no type; wanted User:admin");
+    refused(&["--listen", "0.0.0.0:0"], "--insecure goes without");
+    refused(&["--tls-cert", "x"], "TLS needs both --tls-cert FILE and --tls-key FILE");
+}
+
+#[test]
+fn properties_are_listed() {
+    let page = hone(&["broker", "--list-properties"]).expect_code(0).stdout;
+    assert!(page.contains("\nwrite_caching_default\n"), "{page}");
+}
+
+#[test]
+fn flags_that_only_tests_need_are_taken_too() {
+    let record = tempfile::tempdir().unwrap();
+    let more = ["--max-request-bytes", "1000000", "--housekeeping-ms", "20", "--record-fsyncs"];
+    let mut broker =
+        Broker::start_as(hone_command().args([&["broker"][..], &more].concat()).arg(record.path()));
+    assert!(broker.address.starts_with("127.0.0.1:"));
+    assert!(record.path().join("fsyncs").exists());
+    broker.signal(libc::SIGTERM);
+    assert!(broker.child.wait().unwrap().success());
+}

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use hone_broker::{Broker, Notices};
 use hone_kafka::Codec;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
+use kafka_protocol::messages::offset_delete_request::OffsetDeleteRequestTopic;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use kafka_protocol::messages::*;
 use support::*;
@@ -141,6 +142,10 @@ fn a_request_that_names_too_much_is_refused() {
     let data = TopicProduceData::default().with_name(topic("t"));
     let produce = ProduceRequest::default().with_acks(1).with_topic_data(vec![data; 20_001]);
     assert!(client.stream_call(9, &produce).is_none(), "closed: Produce has no error for a whole request");
+    let deleted = vec![OffsetDeleteRequestTopic::default().with_name(topic("t")); 20_001];
+    let delete = OffsetDeleteRequest::default().with_group_id(GroupId(text("g"))).with_topics(deleted);
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(client.call(0, &delete).error_code, INVALID_REQUEST);
     // Nor has Fetch in its early versions.
     let mut old = Client::connect(broker.kafka_addr());
     assert!(old.stream_call(4, &fetch_of(20_000)).is_none());

@@ -46,6 +46,7 @@ mod k23_offset_for_leader_epoch;
 mod k24_add_partitions_to_txn;
 mod k25_add_offsets_to_txn;
 mod k26_end_txn;
+mod k27_write_txn_markers;
 mod k28_txn_offset_commit;
 mod k29_describe_acls;
 mod k30_create_acls;
@@ -412,6 +413,7 @@ pub(crate) static APIS: &[Api] = &[
     api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
     api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
     api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
+    api(27, "write_txn_markers", 1, 1, 1, k27_write_txn_markers::serve),
     api(28, "txn_offset_commit", 0, 5, 3, k28_txn_offset_commit::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),

@@ -31,7 +31,7 @@ use crate::settings::Notices;
 use crate::wall_clock::unix_ms;
 
 pub(crate) use admissions::Admission;
-pub(crate) use ends::{NodeEnds, settle_open};
+pub(crate) use ends::{COORDINATOR_EPOCH, NodeEnds, Verdict, settle_open, write_markers};
 pub(crate) use state::{Decision, FreshId, Phase, Places, Producer, Protocol, Transaction};
 
 use admissions::Admissions;

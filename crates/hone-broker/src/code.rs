@@ -37,6 +37,7 @@ pub(crate) const INVALID_TXN_STATE: i16 = 48;
 pub(crate) const INVALID_PRODUCER_ID_MAPPING: i16 = 49;
 pub(crate) const INVALID_TRANSACTION_TIMEOUT: i16 = 50;
 pub(crate) const CONCURRENT_TRANSACTIONS: i16 = 51;
+pub(crate) const TRANSACTION_COORDINATOR_FENCED: i16 = 52;
 pub(crate) const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 pub(crate) const SECURITY_DISABLED: i16 = 54;
 pub(crate) const OPERATION_NOT_ATTEMPTED: i16 = 55;

@@ -209,12 +209,45 @@ impl Connection {
         self.slots.push_back(slot);
     }
 
+    /// The answer of a request that was left to this turn, as far as it is written, and when it began.
+    pub(crate) fn take_unfinished(&mut self) -> Option<(Vec<u8>, Instant)> {
+        self.slots.back_mut().map(|slot| (std::mem::take(&mut slot.answer), slot.began))
+    }
+
+    /// Puts it back, with what has been written and begun since. An unfinished one waits for one outcome more than there
+    /// are, so that it stays.
+    pub(crate) fn put_unfinished(&mut self, answer: Vec<u8>, waiting: usize, bytes: usize) {
+        if let Some(slot) = self.slots.back_mut() {
+            slot.answer = answer;
+            slot.waiting += waiting;
+            slot.bytes += bytes;
+        }
+    }
+
+    /// Puts it back finished.
+    pub(crate) fn put_finished(&mut self, answer: Vec<u8>, waiting: usize, bytes: usize) {
+        self.put_unfinished(answer, waiting, bytes);
+        if let Some(slot) = self.slots.back_mut() {
+            slot.waiting = slot.waiting.saturating_sub(1);
+        }
+        self.send_completed();
+    }
+
+    /// Whether a request was left to the next turn.
+    pub(crate) fn is_halfway(&self) -> bool {
+        matches!(self.parked, Some(Parked { park: Park::Turn(_), .. }))
+    }
+
     /// An outcome has come. Returns the answers that it completed, from the front on: they go out now.
     pub(crate) fn fill(&mut self, slot: u64, at: usize, stored: &Stored) -> usize {
         let place = slot.checked_sub(self.first_slot).and_then(|place| usize::try_from(place).ok());
         if let Some(slot) = place.and_then(|place| self.slots.get_mut(place)) {
             slot.fill(at, stored);
         }
+        self.send_completed()
+    }
+
+    fn send_completed(&mut self) -> usize {
         let mut completed = 0;
         while let Some(slot) = self.slots.front().filter(|slot| slot.waiting == 0) {
             self.outbox.push(&slot.answer);

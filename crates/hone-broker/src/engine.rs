@@ -25,6 +25,9 @@ const SCRATCH_BYTES: usize = 256 << 10;
 const SHORT_SCRATCH_BYTES: usize = 4 << 10;
 /// A long poll whose request is larger is answered at once: it would be kept in memory all the time.
 const MOST_PARKED_BYTES: usize = 1 << 20;
+/// Records that one turn looks into, unpacked, before it leaves the rest to the next: the other clients have waited for
+/// some 10 ms by then, and where records are held against a schema longer.
+const UNPACKED_A_TURN_BYTES: usize = 1 << 20;
 /// Reads from one connection before the others have their turn.
 const MOST_READS: usize = 8;
 /// The first four bytes of a TLS connection, taken for the length of a frame.
@@ -115,6 +118,7 @@ impl Engine {
 
     pub(crate) fn begin_turn(&mut self) {
         self.turn_began = Instant::now();
+        self.work.unpack_left_bytes = UNPACKED_A_TURN_BYTES;
         let idle = self.turn_began - self.turn_ended;
         if let Some(shard) = self.shard() {
             count(&shard.idle_ns, idle.as_nanos() as usize);
@@ -230,7 +234,8 @@ impl Engine {
         let more = self.can_go_on(connection);
         // Whoever hangs up on a parked request does not want its answer. The event that told of the hang-up may have
         // come together with the request, so this is the last chance to see it.
-        let abandoned = connection.hung_up && connection.parked.is_some();
+        // What it wrote is not taken back, so the rest of that is written, too.
+        let abandoned = connection.hung_up && connection.parked.is_some() && !connection.is_halfway();
         let finished = connection.ended
             && !more
             && connection.is_flushed()
@@ -368,14 +373,17 @@ impl Engine {
         let charged = if metering == Metering::Off { None } else { head.client_id };
         let client_id = charged.unwrap_or_default().to_owned();
         let cpu_before = self.cpu_time(metering);
-        let began = Instant::now();
         let ticket = self.ticket(id);
-        let slot = connection.next_slot();
+        let is_first = matches!(attempt, Attempt::First);
+        let begun = if matches!(attempt, Attempt::Further(_)) { connection.take_unfinished() } else { None };
+        let goes_on = begun.is_some();
         // Behind answers that wait, this one must wait, too.
-        let mut detached = Vec::new();
         let waits = connection.has_slots();
+        let (mut detached, began) = begun.unwrap_or_else(|| (Vec::new(), Instant::now()));
+        let slot = connection.next_slot() - u64::from(goes_on);
         let out = if waits { &mut detached } else { connection.outbox.buffer() };
-        let start = open_answer(out, correlation_id, flexible && key != keys::API_VERSIONS);
+        let start =
+            if goes_on { 0 } else { open_answer(out, correlation_id, flexible && key != keys::API_VERSIONS) };
         let mut call = Call {
             node: &self.node,
             session: &mut connection.session,
@@ -399,15 +407,15 @@ impl Engine {
         let outcome = served.map_err(|_| Close::HandlerFailed)??;
         self.wake_readers();
         if let Some(shard) = self.shard()
-            && !matches!(outcome, Outcome::Park(_))
+            && !outcome.is_unfinished()
             && let Some(counter) = shard.requests.get(place)
         {
             count(counter, 1);
         }
-        if key == keys::PRODUCE {
+        if key == keys::PRODUCE && !outcome.is_unfinished() {
             self.note_produce(connection, began, &outcome);
         }
-        let mut written = Written { detached, waits, start, files, key, version, flexible, began };
+        let mut written = Written { detached, waits, goes_on, start, files, key, version, flexible, began };
         if metering != Metering::Off {
             let spent = self.cpu_time(metering).saturating_sub(cpu_before);
             let answer_bytes = written.bytes(connection);
@@ -424,7 +432,12 @@ impl Engine {
             }
             Outcome::Park(park) => {
                 written.take_back(connection);
-                connection.parked = Some(Parked { frame: frame.to_vec(), park });
+                connection.parked = Some(Parked { frame: kept(frame, is_first), park });
+                Ok(())
+            }
+            Outcome::Pause { waiting, bytes, silent, walk } => {
+                written.pause(connection, waiting, bytes, silent);
+                connection.parked = Some(Parked { frame: kept(frame, is_first), park: Park::Turn(walk) });
                 Ok(())
             }
             outcome => written.settle(connection, outcome),
@@ -445,7 +458,7 @@ impl Engine {
         let charge = |quota, amount| self.node.quotas.charge(quota, principal, client_id, amount, now);
         let by_time = charge(Quota::Request, used.spent.as_nanos() as f64);
         // A request that parks will be seen again; its bytes count once, and its delay has something to be told in.
-        if matches!(used.outcome, Outcome::Park(_)) || !throttle::is_subject(used.key) {
+        if used.outcome.is_unfinished() || !throttle::is_subject(used.key) {
             return 0;
         }
         let by_bytes = match used.key {
@@ -523,6 +536,8 @@ impl Engine {
 struct Written {
     detached: Vec<u8>,
     waits: bool,
+    /// It goes on behind what an earlier turn has written, and its slot is there.
+    goes_on: bool,
     /// Where the answer begins.
     start: usize,
     files: Vec<(usize, FileRange)>,
@@ -566,6 +581,23 @@ impl Written {
         }
     }
 
+    /// Lets an answer wait for its rest.
+    fn pause(mut self, connection: &mut Connection, waiting: usize, bytes: usize, silent: bool) {
+        if self.goes_on {
+            connection.put_unfinished(self.detached, waiting, bytes);
+            return;
+        }
+        self.detach(connection);
+        self.wait(connection, waiting + 1, bytes, silent);
+    }
+
+    /// Takes the answer out of the outbox.
+    fn detach(&mut self, connection: &mut Connection) {
+        if !self.waits {
+            self.detached = connection.outbox.buffer().split_off(self.start);
+        }
+    }
+
     /// Sends the answer, or lets it wait for what it lacks.
     fn settle(mut self, connection: &mut Connection, outcome: Outcome) -> Result<(), Close> {
         match outcome {
@@ -579,14 +611,12 @@ impl Written {
             }
             Outcome::Later { waiting, bytes } => {
                 self.close(connection);
-                if !self.waits {
-                    self.detached = connection.outbox.buffer().split_off(self.start);
-                }
+                self.detach(connection);
                 self.wait(connection, waiting, bytes, false);
             }
             Outcome::Silent { waiting, bytes } => {
                 self.take_back(connection);
-                if waiting > 0 {
+                if waiting > 0 || self.goes_on {
                     self.wait(connection, waiting, bytes, true);
                 }
             }
@@ -597,15 +627,24 @@ impl Written {
             Outcome::Fail(error) => return Err(Close::Unstored(error)),
             Outcome::Close => return Err(Close::Busy),
             // The caller keeps the request.
-            Outcome::Park(_) => (),
+            Outcome::Park(_) | Outcome::Pause { .. } => (),
         }
         Ok(())
     }
 
     fn wait(self, connection: &mut Connection, waiting: usize, bytes: usize, silent: bool) {
         let Self { detached: answer, version, began, .. } = self;
+        if self.goes_on {
+            connection.put_finished(answer, waiting, bytes);
+            return;
+        }
         connection.wait(Slot { answer, silent, waiting, bytes, version, began });
     }
+}
+
+/// The frame of a request that parks. One that is served again is with the caller already.
+fn kept(frame: &[u8], is_first: bool) -> Vec<u8> {
+    if is_first { frame.to_vec() } else { Vec::new() }
 }
 
 fn file_bytes(files: &[(usize, FileRange)]) -> usize {

@@ -541,13 +541,17 @@ impl Groups {
         }
     }
 
-    /// Whether a group's members need its offsets of a topic. Returns an error code.
-    pub(crate) fn guards(&self, group: &str, topic: &str) -> i16 {
+    /// Of which of some topics a group's members need the offsets; an error code where they may need them all. Every
+    /// subscription is looked at once, however many topics are asked about.
+    pub(crate) fn guarded<'a>(
+        &self,
+        group: &str,
+        asked: &BTreeSet<&'a str>,
+    ) -> Result<BTreeSet<&'a str>, i16> {
         match self.groups.get(group) {
-            None => code::NONE,
-            Some(Group::Classic(group)) => group.guards(topic),
-            Some(Group::Consumer(group)) if group.subscribes(topic) => code::GROUP_SUBSCRIBED_TO_TOPIC,
-            Some(Group::Consumer(_)) => code::NONE,
+            None => Ok(BTreeSet::new()),
+            Some(Group::Classic(group)) => group.guarded(asked),
+            Some(Group::Consumer(group)) => Ok(group.guarded(asked)),
         }
     }
 

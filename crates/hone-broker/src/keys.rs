@@ -14,13 +14,14 @@ use crate::code;
 use crate::groups::Who;
 use crate::mailbox::{Letter, Reply, Ticket};
 use crate::node::Node;
-use crate::partition::Partition;
 use crate::protocol::{Answer, Fields};
 use crate::quotas::Metering;
 use crate::security::acl::{CLUSTER, Operation, Resource};
 use crate::security::session::Session;
 use crate::topics::Topic;
 use crate::transactions::FreshId;
+use crate::waiters::Watch;
+use k00_produce::Walk;
 
 mod k00_produce;
 mod k01_fetch;
@@ -45,6 +46,7 @@ mod k23_offset_for_leader_epoch;
 mod k24_add_partitions_to_txn;
 mod k25_add_offsets_to_txn;
 mod k26_end_txn;
+mod k27_write_txn_markers;
 mod k28_txn_offset_commit;
 mod k29_describe_acls;
 mod k30_create_acls;
@@ -76,6 +78,10 @@ pub(crate) mod throttle;
 /// First version of Produce and of Fetch that names topics by their ids.
 const TOPIC_IDS: i16 = 13;
 
+/// Topics, partitions and the like that one Produce or Fetch may name, if there are not more partitions than that: far
+/// above what any client sends, and what is served in one turn of a reactor.
+const MOST_ENTRIES: usize = 20_000;
+
 /// What came of a request.
 pub(crate) enum Outcome {
     /// The answer is written.
@@ -84,6 +90,9 @@ pub(crate) enum Outcome {
     Later { waiting: usize, bytes: usize },
     /// There is no answer (acks=0); so many batches, whose bytes are held until then, are on their way.
     Silent { waiting: usize, bytes: usize },
+    /// It goes on in the next turn, with the answer that is written so far; so many batches, whose bytes are held until
+    /// then, are on their way.
+    Pause { waiting: usize, bytes: usize, silent: bool, walk: Box<Walk> },
     /// There is none, and the connection is closed over this error.
     Fail(i16),
     /// The answer is written, and the connection ends behind it.
@@ -94,13 +103,22 @@ pub(crate) enum Outcome {
     Park(Park),
 }
 
+impl Outcome {
+    /// Whether the request is served again.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        matches!(self, Self::Park(_) | Self::Pause { .. })
+    }
+}
+
 /// What a parked request waits for.
 #[derive(Debug)]
 pub(crate) enum Park {
     /// More records, until the deadline.
-    Records { until: Instant, watched: Vec<Arc<Partition>> },
+    Records { until: Instant, watched: Vec<Watch> },
     /// What another thread, or another request, will say.
     Reply,
+    /// The next turn of the reactor.
+    Turn(Box<Walk>),
 }
 
 /// How often a request is being served.
@@ -112,6 +130,8 @@ pub(crate) enum Attempt {
     Again { until: Instant },
     /// Again, with what it waited for.
     Answered(Reply),
+    /// From where it stood at the end of a turn.
+    Further(Box<Walk>),
 }
 
 /// Buffers of a reactor that live longer than a request.
@@ -119,6 +139,8 @@ pub(crate) enum Attempt {
 pub(crate) struct Workspace {
     /// Unpacked records.
     pub(crate) plain: Vec<u8>,
+    /// Bytes of records that the turn may still look into before it leaves the rest to the next one.
+    pub(crate) unpack_left_bytes: usize,
     /// Who waits for what was just written.
     pub(crate) wake: Vec<Ticket>,
     /// The one reactor that the batches of the request belong to, if it is one.
@@ -235,6 +257,11 @@ impl Call<'_> {
             (self.node.topics.by_name(name), self.allows_topic(operation, name))
         };
         Ok(if allowed { Ok(topic) } else { Err(code::TOPIC_AUTHORIZATION_FAILED) })
+    }
+
+    /// Most entries of one Produce or Fetch.
+    pub(crate) fn most_entries(&self) -> usize {
+        MOST_ENTRIES.max(self.node.settings.limits.partitions)
     }
 
     /// The error for a topic of Produce or Fetch that is not there.
@@ -386,6 +413,7 @@ pub(crate) static APIS: &[Api] = &[
     api(24, "add_partitions_to_txn", 0, 5, 3, k24_add_partitions_to_txn::serve),
     api(25, "add_offsets_to_txn", 0, 4, 3, k25_add_offsets_to_txn::serve),
     api(26, "end_txn", 0, 5, 3, k26_end_txn::serve),
+    api(27, "write_txn_markers", 1, 1, 1, k27_write_txn_markers::serve),
     api(28, "txn_offset_commit", 0, 5, 3, k28_txn_offset_commit::serve),
     api(29, "describe_acls", 1, 3, 2, k29_describe_acls::serve),
     api(30, "create_acls", 1, 3, 2, k30_create_acls::serve),

@@ -102,6 +102,7 @@ mod topics;
 mod transactions;
 mod transport;
 mod validate;
+mod waiters;
 mod wall_clock;
 
 pub use broker::{Broker, raise_open_files};

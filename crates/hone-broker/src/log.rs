@@ -1,7 +1,7 @@
 //! The log of one partition as it lies behind the partition's lock: which segments there are, what is durable, what is
 //! visible. Nothing in here waits for the disk but the write of a batch.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use hone_kafka::BatchHeader;
 
 use crate::log_config::LogConfig;
-use crate::mailbox::Ticket;
+use crate::waiters::{View, Waiters};
 
 mod aborted;
 pub(crate) mod compaction;
@@ -123,13 +123,15 @@ pub(crate) struct Log {
     pub(crate) log_start: i64,
     pub(crate) next: i64,
     pub(crate) flushed: i64,
-    /// Where the strict batches begin that are not durable yet, in their order. A flush is asked for with each of them,
-    /// so what was acknowledged behind them is not kept from readers for long.
-    strict: VecDeque<i64>,
+    /// Where the strict batches begin that are not durable yet, in their order, each with the bytes appended before it.
+    /// A flush is asked for with each of them, so what was acknowledged behind them is not kept from readers for long.
+    strict: VecDeque<(i64, u64)>,
+    /// Since it was opened.
+    appended_bytes: u64,
     pub(crate) producers: Producers,
     pub(crate) config: LogConfig,
     /// Who waits for the visible end to move.
-    pub(crate) waiting: BTreeSet<Ticket>,
+    pub(crate) waiting: Waiters,
     /// Why it stopped taking batches for good.
     pub(crate) failed: Option<String>,
     /// Set when the topic is deleted: a request that still holds it must not bring the folder back.
@@ -150,9 +152,10 @@ impl Log {
             next: 0,
             flushed: 0,
             strict: VecDeque::new(),
+            appended_bytes: 0,
             producers: Producers::default(),
             config,
-            waiting: BTreeSet::new(),
+            waiting: Waiters::default(),
             failed: None,
             removed: false,
             unflushed_bytes: 0,
@@ -175,7 +178,14 @@ impl Log {
 
     /// Readers stop here: at the first strict batch that a power cut could still take.
     pub(crate) fn visible(&self) -> i64 {
-        self.strict.front().copied().unwrap_or(self.next)
+        self.strict.front().map_or(self.next, |(base, _)| *base)
+    }
+
+    /// How far readers can see.
+    pub(crate) fn view(&mut self) -> View {
+        let Bounds { high_watermark, last_stable, .. } = self.bounds();
+        let bytes = self.strict.front().map_or(self.appended_bytes, |(_, before)| *before);
+        View { bytes, high_watermark, last_stable }
     }
 
     /// Writes a batch that has been judged; its header is that of the patched bytes.
@@ -197,8 +207,9 @@ impl Log {
         self.recent.note(header.base_offset, position);
         self.next = header.last_offset() + 1;
         if ack == Ack::Strict {
-            self.strict.push_back(header.base_offset);
+            self.strict.push_back((header.base_offset, self.appended_bytes));
         }
+        self.appended_bytes += bytes;
         self.producers.note(header, parse_marker(header, batch));
         self.unflushed_bytes += bytes;
         Ok(())
@@ -273,7 +284,7 @@ impl Log {
             }
         }
         self.flushed = self.flushed.max(dirty.next);
-        let durable = self.strict.partition_point(|base| *base < self.flushed);
+        let durable = self.strict.partition_point(|(base, _)| *base < self.flushed);
         self.strict.drain(..durable);
     }
 

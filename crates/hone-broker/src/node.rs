@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use mio::Waker;
 
@@ -21,8 +21,8 @@ use crate::memory::Budget;
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
-use crate::security::Security;
 use crate::security::acl::Acls;
+use crate::security::{Complaints, Security};
 use crate::settings::{Endpoint, Settings};
 use crate::topics::Topics;
 use crate::transactions::Transactions;
@@ -142,6 +142,8 @@ pub(crate) struct Node {
     pub(crate) connections: AtomicUsize,
     /// Wall clock at start, seconds since 1970.
     pub(crate) started_unix_s: f64,
+    /// Of batches that broke a rule.
+    refusals: Mutex<Complaints>,
     groups: Mutex<Groups>,
     /// Whether the clerk has been asked to look after the groups.
     caring: AtomicBool,
@@ -177,6 +179,7 @@ impl Node {
             shards: mailboxes.iter().map(|_| ShardCounters::default()).collect(),
             mailboxes,
             started_unix_s: started.as_secs_f64(),
+            refusals: Mutex::default(),
             groups: Mutex::new(stores.coordinator.groups),
             caring: AtomicBool::new(false),
             journal: stores.coordinator.journal,
@@ -306,6 +309,14 @@ impl Node {
             self.settings.notices.say(&format!("can't reserve producer ids: {error:#}"));
             code::KAFKA_STORAGE_ERROR
         })
+    }
+
+    /// Tells of a batch that broke a rule, unless another one has just been told of.
+    pub(crate) fn tell_of_refusal(&self, line: &str) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = refusals.admit(line, Instant::now()) {
+            self.settings.notices.say(&line);
+        }
     }
 
     /// Sends a letter to the reactor of a ticket.

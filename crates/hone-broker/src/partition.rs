@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hone_kafka::BatchHeader;
 use hone_kafka::batch;
@@ -20,6 +20,7 @@ use crate::log::{
 };
 use crate::log_config::LogConfig;
 use crate::mailbox::Ticket;
+use crate::waiters::{Lack, Standing, Waiter};
 
 mod compacting;
 mod housekeeping;
@@ -290,11 +291,8 @@ impl Partition {
         let append_time_ms = if log.config.log_append_time { now_ms } else { -1 };
         patch(batch, base_offset, append_time_ms)?;
         let header = BatchHeader::parse(batch).map_err(invalid)?;
-        let visible = log.visible();
         log.append(&self.disk, &header, batch, ack, now_ms)?;
-        if log.visible() > visible {
-            wake.extend(std::mem::take(&mut log.waiting));
-        }
+        wake_readers(log, wake);
         self.publish(log);
         self.counters.written_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
         self.counters.written_batches.fetch_add(1, Ordering::Relaxed);
@@ -348,9 +346,9 @@ impl Partition {
         if dirty.folder { self.disk.sync_folder(dirty.parent) } else { Ok(()) }
     }
 
-    /// The tickets of those who wait for this partition; to be called when [`Partition::flush`] has shown more.
+    /// The tickets of those who wait for what is visible now; to be called when [`Partition::flush`] has shown more.
     pub(crate) fn take_waiting(&self, wake: &mut Vec<Ticket>) {
-        wake.extend(std::mem::take(&mut self.log().waiting));
+        wake_readers(&mut self.log(), wake);
     }
 
     /// The offsets, without the lock.
@@ -576,14 +574,16 @@ impl Partition {
         self.log().config = config;
     }
 
-    /// Asks to be woken when more is visible.
-    pub(crate) fn wait(&self, ticket: Ticket) {
-        self.log().waiting.insert(ticket);
+    /// Asks to be woken when what is lacking is visible; whoever it is by now is among `wake`.
+    pub(crate) fn wait(&self, waiter: &Arc<Waiter>, lack: Lack, wake: &mut Vec<Ticket>) -> Option<Standing> {
+        let mut log = self.log();
+        let view = log.view();
+        log.waiting.wait(waiter, lack, view, wake)
     }
 
     /// Takes that back.
-    pub(crate) fn forget(&self, ticket: Ticket) {
-        self.log().waiting.remove(&ticket);
+    pub(crate) fn forget(&self, standing: &Standing) {
+        self.log().waiting.forget(standing);
     }
 
     /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks
@@ -648,6 +648,13 @@ impl Published {
         let flushed = self.flushed.load(Ordering::Acquire);
         let next = self.next.load(Ordering::Acquire);
         Bounds { log_start, last_stable, high_watermark, next, flushed }
+    }
+}
+
+fn wake_readers(log: &mut Log, wake: &mut Vec<Ticket>) {
+    if !log.waiting.is_empty() {
+        let view = log.view();
+        log.waiting.wake(view, wake);
     }
 }
 

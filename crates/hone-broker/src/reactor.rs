@@ -23,6 +23,7 @@ use crate::node::{Node, count};
 use crate::partition::Partition;
 use crate::settings::Settings;
 use crate::transport::Transport;
+use crate::waiters::Watch;
 
 /// The waker's token; connections count up from 0.
 pub(crate) const BELL: Token = Token(usize::MAX);
@@ -103,9 +104,7 @@ impl Reactor {
     /// One turn of the loop. Returns whether to stop.
     fn turn(&mut self, events: &Events, letters: &mut Vec<Letter>) -> bool {
         self.engine.begin_turn();
-        for id in std::mem::take(&mut self.unfinished) {
-            self.drive(id);
-        }
+        self.go_on_with_unfinished();
         for event in events {
             if event.token() != BELL {
                 self.on_event(event);
@@ -118,6 +117,22 @@ impl Reactor {
         self.look_at_stalled();
         self.engine.end_turn();
         stop
+    }
+
+    fn go_on_with_unfinished(&mut self) {
+        // What one turn has for looking into batches may be used up by the first: each is the first in its turn.
+        if !self.unfinished.is_empty() {
+            self.unfinished.rotate_left(1);
+        }
+        for id in std::mem::take(&mut self.unfinished) {
+            if self.connections.get(&id).is_some_and(Connection::is_halfway)
+                && let Some(Parked { frame, park: Park::Turn(walk) }) = self.unpark(id)
+            {
+                self.serve_again(id, frame, Attempt::Further(walk));
+            } else {
+                self.drive(id);
+            }
+        }
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -231,7 +246,7 @@ impl Reactor {
                     self.stalled.insert(id);
                 }
                 if !was_parked {
-                    self.note_deadline(id);
+                    self.note_parked(id);
                 }
                 if finished {
                     self.move_if_it_belongs_elsewhere(id);
@@ -261,10 +276,14 @@ impl Reactor {
         }
     }
 
-    fn note_deadline(&mut self, id: usize) {
-        let parked = self.connections.get(&id).and_then(|connection| connection.parked.as_ref());
-        if let Some(Parked { park: Park::Records { until, .. }, .. }) = parked {
-            self.deadlines.insert((*until, id));
+    /// Sees to it that a request which has just been parked is served again.
+    fn note_parked(&mut self, id: usize) {
+        match self.connections.get(&id).and_then(|connection| connection.parked.as_ref()) {
+            Some(Parked { park: Park::Records { until, .. }, .. }) => {
+                self.deadlines.insert((*until, id));
+            }
+            Some(Parked { park: Park::Turn(_), .. }) => self.unfinished.push(id),
+            _ => (),
         }
         if let Some(until) = self.connections.get(&id).and_then(|connection| connection.muted_until) {
             self.deadlines.insert((until, id));
@@ -276,8 +295,7 @@ impl Reactor {
         let parked = self.connections.get_mut(&id)?.parked.take()?;
         if let Park::Records { until, watched } = &parked.park {
             self.deadlines.remove(&(*until, id));
-            let ticket = self.engine.ticket(id);
-            watched.iter().for_each(|partition| partition.forget(ticket));
+            watched.iter().for_each(Watch::end);
         }
         Some(parked)
     }
@@ -285,7 +303,9 @@ impl Reactor {
     fn serve_grown(&mut self) {
         // Serving may store records (a pipelined Produce) that wake others; those have their turn next.
         for id in self.engine.take_grown() {
-            self.serve_records(id);
+            if self.connections.get(&id).is_some_and(is_woken) {
+                self.serve_records(id);
+            }
         }
     }
 
@@ -333,7 +353,10 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match self.engine.request(id, connection, &mut frame, attempt) {
             Ok(()) => {
-                self.note_deadline(id);
+                if let Some(parked) = &mut connection.parked {
+                    parked.frame = frame;
+                }
+                self.note_parked(id);
                 self.drive(id);
             }
             Err(reason) => self.close(id, &reason),
@@ -446,6 +469,12 @@ impl Reactor {
         }
         Ok(())
     }
+}
+
+/// Whether a connection waits for records that have come. What woke it may have been meant for a request before.
+fn is_woken(connection: &Connection) -> bool {
+    let Some(Parked { park: Park::Records { watched, .. }, .. }) = &connection.parked else { return false };
+    watched.first().is_some_and(|watch| watch.waiter.is_woken())
 }
 
 /// Why a connection that makes no progress is to be closed now.

@@ -97,13 +97,14 @@ impl Security {
 
 /// Which complaints are written.
 #[derive(Debug, Default)]
-struct Complaints {
+pub(crate) struct Complaints {
     last: Option<Instant>,
     left_out: u64,
 }
 
 impl Complaints {
-    fn admit(&mut self, fault: &str, now: Instant) -> Option<String> {
+    /// The line to write, unless one was written just now.
+    pub(crate) fn admit(&mut self, fault: &str, now: Instant) -> Option<String> {
         let too_soon = self.last.is_some_and(|last| now.saturating_duration_since(last) < COMPLAINT_PAUSE);
         if too_soon {
             self.left_out += 1;

@@ -31,7 +31,7 @@ use crate::settings::Notices;
 use crate::wall_clock::unix_ms;
 
 pub(crate) use admissions::Admission;
-pub(crate) use ends::{NodeEnds, settle_open};
+pub(crate) use ends::{COORDINATOR_EPOCH, NodeEnds, Verdict, settle_open, write_markers};
 pub(crate) use state::{Decision, FreshId, Phase, Places, Producer, Protocol, Transaction};
 
 use admissions::Admissions;
@@ -57,6 +57,9 @@ pub(crate) struct Ending {
     pub(crate) decision: Decision,
     pub(crate) places: Places,
 }
+
+/// Ids that are written to the journal anew under one hold of the register.
+const IMAGES_AT_ONCE: usize = 1000;
 
 /// Where ends are carried out: the partitions and the groups' offsets.
 pub(crate) trait Ends {
@@ -505,9 +508,19 @@ impl Transactions {
         if !self.journal.wants_rewrite() {
             return;
         }
-        // Under the lock: an entry that is appended meanwhile must come behind the images that lack it.
-        let register = self.register();
-        self.journal.rewrite(register.book.images().iter().map(Entry::to_bytes).collect());
+        // Clients wait for the register, so it is free between the pieces. Entries that are appended meanwhile come behind.
+        self.journal.mark();
+        let mut images = Vec::new();
+        let mut last = None;
+        loop {
+            let (next, behind) = self.register().book.images_behind(last.as_deref(), IMAGES_AT_ONCE);
+            images.extend(next);
+            last = behind;
+            if last.is_none() {
+                break;
+            }
+        }
+        self.journal.rewrite(images);
     }
 }
 

@@ -31,6 +31,7 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::Request;
 use proptest::prelude::*;
@@ -46,6 +47,8 @@ fn recorded() -> Vec<Vec<u8>> {
     let name = TransactionalId(text("x"));
     let added = AddPartitionsToTxnTopic::default().with_name(topic("t")).with_partitions(vec![0, 1]);
     let many = AddPartitionsToTxnTransaction::default().with_topics(vec![added.clone()]);
+    let ended = WritableTxnMarkerTopic::default().with_name(topic("t")).with_partition_indexes(vec![0, 1]);
+    let marker = WritableTxnMarker::default().with_topics(vec![ended]);
     let add_partitions = AddPartitionsToTxnRequest::default().with_v3_and_below_topics(vec![added]);
     let offset = TxnOffsetCommitRequestPartition::default().with_committed_offset(3);
     let offsets = TxnOffsetCommitRequestTopic::default().with_name(topic("t")).with_partitions(vec![offset]);
@@ -85,6 +88,7 @@ fn recorded() -> Vec<Vec<u8>> {
         in_versions(&AddPartitionsToTxnRequest::default().with_transactions(vec![many]), &[4, 5]),
         in_versions(&AddOffsetsToTxnRequest::default().with_transactional_id(name.clone()), &[2, 3]),
         in_versions(&EndTxnRequest::default().with_transactional_id(name.clone()), &[2, 5]),
+        in_versions(&WriteTxnMarkersRequest::default().with_markers(vec![marker]), &[1]),
         in_versions(&TxnOffsetCommitRequest::default().with_topics(vec![offsets]), &[2, 5]),
         in_versions(&DescribeProducersRequest::default().with_topics(vec![producers]), &[0]),
         in_versions(&DescribeTransactionsRequest::default().with_transactional_ids(vec![name]), &[0]),

@@ -33,6 +33,7 @@ use kafka_protocol::messages::offset_for_leader_epoch_request::{
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use support::acl::*;
 use support::*;
@@ -341,6 +342,13 @@ fn of_transactions(client: &mut Client, api: ApiKey) -> Option<(i16, i16)> {
 
 fn of_cluster(client: &mut Client, api: ApiKey) -> Option<(i16, i16)> {
     let answered = match api {
+        ApiKey::WriteTxnMarkers => {
+            let topics =
+                WritableTxnMarkerTopic::default().with_name(topic("t")).with_partition_indexes(vec![0]);
+            let marker = WritableTxnMarker::default().with_topics(vec![topics]);
+            let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
+            client.call(1, &request).markers[0].topics[0].partitions[0].error_code
+        }
         ApiKey::DescribeAcls => {
             client
                 .call(

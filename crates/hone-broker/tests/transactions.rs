@@ -14,6 +14,7 @@ use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestTopic;
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -144,6 +145,54 @@ fn start() -> (tempfile::TempDir, hone_broker::Broker, Client) {
     let request = create_request("t", 2, &[]);
     assert_eq!(client.call(5, &request).topics[0].error_code, 0);
     (folder, broker, client)
+}
+
+/// Asks for a marker that aborts in some partitions; the error codes.
+fn abort_by_hand(
+    client: &mut Client,
+    producer: Producer,
+    place: (&str, &[i32]),
+    coordinator: i32,
+) -> Vec<i16> {
+    let topics =
+        WritableTxnMarkerTopic::default().with_name(topic(place.0)).with_partition_indexes(place.1.to_vec());
+    let marker = WritableTxnMarker::default()
+        .with_producer_id(ProducerId(producer.id))
+        .with_producer_epoch(producer.epoch)
+        .with_coordinator_epoch(coordinator)
+        .with_topics(vec![topics]);
+    let answer = client.call(1, &WriteTxnMarkersRequest::default().with_markers(vec![marker]));
+    assert_eq!(answer.markers[0].producer_id.0, producer.id);
+    answer.markers[0].topics[0].partitions.iter().map(|partition| partition.error_code).collect()
+}
+
+#[test]
+fn an_administrator_ends_what_hangs() {
+    let (_folder, broker, mut client) = start();
+    let owner = init(&mut client, "x", 60_000);
+    assert_eq!(add(&mut client, "x", owner, "t", &[0]), [0]);
+    assert_eq!(write_version(&mut client, 9, "x", owner, ("t", 0), 0), 0);
+    assert_eq!(latest(&mut client, "t", 0, COMMITTED), 0);
+    // A reader of committed records waits for the end of the transaction.
+    let mut reader = Client::connect(broker.kafka_addr());
+    reader.send(11, &fetch_request("t", 0, 60_000).with_isolation_level(COMMITTED));
+    let nobody = Producer { id: -1, epoch: 0 };
+    assert_eq!(abort_by_hand(&mut client, nobody, ("t", &[0]), 0), [47]);
+    assert_eq!(abort_by_hand(&mut client, owner, ("t", &[0]), 1), [52], "there is no second coordinator");
+    assert_eq!(abort_by_hand(&mut client, owner, ("nowhere", &[0]), 0), [3]);
+    assert_eq!(latest(&mut client, "t", 0, COMMITTED), 0, "nothing was written so far");
+    assert_eq!(abort_by_hand(&mut client, owner, ("t", &[9, 0]), 0), [3, 0]);
+    assert_eq!(latest(&mut client, "t", 0, COMMITTED), 3);
+    let (_, answer) = reader.receive_as::<FetchRequest>(11);
+    let aborted = answer.responses[0].partitions[0].aborted_transactions.clone().unwrap();
+    assert_eq!((aborted[0].producer_id.0, aborted[0].first_offset), (owner.id, 0));
+    // A newer owner has written since: the marker of the old one is refused.
+    let newer = init(&mut client, "x", 60_000);
+    assert_eq!(add(&mut client, "x", newer, "t", &[0]), [0]);
+    assert_eq!(write_version(&mut client, 9, "x", newer, ("t", 0), 0), 0);
+    assert_eq!(abort_by_hand(&mut client, owner, ("t", &[0]), 0), [47]);
+    assert_eq!(end(&mut client, "x", newer, true), 0);
+    broker.stop().unwrap();
 }
 
 #[test]

@@ -44,6 +44,7 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -444,6 +445,24 @@ fn offsets_and_end_of_a_transaction() {
         if version >= 5 {
             assert_eq!((response.producer_id, response.producer_epoch), (id, epoch + 1));
         }
+    }
+}
+
+#[test]
+fn write_txn_markers() {
+    let mut setup = setup();
+    let (_, id, epoch) = init(&mut setup, 0);
+    for version in setup.versions(27) {
+        let topics =
+            WritableTxnMarkerTopic::default().with_name(topic("t")).with_partition_indexes(vec![0, 7]);
+        let marker = WritableTxnMarker::default()
+            .with_producer_id(id)
+            .with_producer_epoch(epoch)
+            .with_topics(vec![topics]);
+        let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
+        let response = setup.client.call(version, &request);
+        let codes = response.markers[0].topics[0].partitions.iter().map(|partition| partition.error_code);
+        assert_eq!(codes.collect::<Vec<_>>(), [0, 3], "v{version}");
     }
 }
 

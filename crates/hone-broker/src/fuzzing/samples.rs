@@ -51,6 +51,7 @@ use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use kafka_protocol::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Request, StrBytes};
 
@@ -343,6 +344,14 @@ fn txn_end(committed: bool) -> EndTxnRequest {
         .with_committed(committed)
 }
 
+fn txn_marker(committed: bool) -> WritableTxnMarker {
+    let topics = WritableTxnMarkerTopic::default().with_name(topic()).with_partition_indexes(vec![0, 1]);
+    WritableTxnMarker::default()
+        .with_producer_id(ProducerId(PRODUCER))
+        .with_transaction_result(committed)
+        .with_topics(vec![topics])
+}
+
 fn transactions() -> Vec<Sample> {
     let many = AddPartitionsToTxnTransaction::default()
         .with_transactional_id(transaction())
@@ -360,6 +369,7 @@ fn transactions() -> Vec<Sample> {
         sample(txn_offsets().with_member_id(text("m")).with_generation_id(1)),
         sample(txn_end(true)),
         sample(txn_end(false)),
+        sample(WriteTxnMarkersRequest::default().with_markers(vec![txn_marker(true), txn_marker(false)])),
         sample(DescribeProducersRequest::default().with_topics(vec![producers])),
         sample(DescribeTransactionsRequest::default().with_transactional_ids(vec![transaction()])),
         sample(ListTransactionsRequest::default()),

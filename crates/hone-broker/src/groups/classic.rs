@@ -3,7 +3,7 @@
 //!
 //! One answer, exactly, for every JoinGroup or SyncGroup that was parked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::subscription;
@@ -595,22 +595,21 @@ impl Classic {
         }
     }
 
-    /// Whether offsets of a topic may not be deleted: an error code.
-    pub(super) fn guards(&self, topic: &str) -> i16 {
+    /// Of which of some topics the members need the offsets; an error code when they are no consumers.
+    pub(super) fn guarded<'a>(&self, asked: &BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>, i16> {
         if self.members.is_empty() {
-            return code::NONE;
+            return Ok(BTreeSet::new());
         }
         if self.protocol_type != CONSUMER {
-            return code::NON_EMPTY_GROUP;
+            return Err(code::NON_EMPTY_GROUP);
         }
-        let subscribes = |member: &Member| {
-            member.protocols.iter().any(|(_, metadata)| {
-                // What can't be read may name the topic.
-                subscription::topics(metadata)
-                    .is_none_or(|topics| topics.iter().any(|subscribed| subscribed == topic))
-            })
-        };
-        if self.members.values().any(subscribes) { code::GROUP_SUBSCRIBED_TO_TOPIC } else { code::NONE }
+        let mut guarded = BTreeSet::new();
+        for (_, metadata) in self.members.values().flat_map(|member| &member.protocols) {
+            // What can't be read may name any topic.
+            let Some(subscribed) = subscription::topics(metadata) else { return Ok(asked.clone()) };
+            guarded.extend(subscribed.iter().filter_map(|topic| asked.get(topic.as_str())));
+        }
+        Ok(guarded)
     }
 }
 

@@ -501,9 +501,9 @@ impl Consumer {
     }
 
     /// Whether a member is subscribed to a topic, or was when the topics were last looked up.
-    pub(super) fn subscribes(&self, topic: &str) -> bool {
-        self.members.values().any(|member| member.names.contains(topic))
-            || self.matches.values().any(|names| names.contains(topic))
+    pub(super) fn guarded<'a>(&self, asked: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        let subscribed = self.members.values().map(|member| &member.names).chain(self.matches.values());
+        subscribed.flatten().filter_map(|name| asked.get(name.as_str())).copied().collect()
     }
 
     /// As Kafka names it.

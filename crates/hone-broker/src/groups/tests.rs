@@ -381,13 +381,13 @@ fn groups_are_deleted_and_their_offsets_guarded_by_their_members() {
     let subscribed = vec![("range".to_owned(), [&[0, 1, 0, 0, 0, 1, 0, 1][..], b"t", &[0; 4]].concat())];
     story.join(0, 1, Join { protocols: subscribed, ..ask("") });
     let member = joined(&story.tick(50)[0].1).member.clone();
-    assert_eq!(story.groups.guards("g", "t"), code::GROUP_SUBSCRIBED_TO_TOPIC);
-    assert_eq!(story.groups.guards("g", "u"), code::NONE);
+    let asked = BTreeSet::from(["t", "u"]);
+    assert_eq!(story.groups.guarded("g", &asked), Ok(BTreeSet::from(["t"])));
     assert_eq!(story.groups.delete("g", &mut Effects::default()), code::NON_EMPTY_GROUP);
     assert_eq!(story.groups.empty_since_ms("g"), None);
     assert!(story.leave(100, &[(&member, None)]).0.is_ok());
     assert_eq!(story.groups.empty_since_ms("g"), Some(100));
-    assert_eq!(story.groups.guards("g", "t"), code::NONE);
+    assert_eq!(story.groups.guarded("g", &asked), Ok(BTreeSet::new()));
     assert_eq!(story.groups.delete("g", &mut Effects::default()), code::NONE);
     assert_eq!(story.groups.delete("g", &mut Effects::default()), code::GROUP_ID_NOT_FOUND);
 }

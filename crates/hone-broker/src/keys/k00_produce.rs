@@ -1,5 +1,6 @@
 //! Produce: batches are checked, perhaps validated and packed anew, and stored.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use hone_kafka::batch::{self, Batch};
 use hone_kafka::codec::{self, CodecError};
 use hone_kafka::{BatchError, BatchHeader, Codec, WireError};
 
-use super::{Call, Outcome, Workspace};
+use super::{Attempt, Call, Outcome, Workspace};
 use crate::appends::{self, Append, Destination, Stored, Terms};
 use crate::code;
 use crate::mailbox::{Letter, Ticket};
@@ -23,8 +24,8 @@ use crate::wall_clock::unix_ms;
 /// that packs better than 1:64 is a bomb, not data.
 const UNPACK_LIMIT_BYTES: usize = 64 << 20;
 
-/// Batches in a request: far above what any client sends, and what is served in one turn.
-const MOST_BATCHES: usize = 20_000;
+/// Of a client's name for itself, in a notice.
+const MOST_CLIENT_ID_CHARS: usize = 100;
 /// Refusals of one request that are told with a text.
 const MOST_COMPLAINTS: usize = 100;
 
@@ -55,18 +56,38 @@ impl From<Stored> for Verdict {
 }
 
 /// What holds for all batches of a request.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct Wanted {
     acks: i16,
     refusal: Option<(i16, &'static str)>,
     /// The transactional id of the producer.
-    transactional: Option<&'a str>,
+    transactional: Option<String>,
+}
+
+/// A request on its way from batch to batch. When looking into batches has taken what a turn of the reactor has for that,
+/// it goes on in the next turn; its batches are stored and its answer is written up to where it stands.
+pub(crate) struct Walk {
+    wanted: Wanted,
+    /// Where in the frame the next field is.
+    at: usize,
+    /// Topics behind the one that it is in.
+    topics: usize,
+    /// The topic that it is in, or the error code for the client that may not write to it.
+    topic: Option<Result<Option<Arc<Topic>>, i16>>,
+    /// What is left of that topic.
+    partitions: usize,
+    progress: Progress,
+}
+
+impl fmt::Debug for Walk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Walk").field("at", &self.at).finish_non_exhaustive()
+    }
 }
 
 /// What the batches of a request have come to so far.
 #[derive(Default)]
 struct Progress {
-    /// Outcomes that are missing, and the bytes of their batches.
+    /// Outcomes that are missing, and the bytes of their batches; since the last turn.
     waiting: usize,
     bytes: usize,
     /// A batch that nobody asked about was not stored.
@@ -86,42 +107,29 @@ impl Progress {
 }
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
-    // Damage anywhere in the request must be found before its first batch is stored.
-    if check_layout(call)? > MOST_BATCHES {
-        return Ok(Outcome::Fail(code::INVALID_REQUEST));
-    }
-    let version = call.version;
-    let mut at = call.body_at;
-    let (acks, transactional, forbidden, topics) = {
-        let mut fields = call.fields();
-        let id = if version >= 3 { fields.nullable_string("transactional id")? } else { None };
-        let transactional = id.map(str::to_owned);
-        let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
-        let acks = fields.i16("acks")?;
-        fields.i32("timeout")?;
-        let topics = fields.array("topics")?;
-        at += (call.frame.len() - at) - fields.left();
-        (acks, transactional, forbidden, topics)
+    let mut walk = match std::mem::replace(&mut call.attempt, Attempt::First) {
+        Attempt::Further(walk) => *walk,
+        _ => {
+            // Damage anywhere in the request must be found before its first batch is stored.
+            if check_layout(call)? > call.most_entries() {
+                return Ok(Outcome::Fail(code::INVALID_REQUEST));
+            }
+            Walk::begin(call, answer)?
+        }
     };
-    let refusal = if !(-1..=1).contains(&acks) {
-        Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
-    } else if forbidden {
-        Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
-    } else {
-        None
-    };
-    let wanted = Wanted { acks, refusal, transactional: transactional.as_deref() };
-    let mut progress = Progress::default();
-    answer.array(topics);
-    for _ in 0..topics {
-        at = serve_topic(call, answer, at, &wanted, &mut progress)?;
+    if !walk.go_on(call, answer)? {
+        let waiting = std::mem::take(&mut walk.progress.waiting);
+        let bytes = std::mem::take(&mut walk.progress.bytes);
+        let silent = walk.wanted.acks == 0;
+        return Ok(Outcome::Pause { waiting, bytes, silent, walk: Box::new(walk) });
     }
-    if version >= 1 {
+    if call.version >= 1 {
         answer.i32(0);
     }
     answer.tags();
+    let progress = walk.progress;
     call.work.owner = progress.owner.filter(|_| !progress.spread);
-    Ok(match (acks, progress.failed) {
+    Ok(match (walk.wanted.acks, progress.failed) {
         // The connection is all that the client can be told by.
         (0, Some(error)) => Outcome::Fail(error),
         (0, None) => Outcome::Silent { waiting: progress.waiting, bytes: progress.bytes },
@@ -130,23 +138,31 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     })
 }
 
-/// Returns the number of batches.
+/// Returns the number of topics and batches, or of as many of them as are too many.
 fn check_layout(call: &Call<'_>) -> Result<usize, WireError> {
-    let mut batches = 0;
     let mut fields = call.fields();
     if call.version >= 3 {
         fields.nullable_string("transactional id")?;
     }
     fields.i16("acks")?;
     fields.i32("timeout")?;
-    for _ in 0..fields.array("topics")? {
+    let topics = fields.array("topics")?;
+    let mut entries = topics;
+    for _ in 0..topics {
+        if entries > call.most_entries() {
+            return Ok(entries);
+        }
         if call.version >= 13 {
             fields.uuid("topic id")?;
         } else {
             fields.string("topic")?;
         }
-        for _ in 0..fields.array("partitions")? {
-            batches += 1;
+        let partitions = fields.array("partitions")?;
+        entries += partitions;
+        if entries > call.most_entries() {
+            break;
+        }
+        for _ in 0..partitions {
             fields.i32("partition")?;
             fields.nullable_bytes("records")?;
             fields.tags()?;
@@ -154,70 +170,191 @@ fn check_layout(call: &Call<'_>) -> Result<usize, WireError> {
         fields.tags()?;
     }
     fields.tags()?;
-    Ok(batches)
+    Ok(entries)
 }
 
 const FORBIDDEN: (i16, &str) = (code::TOPIC_AUTHORIZATION_FAILED, "not allowed to write to the topic");
 
-/// Serves the topic that begins at `at`; returns where the next one does.
-fn serve_topic(
-    call: &mut Call<'_>,
-    answer: &mut Answer<'_>,
-    mut at: usize,
-    wanted: &Wanted<'_>,
-    progress: &mut Progress,
-) -> Result<usize, WireError> {
-    let (topic, partitions) = {
-        let mut fields = call.fields_at(at);
-        let topic = call.asked_topic(&mut fields, answer, Operation::Write)?;
-        let partitions = fields.array("partitions")?;
-        at = call.frame.len() - fields.left();
-        (topic, partitions)
-    };
-    answer.array(partitions);
-    let wanted = &Wanted { refusal: wanted.refusal.or(topic.is_err().then_some(FORBIDDEN)), ..*wanted };
-    for _ in 0..partitions {
+impl Walk {
+    /// Reads what stands in front of the topics.
+    fn begin(call: &Call<'_>, answer: &mut Answer<'_>) -> Result<Self, WireError> {
+        let mut fields = call.fields();
+        let id = if call.version >= 3 { fields.nullable_string("transactional id")? } else { None };
+        let forbidden = id.is_some_and(|id| !call.allows(Operation::Write, Resource::TransactionalId, id));
+        let acks = fields.i16("acks")?;
+        fields.i32("timeout")?;
+        let topics = fields.array("topics")?;
+        answer.array(topics);
+        let refusal = if !(-1..=1).contains(&acks) {
+            Some((code::INVALID_REQUIRED_ACKS, "acks must be 0, 1 or -1 (all)"))
+        } else if forbidden {
+            Some((code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed to use the transactional id"))
+        } else {
+            None
+        };
+        Ok(Self {
+            wanted: Wanted { acks, refusal, transactional: id.map(str::to_owned) },
+            at: call.frame.len() - fields.left(),
+            topics,
+            topic: None,
+            partitions: 0,
+            progress: Progress::default(),
+        })
+    }
+
+    /// Serves batch after batch. `false` when the rest is for the next turn.
+    fn go_on(&mut self, call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<bool, WireError> {
+        loop {
+            if self.partitions > 0 {
+                if call.work.unpack_left_bytes == 0 && self.looks_inside() {
+                    return Ok(false);
+                }
+                self.partitions -= 1;
+                self.serve_partition(call, answer)?;
+            } else if self.topic.take().is_some() {
+                let mut fields = call.fields_at(self.at);
+                fields.tags()?;
+                self.at = call.frame.len() - fields.left();
+                answer.tags();
+            } else if self.topics > 0 {
+                self.topics -= 1;
+                let mut fields = call.fields_at(self.at);
+                self.topic = Some(call.asked_topic(&mut fields, answer, Operation::Write)?);
+                self.partitions = fields.array("partitions")?;
+                self.at = call.frame.len() - fields.left();
+                answer.array(self.partitions);
+            } else {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Whether batches of the topic may have to be unpacked, looked into or packed anew.
+    fn looks_inside(&self) -> bool {
+        named(&self.topic).is_some_and(|topic| {
+            let properties = &topic.properties;
+            properties.schema.is_some()
+                || properties.compression.is_some()
+                || properties.records.look_inside()
+        })
+    }
+
+    fn serve_partition(&mut self, call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<(), WireError> {
         let (index, records) = {
-            let mut fields = call.fields_at(at);
+            let mut fields = call.fields_at(self.at);
             let index = fields.i32("partition")?;
             let length = fields.nullable_bytes("records")?.map_or(0, <[u8]>::len);
             let end = call.frame.len() - fields.left();
             fields.tags()?;
-            at = call.frame.len() - fields.left();
+            self.at = call.frame.len() - fields.left();
             (index, end - length..end)
         };
         // The error code stands behind the index.
         let place = answer.buffer().len() + 4 - call.answer_at;
         let back = Destination { ticket: call.ticket, slot: call.slot, at: place };
-        let mut verdict = match store(
-            call,
-            topic.as_ref().ok().and_then(Option::as_ref),
-            index,
-            records,
-            wanted,
-            back,
-            progress,
-        ) {
+        let mut verdict = match self.store(call, index, records, back) {
             Some(verdict) => verdict,
             None => {
-                progress.waiting += 1;
+                self.progress.waiting += 1;
                 Verdict::from(Stored::refused(code::NONE))
             }
         };
         if verdict.stored.error != code::NONE {
-            progress.failed = Some(verdict.stored.error);
-            progress.complaints += 1;
+            self.progress.failed = Some(verdict.stored.error);
+            self.progress.complaints += 1;
         }
         // A request of millions of bad batches must not make an answer many times its size.
-        if progress.complaints > MOST_COMPLAINTS {
+        if self.progress.complaints > MOST_COMPLAINTS {
             verdict.message = None;
         }
         write(answer, call.version, index, &verdict);
+        Ok(())
     }
-    let mut fields = call.fields_at(at);
-    fields.tags()?;
-    answer.tags();
-    Ok(call.frame.len() - fields.left())
+
+    fn refusal(&self) -> Option<(i16, &'static str)> {
+        self.wanted.refusal.or_else(|| matches!(self.topic, Some(Err(_))).then_some(FORBIDDEN))
+    }
+
+    /// Checks a batch and hands it to its partition's reactor. `None` when the outcome comes later.
+    fn store(
+        &mut self,
+        call: &mut Call<'_>,
+        index: i32,
+        records: Range<usize>,
+        back: Destination,
+    ) -> Option<Verdict> {
+        if let Some((error, message)) = self.refusal() {
+            return Some(Verdict::refused(error, message));
+        }
+        let wanted = &self.wanted;
+        let Some(topic) = named(&self.topic) else {
+            let error = call.unknown_topic();
+            return Some(Verdict::refused(error, "there is no such topic"));
+        };
+        let Some(partition) = topic.partition(index) else {
+            let error = code::UNKNOWN_TOPIC_OR_PARTITION;
+            return Some(Verdict::refused(error, "the topic has no such partition"));
+        };
+        let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
+        let now_ms = unix_ms();
+        let checked = check_batch(topic, bytes, call.version, now_ms).and_then(|header| {
+            let packed = prepare(topic, &header, bytes, call.work, now_ms)?;
+            Ok((header, packed))
+        });
+        let (header, packed) = match checked {
+            Ok(checked) => checked,
+            Err(refused) => {
+                tell(call, topic, index, &refused);
+                return Some(*refused);
+            }
+        };
+        let mut admission = None;
+        if header.is_transactional() {
+            let transactions = &call.node.transactions;
+            match transactions.admit(
+                call.version,
+                wanted.transactional.as_deref(),
+                &header,
+                &topic.name,
+                index,
+            ) {
+                Ok(admitted) => admission = Some(admitted),
+                Err(error) => {
+                    let message = "the batch is not part of an ongoing transaction of its producer";
+                    return Some(Verdict::refused(error, message));
+                }
+            }
+        }
+        let ack = class(topic, wanted.acks, &header);
+        let received_bytes = header.total_bytes();
+        let terms = Terms {
+            ack,
+            acks: wanted.acks,
+            codec: header.codec(),
+            back,
+            received_bytes,
+            records: header.record_count as usize,
+        };
+        let owner = call.node.owner(partition);
+        self.progress.note_owner(owner);
+        if owner == call.ticket.reactor || call.node.rests(owner) {
+            let mut packed = packed;
+            let batch = match &mut packed {
+                Some(packed) => packed.as_mut_slice(),
+                None => call.frame.get_mut(records).unwrap_or_default(),
+            };
+            let outcome = call.appends.append(call.node, partition, batch, terms, &mut call.work.wake);
+            return match outcome {
+                appends::Outcome::Done(stored) => Some(stored.into()),
+                appends::Outcome::Later => None,
+            };
+        }
+        self.progress.bytes += received_bytes;
+        let batch = packed.unwrap_or_else(|| call.frame.get(records).unwrap_or_default().to_vec());
+        let append = Append { partition: Arc::clone(partition), batch, terms, admission };
+        call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
+        None
+    }
 }
 
 fn write(answer: &mut Answer<'_>, version: i16, index: i32, verdict: &Verdict) {
@@ -243,77 +380,22 @@ fn write(answer: &mut Answer<'_>, version: i16, index: i32, verdict: &Verdict) {
     answer.tags();
 }
 
-/// Checks a batch and hands it to its partition's reactor. `None` when the outcome comes later.
-fn store(
-    call: &mut Call<'_>,
-    topic: Option<&Arc<Topic>>,
-    index: i32,
-    records: Range<usize>,
-    wanted: &Wanted<'_>,
-    back: Destination,
-    progress: &mut Progress,
-) -> Option<Verdict> {
-    if let Some((error, message)) = wanted.refusal {
-        return Some(Verdict::refused(error, message));
-    }
-    let Some(topic) = topic else {
-        let error = call.unknown_topic();
-        return Some(Verdict::refused(error, "there is no such topic"));
-    };
-    let Some(partition) = topic.partition(index) else {
-        let error = code::UNKNOWN_TOPIC_OR_PARTITION;
-        return Some(Verdict::refused(error, "the topic has no such partition"));
-    };
-    let bytes = call.frame.get_mut(records.clone()).unwrap_or_default();
-    let now_ms = unix_ms();
-    let checked = check_batch(topic, bytes, call.version, now_ms).and_then(|header| {
-        let packed = prepare(topic, &header, bytes, call.work, now_ms)?;
-        Ok((header, packed))
-    });
-    let (header, packed) = match checked {
-        Ok(checked) => checked,
-        Err(refused) => return Some(*refused),
-    };
-    let mut admission = None;
-    if header.is_transactional() {
-        let transactions = &call.node.transactions;
-        match transactions.admit(call.version, wanted.transactional, &header, &topic.name, index) {
-            Ok(admitted) => admission = Some(admitted),
-            Err(error) => {
-                let message = "the batch is not part of an ongoing transaction of its producer";
-                return Some(Verdict::refused(error, message));
-            }
-        }
-    }
-    let ack = class(topic, wanted.acks, &header);
-    let received_bytes = header.total_bytes();
-    let terms = Terms {
-        ack,
-        acks: wanted.acks,
-        codec: header.codec(),
-        back,
-        received_bytes,
-        records: header.record_count as usize,
-    };
-    let owner = call.node.owner(partition);
-    progress.note_owner(owner);
-    if owner == call.ticket.reactor || call.node.rests(owner) {
-        let mut packed = packed;
-        let batch = match &mut packed {
-            Some(packed) => packed.as_mut_slice(),
-            None => call.frame.get_mut(records).unwrap_or_default(),
-        };
-        let outcome = call.appends.append(call.node, partition, batch, terms, &mut call.work.wake);
-        return match outcome {
-            appends::Outcome::Done(stored) => Some(stored.into()),
-            appends::Outcome::Later => None,
-        };
-    }
-    progress.bytes += received_bytes;
-    let batch = packed.unwrap_or_else(|| call.frame.get(records).unwrap_or_default().to_vec());
-    let append = Append { partition: Arc::clone(partition), batch, terms, admission };
-    call.node.post(Ticket { reactor: owner, connection: 0 }, Letter::Append(append));
-    None
+/// The topic, if it is there and may be written to.
+fn named(asked: &Option<Result<Option<Arc<Topic>>, i16>>) -> Option<&Arc<Topic>> {
+    asked.as_ref()?.as_ref().ok()?.as_ref()
+}
+
+/// Tells the owner of the broker of a batch that breaks a rule: its client may be one that tells nobody.
+fn tell(call: &Call<'_>, topic: &Topic, index: i32, refused: &Verdict) {
+    let client: String = call.client_id().chars().take(MOST_CLIENT_ID_CHARS).collect();
+    let reason = refused.message.as_deref().unwrap_or_default();
+    let reason: String = reason.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    let error = refused.stored.error;
+    let (from, topic) = (call.host, &topic.name);
+    let line = format!(
+        "refused a batch of the client {client:?} at {from} for {topic}-{index}: {reason} (error {error})"
+    );
+    call.node.tell_of_refusal(&line);
 }
 
 /// When the batch counts. Write caching is never for transactions: their markers promise what is on the disk.
@@ -383,6 +465,7 @@ fn prepare(
     } else {
         return Ok(None);
     };
+    work.unpack_left_bytes = work.unpack_left_bytes.saturating_sub(plain.len());
     validate::unpacked(plain, header, rules, topic.properties.schema.as_deref(), now_ms)?;
     let Some(codec) = wanted else { return Ok(None) };
     let packed = batch::with_payload_at_level(bytes, plain, codec, topic.properties.compression_level);

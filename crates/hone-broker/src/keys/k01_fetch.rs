@@ -15,6 +15,7 @@ use crate::partition::{AbortedTransaction, Bounds, FileRange, Partition, ReadErr
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 use crate::topics::Topic;
+use crate::waiters::{Lack, Waiter, Watch};
 
 /// Records in one answer, whatever the client would take.
 const MOST_BYTES: usize = 64 << 20;
@@ -22,6 +23,8 @@ const MOST_BYTES: usize = 64 << 20;
 const SENT_AS_FILE_BYTES: usize = 16 << 10;
 /// The isolation level of readers that want no record of an open or aborted transaction.
 const READ_COMMITTED: i8 = 1;
+/// What an aborted transaction takes in an answer.
+const ABORTED_BYTES: usize = 16;
 /// Longest wait, whatever the client asks for.
 const MOST_WAIT: Duration = Duration::from_secs(60);
 
@@ -39,16 +42,28 @@ struct Asked {
 #[derive(Default)]
 struct Found {
     bytes: usize,
+    /// Of the answer: the bytes, and the aborted transactions that are told with them.
+    weight: usize,
+    /// Topics and partitions that the request has named so far.
+    entries: usize,
     failed: bool,
-    /// Partitions that were read, each with the bytes that it gave.
-    watched: Vec<(Arc<Partition>, usize)>,
+    watched: Vec<Read>,
+}
+
+/// A partition that was read.
+struct Read {
+    partition: Arc<Partition>,
+    /// What it gave.
+    bytes: usize,
+    /// The end of what it could show.
+    seen: i64,
 }
 
 impl Found {
     /// The answer is final: what it brings counts.
     fn answered(&self) -> Outcome {
-        for (partition, bytes) in &self.watched {
-            count(&partition.counters.fetched_bytes, *bytes);
+        for read in &self.watched {
+            count(&read.partition.counters.fetched_bytes, read.bytes);
         }
         Outcome::Reply
     }
@@ -71,23 +86,39 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     }
     let start = answer.buffer().len();
     let found = write_topics(call, fields, &asked, answer)?;
+    if found.entries > call.most_entries() {
+        answer.truncate(start);
+        return Ok(refuse(call.version, answer));
+    }
     if found.bytes >= asked.min_bytes || found.failed || found.watched.is_empty() || now >= until {
         return Ok(found.answered());
     }
-    // Registered first, read again after: what was appended in between is found by one of the two.
-    for (partition, _) in &found.watched {
-        partition.wait(call.ticket);
-    }
-    answer.truncate(start);
-    let found = write_topics(call, fields, &asked, answer)?;
-    if found.bytes >= asked.min_bytes || found.failed {
-        for (partition, _) in &found.watched {
-            partition.forget(call.ticket);
-        }
-        return Ok(found.answered());
-    }
-    let watched = found.watched.into_iter().map(|(partition, _)| partition).collect();
+    let watched = wait_for_more(call, found, &asked);
     Ok(Outcome::Park(Park::Records { until, watched }))
+}
+
+/// Stands in the list of each partition. What was appended since it was read wakes at once.
+fn wait_for_more(call: &mut Call<'_>, found: Found, asked: &Asked) -> Vec<Watch> {
+    let waiter = Waiter::new(call.ticket);
+    // Before all have grown by what is missing together, one has grown by its share of that.
+    let missing = asked.min_bytes.saturating_sub(found.bytes);
+    let bytes = missing.div_ceil(found.watched.len().max(1)) as u64;
+    let watch = |Read { partition, seen, .. }: Read| {
+        let lack = Lack { committed: asked.read_committed, seen, bytes };
+        let standing = partition.wait(&waiter, lack, &mut call.work.wake);
+        Watch { partition, waiter: Arc::clone(&waiter), standing }
+    };
+    found.watched.into_iter().map(watch).collect()
+}
+
+/// Before version 7 there is no error code for the whole request, and the end of the connection has to say it.
+fn refuse(version: i16, answer: &mut Answer<'_>) -> Outcome {
+    if version < 7 {
+        return Outcome::Fail(code::INVALID_REQUEST);
+    }
+    write_head(answer, version, code::INVALID_REQUEST, 0);
+    answer.tags();
+    Outcome::Reply
 }
 
 fn read_head(fields: &mut Fields<'_>, version: i16) -> Result<Asked, WireError> {
@@ -127,11 +158,18 @@ fn write_topics(
     asked: &Asked,
     answer: &mut Answer<'_>,
 ) -> Result<Found, WireError> {
-    let mut found = Found::default();
+    let mut found = Found { entries: asked.topics, ..Found::default() };
     write_head(answer, call.version, code::NONE, asked.topics);
     for _ in 0..asked.topics {
+        if found.entries > call.most_entries() {
+            return Ok(found);
+        }
         let topic = call.asked_topic(&mut fields, answer, Operation::Read)?;
         let partitions = fields.array("partitions")?;
+        found.entries += partitions;
+        if found.entries > call.most_entries() {
+            return Ok(found);
+        }
         answer.array(partitions);
         for _ in 0..partitions {
             let wanted = read_partition(&mut fields, call.version)?;
@@ -140,7 +178,7 @@ fn write_topics(
         fields.tags()?;
         answer.tags();
     }
-    read_rest(&mut fields, call.version)?;
+    found.entries += read_rest(&mut fields, call.version, call.most_entries())?;
     answer.tags();
     Ok(found)
 }
@@ -169,16 +207,28 @@ fn read_partition(fields: &mut Fields<'_>, version: i16) -> Result<Wanted, WireE
     Ok(Wanted { index, offset, max_bytes })
 }
 
-/// What stands behind the topics; it says nothing to a broker without sessions and racks, but it must be there.
-fn read_rest(fields: &mut Fields<'_>, version: i16) -> Result<(), WireError> {
+/// What stands behind the topics; it says nothing to a broker without sessions and racks, but it must be there. Returns
+/// the number of its entries, and ends early when those are too many.
+fn read_rest(fields: &mut Fields<'_>, version: i16, most: usize) -> Result<usize, WireError> {
+    let mut entries = 0;
     if version >= 7 {
-        for _ in 0..fields.array("forgotten topics")? {
+        let topics = fields.array("forgotten topics")?;
+        entries += topics;
+        for _ in 0..topics {
+            if entries > most {
+                return Ok(entries);
+            }
             if version >= 13 {
                 fields.uuid("topic id")?;
             } else {
                 fields.string("topic")?;
             }
-            for _ in 0..fields.array("partitions")? {
+            let partitions = fields.array("partitions")?;
+            entries += partitions;
+            if entries > most {
+                return Ok(entries);
+            }
+            for _ in 0..partitions {
                 fields.i32("partition")?;
             }
             fields.tags()?;
@@ -187,7 +237,8 @@ fn read_rest(fields: &mut Fields<'_>, version: i16) -> Result<(), WireError> {
     if version >= 11 {
         fields.string("rack id")?;
     }
-    fields.tags()
+    fields.tags()?;
+    Ok(entries)
 }
 
 /// What is answered for one partition.
@@ -220,7 +271,7 @@ fn write_partition(
     let partition = topic.ok().flatten().and_then(|topic| topic.partition(wanted.index));
     let mut piece = match partition {
         None => Piece::failed(unknown),
-        Some(partition) => look_up(partition, wanted, asked, found.bytes),
+        Some(partition) => look_up(partition, wanted, asked, found),
     };
     let before = answer.buffer().len();
     let mut records_at = write_head_of(answer, call.version, wanted.index, &piece);
@@ -239,18 +290,18 @@ fn write_partition(
     answer.close_bytes(records_at);
     answer.tags();
     found.bytes += bytes;
+    found.weight += bytes + piece.aborted.len() * ABORTED_BYTES;
     found.failed |= piece.error != code::NONE;
-    if piece.error == code::NONE
-        && let Some(partition) = partition
-    {
-        found.watched.push((Arc::clone(partition), bytes));
+    if let (Some(partition), Some(bounds)) = (partition, &piece.bounds) {
+        let seen = if asked.read_committed { bounds.last_stable } else { bounds.high_watermark };
+        found.watched.push(Read { partition: Arc::clone(partition), bytes, seen });
     }
 }
 
-fn look_up(partition: &Partition, wanted: &Wanted, asked: &Asked, found_bytes: usize) -> Piece {
-    let most = wanted.max_bytes.min(asked.max_bytes.saturating_sub(found_bytes));
+fn look_up(partition: &Partition, wanted: &Wanted, asked: &Asked, found: &Found) -> Piece {
+    let most = wanted.max_bytes.min(asked.max_bytes.saturating_sub(found.weight));
     let committed = asked.read_committed;
-    match partition.locate(wanted.offset, most, found_bytes == 0, committed) {
+    match partition.locate(wanted.offset, most, found.bytes == 0, committed) {
         Ok((bounds, range)) => {
             let aborted = match &range {
                 Some(range) if committed => aborted_in(partition, range, wanted.offset, bounds.last_stable),

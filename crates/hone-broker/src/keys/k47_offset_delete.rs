@@ -1,5 +1,7 @@
 //! OffsetDelete: single offsets of a group that nobody in it needs. Acknowledged when it is durable.
 
+use std::collections::BTreeSet;
+
 use hone_kafka::WireError;
 
 use super::{Attempt, Call, Outcome, Park};
@@ -9,12 +11,18 @@ use crate::offsets::Place;
 use crate::protocol::{Answer, Fields};
 use crate::security::acl::Operation;
 
+/// Topics and partitions of one request.
+const MOST_ENTRIES: usize = 20_000;
+
 type Asked<'a> = Vec<(&'a str, Vec<i32>)>;
 
 pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outcome, WireError> {
     let mut fields = call.fields();
     let group = fields.string("group id")?;
-    let asked = read_topics(&mut fields)?;
+    let Some(asked) = read_topics(&mut fields)? else {
+        write(answer, code::INVALID_REQUEST, &Vec::new(), &[]);
+        return Ok(Outcome::Reply);
+    };
     fields.tags()?;
     match &call.attempt {
         Attempt::Answered(Reply::Codes(errors)) => write(answer, code::NONE, &asked, errors),
@@ -28,19 +36,27 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
     Ok(Outcome::Reply)
 }
 
-fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Asked<'a>, WireError> {
+/// `None` when it names too much.
+fn read_topics<'a>(fields: &mut Fields<'a>) -> Result<Option<Asked<'a>>, WireError> {
     let mut topics = Vec::new();
-    for _ in 0..fields.array("topics")? {
+    let count = fields.array("topics")?;
+    let mut left = MOST_ENTRIES.checked_sub(count);
+    for _ in 0..count {
         let name = fields.string("topic")?;
         let mut partitions = Vec::new();
-        for _ in 0..fields.array("partitions")? {
+        let count = fields.array("partitions")?;
+        left = left.and_then(|left| left.checked_sub(count));
+        if left.is_none() {
+            return Ok(None);
+        }
+        for _ in 0..count {
             partitions.push(fields.i32("partition")?);
             fields.tags()?;
         }
         fields.tags()?;
         topics.push((name, partitions));
     }
-    Ok(topics)
+    Ok(left.map(|_| topics))
 }
 
 /// Deletes what may be. One error code for each partition, or one for all; if anything is deleted, the codes come
@@ -52,18 +68,17 @@ fn delete(call: &Call<'_>, group: &str, asked: &Asked<'_>) -> Result<Vec<i16>, i
     }
     let forbidden: Vec<_> =
         asked.iter().map(|(topic, _)| call.topic_refusal(Operation::Read, topic)).collect();
+    let topics: BTreeSet<&str> = asked.iter().map(|(topic, _)| *topic).collect();
     call.node.with_groups(|groups, _| {
         if !groups.contains(group) && !offsets.knows(group) {
             return Err(code::GROUP_ID_NOT_FOUND);
         }
+        let subscribed = groups.guarded(group, &topics)?;
         let mut errors = Vec::new();
         let mut places: Vec<Place> = Vec::new();
         for ((topic, partitions), forbidden) in asked.iter().zip(forbidden) {
-            let guarded = groups.guards(group, topic);
-            if guarded == code::NON_EMPTY_GROUP {
-                return Err(guarded);
-            }
-            let guarded = forbidden.unwrap_or(guarded);
+            let needed = subscribed.contains(topic).then_some(code::GROUP_SUBSCRIBED_TO_TOPIC);
+            let guarded = forbidden.or(needed).unwrap_or(code::NONE);
             for partition in partitions {
                 errors.push(guarded);
                 if guarded == code::NONE {

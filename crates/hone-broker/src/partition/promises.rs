@@ -100,6 +100,15 @@ fn read(partition: &Partition, read_committed: bool) -> Vec<(i64, String)> {
     }
 }
 
+/// Waits for so many more bytes.
+fn wait(partition: &Partition, ticket: Ticket, bytes: u64) -> Standing {
+    let lack = Lack { committed: false, seen: partition.bounds().high_watermark, bytes };
+    let mut wake = Vec::new();
+    let standing = partition.wait(&Waiter::new(ticket), lack, &mut wake);
+    assert!(wake.is_empty());
+    standing.unwrap()
+}
+
 fn offsets(partition: &Partition) -> Vec<i64> {
     read(partition, false).into_iter().map(|(offset, _)| offset).collect()
 }
@@ -109,8 +118,8 @@ fn strict_batches_are_seen_when_they_are_flushed_and_relaxed_ones_at_once() {
     let place = Place::new(config());
     let partition = place.open();
     let ticket = Ticket { reactor: 1, connection: 2 };
-    partition.wait(ticket);
     let mut wake = Vec::new();
+    wait(&partition, ticket, 1);
     let one = batch(&[("a", Some("1"))], 5);
     let appended = partition.append(&mut one.clone(), Ack::Strict, 77, &mut wake).unwrap();
     assert_eq!((appended.base_offset, appended.end_offset, appended.append_time_ms), (0, 1, -1));
@@ -129,7 +138,7 @@ fn strict_batches_are_seen_when_they_are_flushed_and_relaxed_ones_at_once() {
     assert_eq!(wake, [ticket]);
     assert_eq!(partition.unflushed_bytes(), 0);
     assert_eq!(offsets(&partition), [0]);
-    partition.wait(ticket);
+    wait(&partition, ticket, 1);
     wake.clear();
     partition.append(&mut one.clone(), Ack::Relaxed, 78, &mut wake).unwrap();
     assert_eq!(wake, [ticket]);
@@ -150,7 +159,8 @@ fn what_is_behind_a_strict_batch_is_seen_with_it() {
     let visible = || partition.bounds().high_watermark;
     append(&partition, &one, Ack::Relaxed, 0).unwrap();
     append(&partition, &one, Ack::Strict, 0).unwrap();
-    partition.wait(ticket);
+    // The relaxed batch alone would do, were it visible.
+    wait(&partition, ticket, 1);
     let mut wake = Vec::new();
     partition.append(&mut one.clone(), Ack::Relaxed, 0, &mut wake).unwrap();
     assert_eq!((visible(), wake.len()), (1, 0));
@@ -174,15 +184,38 @@ fn what_is_behind_a_strict_batch_is_seen_with_it() {
 fn who_waits_is_woken_once_and_not_when_it_has_left() {
     let partition = Place::new(config()).open();
     let tickets: Vec<_> = (0..3).map(|connection| Ticket { reactor: 0, connection }).collect();
-    for ticket in tickets.iter().chain(&tickets) {
-        partition.wait(*ticket);
-    }
-    partition.forget(tickets[1]);
+    let standings: Vec<_> = tickets.iter().map(|ticket| wait(&partition, *ticket, 1)).collect();
+    partition.forget(&standings[1]);
     let mut wake = Vec::new();
     partition.append(&mut batch(&[("a", None)], 5), Ack::Relaxed, 0, &mut wake).unwrap();
     assert_eq!(wake, [tickets[0], tickets[2]]);
     partition.take_waiting(&mut wake);
     assert_eq!(wake.len(), 2);
+}
+
+#[test]
+fn nobody_is_woken_before_what_it_lacks_is_visible() {
+    let partition = Place::new(config()).open();
+    let one = batch(&[("a", None)], 5);
+    let tickets: Vec<_> = (0..6_000).map(|connection| Ticket { reactor: 0, connection }).collect();
+    // One lacks two batches, one a byte more, the others much more.
+    let bytes = one.len() as u64;
+    for (number, ticket) in tickets.iter().enumerate() {
+        wait(&partition, *ticket, [2 * bytes, 2 * bytes + 1].get(number).copied().unwrap_or(1 << 20));
+    }
+    let mut woken = Vec::new();
+    for strict in [false, true, false] {
+        let ack = if strict { Ack::Strict } else { Ack::Relaxed };
+        let mut wake = Vec::new();
+        partition.append(&mut one.clone(), ack, 0, &mut wake).unwrap();
+        woken.push(wake.len());
+    }
+    // The second batch waits for its flush, and the third behind it.
+    assert_eq!(woken, [0, 0, 0]);
+    partition.flush().unwrap();
+    let mut wake = Vec::new();
+    partition.take_waiting(&mut wake);
+    assert_eq!(wake, tickets[..2]);
 }
 
 #[test]

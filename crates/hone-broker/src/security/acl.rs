@@ -30,6 +30,7 @@
 //! | AddPartitionsToTxn | Write on the transactional id, Write on the topic; between brokers, ClusterAction on the cluster |
 //! | AddOffsetsToTxn | Write on the transactional id, Read on the group |
 //! | EndTxn | Write on the transactional id |
+//! | WriteTxnMarkers | Alter or ClusterAction on the cluster |
 //! | DescribeAcls | Describe on the cluster |
 //! | CreateAcls, DeleteAcls | Alter on the cluster |
 //! | DescribeConfigs | DescribeConfigs on the topic or the cluster |

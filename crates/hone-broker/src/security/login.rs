@@ -41,7 +41,7 @@ pub(crate) fn advance(
             Progress::Answer(Vec::new())
         }
         Attempt::Answered(_) => refuse(session, now),
-        Attempt::Again { .. } => Progress::Refused,
+        Attempt::Again { .. } | Attempt::Further(_) => Progress::Refused,
     }
 }
 

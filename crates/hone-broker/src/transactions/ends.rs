@@ -6,7 +6,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
-use super::{Decision, Ending, Ends};
+use super::{Decision, Ending, Ends, Producer};
+use crate::code;
 use crate::mailbox::{Letter, Ticket};
 use crate::node::Node;
 use crate::partition::{AppendError, Marker, Partition, Sequence};
@@ -27,16 +28,16 @@ type Touched = BTreeMap<(String, i32), (Arc<Partition>, Vec<usize>)>;
 impl Ends for NodeEnds {
     fn carry_out(&self, endings: &[Ending]) -> Vec<Result<(), String>> {
         let mut results: Vec<Result<(), String>> = endings.iter().map(|_| Ok(())).collect();
-        let mut wake = Vec::new();
+        let mut tickets = Vec::new();
         let mut touched = Touched::new();
         for (index, (ending, result)) in endings.iter().zip(&mut results).enumerate() {
-            *result = self.mark(index, ending, &mut touched, &mut wake);
+            *result = self.mark(index, ending, &mut touched, &mut tickets);
         }
         let logs: Vec<_> = touched.values().map(|(log, _)| log.as_ref()).collect();
         let flushed = flush_all(&logs);
         for (((topic, partition), (log, waiting)), flushed) in touched.into_iter().zip(flushed) {
             match flushed {
-                Ok(()) => log.take_waiting(&mut wake),
+                Ok(()) => log.take_waiting(&mut tickets),
                 Err(error) => {
                     for index in waiting {
                         let Some(result) = results.get_mut(index) else { continue };
@@ -45,7 +46,7 @@ impl Ends for NodeEnds {
                 }
             }
         }
-        self.wake(wake);
+        wake(&self.0, tickets);
         self.resolve(endings, &mut results);
         results
     }
@@ -65,7 +66,7 @@ impl NodeEnds {
             let Some(topic) = self.0.topics.by_name(name) else { continue };
             for partition in partitions {
                 let Some(log) = topic.partition(*partition) else { continue };
-                match append_marker(log, ending, wake) {
+                match append_marker(log, ending.producer, ending.decision, wake) {
                     Ok(()) => {
                         let waits = touched.entry((name.clone(), *partition));
                         waits.or_insert_with(|| (Arc::clone(log), Vec::new())).1.push(index);
@@ -98,11 +99,52 @@ impl NodeEnds {
             }
         }
     }
+}
 
-    fn wake(&self, tickets: Vec<Ticket>) {
-        for ticket in tickets {
-            self.0.post(ticket, Letter::Grown(ticket.connection));
+/// Tells readers of what they wait for.
+fn wake(node: &Node, tickets: Vec<Ticket>) {
+    for ticket in tickets {
+        node.post(ticket, Letter::Grown(ticket.connection));
+    }
+}
+
+/// A marker that is asked for by name, and not by the end of a transaction.
+pub(crate) struct Verdict {
+    pub(crate) log: Arc<Partition>,
+    pub(crate) producer: Producer,
+    pub(crate) decision: Decision,
+}
+
+/// Writes markers durably. An error code for each.
+pub(crate) fn write_markers(node: &Node, verdicts: &[Verdict]) -> Vec<i16> {
+    let mut tickets = Vec::new();
+    let append = |verdict: &Verdict| {
+        let Verdict { log, producer, decision } = verdict;
+        append_marker(log, *producer, *decision, &mut tickets).map_or_else(|error| error_code(&error), |()| 0)
+    };
+    let mut errors: Vec<i16> = verdicts.iter().map(append).collect();
+    let mut touched: BTreeMap<(&str, i32), (&Partition, Vec<usize>)> = BTreeMap::new();
+    for (place, verdict) in verdicts.iter().enumerate().filter(|(place, _)| errors[*place] == code::NONE) {
+        let log = verdict.log.as_ref();
+        touched.entry((&log.topic, log.index)).or_insert_with(|| (log, Vec::new())).1.push(place);
+    }
+    let logs: Vec<&Partition> = touched.values().map(|(log, _)| *log).collect();
+    for ((log, places), flushed) in touched.into_values().zip(flush_all(&logs)) {
+        match flushed {
+            Ok(()) => log.take_waiting(&mut tickets),
+            Err(_) => places.into_iter().for_each(|place| errors[place] = code::KAFKA_STORAGE_ERROR),
         }
+    }
+    wake(node, tickets);
+    errors
+}
+
+fn error_code(error: &AppendError) -> i16 {
+    match error {
+        AppendError::Sequence(_) => code::INVALID_PRODUCER_EPOCH,
+        AppendError::CoordinatorFenced => code::TRANSACTION_COORDINATOR_FENCED,
+        AppendError::Removed => code::UNKNOWN_TOPIC_OR_PARTITION,
+        AppendError::Storage(_) => code::KAFKA_STORAGE_ERROR,
     }
 }
 
@@ -130,12 +172,16 @@ fn flush_all(logs: &[&Partition]) -> Vec<Result<(), String>> {
     })
 }
 
-fn append_marker(log: &Partition, ending: &Ending, wake: &mut Vec<Ticket>) -> Result<(), AppendError> {
-    let marker = match ending.decision {
+fn append_marker(
+    log: &Partition,
+    producer: Producer,
+    decision: Decision,
+    wake: &mut Vec<Ticket>,
+) -> Result<(), AppendError> {
+    let marker = match decision {
         Decision::Commit => Marker::Commit,
         Decision::Abort => Marker::Abort,
     };
-    let producer = ending.producer;
     log.append_marker(producer.id, producer.epoch, marker, COORDINATOR_EPOCH, unix_ms(), wake).map(drop)
 }
 
@@ -152,7 +198,7 @@ pub(crate) fn settle_open(node: &Node) -> io::Result<()> {
 fn settle_partition(node: &Node, partition: &Partition) -> io::Result<()> {
     let mut marked = false;
     for open in partition.producers().into_iter().filter(|producer| producer.txn_start.is_some()) {
-        let producer = super::Producer { id: open.producer_id, epoch: open.epoch };
+        let producer = Producer { id: open.producer_id, epoch: open.epoch };
         let Some(owner) = node.transactions.meet(producer, &partition.topic, partition.index) else {
             continue;
         };

@@ -8,7 +8,8 @@
 //! partition. In the second one (KIP-890) writing announces a partition, and every end raises the epoch, so that what
 //! was sent for one transaction can never become part of the next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use super::entry::Entry;
 use crate::code;
@@ -354,7 +355,7 @@ pub(crate) enum Found {
 /// All transactional ids.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    transactions: HashMap<String, Transaction>,
+    transactions: BTreeMap<String, Transaction>,
     /// When ongoing transactions run out of time.
     deadlines: BTreeSet<(i64, String)>,
     /// Whose end is decided and not known everywhere.
@@ -546,6 +547,9 @@ impl Book {
     pub(crate) fn apply(&mut self, entry: Entry) {
         match entry {
             Entry::Image { name, transaction } => self.put(&name, *transaction),
+            // Nothing is added once an end is decided: this one stood before that, and is repeated behind an image that
+            // was gathered since.
+            Entry::Added { name, .. } if self.prepared.contains(&name) => (),
             Entry::Added { name, places, protocol, now_ms } => {
                 self.extend(&name, &places, protocol, now_ms);
             }
@@ -553,9 +557,13 @@ impl Book {
         }
     }
 
-    /// Entries that say all that is known.
-    pub(crate) fn images(&self) -> Vec<Entry> {
-        self.all().map(|(name, transaction)| Entry::image(name, transaction)).collect()
+    /// Entries that say all that is known of the next ids behind one, up to so many, and the last of those ids. Steps may
+    /// be taken between two such calls: when their entries are repeated behind all of these, the book is as it was.
+    pub(crate) fn images_behind(&self, last: Option<&str>, most: usize) -> (Vec<Vec<u8>>, Option<String>) {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let next: Vec<_> = self.transactions.range::<str, _>((from, Bound::Unbounded)).take(most).collect();
+        let images = next.iter().map(|(name, transaction)| Entry::image(name, transaction).to_bytes());
+        (images.collect(), next.last().map(|(name, _)| (*name).clone()))
     }
 
     /// Ids whose end is decided and not known everywhere.
@@ -901,12 +909,86 @@ mod tests {
         assert_eq!(again.transactions, story.book.transactions);
         assert_eq!(again.prepared, story.book.prepared);
         story.add(producer(100, 1), Protocol::Second).unwrap();
-        let images = story.book.images();
+        let (images, _) = story.book.images_behind(None, 10);
         let mut anew = Book::default();
-        images.into_iter().for_each(|image| anew.apply(image));
+        images.iter().for_each(|image| anew.apply(Entry::parse(image).unwrap()));
         assert_eq!(anew.transactions, story.book.transactions);
         assert_eq!(anew.deadlines, story.book.deadlines);
         anew.apply(Entry::Gone { name: "t".to_owned() });
         assert!(anew.transactions.is_empty() && anew.deadlines.is_empty() && anew.prepared.is_empty());
+    }
+
+    /// Every id goes so many steps before it is gathered and the rest after, and all of its entries are repeated behind.
+    #[test]
+    fn images_gathered_in_pieces_say_with_what_came_meanwhile_what_the_book_says() {
+        let mut book = Book::default();
+        let names: Vec<String> = (0..10).map(|number| format!("t{number}")).collect();
+        let mut owners = Vec::new();
+        for (id, name) in (0..).zip(&names) {
+            let claim = book.claim(name, MINUTE_MS, None, 0, &mut || Ok(id)).unwrap();
+            let Claim::Granted(owner, _) = claim else { panic!("{claim:?}") };
+            owners.push(owner);
+        }
+        let mut entries = Vec::new();
+        // Two partitions, the decision (which has no entry before it is carried out), its entries, the next transaction.
+        let mut step = |book: &mut Book, number: usize, step: usize| {
+            let (name, owner) = (&names[number], owners[number]);
+            let next = Producer { epoch: owner.epoch + 1, ..owner };
+            let add = |book: &mut Book, owner, places| {
+                book.add(name, owner, &places, Protocol::Second, 1_000 + step as i64).unwrap().unwrap()
+            };
+            match step {
+                0 => entries.push(add(book, owner, Places::partition("a", 0))),
+                1 => entries.push(add(book, owner, Places::partition("b", 1))),
+                2 => {
+                    let mut none = || -> Result<i64, i16> { panic!("no id is used up") };
+                    book.end(name, owner, Decision::Commit, Protocol::Second, 2_000, &mut none).unwrap();
+                }
+                3 => entries.push(Entry::image(name, book.get(name).unwrap())),
+                4 => {
+                    let completed = book.completed(name, 3_000).unwrap();
+                    book.apply(completed.clone());
+                    entries.push(completed);
+                }
+                _ => entries.push(add(book, next, Places::partition("c", 2))),
+            }
+        };
+        // In the end t0 has gone no step, t1 one and so on, a quarter of them before the first piece is gathered. None ends
+        // with a decision that has no entry: that is lost with the process.
+        let until = |number: usize| if number == 3 { 4 } else { number.min(6) };
+        let mut images = Vec::new();
+        let mut last = None;
+        let mut done = [0; 10];
+        for piece in 0.. {
+            for (number, done) in done.iter_mut().enumerate() {
+                let to = if piece < 3 { until(number) * (piece + 1) / 4 } else { until(number) };
+                (*done..to).for_each(|next| step(&mut book, number, next));
+                *done = to;
+            }
+            let (next, behind) = book.images_behind(last.as_deref(), 3);
+            assert!(next.len() <= 3);
+            images.extend(next);
+            last = behind;
+            if last.is_none() {
+                break;
+            }
+        }
+        assert_eq!(images.len(), 10);
+        let mut anew = Book::default();
+        images.iter().for_each(|image| anew.apply(Entry::parse(image).unwrap()));
+        entries.into_iter().for_each(|entry| anew.apply(entry));
+        assert_eq!(anew.transactions, book.transactions);
+        assert_eq!((anew.deadlines, anew.prepared), (book.deadlines, book.prepared));
+    }
+
+    #[test]
+    fn a_place_that_is_repeated_does_not_open_a_transaction_whose_end_is_decided() {
+        let mut story = Story::new();
+        let owner = story.granted(None);
+        let added = story.add(owner, Protocol::Second).unwrap().unwrap();
+        story.end(owner, Decision::Commit, Protocol::Second).unwrap();
+        let decided = story.book.get("t").unwrap().clone();
+        story.book.apply(added);
+        assert_eq!(story.book.get("t"), Some(&decided));
     }
 }

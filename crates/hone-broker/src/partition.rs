@@ -562,8 +562,8 @@ impl Partition {
         self.log().waiting.remove(&ticket);
     }
 
-    /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks
-    /// until a round of housekeeping has noticed.
+    /// Removes the folder; that it is gone is the caller's to make durable. It is renamed first, so that a start in between
+    /// finds a name that is never a log's. Blocks until a round of housekeeping has noticed.
     pub(crate) fn remove(&self) -> io::Result<()> {
         {
             let mut log = self.log();
@@ -580,11 +580,7 @@ impl Partition {
         let mut doomed = self.disk.folder().to_owned().into_os_string();
         doomed.push(DELETED_SUFFIX);
         match fs::rename(self.disk.folder(), &doomed) {
-            Ok(()) => {
-                // Or else a power cut brings it back, perhaps under a new topic of the same name.
-                self.disk.sync_parent()?;
-                fs::remove_dir_all(&doomed)
-            }
+            Ok(()) => fs::remove_dir_all(&doomed),
             // Nothing was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hone_kafka::BatchHeader;
 use hone_kafka::batch;
+use hone_kafka::{BatchError, BatchHeader};
 
 use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
@@ -98,8 +98,25 @@ pub(crate) enum AppendError {
     CoordinatorFenced,
     #[error("the topic was deleted")]
     Removed,
-    #[error("the log can't be written: {0}")]
-    Storage(#[from] io::Error),
+    #[error("{0}")]
+    Storage(StorageError),
+}
+
+/// The storage does not take a batch.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StorageError {
+    /// This one was not written; the next one is tried again.
+    #[error(
+        "the log can't be written: {error}; the batch is refused, the next ones are tried again. Check the space on the disk of \
+         {folder}, and its health"
+    )]
+    Write { error: io::Error, folder: String },
+    /// Nobody knows what the disk has.
+    #[error("{0}")]
+    Closed(io::Error),
+    /// The batch itself is damaged.
+    #[error("{0}")]
+    Batch(io::Error),
 }
 
 /// Why records were not read.
@@ -222,7 +239,7 @@ impl Partition {
         now_ms: i64,
         wake: &mut Vec<Ticket>,
     ) -> Result<Appended, AppendError> {
-        let header = BatchHeader::parse(batch).map_err(invalid)?;
+        let header = BatchHeader::parse(batch).map_err(unreadable)?;
         self.disk.before_write();
         let mut log = self.writable()?;
         if header.producer_id >= 0 {
@@ -256,7 +273,7 @@ impl Partition {
         wake: &mut Vec<Ticket>,
     ) -> Result<Appended, AppendError> {
         let mut batch =
-            build_marker(producer_id, epoch, marker, coordinator_epoch, now_ms).map_err(invalid)?;
+            build_marker(producer_id, epoch, marker, coordinator_epoch, now_ms).map_err(unreadable)?;
         self.disk.before_write();
         let mut log = self.writable()?;
         match log.producers.admits_marker(producer_id, epoch, coordinator_epoch) {
@@ -273,7 +290,7 @@ impl Partition {
             return Err(AppendError::Removed);
         }
         if let Some(reason) = &log.failed {
-            return Err(AppendError::Storage(failed(reason)));
+            return Err(AppendError::Storage(StorageError::Closed(failed(reason))));
         }
         Ok(log)
     }
@@ -288,10 +305,12 @@ impl Partition {
     ) -> Result<Appended, AppendError> {
         let base_offset = log.next;
         let append_time_ms = if log.config.log_append_time { now_ms } else { -1 };
-        patch(batch, base_offset, append_time_ms)?;
-        let header = BatchHeader::parse(batch).map_err(invalid)?;
+        patch(batch, base_offset, append_time_ms).map_err(unreadable)?;
+        let header = BatchHeader::parse(batch).map_err(unreadable)?;
         let visible = log.visible();
-        log.append(&self.disk, &header, batch, ack, now_ms)?;
+        log.append(&self.disk, &header, batch, ack, now_ms).map_err(|error| {
+            AppendError::Storage(StorageError::Write { error, folder: self.shown_folder() })
+        })?;
         if log.visible() > visible {
             wake.extend(std::mem::take(&mut log.waiting));
         }
@@ -337,6 +356,11 @@ impl Partition {
         }
         self.publish(&mut log);
         Ok(log.flushed)
+    }
+
+    /// Where its files are, as notices say it.
+    fn shown_folder(&self) -> String {
+        if self.disk.in_memory() { "memory".to_owned() } else { self.disk.folder().display().to_string() }
     }
 
     fn sync(&self, dirty: &Dirty) -> io::Result<()> {
@@ -624,17 +648,23 @@ impl Published {
 }
 
 fn failed(reason: &str) -> io::Error {
-    io::Error::other(format!("an fsync failed before ({reason}); restart the broker when the disk is sound"))
+    io::Error::other(format!(
+        "an fsync failed before ({reason}), so this partition stays closed for writes until the broker starts again; check \
+         the disk and its space first"
+    ))
 }
 
-fn patch(batch: &mut [u8], base_offset: i64, append_time_ms: i64) -> io::Result<()> {
+fn unreadable(error: BatchError) -> AppendError {
+    AppendError::Storage(StorageError::Batch(invalid(error)))
+}
+
+fn patch(batch: &mut [u8], base_offset: i64, append_time_ms: i64) -> Result<(), BatchError> {
     batch::set_base_offset(batch, base_offset)
         .and_then(|()| batch::set_leader_epoch(batch, LEADER_EPOCH))
         .and_then(|()| match append_time_ms {
             -1 => Ok(()),
             now_ms => batch::set_log_append_time(batch, now_ms),
         })
-        .map_err(invalid)
 }
 
 /// The first record of a batch at or after `timestamp`; the batch itself where its records can't be unpacked.

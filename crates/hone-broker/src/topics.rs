@@ -943,7 +943,8 @@ mod tests {
         let (topics, said) = open_and_listen(folder.path());
         assert_eq!(ends(&topics.by_name("t").unwrap()), [1, 0, 1]);
         let [notice] = &said[..] else { panic!("{said:?}") };
-        let wanted = format!("topic t: the folders of its partitions 1 are missing ({})", gone.display());
+        let wanted =
+            format!("topic t has lost the folder of partition 1 ({}): it starts empty", gone.display());
         assert!(notice.contains(&wanted), "{notice}");
         drop(topics);
         assert_eq!(open_and_listen(folder.path()).1, [""; 0]);

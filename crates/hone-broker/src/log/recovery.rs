@@ -80,6 +80,13 @@ fn lost(file: &File, checked: &Checked, known: Before) -> io::Result<Option<&'st
     })
 }
 
+/// A name that no file has: what was put aside before is not written over.
+fn free_name(disk: &Disk, name: &str) -> String {
+    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !disk.path(name).exists()).unwrap_or_else(|| name.to_owned())
+}
+
 /// Tells of a log whose files are all gone, but not the manifest that names them.
 fn tell_of_lost_all(disk: &Disk, manifest: &Manifest) {
     let mut named = manifest.sealed.iter().chain(&manifest.active).filter(|entry| entry.bytes > 0);
@@ -388,7 +395,7 @@ impl Recovery<'_> {
     fn put_aside(&mut self, before: i64, reason: &str) -> io::Result<()> {
         for base in self.bases.extract_if(.., |base| *base < before) {
             let name = file_name(base, LOG);
-            let aside = format!("{name}{ASIDE_SUFFIX}");
+            let aside = free_name(self.disk, &format!("{name}{ASIDE_SUFFIX}"));
             fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
             segment::remove_index(self.disk, base)?;
             self.disk.say(&format!("put {} aside: {reason}", self.disk.path(&aside).display()));

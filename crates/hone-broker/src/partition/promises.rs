@@ -423,9 +423,14 @@ fn the_cut_end_of_a_segment_in_front_of_others_is_kept() {
     let first = &place.files(LOG)[0];
     let bytes = fs::read(first).unwrap();
     fs::write(first, &bytes[..bytes.len() - 1]).unwrap();
+    let aside = place.log().join(format!("{}.aside", place.files(LOG)[1].file_name().unwrap().display()));
+    fs::write(&aside, "put aside before").unwrap();
     place.open();
     assert!(place.said.all()[0].contains("there are segments behind it"), "{:?}", place.said.all());
     assert_eq!(place.kept().len(), 1);
+    // What was put aside before is not written over.
+    assert_eq!(fs::read(&aside).unwrap(), b"put aside before");
+    assert!(aside.with_extension("aside-2").exists());
 }
 
 #[test]

@@ -207,9 +207,13 @@ impl Folders<'_> {
     fn tell_of_missing(&self, missing: &[&Opening]) {
         let Some(first) = missing.first() else { return };
         let partitions: Vec<String> = missing.iter().map(|opening| opening.index.to_string()).collect();
+        let (folders, start) = match missing.len() {
+            1 => ("folder of partition", "it starts"),
+            _ => ("folders of partitions", "they start"),
+        };
         self.notices.say(&format!(
-            "topic {}: the folders of its partitions {} are missing ({}): they start empty, at offset 0, and their records \
-             are gone; if there is a copy of a folder, stop the broker before anything is written and put it there",
+            "topic {} has lost the {folders} {} ({}): {start} empty, at offset 0, and the records are gone; if there is a copy, \
+             stop the broker before anything is written and put it there",
             first.topic,
             listed(&partitions),
             missing

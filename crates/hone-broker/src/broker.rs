@@ -204,6 +204,7 @@ impl Broker {
 
     fn stop_threads(&mut self) -> anyhow::Result<()> {
         self.stopping.store(true, Ordering::Release);
+        self.node.settings.faults.end_stalls();
         self.node.ring();
         self.node.housekeeper.end();
         self.node.transactions.stop();

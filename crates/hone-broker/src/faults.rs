@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum FaultKind {
     /// A write begins so much later.
     WriteDelay(Duration),
-    /// A write waits until [`Faults::release`].
+    /// A write waits until [`Faults::release`], or until the broker stops.
     WriteStall,
     /// A write fails with this error number and writes nothing.
     WriteError(i32),
@@ -162,6 +162,12 @@ impl Faults {
     pub fn clear(&self) {
         self.rules().faults.clear();
         self.0.armed.store(false, Ordering::Release);
+        self.release();
+    }
+
+    /// Takes the stalls back and lets stalled writes go on: a broker that stops waits for its writes.
+    pub(crate) fn end_stalls(&self) {
+        self.rules().faults.retain(|fault| fault.kind != FaultKind::WriteStall);
         self.release();
     }
 

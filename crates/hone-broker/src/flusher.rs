@@ -75,7 +75,8 @@ impl Flusher {
         while let Some((partition, reactor)) = self.next() {
             if let Err(error) = partition.flush() {
                 node.settings.notices.say(&format!(
-                    "{}-{} can't be flushed and takes no more batches until the broker starts again: {error}",
+                    "{}-{} can't be flushed: {error}. Nobody knows what the disk has, so this partition stays closed for \
+                     writes until the broker starts again; check the disk and its space first",
                     partition.topic, partition.index
                 ));
             }

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hone_kafka::BatchHeader;
 use hone_kafka::batch;
+use hone_kafka::{BatchError, BatchHeader};
 
 use crate::log::producers::MarkerVerdict;
 pub(crate) use crate::log::producers::{AbortedTransaction, Marker, ProducerState, Sequence};
@@ -99,8 +99,25 @@ pub(crate) enum AppendError {
     CoordinatorFenced,
     #[error("the topic was deleted")]
     Removed,
-    #[error("the log can't be written: {0}")]
-    Storage(#[from] io::Error),
+    #[error("{0}")]
+    Storage(StorageError),
+}
+
+/// The storage does not take a batch.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StorageError {
+    /// This one was not written; the next one is tried again.
+    #[error(
+        "the log can't be written: {error}; the batch is refused, the next ones are tried again. Check the space on the disk of \
+         {folder}, and its health"
+    )]
+    Write { error: io::Error, folder: String },
+    /// Nobody knows what the disk has.
+    #[error("{0}")]
+    Closed(io::Error),
+    /// The batch itself is damaged.
+    #[error("{0}")]
+    Batch(io::Error),
 }
 
 /// Why records were not read.
@@ -223,7 +240,7 @@ impl Partition {
         now_ms: i64,
         wake: &mut Vec<Ticket>,
     ) -> Result<Appended, AppendError> {
-        let header = BatchHeader::parse(batch).map_err(invalid)?;
+        let header = BatchHeader::parse(batch).map_err(unreadable)?;
         self.disk.before_write();
         let mut log = self.writable()?;
         if header.producer_id >= 0 {
@@ -257,7 +274,7 @@ impl Partition {
         wake: &mut Vec<Ticket>,
     ) -> Result<Appended, AppendError> {
         let mut batch =
-            build_marker(producer_id, epoch, marker, coordinator_epoch, now_ms).map_err(invalid)?;
+            build_marker(producer_id, epoch, marker, coordinator_epoch, now_ms).map_err(unreadable)?;
         self.disk.before_write();
         let mut log = self.writable()?;
         match log.producers.admits_marker(producer_id, epoch, coordinator_epoch) {
@@ -274,7 +291,7 @@ impl Partition {
             return Err(AppendError::Removed);
         }
         if let Some(reason) = &log.failed {
-            return Err(AppendError::Storage(failed(reason)));
+            return Err(AppendError::Storage(StorageError::Closed(failed(reason))));
         }
         Ok(log)
     }
@@ -289,9 +306,11 @@ impl Partition {
     ) -> Result<Appended, AppendError> {
         let base_offset = log.next;
         let append_time_ms = if log.config.log_append_time { now_ms } else { -1 };
-        patch(batch, base_offset, append_time_ms)?;
-        let header = BatchHeader::parse(batch).map_err(invalid)?;
-        log.append(&self.disk, &header, batch, ack, now_ms)?;
+        patch(batch, base_offset, append_time_ms).map_err(unreadable)?;
+        let header = BatchHeader::parse(batch).map_err(unreadable)?;
+        log.append(&self.disk, &header, batch, ack, now_ms).map_err(|error| {
+            AppendError::Storage(StorageError::Write { error, folder: self.shown_folder() })
+        })?;
         wake_readers(log, wake);
         self.publish(log);
         self.counters.written_bytes.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -335,6 +354,11 @@ impl Partition {
         }
         self.publish(&mut log);
         Ok(log.flushed)
+    }
+
+    /// Where its files are, as notices say it.
+    fn shown_folder(&self) -> String {
+        if self.disk.in_memory() { "memory".to_owned() } else { self.disk.folder().display().to_string() }
     }
 
     fn sync(&self, dirty: &Dirty) -> io::Result<()> {
@@ -586,8 +610,8 @@ impl Partition {
         self.log().waiting.forget(standing);
     }
 
-    /// Removes the folder. It is renamed first, so that a start in between finds a name that is never a log's. Blocks
-    /// until a round of housekeeping has noticed.
+    /// Removes the folder; that it is gone is the caller's to make durable. It is renamed first, so that a start in between
+    /// finds a name that is never a log's. Blocks until a round of housekeeping has noticed.
     pub(crate) fn remove(&self) -> io::Result<()> {
         {
             let mut log = self.log();
@@ -604,11 +628,7 @@ impl Partition {
         let mut doomed = self.disk.folder().to_owned().into_os_string();
         doomed.push(DELETED_SUFFIX);
         match fs::rename(self.disk.folder(), &doomed) {
-            Ok(()) => {
-                // Or else a power cut brings it back, perhaps under a new topic of the same name.
-                self.disk.sync_parent()?;
-                fs::remove_dir_all(&doomed)
-            }
+            Ok(()) => fs::remove_dir_all(&doomed),
             // Nothing was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
@@ -659,17 +679,23 @@ fn wake_readers(log: &mut Log, wake: &mut Vec<Ticket>) {
 }
 
 fn failed(reason: &str) -> io::Error {
-    io::Error::other(format!("an fsync failed before ({reason}); restart the broker when the disk is sound"))
+    io::Error::other(format!(
+        "an fsync failed before ({reason}), so this partition stays closed for writes until the broker starts again; check \
+         the disk and its space first"
+    ))
 }
 
-fn patch(batch: &mut [u8], base_offset: i64, append_time_ms: i64) -> io::Result<()> {
+fn unreadable(error: BatchError) -> AppendError {
+    AppendError::Storage(StorageError::Batch(invalid(error)))
+}
+
+fn patch(batch: &mut [u8], base_offset: i64, append_time_ms: i64) -> Result<(), BatchError> {
     batch::set_base_offset(batch, base_offset)
         .and_then(|()| batch::set_leader_epoch(batch, LEADER_EPOCH))
         .and_then(|()| match append_time_ms {
             -1 => Ok(()),
             now_ms => batch::set_log_append_time(batch, now_ms),
         })
-        .map_err(invalid)
 }
 
 /// The first record of a batch at or after `timestamp`; the batch itself where its records can't be unpacked.

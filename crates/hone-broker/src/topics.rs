@@ -1,4 +1,4 @@
-//! The topics, and the one file that says which there are: `cluster.json`, replaced as a whole and never written in place.
+//! The topics, as `cluster.json` and the folders of their logs have them.
 //!
 //! A topic does not change while it is in the map. A change (more partitions, other properties) is on disk first, then a
 //! new topic takes the place of the old one; both share the partitions that stay.
@@ -10,18 +10,19 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use anyhow::{Context, bail};
-use serde_json::{Value, json};
+use anyhow::Context;
 
-use crate::durable;
 use crate::limits::Limits;
-use crate::partition::{DELETED_SUFFIX, Opening, Partition, Storage};
+use crate::partition::{Opening, Partition, Storage};
 use crate::properties::Properties;
 use crate::properties::broker::{BrokerProperties, Scope};
 
-/// Version of `cluster.json`. Version 1 had no properties of the broker.
-const FORMAT_VERSION: u64 = 2;
-const CLUSTER_FILE: &str = "cluster.json";
+mod cluster;
+mod folders;
+
+use cluster::{Cluster, Doomed, FILE as CLUSTER_FILE, StoredTopic};
+use folders::{Folders, folder_name};
+
 const LOG_FOLDER: &str = "log";
 /// Kafka's longest topic name; with the partition behind it, a file name on every file system in use.
 const MOST_NAME_BYTES: usize = 249;
@@ -125,10 +126,12 @@ impl Maps {
 }
 
 /// What `cluster.json` says beside the topics and the properties.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Written {
     /// Producer ids below this one are reserved.
     producer_ids: i64,
+    /// Topics that were deleted and whose folders may still be there.
+    doomed: Vec<Doomed>,
 }
 
 /// Producer ids that are reserved on disk and were not given yet.
@@ -171,7 +174,7 @@ impl Topics {
         started_with: &BrokerProperties,
         storage: Storage,
     ) -> anyhow::Result<Self> {
-        let (known, is_new) = read_cluster(data_dir.as_deref())?;
+        let known = Cluster::read(data_dir.as_deref())?;
         let started_with = started_with.clone();
         let started_with = if data_dir.is_some() { started_with } else { started_with.in_memory() };
         let broker = started_with
@@ -184,15 +187,17 @@ impl Topics {
             cluster_id: known.cluster_id,
             maps: RwLock::new(Maps { broker: Arc::new(broker), ..Maps::default() }),
             most_partitions: Limits::default().partitions,
-            written: Mutex::new(Written { producer_ids: known.producer_ids }),
+            written: Mutex::new(Written { producer_ids: known.producer_ids, doomed: Vec::new() }),
             producer_ids: Mutex::new(ProducerIds { next: known.producer_ids, end: known.producer_ids }),
         };
-        topics.remove_orphans(&known.topics)?;
+        if let Some(folders) = topics.folders() {
+            folders.tidy(&known.topics, &known.doomed)?;
+        }
         let built = topics
-            .build_all(known.topics)
-            .map_err(|error| anyhow::anyhow!("can't open what {CLUSTER_FILE} names: {error}"))?;
+            .build_all(known.topics, known.has_folders)
+            .map_err(|error| anyhow::anyhow!("can't open what {CLUSTER_FILE} names: {error:#}"))?;
         topics.put(built.into_iter().map(Arc::new));
-        if is_new {
+        if known.is_to_be_written || !known.doomed.is_empty() {
             topics.reserve_producer_ids()?;
         }
         Ok(topics)
@@ -206,6 +211,11 @@ impl Topics {
     fn room_for(&self, more: usize, there: usize) -> Result<(), Full> {
         let most = self.most_partitions;
         if there.saturating_add(more) > most { Err(Full { more, there, most }) } else { Ok(()) }
+    }
+
+    /// The folders of the logs; `None` when they are kept in memory.
+    fn folders(&self) -> Option<Folders<'_>> {
+        Some(Folders { data_dir: self.data_dir.as_deref()?, notices: &self.storage.notices })
     }
 
     fn lock(&self) -> MutexGuard<'_, Written> {
@@ -280,7 +290,8 @@ impl Topics {
 
     /// Makes topics with one write for all; each may be refused on its own.
     pub(crate) fn create_all(&self, new: &[NewTopic]) -> Vec<Result<Arc<Topic>, CreateError>> {
-        let written = self.lock();
+        let mut written = self.lock();
+        let mut coming = written.clone();
         let mut all = self.all();
         let mut there = count_partitions(&all);
         let mut names = HashSet::new();
@@ -289,9 +300,10 @@ impl Topics {
             let made = if names.contains(&new.name) {
                 Err(CreateError::Exists(new.name.clone()))
             } else {
-                self.make(new, there)
+                self.make(new, there, &coming.doomed)
             };
             if let Ok(made) = &made {
+                coming.doomed.retain(|doomed| doomed.name != made.name);
                 there += made.partitions.len();
                 names.insert(&new.name);
                 all.push(Arc::clone(made));
@@ -301,8 +313,11 @@ impl Topics {
         if results.iter().all(Result::is_err) {
             return results;
         }
-        match self.save(written.producer_ids, &all, &self.broker_properties()) {
-            Ok(()) => self.put(results.iter().flatten().cloned()),
+        match self.save(&coming, &all, &self.broker_properties()) {
+            Ok(()) => {
+                *written = coming;
+                self.put(results.iter().flatten().cloned());
+            }
             Err(error) => {
                 let reason = format!("{error:#}");
                 for made in results.iter_mut().filter(|made| made.is_ok()) {
@@ -313,32 +328,66 @@ impl Topics {
         results
     }
 
-    fn make(&self, new: &NewTopic, there: usize) -> Result<Arc<Topic>, CreateError> {
+    fn make(&self, new: &NewTopic, there: usize, doomed: &[Doomed]) -> Result<Arc<Topic>, CreateError> {
         let properties = self.check_beside(new, there)?;
         let id = random_id().map_err(|error| CreateError::Storage(error.into()))?;
         let openings = self.openings(&new.name, 0..new.partitions, &properties).collect();
-        let partitions = self.open_new_logs(openings);
-        let partitions = partitions.map_err(|error| CreateError::Storage(anyhow::anyhow!(error)))?;
+        let left = doomed.iter().find(|doomed| doomed.name == new.name);
+        let partitions = self.open_new_logs(openings, left).map_err(CreateError::Storage)?;
         Ok(Arc::new(Topic { name: new.name.clone(), id, properties, partitions }))
     }
 
     /// Removes topics with their logs, with one write for all. For each, `false` when there is none (any more).
+    ///
+    /// The write names them as deleted, so that a start knows what is left when this process dies in between; when their
+    /// folders are gone, another one forgets them.
     pub(crate) fn delete_all(&self, doomed: &[Arc<Topic>]) -> anyhow::Result<Vec<anyhow::Result<bool>>> {
-        let written = self.lock();
+        let mut written = self.lock();
         let ids_of: HashSet<u128> = doomed.iter().map(|topic| topic.id).collect();
         let (gone, left): (Vec<_>, Vec<_>) =
             self.all().into_iter().partition(|topic| ids_of.contains(&topic.id));
         if !gone.is_empty() {
-            self.save(written.producer_ids, &left, &self.broker_properties())?;
+            let mut coming = written.clone();
+            coming.doomed.extend(gone.iter().map(|topic| Doomed::of(topic)));
+            self.save(&coming, &left, &self.broker_properties())?;
+            *written = coming;
             self.take_out(&gone);
         }
-        Ok(doomed
+        let mut removed = HashSet::new();
+        let results = doomed
             .iter()
             .map(|doomed| match gone.iter().find(|gone| gone.id == doomed.id) {
-                Some(topic) => remove_logs(topic).map(|()| true),
+                Some(topic) => remove_logs(topic).map(|()| {
+                    removed.insert(topic.name.clone());
+                    true
+                }),
                 None => Ok(false),
             })
-            .collect())
+            .collect();
+        if !removed.is_empty()
+            && let Err(error) = self.forget_doomed(&mut written, &removed, &left)
+        {
+            // They are deleted all the same; the next start, or the next topic of the name, looks for their folders.
+            self.storage
+                .notices
+                .say(&format!("can't note that the logs of deleted topics are gone: {error:#}"));
+        }
+        Ok(results)
+    }
+
+    fn forget_doomed(
+        &self,
+        written: &mut Written,
+        removed: &HashSet<String>,
+        left: &[Arc<Topic>],
+    ) -> anyhow::Result<()> {
+        // Or else a power cut brings a folder back when nobody knows any more that it was to go.
+        self.folders().map_or(Ok(()), |folders| folders.sync())?;
+        let mut coming = written.clone();
+        coming.doomed.retain(|doomed| !removed.contains(&doomed.name));
+        self.save(&coming, left, &self.broker_properties())?;
+        *written = coming;
+        Ok(())
     }
 
     /// Gives a topic more partitions, `wanted` in all. Nothing changes when it is only asked whether it could.
@@ -354,9 +403,9 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        let more = self.open_new_logs(self.openings(name, now..wanted, &topic.properties).collect());
+        let more = self.open_new_logs(self.openings(name, now..wanted, &topic.properties).collect(), None);
         let mut grown = topic.with_properties(topic.properties.clone());
-        grown.partitions.extend(more.map_err(|error| ChangeError::Storage(anyhow::anyhow!(error)))?);
+        grown.partitions.extend(more.map_err(ChangeError::Storage)?);
         self.replace(&written, Arc::new(grown))
     }
 
@@ -404,7 +453,7 @@ impl Topics {
         if only_ask {
             return Ok(());
         }
-        self.save(written.producer_ids, &altered, &broker).map_err(ChangeError::Storage)?;
+        self.save(&written, &altered, &broker).map_err(ChangeError::Storage)?;
         altered.iter().for_each(|topic| topic.configure_logs());
         let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
         maps.broker = broker;
@@ -432,26 +481,32 @@ impl Topics {
         if left > PRODUCER_ID_BLOCK / 2 {
             return Ok(());
         }
-        // Without a folder it costs nothing to have all of them.
-        let reserved = match self.data_dir {
-            Some(_) => written.producer_ids.saturating_add(PRODUCER_ID_BLOCK),
+        // Without a folder it costs nothing to have all of them. In a file there is one block more than is given, so that
+        // none is given twice by a start with the state of the file before this one.
+        let end = match self.data_dir {
+            Some(_) => self.producer_ids().end.saturating_add(PRODUCER_ID_BLOCK),
             None => i64::MAX,
         };
-        self.save(reserved, &self.all(), &self.broker_properties())?;
-        written.producer_ids = reserved;
-        self.producer_ids().end = reserved;
+        let coming =
+            Written { producer_ids: end.saturating_add(PRODUCER_ID_BLOCK), doomed: written.doomed.clone() };
+        self.save(&coming, &self.all(), &self.broker_properties())?;
+        *written = coming;
+        self.producer_ids().end = end;
         Ok(())
     }
 
     /// The topics as they were stored, all their logs opened at once: after a kill each has to be looked through.
-    fn build_all(&self, stored: Vec<StoredTopic>) -> Result<Vec<Topic>, String> {
+    fn build_all(&self, stored: Vec<StoredTopic>, has_folders: bool) -> anyhow::Result<Vec<Topic>> {
         let mut known = Vec::new();
         let mut openings = Vec::new();
         for stored in stored {
             let properties = Properties::parse(&stored.properties, &self.broker_properties())
-                .map_err(|error| format!("topic {}: {error}", stored.name))?;
+                .map_err(|error| anyhow::anyhow!("topic {}: {error}", stored.name))?;
             openings.extend(self.openings(&stored.name, 0..stored.partitions, &properties));
             known.push((stored, properties));
+        }
+        if let Some(folders) = self.folders() {
+            folders.mend(&openings, has_folders)?;
         }
         let mut opened = self.open_logs(openings)?.into_iter();
         let topics = known.into_iter().map(|(stored, properties)| Topic {
@@ -479,14 +534,18 @@ impl Topics {
     }
 
     /// Opens logs that have nothing in them yet.
-    fn open_new_logs(&self, openings: Vec<Opening>) -> Result<Vec<Arc<Partition>>, String> {
-        if self.data_dir.is_some() {
-            openings.iter().try_for_each(clear)?;
+    fn open_new_logs(
+        &self,
+        openings: Vec<Opening>,
+        left: Option<&Doomed>,
+    ) -> anyhow::Result<Vec<Arc<Partition>>> {
+        if let Some(folders) = self.folders() {
+            folders.make(&openings, left)?;
         }
         self.open_logs(openings)
     }
 
-    fn open_logs(&self, openings: Vec<Opening>) -> Result<Vec<Arc<Partition>>, String> {
+    fn open_logs(&self, openings: Vec<Opening>) -> anyhow::Result<Vec<Arc<Partition>>> {
         let folders: Vec<_> = openings.iter().map(|opening| opening.folder.clone()).collect();
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Partition::open_all(openings, &self.storage, threads)
@@ -495,7 +554,7 @@ impl Topics {
             .map(|(opened, folder)| {
                 opened
                     .map(Arc::new)
-                    .map_err(|error| format!("can't open the log {}: {error}", folder.display()))
+                    .map_err(|error| anyhow::anyhow!("can't open the log {}: {error}", folder.display()))
             })
             .collect()
     }
@@ -506,7 +565,7 @@ impl Topics {
         if let Some(place) = all.iter_mut().find(|place| place.id == topic.id) {
             *place = Arc::clone(&topic);
         }
-        self.save(written.producer_ids, &all, &self.broker_properties()).map_err(ChangeError::Storage)?;
+        self.save(written, &all, &self.broker_properties()).map_err(ChangeError::Storage)?;
         self.put([topic]);
         Ok(())
     }
@@ -527,57 +586,22 @@ impl Topics {
     /// Writes `cluster.json`.
     fn save(
         &self,
-        producer_ids: i64,
+        written: &Written,
         topics: &[Arc<Topic>],
         broker: &BrokerProperties,
     ) -> anyhow::Result<()> {
         let Some(data_dir) = &self.data_dir else { return Ok(()) };
         let cluster = Cluster {
             cluster_id: self.cluster_id.clone(),
-            producer_ids,
+            producer_ids: written.producer_ids,
             cluster: broker.given(Scope::Cluster).clone(),
             broker: broker.given(Scope::Broker).clone(),
             topics: topics.iter().map(|topic| StoredTopic::of(topic)).collect(),
+            doomed: written.doomed.clone(),
+            is_to_be_written: false,
+            has_folders: true,
         };
-        let file = data_dir.join(CLUSTER_FILE);
-        durable::replace_file(&file, cluster.to_text().as_bytes())
-            .with_context(|| format!("can't write {}", file.display()))
-    }
-
-    /// Folders without a topic are what a delete left when the process died in between.
-    fn remove_orphans(&self, topics: &[StoredTopic]) -> anyhow::Result<()> {
-        let wanted: HashSet<String> = topics
-            .iter()
-            .flat_map(|topic| (0..topic.partitions).map(|index| folder_name(&topic.name, index)))
-            .collect();
-        let Some(data_dir) = &self.data_dir else { return Ok(()) };
-        let logs = data_dir.join(LOG_FOLDER);
-        let entries = fs::read_dir(&logs).with_context(|| {
-            format!(
-                "can't read {}, where the logs of {CLUSTER_FILE}'s topics are; put it back, or move the data folder away to \
-                 start empty",
-                logs.display()
-            )
-        })?;
-        let mut removed = false;
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if wanted.contains(&name) {
-                continue;
-            }
-            let path = entry.path();
-            if name.ends_with(DELETED_SUFFIX) || is_log_folder(&name) {
-                fs::remove_dir_all(&path).with_context(|| format!("can't remove {}", path.display()))?;
-                self.storage.notices.say(&format!("removed {}: its topic was deleted", path.display()));
-                removed = true;
-            }
-        }
-        if removed {
-            // Before a new topic can have the name of an old one.
-            durable::sync_folder(&logs).with_context(|| format!("can't flush {}", logs.display()))?;
-        }
-        Ok(())
+        cluster.write(data_dir)
     }
 }
 
@@ -615,167 +639,6 @@ fn remove_log(partition: &Partition) -> anyhow::Result<()> {
         let (topic, index) = (&partition.topic, partition.index);
         format!("topic {topic} is deleted, but the log of its partition {index} is left")
     })
-}
-
-/// Removes what a delete that failed has left in the place of a new log: it must not become part of that.
-fn clear(opening: &Opening) -> Result<(), String> {
-    let mut moved = opening.folder.clone().into_os_string();
-    moved.push(DELETED_SUFFIX);
-    for left in [opening.folder.clone(), PathBuf::from(moved)] {
-        match fs::remove_dir_all(&left) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let left = left.display();
-                return Err(format!(
-                    "{left} is left of a deleted topic of this name and can't be removed: {error}; remove it, or take \
-                     another name"
-                ));
-            }
-            _ => (),
-        }
-    }
-    Ok(())
-}
-
-/// What a data folder says, and whether nothing was there to say it.
-fn read_cluster(data_dir: Option<&Path>) -> anyhow::Result<(Cluster, bool)> {
-    let Some(data_dir) = data_dir else { return Ok((Cluster::empty()?, true)) };
-    let file = data_dir.join(CLUSTER_FILE);
-    match fs::read_to_string(&file) {
-        Ok(text) => Cluster::parse(&text).map(|known| (known, false)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((fresh(data_dir)?, true)),
-        Err(error) => Err(error.into()),
-    }
-    .with_context(|| format!("can't read {}", file.display()))
-}
-
-/// The beginnings of an empty data folder.
-fn fresh(data_dir: &Path) -> anyhow::Result<Cluster> {
-    let logs = data_dir.join(LOG_FOLDER);
-    if fs::read_dir(&logs).is_ok_and(|mut entries| entries.next().is_some()) {
-        bail!(
-            "{} has logs but no {CLUSTER_FILE}; put that file back, or move the folder away to start empty",
-            data_dir.display()
-        );
-    }
-    fs::create_dir_all(&logs).with_context(|| format!("can't make {}", logs.display()))?;
-    Cluster::empty()
-}
-
-/// A topic as it stands in `cluster.json`.
-struct StoredTopic {
-    name: String,
-    id: u128,
-    partitions: i32,
-    properties: BTreeMap<String, String>,
-}
-
-impl StoredTopic {
-    fn of(topic: &Topic) -> Self {
-        Self {
-            name: topic.name.clone(),
-            id: topic.id,
-            partitions: topic.partitions.len() as i32,
-            properties: topic.properties.given.clone(),
-        }
-    }
-
-    fn parse(value: &Value) -> Option<Self> {
-        Some(Self {
-            name: value.get("name")?.as_str().filter(|name| is_topic_name(name))?.to_owned(),
-            id: u128::from_str_radix(value.get("id")?.as_str()?, 16).ok()?,
-            partitions: i32::try_from(value.get("partitions")?.as_i64()?).ok()?,
-            properties: texts(value.get("properties")?)?,
-        })
-    }
-}
-
-/// A JSON object whose values are all texts.
-fn texts(value: &Value) -> Option<BTreeMap<String, String>> {
-    let pairs = value.as_object()?.iter();
-    pairs.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-/// The contents of `cluster.json`.
-struct Cluster {
-    cluster_id: String,
-    producer_ids: i64,
-    /// Properties set for all brokers.
-    cluster: BTreeMap<String, String>,
-    /// Properties set for this broker.
-    broker: BTreeMap<String, String>,
-    topics: Vec<StoredTopic>,
-}
-
-impl Cluster {
-    fn empty() -> anyhow::Result<Self> {
-        Ok(Self {
-            cluster_id: format!("hone-{:016x}", random_id().context("no randomness")? as u64),
-            producer_ids: 1000,
-            cluster: BTreeMap::new(),
-            broker: BTreeMap::new(),
-            topics: Vec::new(),
-        })
-    }
-
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let value: Value = serde_json::from_str(text)?;
-        let version = value.get("hone_broker").and_then(Value::as_u64).context("`hone_broker` is missing")?;
-        if version > FORMAT_VERSION {
-            bail!(
-                "it has version {version}, this broker reads up to {FORMAT_VERSION}; use a newer hone-broker"
-            );
-        }
-        let topics = value.get("topics").and_then(Value::as_array).context("`topics` is missing")?;
-        let properties = |name: &str| match value.get(name) {
-            None if version == 1 => Ok(BTreeMap::new()),
-            found => found.and_then(texts).with_context(|| format!("`{name}` is missing or damaged")),
-        };
-        Ok(Self {
-            cluster: properties("cluster_properties")?,
-            broker: properties("broker_properties")?,
-            cluster_id: value
-                .get("cluster_id")
-                .and_then(Value::as_str)
-                .context("`cluster_id` is missing")?
-                .to_owned(),
-            producer_ids: value
-                .get("producer_ids")
-                .and_then(Value::as_i64)
-                .filter(|id| *id >= 0)
-                .context("`producer_ids` is missing")?,
-            topics: topics
-                .iter()
-                .map(|topic| {
-                    StoredTopic::parse(topic).with_context(|| format!("a topic is damaged: {topic}"))
-                })
-                .collect::<anyhow::Result<_>>()?,
-        })
-    }
-
-    fn to_text(&self) -> String {
-        let topics: Vec<_> = self
-            .topics
-            .iter()
-            .map(|topic| {
-                json!({"name": topic.name, "id": format!("{:032x}", topic.id), "partitions": topic.partitions,
-                    "properties": topic.properties})
-            })
-            .collect();
-        let value = json!({"hone_broker": FORMAT_VERSION, "cluster_id": self.cluster_id,
-            "producer_ids": self.producer_ids, "cluster_properties": self.cluster,
-            "broker_properties": self.broker, "topics": topics});
-        format!("{value:#}\n")
-    }
-}
-
-fn folder_name(topic: &str, partition: i32) -> String {
-    format!("{topic}-{partition}")
-}
-
-/// Whether a folder name could have come from [`folder_name`]; anything else in there is not ours to remove.
-fn is_log_folder(name: &str) -> bool {
-    name.rsplit_once('-')
-        .is_some_and(|(topic, partition)| is_topic_name(topic) && partition.parse::<u32>().is_ok())
 }
 
 /// Whether a topic may have this name.
@@ -914,7 +777,7 @@ mod tests {
         }
         assert!(given.insert(topics.new_producer_id().unwrap().id));
         let text = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
-        assert!(text.contains("\"producer_ids\": 3000"), "one block more, not two: {text}");
+        assert!(text.contains("\"producer_ids\": 4000"), "one block more than is given, not two: {text}");
     }
 
     #[test]
@@ -936,7 +799,11 @@ mod tests {
         assert!(delete(&topics, &topic));
         assert_eq!(fs::read_dir(folder.path().join("log")).unwrap().count(), 0);
         // And what can't be removed at all is told of.
-        fs::write(log("t-0"), "a file").unwrap();
+        fs::create_dir_all(log("t-1.deleted/x")).unwrap();
+        let topic = topics.create(&new("t", 3, &[])).unwrap();
+        assert!(topics.delete_all(&[topic]).unwrap().pop().unwrap().is_err());
+        fs::remove_dir_all(log("t-1.deleted")).unwrap();
+        fs::write(log("t-1.deleted"), "a file").unwrap();
         let Err(CreateError::Storage(error)) = topics.create(&new("t", 1, &[])) else { panic!("made") };
         assert!(error.to_string().contains("is left of a deleted topic of this name"), "{error}");
     }
@@ -947,19 +814,213 @@ mod tests {
         batch.build().unwrap()
     }
 
-    #[test]
-    fn folders_of_an_interrupted_delete_go_and_foreign_ones_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(open(folder.path()).unwrap());
-        for name in ["old-0", "old-1.deleted", "notes"] {
-            fs::create_dir_all(folder.path().join("log").join(name)).unwrap();
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).map(|entries| {
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.collect::<Vec<_>>()
+        });
+        let mut names = entries.unwrap_or_default();
+        names.sort();
+        names
+    }
+
+    /// Opens, and gathers what is said.
+    fn open_and_listen(folder: &Path) -> (Topics, Vec<String>) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let notices = Notices::to({
+            let said = Arc::clone(&said);
+            move |line| said.lock().unwrap().push(line.to_owned())
+        });
+        let properties = BrokerProperties::default();
+        let topics = Topics::open(Some(folder.to_owned()), &properties, Storage::on_disk(notices)).unwrap();
+        let said = said.lock().unwrap().clone();
+        (topics, said)
+    }
+
+    fn write(topic: &Topic) {
+        for partition in &topic.partitions {
+            partition.append(&mut one_record(), Ack::Relaxed, 0, &mut Vec::new()).unwrap();
         }
-        open(folder.path()).unwrap();
-        let left: Vec<_> = fs::read_dir(folder.path().join("log"))
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(left, ["notes"]);
+    }
+
+    fn ends(topic: &Topic) -> Vec<i64> {
+        topic.partitions.iter().map(|partition| partition.bounds().next).collect()
+    }
+
+    #[test]
+    fn what_an_interrupted_delete_has_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = folder.path().join(LOG_FOLDER);
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
+        write(&topic);
+        // Killed behind the write that says what is deleted, and with one of the two folders renamed.
+        let mut written = topics.lock();
+        written.doomed.push(Doomed::of(&topic));
+        topics.save(&written, &[], &topics.broker_properties()).unwrap();
+        drop(written);
+        fs::rename(logs.join("t-1"), logs.join("t-1.deleted")).unwrap();
+        drop((topics, topic));
+        let (topics, said) = open_and_listen(folder.path());
+        assert!(
+            said.len() == 2 && said.iter().all(|line| line.contains("its topic was deleted")),
+            "{said:?}"
+        );
+        assert_eq!((names(&logs), names(&folder.path().join("set-aside"))), (vec![], vec![]));
+        drop(topics);
+        // It is forgotten: a folder of the name that comes later was never meant.
+        fs::create_dir_all(logs.join("t-0/x")).unwrap();
+        open_and_listen(folder.path());
+        assert_eq!(names(&folder.path().join("set-aside")), ["t-0.1"]);
+    }
+
+    #[test]
+    fn a_delete_that_is_over_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let topic = topics.create(&new("t", 2, &[])).unwrap();
+        assert!(delete(&topics, &topic));
+        let text = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
+        assert!(text.contains("\"deleted\": []"), "{text}");
+    }
+
+    #[test]
+    fn logs_of_no_topic_are_set_aside_and_nothing_else_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let (logs, aside) = (folder.path().join(LOG_FOLDER), folder.path().join("set-aside"));
+        drop(open(folder.path()).unwrap());
+        let before = fs::read(folder.path().join(CLUSTER_FILE)).unwrap();
+        let topics = open(folder.path()).unwrap();
+        write(&topics.create(&new("t", 2, &[])).unwrap());
+        write(&topics.create(&new("u", 1, &[])).unwrap());
+        drop(topics);
+        let with_topics = fs::read(folder.path().join(CLUSTER_FILE)).unwrap();
+        fs::create_dir(logs.join("notes")).unwrap();
+        fs::create_dir(logs.join("empty-0")).unwrap();
+        // An older state of the file is put back: it knows none of them.
+        fs::write(folder.path().join(CLUSTER_FILE), before).unwrap();
+        let (topics, said) = open_and_listen(folder.path());
+        drop(topics);
+        assert_eq!(
+            (names(&logs), names(&aside)),
+            (texts_of(&["notes"]), texts_of(&["t-0.1", "t-1.1", "u-0.1"]))
+        );
+        let [notice] = &said[..] else { panic!("{said:?}") };
+        for wanted in ["set-aside", "t-0.1, t-1.1, u-0.1", "put back the cluster.json that names it"] {
+            assert!(notice.contains(wanted), "{notice}");
+        }
+        // Done once, it is done.
+        assert_eq!(open_and_listen(folder.path()).1, [""; 0]);
+        // And what the notice says helps.
+        for name in ["t-0", "t-1", "u-0"] {
+            fs::rename(aside.join(format!("{name}.1")), logs.join(name)).unwrap();
+        }
+        fs::write(folder.path().join(CLUSTER_FILE), with_topics).unwrap();
+        let (topics, said) = open_and_listen(folder.path());
+        assert_eq!((said, ends(&topics.by_name("t").unwrap())), (vec![], vec![1, 1]));
+        // A log in the place of a new one is none of its own either.
+        fs::create_dir_all(logs.join("v-0/x")).unwrap();
+        fs::create_dir_all(aside.join("v-0.1")).unwrap();
+        topics.create(&new("v", 1, &[])).unwrap();
+        assert!(aside.join("v-0.2/x").exists() && !logs.join("v-0/x").exists());
+    }
+
+    fn texts_of(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_partition_without_its_folder_is_told_of_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        write(&topics.create(&new("t", 3, &[])).unwrap());
+        topics.create(&new("never-written", 1, &[])).unwrap();
+        topics.grow("never-written", 2, false).unwrap();
+        drop(topics);
+        assert_eq!(open_and_listen(folder.path()).1, [""; 0]);
+        let gone = folder.path().join("log/t-1");
+        fs::remove_dir_all(&gone).unwrap();
+        let (topics, said) = open_and_listen(folder.path());
+        assert_eq!(ends(&topics.by_name("t").unwrap()), [1, 0, 1]);
+        let [notice] = &said[..] else { panic!("{said:?}") };
+        let wanted =
+            format!("topic t has lost the folder of partition 1 ({}): it starts empty", gone.display());
+        assert!(notice.contains(&wanted), "{notice}");
+        drop(topics);
+        assert_eq!(open_and_listen(folder.path()).1, [""; 0]);
+    }
+
+    #[test]
+    fn a_cluster_file_with_any_byte_changed_is_refused_and_nothing_is_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(CLUSTER_FILE);
+        let topics = open(folder.path()).unwrap();
+        write(&topics.create(&new("t", 1, &[("segment.bytes", "4096")])).unwrap());
+        write(&topics.create(&new("u", 1, &[])).unwrap());
+        drop(topics);
+        let good = fs::read(&path).unwrap();
+        assert!(serde_json::from_slice::<serde_json::Value>(&good).is_ok(), "one JSON file");
+        for at in 0..good.len() {
+            for change in [1, 0x20, 0x80] {
+                let mut bytes = good.clone();
+                bytes[at] ^= change;
+                fs::write(&path, &bytes).unwrap();
+                let Err(error) = open(folder.path()) else { panic!("byte {at} does not count") };
+                let error = format!("{error:#}");
+                assert!(error.contains(&path.display().to_string()), "{error}");
+            }
+            fs::write(&path, &good[..at]).unwrap();
+            assert!(open(folder.path()).is_err(), "cut at {at}");
+        }
+        assert_eq!(names(&folder.path().join(LOG_FOLDER)), ["t-0", "u-0"]);
+        // The message leads back: the state before knows all but the last change, and loses nothing of that.
+        let mut bytes = good.clone();
+        bytes[good.len() / 2] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let error = format!("{:#}", open(folder.path()).err().unwrap());
+        for wanted in ["checksum", "nothing was changed", "log", "cluster.previous", "set aside"] {
+            assert!(error.contains(wanted), "{error}");
+        }
+        fs::copy(folder.path().join("cluster.previous"), &path).unwrap();
+        let topics = open(folder.path()).unwrap();
+        assert_eq!(ends(&topics.by_name("t").unwrap()), [1]);
+        assert!(topics.by_name("u").is_none());
+        assert_eq!(names(&folder.path().join("set-aside")), ["u-0.1"]);
+    }
+
+    #[test]
+    fn a_producer_id_is_not_given_again_by_the_state_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let topics = open(folder.path()).unwrap();
+        let mut given = HashSet::new();
+        for _ in 0..3 * PRODUCER_ID_BLOCK + 10 {
+            assert!(given.insert(producer_id(&topics)));
+            if let Some(fresh) = topics.new_producer_id() {
+                assert!(given.insert(fresh.id));
+                fresh.runs_low.then(|| topics.reserve_producer_ids().unwrap());
+            }
+        }
+        drop(topics);
+        fs::copy(folder.path().join("cluster.previous"), folder.path().join(CLUSTER_FILE)).unwrap();
+        let topics = open(folder.path()).unwrap();
+        assert!(given.insert(producer_id(&topics)), "given twice");
+    }
+
+    #[test]
+    fn what_was_changed_on_purpose_gets_a_checksum_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(CLUSTER_FILE);
+        let topics = open(folder.path()).unwrap();
+        write(&topics.create(&new("t", 1, &[])).unwrap());
+        drop(topics);
+        let text = fs::read_to_string(&path).unwrap();
+        let (_, rest) = text.split_once('\n').unwrap();
+        let changed = format!("{{\n{rest}").replace("\"hone_broker\": 3", "\"hone_broker\": 2");
+        assert_ne!(changed, text);
+        fs::write(&path, changed).unwrap();
+        assert_eq!(ends(&open(folder.path()).unwrap().by_name("t").unwrap()), [1]);
+        assert!(fs::read_to_string(&path).unwrap().starts_with("{ \"crc32c\": \""));
+        assert!(open(folder.path()).is_ok());
     }
 
     #[test]
@@ -1001,9 +1062,9 @@ mod tests {
         let topic = topics.by_name("t").unwrap();
         assert_eq!((topic.id, topic.partitions.len(), topics.cluster_id.as_str()), (0xff, 2, "x"));
         assert_eq!(topic.properties.log_config().retention_ms, None);
-        assert_eq!(producer_id(&topics), 2000);
         let written = fs::read_to_string(folder.path().join(CLUSTER_FILE)).unwrap();
-        assert!(written.contains("\"hone_broker\": 2"), "{written}");
+        assert!(written.contains("\"hone_broker\": 3") && written.contains("crc32c"), "{written}");
+        assert_eq!(producer_id(&topics), 2000);
         assert!(open(folder.path()).unwrap().by_id(0xff).is_some());
     }
 
@@ -1070,7 +1131,19 @@ mod tests {
         for (text, wanted) in [
             ("", "EOF"),
             ("{}", "`hone_broker` is missing"),
-            (r#"{"hone_broker": 3}"#, "newer"),
+            (r#"{"hone_broker": 3}"#, "its first line, which has the checksum, is missing"),
+            (r#"{"hone_broker": 4}"#, "newer"),
+            (
+                r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [
+                {"name": "x", "id": "1", "partitions": 1, "properties": {}},
+                {"name": "x", "id": "2", "partitions": 1, "properties": {}}]}"#,
+                "named twice",
+            ),
+            (
+                r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [
+                {"name": "x", "id": "1", "partitions": 2000000000, "properties": {}}]}"#,
+                "damaged",
+            ),
             (r#"{"hone_broker": 1, "cluster_id": "x", "producer_ids": 0, "topics": [{}]}"#, "damaged"),
             (
                 r#"{"hone_broker": 2, "cluster_id": "x", "producer_ids": 0, "topics": []}"#,
@@ -1091,7 +1164,11 @@ mod tests {
             fs::create_dir_all(folder.path().join("log")).unwrap();
             fs::write(folder.path().join(CLUSTER_FILE), text).unwrap();
             let error = format!("{:#}", open(folder.path()).err().unwrap());
-            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(error.contains(wanted) && error.contains(CLUSTER_FILE), "{text}: {error}");
+            assert!(
+                error.contains("Put a backup") || error.contains("newer") || error.contains("num."),
+                "{error}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-use hone_broker::{Broker, Fault, Notices};
+use hone_broker::{Broker, Fault, Faults, Notices};
 use hone_kafka::Codec;
 use kafka_protocol::messages::*;
 use support::*;
@@ -72,7 +72,11 @@ fn a_failed_fsync_is_told_to_all_who_wait_and_to_all_who_come() {
     for offset in 0..20 {
         assert_eq!(write(&mut client, "other", -1, "x"), (0, offset));
     }
-    assert!(said.lock().unwrap().iter().any(|line| line.starts_with("t-0 can't be flushed")), "{said:?}");
+    let closed = |line: &String| {
+        line.starts_with("t-0 can't be flushed")
+            && line.contains("stays closed for writes until the broker starts again")
+    };
+    assert!(said.lock().unwrap().iter().any(closed), "{said:?}");
     // Its log can't be left in order.
     assert!(broker.stop().is_err());
 
@@ -125,11 +129,46 @@ fn a_full_disk_refuses_batches_until_there_is_room() {
         assert_eq!(answers, [(0, 0), (0, 1), refused, refused, refused, (0, 2), (0, 3)], "{fault}");
         assert_eq!(read_all(&mut client, "t"), ["0", "1", "5", "6"], "{fault}");
         assert_eq!(write(&mut client, "other", -1, "x"), (0, 0));
-        assert!(said.lock().unwrap().iter().any(|line| line.starts_with("t-0: ")), "{said:?}");
+        let log = folder.join("log/t-0").display().to_string();
+        let refused = |line: &String| {
+            line.starts_with("t-0: the log can't be written")
+                && line.contains("the next ones are tried again")
+                && line.contains(&log)
+        };
+        assert!(said.lock().unwrap().iter().any(refused), "{said:?}");
         broker.stop().unwrap();
         let broker = faulty(&folder, &[], &said);
         let mut client = Client::connect(broker.kafka_addr());
         assert_eq!(read_all(&mut client, "t"), ["0", "1", "5", "6"], "{fault}");
+        broker.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_stop_ends_a_stall() {
+    for times in ["", ",times=1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let faults = Faults::none();
+        let broker = broker_with(folder.path(), |settings| settings.faults = faults.clone());
+        let mut client = Client::connect(broker.kafka_addr());
+        assert_eq!(create(&mut client, "t", &[]).0, 0);
+        // The second one is used up behind the first: once it is, a write has come to the stall.
+        faults.add(format!("write-stall,topic=t{times}").parse().unwrap());
+        faults.add("write-delay,topic=t,times=1,ms=0".parse().unwrap());
+        client.send(9, &produce_request("t", 0, batch(Codec::None, &["stalled"])));
+        let begun = std::time::Instant::now();
+        while !format!("{faults:?}").contains("times: Some(0)") {
+            assert!(begun.elapsed() < PATIENCE, "no write has come");
+            std::thread::yield_now();
+        }
+        let (told, tell) = std::sync::mpsc::channel();
+        std::thread::spawn(move || told.send(broker.stop().is_ok()).unwrap());
+        assert!(tell.recv_timeout(PATIENCE).expect("the stop waits for the stalled write"));
+        // The batch that was stalled is there, or was never written; nothing else is.
+        let broker = faulty(folder.path(), &[], &Arc::default());
+        let mut client = Client::connect(broker.kafka_addr());
+        let found = read_all(&mut client, "t");
+        assert!(found.is_empty() || found == ["stalled"], "{found:?}");
         broker.stop().unwrap();
     }
 }

@@ -123,6 +123,39 @@ impl Disk {
         durable::swap_in(&beside, &self.path(name), contents, 0o666)
     }
 
+    /// Keeps a copy of the end of a log file, from a position on, under the first free name `NAME.cut-N`, durably. A copy
+    /// that is there already is not made twice. Returns its path.
+    pub(crate) fn keep_end(&self, name: &str, file: &File, from: u64) -> io::Result<PathBuf> {
+        for number in 1_u64.. {
+            let kept = format!("{name}.cut-{number}");
+            let path = self.path(&kept);
+            match File::open(&path) {
+                Ok(there) if is_end_of(&there, file, from)? => return Ok(path),
+                Ok(_) => (),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.copy_end(&kept, file, from)?;
+                    return Ok(path);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("no free name"))
+    }
+
+    fn copy_end(&self, kept: &str, file: &File, from: u64) -> io::Result<()> {
+        let beside = self.path(&format!("{kept}{BESIDE_SUFFIX}"));
+        let copy = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
+        let mut to = 0;
+        pieces(file, from, |piece| {
+            copy.write_all_at(piece, to)?;
+            to += piece.len() as u64;
+            Ok(true)
+        })?;
+        self.sync(&copy)?;
+        fs::rename(&beside, self.path(kept))?;
+        self.sync_folder(false)
+    }
+
     /// Removes a file if it is there.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         if self.in_memory() {
@@ -137,6 +170,41 @@ impl Disk {
 
 /// Behind the name of a file that is being written; what still has it at the next start goes.
 pub(crate) const BESIDE_SUFFIX: &str = ".new";
+
+/// Read at a time while a file is copied or compared.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Reads a file from a position to its end, piece by piece, until `each` says `false`.
+fn pieces(file: &File, from: u64, mut each: impl FnMut(&[u8]) -> io::Result<bool>) -> io::Result<()> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut at, end) = (from, file.metadata()?.len());
+    while at < end {
+        let have = (end - at).min(PIECE_BYTES as u64) as usize;
+        let piece = piece.get_mut(..have).unwrap_or_default();
+        file.read_exact_at(piece, at)?;
+        if !each(piece)? {
+            return Ok(());
+        }
+        at += have as u64;
+    }
+    Ok(())
+}
+
+fn is_end_of(copy: &File, file: &File, from: u64) -> io::Result<bool> {
+    if copy.metadata()?.len() != file.metadata()?.len().saturating_sub(from) {
+        return Ok(false);
+    }
+    let (mut same, mut at) = (true, 0);
+    let mut other = Vec::new();
+    pieces(file, from, |piece| {
+        other.resize(piece.len(), 0);
+        copy.read_exact_at(&mut other, at)?;
+        at += piece.len() as u64;
+        same = other == piece;
+        Ok(same)
+    })?;
+    Ok(same)
+}
 
 fn memory_file(name: &str) -> io::Result<File> {
     let name = CString::new(name)?;

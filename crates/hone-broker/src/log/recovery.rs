@@ -1,7 +1,8 @@
 //! A log as a start finds it. What the manifest names is believed (its sizes are compared, its indexes are validated
-//! when they are needed); everything behind it is checked batch by batch, and cut at the first bad one.
+//! when they are needed); everything behind it is checked batch by batch, and cut at the first bad one. What is cut is
+//! kept as a copy beside the log, unless it is what a write leaves that was cut short.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::manifest::{Entry, Manifest};
 use super::marker;
 use super::producers::Producers;
 use super::segment::{self, LOG, Segment, Stage, file_name};
-use super::walk::{self, Expected};
+use super::walk::{self, Behind, Checked, Expected};
 use super::{Log, snapshot};
 
 /// Behind the name of a segment that can't be part of its log any more.
@@ -30,6 +31,7 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
     }
     let Some(&first) = bases.first() else {
         let manifest = known.unwrap_or_default();
+        tell_of_lost_all(disk, &manifest);
         (log.log_start, log.next, log.flushed) = (manifest.log_start, manifest.log_start, manifest.log_start);
         let left = Manifest { log_start: manifest.log_start, ..Manifest::default() };
         if left != manifest {
@@ -45,12 +47,58 @@ pub(crate) fn recover(disk: &Disk, config: LogConfig) -> io::Result<(Log, Manife
     // What compaction has touched is named by a manifest. Only without it can holes be anything but damage.
     let holes = damaged && log.config.compact;
     let manifest = known.unwrap_or_default();
-    let mut recovery = Recovery { disk, log, manifest, amended: false, holes, bases, before: Vec::new() };
+    let mut recovery =
+        Recovery { disk, log, manifest, amended: false, holes, bases, before: Vec::new(), vouched: None };
     recovery.log.next = first;
     recovery.believe()?;
     recovery.producers()?;
     recovery.check_rest()?;
     recovery.finish()
+}
+
+/// What is known of the bytes of a segment before they are checked.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    /// So many were on the disk once.
+    bytes: u64,
+    /// There are segments behind it.
+    segments: bool,
+}
+
+/// Why what is behind the good part of a segment is a loss; `None` when it is a write that was cut short.
+fn lost(file: &File, checked: &Checked, known: Before) -> io::Result<Option<&'static str>> {
+    if checked.good_bytes < known.bytes {
+        return Ok(Some("it was on the disk once"));
+    }
+    if known.segments {
+        return Ok(Some("there are segments behind it"));
+    }
+    Ok(match walk::behind(file, checked.good_bytes, checked.next_offset)? {
+        Behind::Nothing => None,
+        Behind::Batches => Some("there are whole batches behind it"),
+        Behind::Unknown => Some("there may be whole batches behind it"),
+    })
+}
+
+/// A name that no file has: what was put aside before is not written over.
+fn free_name(disk: &Disk, name: &str) -> String {
+    let numbered = (2_u64..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !disk.path(name).exists()).unwrap_or_else(|| name.to_owned())
+}
+
+/// Tells of a log whose files are all gone, but not the manifest that names them.
+fn tell_of_lost_all(disk: &Disk, manifest: &Manifest) {
+    let mut named = manifest.sealed.iter().chain(&manifest.active).filter(|entry| entry.bytes > 0);
+    let Some(first) = named.next() else { return };
+    let end = named.next_back().unwrap_or(first).next_offset;
+    disk.say(&format!(
+        "all segments in {} are missing, and with them the offsets {}..{end}: the log is empty and goes on at {}; if there is \
+         a copy of them, stop the broker before anything is written and put them there",
+        disk.folder().display(),
+        first.base_offset,
+        manifest.log_start
+    ));
 }
 
 struct Recovery<'a> {
@@ -65,6 +113,8 @@ struct Recovery<'a> {
     bases: Vec<i64>,
     /// The producers before the segment that is being checked.
     before: Vec<u8>,
+    /// What a clean stop said of the last segment, when that is not so any more.
+    vouched: Option<Entry>,
 }
 
 impl Recovery<'_> {
@@ -75,10 +125,7 @@ impl Recovery<'_> {
         for entry in &sealed {
             if !self.bases.contains(&entry.base_offset) {
                 // Retention names what it removes before it does; the rest is a loss.
-                self.disk.say(&format!(
-                    "{} is missing",
-                    self.disk.path(&file_name(entry.base_offset, LOG)).display()
-                ));
+                self.tell_of_missing(entry, "readers go on behind them");
                 self.amended = true;
                 continue;
             }
@@ -96,6 +143,10 @@ impl Recovery<'_> {
         } else {
             // What it says of the file must not be believed when the file has grown again.
             self.amended |= active.is_some();
+            self.vouched = active;
+            if let Some(entry) = active.filter(|entry| !self.bases.contains(&entry.base_offset)) {
+                self.tell_of_missing(&entry, "the log ends in front of them, and gives them again");
+            }
         }
         let end = if self.log.segments.is_empty() { i64::MIN } else { self.log.next };
         self.put_aside(end, "it begins inside of a segment before it")
@@ -111,7 +162,7 @@ impl Recovery<'_> {
             self.amended = true;
             let mut segment = Segment::open(self.disk, base)?;
             segment.began_ms = modified_ms(&segment);
-            self.check(&mut segment, false, |_, _| ())?;
+            self.check(&mut segment, Before { bytes: 0, segments: true }, false, |_, _| ())?;
             if segment.next_offset > before {
                 return self.put_aside(
                     before,
@@ -132,6 +183,33 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Tells of a segment whose file is gone.
+    fn tell_of_missing(&self, entry: &Entry, so: &str) {
+        let path = self.disk.path(&file_name(entry.base_offset, LOG));
+        self.disk.say(&format!(
+            "{} is missing, and with it the offsets {}..{}: {so}; if there is a copy of it, stop the broker before anything \
+             is written and put it there",
+            path.display(),
+            entry.base_offset,
+            entry.next_offset
+        ));
+    }
+
+    /// Tells of a segment that ends too early although every batch in it is good.
+    fn tell_of_short(&self, segment: &Segment, entry: &Entry) {
+        if segment.next_offset >= entry.next_offset {
+            return;
+        }
+        self.disk.say(&format!(
+            "{} has {} bytes of the {} that were on the disk: the offsets {}..{} are gone",
+            self.disk.path(&file_name(entry.base_offset, LOG)).display(),
+            segment.bytes,
+            entry.bytes,
+            segment.next_offset,
+            entry.next_offset
+        ));
+    }
+
     fn push(&mut self, segment: Segment, next_offset: i64) {
         self.bases.retain(|base| *base != segment.base_offset);
         if segment.stage == Stage::Sealed {
@@ -150,7 +228,11 @@ impl Recovery<'_> {
         self.amended = true;
         let mut segment = Segment::open(self.disk, entry.base_offset)?;
         let compacted = self.log.config.compact || entry.cleaned_ms.is_some();
-        self.check(&mut segment, compacted, |_, _| ())?;
+        let torn =
+            self.check(&mut segment, Before { bytes: entry.bytes, segments: true }, compacted, |_, _| ())?;
+        if !torn && !compacted {
+            self.tell_of_short(&segment, entry);
+        }
         self.seal(&mut segment)?;
         segment.began_ms = entry.began_ms;
         segment.cleaned_ms = entry.cleaned_ms.or_else(|| modified_ms(&segment).filter(|_| compacted));
@@ -253,10 +335,19 @@ impl Recovery<'_> {
     fn check_unsealed(&mut self, segment: &mut Segment, holes: bool) -> io::Result<bool> {
         self.before = self.log.producers.encode();
         let mut producers = std::mem::take(&mut self.log.producers);
-        let torn = self.check(segment, holes, |header, bytes| {
+        let vouched = self.vouched.filter(|entry| entry.base_offset == segment.base_offset);
+        let known = Before {
+            bytes: vouched.map_or(0, |entry| entry.bytes),
+            // Those that begin inside of this one are no sign of anything.
+            segments: self.bases.iter().any(|base| *base > segment.base_offset),
+        };
+        let torn = self.check(segment, known, holes, |header, bytes| {
             producers.note(header, marker::parse(header, bytes));
         });
         self.log.producers = producers;
+        if let Some(entry) = vouched.filter(|_| matches!(torn, Ok(false))) {
+            self.tell_of_short(segment, &entry);
+        }
         torn
     }
 
@@ -264,6 +355,7 @@ impl Recovery<'_> {
     fn check(
         &self,
         segment: &mut Segment,
+        known: Before,
         holes: bool,
         mut seen: impl FnMut(&hone_kafka::BatchHeader, &[u8]),
     ) -> io::Result<bool> {
@@ -273,13 +365,31 @@ impl Recovery<'_> {
             seen(header, bytes);
             segment.note(header);
         })?;
-        let Some((bad_bytes, reason)) = checked.tail else { return Ok(false) };
+        let Some((bad_bytes, reason)) = &checked.tail else { return Ok(false) };
+        let name = file_name(segment.base_offset, LOG);
+        let path = self.disk.path(&name);
+        let (path, at, next) = (path.display(), checked.good_bytes, checked.next_offset);
+        let notice = match lost(&file, &checked, known)? {
+            None => format!("cut the torn tail of {path} at byte {at}, {bad_bytes} bytes dropped: {reason}"),
+            Some(why) => {
+                let kept = self.disk.keep_end(&name, &file, at).map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!(
+                            "{path} is damaged at byte {at}, and what is behind that can't be copied: {error}; make room, \
+                             or mend the disk, and start again"
+                        ),
+                    )
+                })?;
+                format!(
+                    "cut {path} at byte {at}, in front of offset {next}: {reason}. This is no torn tail: {why}. The \
+                     {bad_bytes} bytes from there on are kept in {}; remove it when nobody wants to look for records in it",
+                    kept.display()
+                )
+            }
+        };
         file.set_len(checked.good_bytes)?;
-        self.disk.say(&format!(
-            "cut the torn tail of {} at byte {}, {bad_bytes} bytes dropped: {reason}",
-            self.disk.path(&file_name(segment.base_offset, LOG)).display(),
-            checked.good_bytes,
-        ));
+        self.disk.say(&notice);
         Ok(true)
     }
 
@@ -291,7 +401,7 @@ impl Recovery<'_> {
     fn put_aside(&mut self, before: i64, reason: &str) -> io::Result<()> {
         for base in self.bases.extract_if(.., |base| *base < before) {
             let name = file_name(base, LOG);
-            let aside = format!("{name}{ASIDE_SUFFIX}");
+            let aside = free_name(self.disk, &format!("{name}{ASIDE_SUFFIX}"));
             fs::rename(self.disk.path(&name), self.disk.path(&aside))?;
             segment::remove_index(self.disk, base)?;
             self.disk.say(&format!("put {} aside: {reason}", self.disk.path(&aside).display()));

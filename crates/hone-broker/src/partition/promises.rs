@@ -37,12 +37,28 @@ impl Place {
     }
 
     fn open(&self) -> Partition {
+        self.try_open().unwrap()
+    }
+
+    fn try_open(&self) -> io::Result<Partition> {
         let said = self.said.clone();
         let notices = Notices::to(move |notice| said.0.lock().unwrap().push(notice.to_owned()));
         let opening =
             Opening { topic: "t".to_owned(), index: 0, folder: self.log(), config: self.config.clone() };
         let storage = Storage { notices, faults: self.faults.clone(), memory: self.memory };
-        Partition::open(opening, &storage).unwrap()
+        Partition::open(opening, &storage)
+    }
+
+    /// Files that hold what was cut off, and what they hold.
+    fn kept(&self) -> Vec<(String, Vec<u8>)> {
+        let mut kept: Vec<_> = fs::read_dir(self.log())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+            .filter(|(name, _)| name.contains(".cut-"))
+            .collect();
+        kept.sort();
+        kept
     }
 
     fn log(&self) -> std::path::PathBuf {
@@ -336,10 +352,181 @@ fn a_sealed_segment_that_was_cut_is_checked_again_and_the_rest_stays() {
     let partition = place.open();
     let left = offsets(&partition);
     assert_eq!((left.len(), partition.bounds().next, left.last()), (199, 200, Some(&199)));
-    assert!(place.said.all()[0].contains("cut the torn tail"));
+    assert!(place.said.all()[0].contains("it was on the disk once"), "{:?}", place.said.all());
+    let [(name, bytes)] = &place.kept()[..] else { panic!("{:?}", place.kept()) };
+    assert_eq!(*name, format!("{}.cut-1", file_name(0, LOG)));
+    assert_eq!(bytes.len(), batch(&[("key", Some("value"))], 5).len() - 1);
     drop(partition);
     assert_eq!(offsets(&place.open()), left);
     assert_eq!(place.said.all().len(), 1);
+}
+
+/// A log of one segment that nobody vouches for, and the bytes of one batch.
+fn twenty_batches() -> (Place, std::path::PathBuf, usize) {
+    let place = Place::new(config());
+    let partition = place.open();
+    let one = batch(&[("key", Some("value"))], 5);
+    for _ in 0..20 {
+        append(&partition, &one, Ack::Relaxed, 0).unwrap();
+    }
+    let file = place.log().join(file_name(0, LOG));
+    (place, file, one.len())
+}
+
+#[test]
+fn what_is_cut_with_batches_behind_it_is_kept_once() {
+    let (place, file, one) = twenty_batches();
+    let good = fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    bad[6 * one - 1] ^= 1;
+    fs::write(&file, &bad).unwrap();
+    assert_eq!(offsets(&place.open()), (0..5).collect::<Vec<_>>());
+    let kept = |number: u32, bytes: &[u8]| {
+        (format!("{}.cut-{number}", file_name(0, LOG)), bytes[5 * one..].to_vec())
+    };
+    assert_eq!(place.kept(), [kept(1, &bad)]);
+    let said = place.said.all();
+    let [notice] = &said[..] else { panic!("{said:?}") };
+    let path = place.log().join(format!("{}.cut-1", file_name(0, LOG)));
+    for wanted in [
+        format!("cut {} at byte {}, in front of offset 5", file.display(), 5 * one),
+        format!("{} bytes", 15 * one),
+        "there are whole batches behind it".to_owned(),
+        path.display().to_string(),
+    ] {
+        assert!(notice.contains(&wanted), "{wanted} is not in {notice}");
+    }
+    // The log is whole now.
+    assert_eq!(offsets(&place.open()).len(), 5);
+    assert_eq!((place.said.all().len(), place.kept().len()), (1, 1));
+    // Killed between the copy and the cut, with another copy half written: it is not made twice.
+    fs::write(&file, &bad).unwrap();
+    fs::write(place.log().join(format!("{}.cut-2.new", file_name(0, LOG))), "half").unwrap();
+    assert_eq!(offsets(&place.open()).len(), 5);
+    assert_eq!(place.kept(), [kept(1, &bad)]);
+    // Other damage does not take its place.
+    let mut other = good.clone();
+    other[7 * one - 1] ^= 1;
+    other[6 * one - 1] ^= 2;
+    fs::write(&file, &other).unwrap();
+    assert_eq!(offsets(&place.open()).len(), 5);
+    assert_eq!(place.kept(), [kept(1, &bad), kept(2, &other)]);
+}
+
+#[test]
+fn a_torn_write_is_cut_without_a_copy_but_not_a_batch_with_another_offset() {
+    let (place, file, one) = twenty_batches();
+    let good = fs::read(&file).unwrap();
+    for torn in [good.len() - 1, good.len() - one + 1, good.len() - one + 61] {
+        fs::write(&file, &good[..torn]).unwrap();
+        assert_eq!(offsets(&place.open()).len(), 19);
+    }
+    let zeros = [&good[..], &[0; 10_000]].concat();
+    fs::write(&file, &zeros).unwrap();
+    assert_eq!(offsets(&place.open()).len(), 20);
+    assert!(place.kept().is_empty());
+    assert!(place.said.all().iter().all(|notice| notice.contains("cut the torn tail")));
+    let mut moved = good.clone();
+    moved[19 * one + 7] = 77;
+    fs::write(&file, &moved).unwrap();
+    assert_eq!(offsets(&place.open()).len(), 19);
+    assert_eq!(place.kept().len(), 1, "{:?}", place.said.all());
+}
+
+#[test]
+fn nothing_is_cut_that_can_not_be_kept() {
+    let (place, file, one) = twenty_batches();
+    let mut bad = fs::read(&file).unwrap();
+    bad[6 * one - 1] ^= 1;
+    fs::write(&file, &bad).unwrap();
+    place.faults.add("fsync-error,times=1".parse().unwrap());
+    let error = place.try_open().unwrap_err().to_string();
+    assert!(error.contains("can't be copied") && error.contains("make room"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), bad);
+    assert_eq!(offsets(&place.open()).len(), 5);
+    assert_eq!(place.kept().len(), 1);
+}
+
+#[test]
+fn the_cut_end_of_a_segment_in_front_of_others_is_kept() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 300);
+    drop(partition);
+    let first = &place.files(LOG)[0];
+    let bytes = fs::read(first).unwrap();
+    fs::write(first, &bytes[..bytes.len() - 1]).unwrap();
+    let aside = place.log().join(format!("{}.aside", place.files(LOG)[1].file_name().unwrap().display()));
+    fs::write(&aside, "put aside before").unwrap();
+    place.open();
+    assert!(place.said.all()[0].contains("there are segments behind it"), "{:?}", place.said.all());
+    assert_eq!(place.kept().len(), 1);
+    // What was put aside before is not written over.
+    assert_eq!(fs::read(&aside).unwrap(), b"put aside before");
+    assert!(aside.with_extension("aside-2").exists());
+}
+
+#[test]
+fn a_segment_missing_in_the_middle_is_told_of_and_taken_back() {
+    let place = Place::new(config());
+    let partition = place.open();
+    fill(&partition, 300);
+    partition.close().unwrap();
+    let sealed = partition.manifest().sealed.clone();
+    let all = offsets(&partition);
+    drop(partition);
+    let lost = sealed[1];
+    let path = place.log().join(file_name(lost.base_offset, LOG));
+    let bytes = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let found = offsets(&place.open());
+    assert!(found.iter().all(|offset| !(lost.base_offset..lost.next_offset).contains(offset)));
+    assert_eq!(found.len() as i64, 300 - (lost.next_offset - lost.base_offset));
+    let said = place.said.all();
+    let gone = format!(
+        "{} is missing, and with it the offsets {}..{}",
+        path.display(),
+        lost.base_offset,
+        lost.next_offset
+    );
+    assert!(said[0].contains(&gone) && said[0].contains("stop the broker"), "{said:?}");
+    // What the notice says helps.
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(offsets(&place.open()), all);
+}
+
+#[test]
+fn what_a_clean_stop_has_vouched_for_is_not_lost_silently() {
+    // The last segment cut between two batches, gone, and every segment gone.
+    for damage in 0..3 {
+        let place = Place::new(config());
+        let partition = place.open();
+        fill(&partition, 300);
+        partition.close().unwrap();
+        let manifest = partition.manifest().clone();
+        drop(partition);
+        let active = manifest.active.unwrap();
+        let last = place.files(LOG).pop().unwrap();
+        let bytes = fs::read(&last).unwrap();
+        let first = BatchHeader::parse(&bytes).unwrap();
+        match damage {
+            0 => fs::write(&last, &bytes[..first.total_bytes()]).unwrap(),
+            1 => fs::remove_file(&last).unwrap(),
+            _ => place.files(LOG).iter().for_each(|path| fs::remove_file(path).unwrap()),
+        }
+        let next = place.open().bounds().next;
+        let wanted = [
+            (active.base_offset + 1, format!("the offsets {}..300 are gone", active.base_offset + 1)),
+            (active.base_offset, format!("the offsets {}..300", active.base_offset)),
+            (0, "with them the offsets 0..300".to_owned()),
+        ];
+        let said = place.said.all();
+        assert_eq!(next, wanted[damage].0);
+        assert!(said.iter().any(|notice| notice.contains(&wanted[damage].1)), "{said:?}");
+        let before = said.len();
+        place.open();
+        assert_eq!(place.said.all().len(), before, "told of once: {:?}", place.said.all());
+    }
 }
 
 #[test]

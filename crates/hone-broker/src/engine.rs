@@ -23,8 +23,6 @@ use crate::security::login::{self, Progress};
 const SCRATCH_BYTES: usize = 256 << 10;
 /// The same while clients hold all the memory that they may.
 const SHORT_SCRATCH_BYTES: usize = 4 << 10;
-/// A long poll whose request is larger is answered at once: it would be kept in memory all the time.
-const MOST_PARKED_BYTES: usize = 1 << 20;
 /// Records that one turn looks into, unpacked, before it leaves the rest to the next: the other clients have waited for
 /// some 10 ms by then, and where records are held against a schema longer.
 const UNPACKED_A_TURN_BYTES: usize = 1 << 20;
@@ -426,10 +424,6 @@ impl Engine {
             }
         }
         match outcome {
-            Outcome::Park(Park::Records { .. }) if frame.len() > MOST_PARKED_BYTES => {
-                written.take_back(connection);
-                self.request(id, connection, frame, Attempt::Again { until: Instant::now() })
-            }
             Outcome::Park(park) => {
                 written.take_back(connection);
                 connection.parked = Some(Parked { frame: kept(frame, is_first), park });

@@ -180,6 +180,17 @@ fn a_fetch_of_two_partitions_waits_until_both_together_have_enough() {
 }
 
 #[test]
+fn a_large_request_is_not_kept_for_a_long_poll() {
+    let (broker, mut client) = one_reactor();
+    let mut request = fetch_request("t", 0, 60_000);
+    // What is asked about is there and empty; what makes the request large says nothing.
+    request.topics[0].unknown_tagged_fields.insert(7, vec![0; 2 << 20].into());
+    let answer = client.call(12, &request);
+    assert_eq!((answer.error_code, answer.responses[0].partitions[0].error_code), (0, 0));
+    broker.stop().unwrap();
+}
+
+#[test]
 fn the_owner_of_a_broker_is_told_of_refused_batches() {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = Arc::clone(&said);

@@ -25,6 +25,8 @@ const SENT_AS_FILE_BYTES: usize = 16 << 10;
 const READ_COMMITTED: i8 = 1;
 /// What an aborted transaction takes in an answer.
 const ABORTED_BYTES: usize = 16;
+/// A long poll whose request is larger is answered at once: it would be kept in memory all the time.
+const MOST_PARKED_BYTES: usize = 1 << 20;
 /// Longest wait, whatever the client asks for.
 const MOST_WAIT: Duration = Duration::from_secs(60);
 
@@ -90,7 +92,8 @@ pub(crate) fn serve(call: &mut Call<'_>, answer: &mut Answer<'_>) -> Result<Outc
         answer.truncate(start);
         return Ok(refuse(call.version, answer));
     }
-    if found.bytes >= asked.min_bytes || found.failed || found.watched.is_empty() || now >= until {
+    let is_enough = found.bytes >= asked.min_bytes || found.failed || found.watched.is_empty();
+    if is_enough || now >= until || call.frame.len() > MOST_PARKED_BYTES {
         return Ok(found.answered());
     }
     let watched = wait_for_more(call, found, &asked);

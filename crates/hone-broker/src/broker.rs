@@ -44,8 +44,8 @@ pub struct Broker {
     flushers: Vec<JoinHandle<std::io::Result<()>>>,
     /// Taken away by a clean stop.
     mark: Option<Mark>,
-    /// Unlocked when it is closed.
-    _lock: Option<File>,
+    /// Of the data folder.
+    lock: Option<File>,
 }
 
 impl Broker {
@@ -111,7 +111,7 @@ impl Broker {
             threads: Vec::new(),
             flushers: Vec::new(),
             mark,
-            _lock: lock,
+            lock,
         };
         let node = Arc::clone(&broker.node);
         broker.spawn("clerk", move || clerk::run(&node, &jobs))?;
@@ -221,8 +221,10 @@ impl Broker {
         self.node.transactions.close();
         // Only now nobody asks for a flush any more.
         self.node.flusher.end();
-        result.and(join_all(&mut self.flushers)).and(self.close_logs())?;
-        self.mark.take().map(|mark| mark.take_away()).transpose().map(drop)
+        let left = result.and(join_all(&mut self.flushers)).and(self.close_logs());
+        let left = left.and_then(|()| self.mark.take().map_or(Ok(()), |mark| mark.take_away()));
+        // To close it is not enough: a child that this process is starting at the moment has it open, too.
+        left.and(self.lock.take().map_or(Ok(()), |lock| lock.unlock().context("can't unlock the data folder")))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use regex::{Regex, RegexBuilder};
 
 use super::assignor::{Assignor, Partitions, Subscriber};
-use super::{Effects, Now};
+use super::{Effects, Now, bytes};
 use crate::code;
 
 /// The epoch with which a member leaves for good.
@@ -99,6 +99,8 @@ pub(super) struct Member {
     pub(super) client_host: String,
     pub(super) rebalance_ms: i32,
     pub(super) names: BTreeSet<String>,
+    /// What the names take up.
+    pub(super) names_bytes: usize,
     pub(super) pattern: Option<String>,
     pub(super) assignor: Option<String>,
     pub(super) epoch: i32,
@@ -121,6 +123,7 @@ impl Member {
             client_host: String::new(),
             rebalance_ms: -1,
             names: BTreeSet::new(),
+            names_bytes: 0,
             pattern: None,
             assignor: None,
             epoch: 0,
@@ -131,6 +134,11 @@ impl Member {
             phase: Phase::Stable,
             expires: now.at,
         }
+    }
+
+    fn set_names(&mut self, names: BTreeSet<String>) {
+        self.names_bytes = bytes::of_names(&names);
+        self.names = names;
     }
 
     /// Takes over what a heartbeat says. `true` when the subscription, and with it the target, may change.
@@ -150,7 +158,7 @@ impl Member {
         if let Some(names) = &beat.names {
             let names: BTreeSet<String> = names.iter().cloned().collect();
             changed |= names != self.names;
-            self.names = names;
+            self.set_names(names);
         }
         if let Some(pattern) = &beat.pattern {
             // An empty pattern takes the subscription by pattern back.
@@ -179,8 +187,10 @@ pub(super) struct Consumer {
     /// Since when it has no members, as wall clock; meaningless while it has some.
     pub(super) empty_since_ms: i64,
     /// What each pattern matches, and when that was looked up.
-    matches: BTreeMap<String, BTreeSet<String>>,
+    pub(super) matches: BTreeMap<String, BTreeSet<String>>,
     matched_at: Option<Instant>,
+    /// What it took up when it was last weighed.
+    pub(super) weighed_bytes: usize,
     /// Who holds a partition: it is assigned, or not given up yet.
     holders: HashMap<(u128, i32), String>,
 }
@@ -197,12 +207,14 @@ impl Consumer {
             empty_since_ms: now.unix_ms,
             matches: BTreeMap::new(),
             matched_at: None,
+            weighed_bytes: 0,
             holders: HashMap::new(),
         }
     }
 
     /// Adds a member that was read from the journal: it has a whole session to come back.
     pub(super) fn restore_member(&mut self, now: Now, session: Duration, id: String, mut member: Member) {
+        member.names_bytes = bytes::of_names(&member.names);
         member.expires = now.at + session;
         member.phase = if member.epoch == LEAVE_STATIC {
             Phase::Stable
@@ -259,7 +271,7 @@ impl Consumer {
         self.members.get(id).map(|member| (member.epoch, member.assigned.clone(), member.revoking.clone()))
     }
 
-    fn instance_owner(&self, instance: &str) -> Option<(String, i32)> {
+    pub(super) fn instance_owner(&self, instance: &str) -> Option<(String, i32)> {
         let owns = |member: &&Member| member.instance.as_deref() == Some(instance);
         self.members.iter().find(|(_, member)| owns(member)).map(|(id, member)| (id.clone(), member.epoch))
     }

@@ -29,6 +29,10 @@ fn of_protocols(protocols: &[(String, Vec<u8>)]) -> usize {
     protocols.iter().map(|(name, metadata)| 2 * name.len() + metadata.len() + ENTRY_BYTES).sum()
 }
 
+fn of_key((viewer, pattern): &consumer::MatchKey) -> usize {
+    viewer.len() + pattern.len()
+}
+
 /// A group without its members: the id is there twice.
 fn of_head(id: &str) -> usize {
     HEAD_BYTES + 2 * id.len()
@@ -99,8 +103,9 @@ fn of_join(join: &Join) -> usize {
 impl Consumer {
     fn bytes(&self) -> usize {
         let members: usize = self.members.iter().map(|(id, member)| member.bytes(id)).sum();
-        let matches: usize = self.matches.iter().map(|(key, names)| key.len() + of_names(names)).sum();
-        of_head(&self.id) + members + matches + of_names(self.topics.keys())
+        let matches: usize =
+            self.matches.iter().map(|(key, found)| of_key(key) + of_names(&found.names)).sum();
+        of_head(&self.id) + members + matches + 2 * of_names(self.topics.keys())
     }
 
     /// What a heartbeat adds.
@@ -125,7 +130,8 @@ impl consumer::Member {
 
     fn bytes(&self, id: &str) -> usize {
         let held = self.assigned.len() + self.revoking.len();
-        self.said_bytes(id) + held * (2 * ENTRY_BYTES + id.len()) + self.target.len() * ENTRY_BYTES
+        let key = self.matched_as.as_ref().map_or(0, of_key);
+        self.said_bytes(id) + key + held * (2 * ENTRY_BYTES + id.len()) + self.target.len() * ENTRY_BYTES
     }
 }
 
@@ -200,10 +206,10 @@ impl Groups {
         if beat.epoch < 0 {
             return Ok(false);
         }
-        let names = beat.names.as_ref().map_or(0, of_names);
+        let names = beat.names.as_ref().map_or(0, of_names) + of_text(beat.pattern.as_deref());
         if names > MOST_MEMBER_BYTES {
             let message = format!(
-                "{names} bytes of topic names, and a member may bring {MOST_MEMBER_BYTES}; subscribe to fewer, or by a pattern"
+                "{names} bytes of topic names or pattern, and a member may bring {MOST_MEMBER_BYTES}; subscribe to fewer, or by a pattern"
             );
             return Err((code::POLICY_VIOLATION, message));
         }

@@ -147,6 +147,11 @@ impl Catalogue for Topics {
     fn names(&self) -> Vec<String> {
         self.all().iter().map(|topic| topic.name.clone()).collect()
     }
+
+    /// All are seen.
+    fn viewer(&self) -> String {
+        String::new()
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::mailbox::{Reply, Ticket};
 use crate::wall_clock::unix_ms;
 
 mod assignor;
+mod bytes;
 mod classic;
 mod consumer;
 mod record;
@@ -231,6 +232,8 @@ pub(crate) struct Groups {
     timing: Timing,
     limits: Limits,
     ids: MemberIds,
+    /// What the groups take up: each as it was last weighed, and since then it has not grown.
+    held_bytes: usize,
     /// Whether [`Groups::tick`] may have something to do.
     active: bool,
 }
@@ -239,7 +242,7 @@ impl Groups {
     /// No groups. `salt` must never have been used before.
     pub(crate) fn new(timing: Timing, salt: u64) -> Self {
         let ids = MemberIds { salt, given: 0 };
-        Self { groups: BTreeMap::new(), timing, limits: Limits::default(), ids, active: false }
+        Self { groups: BTreeMap::new(), timing, limits: Limits::default(), ids, held_bytes: 0, active: false }
     }
 
     /// Allows so many groups and members; more that are there stay.
@@ -256,8 +259,8 @@ impl Groups {
     pub(crate) fn replay(&mut self, now: Now, bytes: &[u8]) -> bool {
         self.active = true;
         match record::read(now, self.timing.session, bytes) {
-            Some((id, Some(group))) => drop(self.groups.insert(id, group)),
-            Some((id, None)) => drop(self.groups.remove(&id)),
+            Some((id, Some(group))) => self.put(id, group),
+            Some((id, None)) => self.take_out(&id),
             None => return false,
         }
         true
@@ -292,7 +295,7 @@ impl Groups {
             if self.groups.get(id).is_some_and(|group| !group.is_empty()) {
                 return None;
             }
-            self.groups.insert(id.to_owned(), Group::Classic(Classic::empty(id, now)));
+            self.put(id.to_owned(), Group::Classic(Classic::empty(id, now)));
         }
         self.classic(id)
     }
@@ -320,7 +323,7 @@ impl Groups {
             let error = if taken { code::INCONSISTENT_GROUP_PROTOCOL } else { code::UNKNOWN_MEMBER_ID };
             return Some(JoinAnswer::refused(error, &join.member));
         }
-        if !self.has_room(&join.group) {
+        if !self.has_room(&join.group) || !self.has_bytes_for_join(&join) {
             return Some(JoinAnswer::refused(code::POLICY_VIOLATION, &join.member));
         }
         self.active = true;
@@ -333,7 +336,10 @@ impl Groups {
         if group.is_stranger(&join) && group.size() >= most_members {
             return Some(JoinAnswer::refused(code::GROUP_MAX_SIZE_REACHED, &join.member));
         }
-        group.join(now, initial_delay, ticket, join, new_id, effects)
+        let id = join.group.clone();
+        let answer = group.join(now, initial_delay, ticket, join, new_id, effects);
+        self.weigh(&id);
+        answer
     }
 
     /// A member wants its assignment, the leader brings them all. `protocol` is type and name, where the client says.
@@ -349,7 +355,16 @@ impl Groups {
         let Some(group) = self.classic(who.group) else {
             return Some(SyncAnswer::refused(code::UNKNOWN_MEMBER_ID));
         };
-        group.sync(now, ticket, who, protocol, assignments, effects)
+        let leads = group.awaits_plan_of(who);
+        if leads && !self.has_bytes_for_plan(who.group, &assignments) {
+            return Some(SyncAnswer::refused(code::POLICY_VIOLATION));
+        }
+        let group = self.classic(who.group)?;
+        let answer = group.sync(now, ticket, who, protocol, assignments, effects);
+        if leads {
+            self.weigh(who.group);
+        }
+        answer
     }
 
     /// A sign of life. Returns an error code.
@@ -365,8 +380,11 @@ impl Groups {
         leaving: &[(&str, Option<&str>)],
         effects: &mut Effects,
     ) -> Result<Vec<i16>, i16> {
-        let group = self.classic(group).ok_or(code::UNKNOWN_MEMBER_ID)?;
-        Ok(leaving.iter().map(|(member, instance)| group.leave(now, member, *instance, effects)).collect())
+        let left = self.classic(group).ok_or(code::UNKNOWN_MEMBER_ID)?;
+        let results =
+            leaving.iter().map(|(member, instance)| left.leave(now, member, *instance, effects)).collect();
+        self.weigh(group);
+        Ok(results)
     }
 
     /// A member of a consumer group beats. `Some` is the answer; with `None` it is among the effects.
@@ -401,12 +419,17 @@ impl Groups {
         self.active = true;
         let new_id = self.ids.next("consumer");
         let most_members = self.limits.group_members;
+        let grows = self.check_bytes_of_beat(beat)?;
         let group = self.consumer_to_beat(now, beat)?;
         if group.is_stranger(beat) && group.members.len() >= most_members {
             let message = format!("group {} has {most_members} members, and no group has more", beat.group);
             return Err((code::GROUP_MAX_SIZE_REACHED, message));
         }
-        let (member, epoch, assignment) = group.heartbeat(now, session, beat, new_id, catalogue, effects)?;
+        let beaten = group.heartbeat(now, session, beat, new_id, catalogue, effects);
+        if grows || !effects.touched.is_empty() {
+            self.weigh(&beat.group);
+        }
+        let (member, epoch, assignment) = beaten?;
         let heartbeat_ms = i32::try_from(heartbeat.as_millis()).unwrap_or(i32::MAX);
         Ok(BeatAnswer { error: code::NONE, message: None, member, epoch, heartbeat_ms, assignment })
     }
@@ -427,7 +450,7 @@ impl Groups {
                 let message = format!("there are {} groups, and no more are kept", self.limits.groups);
                 return Err((code::POLICY_VIOLATION, message));
             }
-            self.groups.insert(id.clone(), Group::Consumer(Consumer::empty(id, now)));
+            self.put(id.clone(), Group::Consumer(Consumer::empty(id, now)));
         }
         match self.groups.get_mut(id) {
             Some(Group::Consumer(group)) => Ok(group),
@@ -534,7 +557,7 @@ impl Groups {
             None => code::GROUP_ID_NOT_FOUND,
             Some(found) if !found.is_empty() => code::NON_EMPTY_GROUP,
             Some(_) => {
-                self.groups.remove(group);
+                self.take_out(group);
                 effects.touch(group);
                 code::NONE
             }
@@ -573,17 +596,24 @@ impl Groups {
 
     /// Time has passed: sessions end, rebalances close.
     pub(crate) fn tick(&mut self, now: Now, effects: &mut Effects) {
-        for group in self.groups.values_mut() {
+        let (mut smaller, mut forgotten) = (Vec::new(), Vec::new());
+        for (id, group) in &mut self.groups {
+            let heads = group.heads();
             match group {
                 Group::Classic(group) => group.tick(now, effects),
                 Group::Consumer(group) => group.tick(now, effects),
             }
+            // A group that was only asked about, and never had a member, is not kept.
+            let was_asked_about =
+                matches!(group, Group::Classic(group) if group.is_idle() && group.generation == 0);
+            if was_asked_about {
+                forgotten.push(id.clone());
+            } else if group.heads() < heads {
+                smaller.push(id.clone());
+            }
         }
-        // A group that was only asked about, and never had a member, is not kept.
-        self.groups.retain(|_, group| match group {
-            Group::Classic(group) => !group.is_idle() || group.generation > 0,
-            Group::Consumer(_) => true,
-        });
+        smaller.iter().for_each(|id| self.weigh(id));
+        forgotten.iter().for_each(|id| self.take_out(id));
         self.active = !self.groups.values().all(Group::is_idle);
     }
 }

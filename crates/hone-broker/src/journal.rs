@@ -24,6 +24,8 @@ use crate::settings::Notices;
 const MAGIC: &[u8; 8] = b"HONEJRN1";
 /// Length and CRC in front of an entry.
 const HEAD_BYTES: usize = 8;
+/// An entry that is larger is an error, long before its length would not fit.
+const MOST_ENTRY_BYTES: usize = 1 << 30;
 /// Behind the name of the file that [`Journal::rewrite`] prepares.
 const NEW_SUFFIX: &str = "new";
 /// Behind the name of the copy of a file that had damage in its middle.
@@ -352,7 +354,7 @@ impl Committer {
         for work in gathered {
             match work {
                 Work::Append { entry, .. } => {
-                    put_entry(&mut bytes, entry);
+                    put_entry(&mut bytes, entry)?;
                     changed = true;
                 }
                 Work::Barrier { .. } => (),
@@ -373,7 +375,7 @@ impl Committer {
 
     fn write_anew(&mut self, entries: &[Vec<u8>], mark: u64, end: u64) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
-        entries.iter().for_each(|entry| put_entry(&mut bytes, entry));
+        entries.iter().try_for_each(|entry| put_entry(&mut bytes, entry))?;
         let kept_from = bytes.len();
         bytes.resize(kept_from + end.saturating_sub(mark) as usize, 0);
         self.file.read_exact_at(bytes.get_mut(kept_from..).unwrap_or_default(), mark)?;
@@ -417,12 +419,17 @@ fn replace(path: &Path, contents: &[u8], flush: &mut Flush) -> io::Result<File> 
     Ok(file)
 }
 
-fn put_entry(bytes: &mut Vec<u8>, entry: &[u8]) {
-    // Entries are made from requests, and those are far below 4 GiB.
+fn put_entry(bytes: &mut Vec<u8>, entry: &[u8]) -> io::Result<()> {
+    if entry.len() > MOST_ENTRY_BYTES {
+        let reason =
+            format!("an entry of {} bytes, and at most {MOST_ENTRY_BYTES} can be written", entry.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
     let length = (entry.len() as u32).to_le_bytes();
     bytes.extend_from_slice(&length);
     bytes.extend_from_slice(&checksum(length, entry).to_le_bytes());
     bytes.extend_from_slice(entry);
+    Ok(())
 }
 
 /// The length is covered, too: zeros, as a file system may leave them behind a crash, are no entry.
@@ -563,7 +570,7 @@ fn set_aside(
     aside.write_all(bytes)?;
     durable::sync_file(&aside)?;
     let mut kept = MAGIC.to_vec();
-    found.entries.iter().for_each(|entry| put_entry(&mut kept, entry));
+    found.entries.iter().try_for_each(|entry| put_entry(&mut kept, entry))?;
     let mut flush: Flush = Box::new(durable::sync_file);
     // Its fsync of the folder covers the copy's name, too.
     let file = replace(path, &kept, &mut flush)?;
@@ -641,7 +648,7 @@ mod tests {
         let mut whole = MAGIC.to_vec();
         let mut ends = vec![whole.len()];
         for entry in [&b"first"[..], b"second one", b"3"] {
-            put_entry(&mut whole, entry);
+            put_entry(&mut whole, entry).unwrap();
             ends.push(whole.len());
         }
         for length in 0..=whole.len() {
@@ -667,9 +674,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.journal");
         let mut whole = MAGIC.to_vec();
-        put_entry(&mut whole, b"good");
+        put_entry(&mut whole, b"good").unwrap();
         let good = whole.len();
-        put_entry(&mut whole, b"damaged");
+        put_entry(&mut whole, b"damaged").unwrap();
         for at in good..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 4;
@@ -744,7 +751,7 @@ mod tests {
         let mut whole = MAGIC.to_vec();
         let mut ends = Vec::new();
         for entry in ["first", "damaged", "third", "fourth"] {
-            put_entry(&mut whole, entry.as_bytes());
+            put_entry(&mut whole, entry.as_bytes()).unwrap();
             ends.push(whole.len());
         }
         for at in ends[0]..ends[1] {
@@ -805,6 +812,19 @@ mod tests {
         assert!((1..=2).contains(&flushes), "{flushes}");
         let wanted: Vec<_> = (0..500_u16).map(|number| number.to_be_bytes().to_vec()).collect();
         assert_eq!(entries_of(&path), wanted);
+    }
+
+    #[test]
+    fn an_entry_that_is_too_large_fails_that_and_every_later_append() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.journal");
+        let journal = Journal::open(&path, Damage::Skip, &Notices::nowhere(), |_| {}).unwrap();
+        journal.append_and_wait(b"before".to_vec()).unwrap();
+        let error = journal.append_and_wait(vec![0; MOST_ENTRY_BYTES + 1]).unwrap_err().to_string();
+        assert!(error.contains("an entry of 1073741825 bytes"), "{error}");
+        assert!(journal.append_and_wait(b"behind".to_vec()).is_err());
+        drop(journal);
+        assert_eq!(entries_of(&path), [b"before".to_vec()]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub struct Limits {
     pub groups: usize,
     /// Members of a group, and ids handed out to those who are about to join.
     pub group_members: usize,
+    /// Bytes of all groups together: what their members said of themselves, their assignments, ids and names.
+    pub group_bytes: usize,
     /// Offsets that groups have committed, those of open transactions included.
     pub offsets: usize,
     /// Transactional ids.
@@ -21,6 +23,7 @@ impl Default for Limits {
             partitions: 10_000,
             groups: 20_000,
             group_members: 5_000,
+            group_bytes: 64 << 20,
             offsets: 1_000_000,
             transactional_ids: 100_000,
         }

@@ -267,3 +267,47 @@ fn consumers_hand_partitions_over_and_go_on_after_a_kill() {
     assert_eq!(committed(&mut client, Some("one"), 1), Err(113));
     assert_eq!(join(&mut client, "", None).error_code, 23, "members of the other protocol are in it");
 }
+
+#[test]
+fn groups_that_hold_too_much_refuse_more_and_go_on_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || broker_with(folder.path(), |settings| settings.limits.group_bytes = 2_000);
+    let broker = start();
+    let mut client = Client::connect(broker.kafka_addr());
+    create(&mut client, "t", &[]);
+    let join = |client: &mut Client, group: &str, member: &str, bytes: usize| {
+        let protocol =
+            JoinGroupRequestProtocol::default().with_name(text("range")).with_metadata(vec![1; bytes].into());
+        let request = JoinGroupRequest::default()
+            .with_group_id(GroupId(text(group)))
+            .with_session_timeout_ms(30_000)
+            .with_rebalance_timeout_ms(30_000)
+            .with_member_id(text(member))
+            .with_protocol_type(text("consumer"))
+            .with_protocols(vec![protocol]);
+        client.call(3, &request)
+    };
+    let beat = |client: &mut Client, names: usize| {
+        let names = (0..names).map(|name| TopicName(text(&format!("topic-{name}")))).collect();
+        let request = ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(GroupId(text("other")))
+            .with_member_id(text("m"))
+            .with_rebalance_timeout_ms(30_000)
+            .with_subscribed_topic_names(Some(names))
+            .with_topic_partitions(Some(vec![]));
+        client.call(1, &request)
+    };
+    assert_eq!(join(&mut client, "g", "", 2_000).error_code, 44);
+    let joined = join(&mut client, "g", "", 100);
+    assert_eq!(joined.error_code, 0);
+    assert_eq!(sync(&mut client, &joined, &[(&joined.member_id, "plan")]), (0, b"plan".to_vec()));
+    let refused = beat(&mut client, 10);
+    assert_eq!(refused.error_code, 44);
+    assert!(refused.error_message.unwrap().contains("at most 2000"));
+    broker.stop().unwrap();
+    let broker = start();
+    let mut client = Client::connect(broker.kafka_addr());
+    assert_eq!(beat(&mut client, 10).error_code, 44, "what was read from the journal counts");
+    assert_eq!(heartbeat(&mut client, &joined, None), 0);
+    broker.stop().unwrap();
+}

@@ -58,11 +58,13 @@ pub(super) struct Classic {
     pub(super) leader: String,
     pub(super) members: BTreeMap<String, Member>,
     /// Ids that were given and must come back before their time.
-    expected: HashMap<String, Instant>,
+    pub(super) expected: HashMap<String, Instant>,
     /// Until when everyone must have asked for its assignment.
     sync_until: Option<Instant>,
     /// Since when it has no members, as wall clock; meaningless while it has some.
     pub(super) empty_since_ms: i64,
+    /// What it took up when it was last weighed.
+    pub(super) weighed_bytes: usize,
 }
 
 impl Classic {
@@ -78,6 +80,7 @@ impl Classic {
             expected: HashMap::new(),
             sync_until: None,
             empty_since_ms: now.unix_ms,
+            weighed_bytes: 0,
         }
     }
 
@@ -115,7 +118,7 @@ impl Classic {
         if who.generation != self.generation { Err(code::ILLEGAL_GENERATION) } else { Ok(()) }
     }
 
-    fn member_of_instance(&self, instance: &str) -> Option<String> {
+    pub(super) fn member_of_instance(&self, instance: &str) -> Option<String> {
         let owns = |member: &&Member| member.instance.as_deref() == Some(instance);
         self.members.iter().find(|(_, member)| owns(member)).map(|(id, _)| id.clone())
     }
@@ -376,6 +379,11 @@ impl Classic {
             member: id.to_owned(),
             members,
         }
+    }
+
+    /// Whether this one is the leader, and its assignments would count.
+    pub(super) fn awaits_plan_of(&self, who: &Who<'_>) -> bool {
+        self.state == State::Syncing && who.member == self.leader && self.check(who).is_ok()
     }
 
     /// A member wants its assignment, the leader brings them all. `protocol` is type and name, where the client says.

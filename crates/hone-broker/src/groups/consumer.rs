@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use regex::{Regex, RegexBuilder};
 
 use super::assignor::{Assignor, Partitions, Subscriber};
-use super::{Effects, Now};
+use super::{Effects, Now, bytes};
 use crate::code;
 
 /// The epoch with which a member leaves for good.
@@ -20,15 +20,18 @@ pub(super) const LEAVE: i32 = -1;
 pub(super) const LEAVE_STATIC: i32 = -2;
 /// A pattern that compiles to more than this is refused.
 const MOST_PATTERN_BYTES: usize = 1 << 20;
-/// New topics are held against patterns this often at most: it means looking at every topic there is.
-const PATTERN_REFRESH: Duration = Duration::from_secs(1);
+/// Where no subscription changes, topics are looked up, and held against a pattern, this often at most: it means going
+/// through all names, of members or of topics.
+const REFRESH: Duration = Duration::from_secs(1);
 
 /// The topics, as far as groups look at them.
 pub(crate) trait Catalogue {
     /// Id and number of partitions.
     fn topic(&self, name: &str) -> Option<(u128, i32)>;
-    /// The names of all.
+    /// The names of all that the viewer may see.
     fn names(&self) -> Vec<String>;
+    /// Whose rights those are: for equal ones, [`Catalogue::names`] are equal.
+    fn viewer(&self) -> String;
 }
 
 /// What ConsumerGroupHeartbeat says; `None` is "as before".
@@ -79,6 +82,16 @@ impl BeatAnswer {
     }
 }
 
+/// A viewer and a pattern.
+pub(super) type MatchKey = (String, String);
+
+/// What a pattern matches among what a viewer may see, and when that was looked up.
+#[derive(Debug)]
+pub(super) struct Matches {
+    pub(super) names: BTreeSet<String>,
+    at: Instant,
+}
+
 /// Where a member is on its way to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -99,7 +112,11 @@ pub(super) struct Member {
     pub(super) client_host: String,
     pub(super) rebalance_ms: i32,
     pub(super) names: BTreeSet<String>,
+    /// What the names take up.
+    pub(super) names_bytes: usize,
     pub(super) pattern: Option<String>,
+    /// Where its matches are; `None` where it has no pattern, or has not beaten since the start.
+    pub(super) matched_as: Option<MatchKey>,
     pub(super) assignor: Option<String>,
     pub(super) epoch: i32,
     pub(super) previous_epoch: i32,
@@ -121,7 +138,9 @@ impl Member {
             client_host: String::new(),
             rebalance_ms: -1,
             names: BTreeSet::new(),
+            names_bytes: 0,
             pattern: None,
+            matched_as: None,
             assignor: None,
             epoch: 0,
             previous_epoch: 0,
@@ -131,6 +150,15 @@ impl Member {
             phase: Phase::Stable,
             expires: now.at,
         }
+    }
+
+    fn is_assumed(&self) -> bool {
+        self.pattern.is_some() && self.matched_as.is_none()
+    }
+
+    fn set_names(&mut self, names: BTreeSet<String>) {
+        self.names_bytes = bytes::of_names(&names);
+        self.names = names;
     }
 
     /// Takes over what a heartbeat says. `true` when the subscription, and with it the target, may change.
@@ -150,7 +178,7 @@ impl Member {
         if let Some(names) = &beat.names {
             let names: BTreeSet<String> = names.iter().cloned().collect();
             changed |= names != self.names;
-            self.names = names;
+            self.set_names(names);
         }
         if let Some(pattern) = &beat.pattern {
             // An empty pattern takes the subscription by pattern back.
@@ -176,11 +204,17 @@ pub(super) struct Consumer {
     pub(super) members: BTreeMap<String, Member>,
     /// The subscribed topics that exist, as the target was computed for: id and number of partitions.
     pub(super) topics: BTreeMap<String, (u128, i32)>,
+    /// The names of those topics.
+    names_by_id: HashMap<u128, String>,
     /// Since when it has no members, as wall clock; meaningless while it has some.
     pub(super) empty_since_ms: i64,
-    /// What each pattern matches, and when that was looked up.
-    matches: BTreeMap<String, BTreeSet<String>>,
-    matched_at: Option<Instant>,
+    /// What the members' patterns match, each with the rights of whoever has it.
+    pub(super) matches: BTreeMap<MatchKey, Matches>,
+    refreshed_at: Option<Instant>,
+    /// The epoch with which it was read from the journal.
+    restored_epoch: Option<i32>,
+    /// What it took up when it was last weighed.
+    pub(super) weighed_bytes: usize,
     /// Who holds a partition: it is assigned, or not given up yet.
     holders: HashMap<(u128, i32), String>,
 }
@@ -194,15 +228,25 @@ impl Consumer {
             assignor: None,
             members: BTreeMap::new(),
             topics: BTreeMap::new(),
+            names_by_id: HashMap::new(),
             empty_since_ms: now.unix_ms,
             matches: BTreeMap::new(),
-            matched_at: None,
+            refreshed_at: None,
+            restored_epoch: None,
+            weighed_bytes: 0,
             holders: HashMap::new(),
         }
     }
 
+    /// Says which the subscribed topics are.
+    pub(super) fn set_topics(&mut self, topics: BTreeMap<String, (u128, i32)>) {
+        self.names_by_id = topics.iter().map(|(name, (id, _))| (*id, name.clone())).collect();
+        self.topics = topics;
+    }
+
     /// Adds a member that was read from the journal: it has a whole session to come back.
     pub(super) fn restore_member(&mut self, now: Now, session: Duration, id: String, mut member: Member) {
+        member.names_bytes = bytes::of_names(&member.names);
         member.expires = now.at + session;
         member.phase = if member.epoch == LEAVE_STATIC {
             Phase::Stable
@@ -213,6 +257,7 @@ impl Consumer {
         } else {
             Phase::Stable
         };
+        self.restored_epoch = Some(self.epoch);
         self.members.insert(id.clone(), member);
         self.hold(&id);
     }
@@ -233,7 +278,9 @@ impl Consumer {
         let (id, admitted) = self.admit(now, beat, new_id)?;
         let updated = self.members.get_mut(&id).is_some_and(|member| member.update(beat));
         let before = self.position(&id);
-        if self.refresh(now, catalogue, updated) || updated || admitted == Admitted::New {
+        let asked_anew = updated || admitted == Admitted::New;
+        let changed = self.match_pattern(now, &id, catalogue, asked_anew) || asked_anew;
+        if self.refresh(now, catalogue, changed) || changed {
             self.epoch += 1;
             effects.touch(&self.id);
         }
@@ -259,7 +306,7 @@ impl Consumer {
         self.members.get(id).map(|member| (member.epoch, member.assigned.clone(), member.revoking.clone()))
     }
 
-    fn instance_owner(&self, instance: &str) -> Option<(String, i32)> {
+    pub(super) fn instance_owner(&self, instance: &str) -> Option<(String, i32)> {
         let owns = |member: &&Member| member.instance.as_deref() == Some(instance);
         self.members.iter().find(|(_, member)| owns(member)).map(|(id, member)| (id.clone(), member.epoch))
     }
@@ -339,12 +386,74 @@ impl Consumer {
         }
     }
 
+    /// Holds the topics against the pattern of a member, with its own rights. `true` when it, or one that has both in
+    /// common with it, matches something else than before.
+    fn match_pattern(&mut self, now: Now, id: &str, catalogue: &dyn Catalogue, asked_anew: bool) -> bool {
+        let Some(member) = self.members.get(id) else { return false };
+        let key = member.pattern.as_ref().map(|pattern| (catalogue.viewer(), pattern.clone()));
+        let known = key.as_ref().and_then(|key| self.matches.get(key));
+        let fresh = known.is_some_and(|known| now.at < known.at + REFRESH) && !asked_anew;
+        if member.matched_as == key && (fresh || key.is_none()) {
+            return false;
+        }
+        let before = self.matched(member).cloned();
+        let others_before = known.map(|known| known.names.clone());
+        if let Some((_, pattern)) = &key
+            && !fresh
+        {
+            let found = Matches { names: matching(pattern, &catalogue.names()), at: now.at };
+            self.matches.insert(key.clone().unwrap_or_default(), found);
+        }
+        let Some(member) = self.members.get_mut(id) else { return false };
+        let begins_after_start = member.is_assumed();
+        member.matched_as = key;
+        let Some(member) = self.members.get(id) else { return false };
+        let after = self.matched(member);
+        let others_changed = others_before.as_ref().is_some_and(|others| Some(others) != after);
+        let changed = if begins_after_start {
+            !self.goes_on_after_start(member, after)
+        } else {
+            before.as_ref() != after
+        };
+        changed || others_changed
+    }
+
+    /// Whether the target, which was computed before the start, still is what a member is to have.
+    fn goes_on_after_start(&self, member: &Member, matched: Option<&BTreeSet<String>>) -> bool {
+        let is_subscribed = |name: &String| {
+            member.names.contains(name) || matched.is_some_and(|matched| matched.contains(name))
+        };
+        self.restored_epoch == Some(self.epoch) && self.topics_of_target(member).all(is_subscribed)
+    }
+
+    fn matched(&self, member: &Member) -> Option<&BTreeSet<String>> {
+        let key = member.matched_as.as_ref()?;
+        self.matches.get(key).map(|found| &found.names)
+    }
+
+    fn topics_of_target<'a>(&'a self, member: &'a Member) -> impl Iterator<Item = &'a String> {
+        member.target.iter().filter_map(|(id, _)| self.names_by_id.get(id))
+    }
+
+    /// What a member that was read from the journal is taken to match until it beats: nobody knows its rights before,
+    /// and what it had it was allowed to have.
+    fn assumed<'a>(&'a self, member: &'a Member) -> impl Iterator<Item = &'a String> {
+        let assumed = Some(member).filter(|member| member.is_assumed());
+        assumed.into_iter().flat_map(|member| self.topics_of_target(member))
+    }
+
     /// Looks the subscribed topics up. `true` when there is something else than before.
     fn refresh(&mut self, now: Now, catalogue: &dyn Catalogue, subscription_changed: bool) -> bool {
-        self.match_patterns(now, catalogue, subscription_changed);
+        let fresh = self.refreshed_at.is_some_and(|at| now.at < at + REFRESH);
+        if fresh && !subscription_changed {
+            return false;
+        }
+        self.refreshed_at = Some(now.at);
+        let used: BTreeSet<&MatchKey> =
+            self.members.values().filter_map(|member| member.matched_as.as_ref()).collect();
+        self.matches.retain(|key, _| used.contains(key));
         let mut topics = BTreeMap::new();
-        let named = self.members.values().flat_map(|member| &member.names);
-        for name in named.chain(self.matches.values().flatten()) {
+        for name in self.subscribed() {
             if !topics.contains_key(name)
                 && let Some(found) = catalogue.topic(name)
             {
@@ -352,29 +461,17 @@ impl Consumer {
             }
         }
         let changed = topics != self.topics;
-        self.topics = topics;
+        if changed {
+            self.set_topics(topics);
+        }
         changed
     }
 
-    fn match_patterns(&mut self, now: Now, catalogue: &dyn Catalogue, subscription_changed: bool) {
-        let fresh = self.matched_at.is_some_and(|at| now.at < at + PATTERN_REFRESH);
-        if fresh && !subscription_changed {
-            return;
-        }
-        let patterns: BTreeSet<String> =
-            self.members.values().filter_map(|member| member.pattern.clone()).collect();
-        if patterns.is_empty() {
-            self.matches.clear();
-            return;
-        }
-        let names = catalogue.names();
-        let matching = |pattern: &str| -> BTreeSet<String> {
-            // A pattern is compiled before it is let in, so this one does compile.
-            let Ok(pattern) = compile(pattern) else { return BTreeSet::new() };
-            names.iter().filter(|name| pattern.is_match(name)).cloned().collect()
-        };
-        self.matches = patterns.iter().map(|pattern| (pattern.clone(), matching(pattern))).collect();
-        self.matched_at = Some(now.at);
+    /// The names of all subscriptions, some of them more than once.
+    fn subscribed(&self) -> impl Iterator<Item = &String> {
+        let members = self.members.values();
+        let own = members.flat_map(|member| member.names.iter().chain(self.assumed(member)));
+        own.chain(self.matches.values().flat_map(|found| &found.names))
     }
 
     /// Computes the target of the group's epoch.
@@ -391,8 +488,8 @@ impl Consumer {
     }
 
     fn subscriber<'a>(&'a self, id: &'a str, member: &'a Member) -> Subscriber<'a> {
-        let matched = member.pattern.as_ref().and_then(|pattern| self.matches.get(pattern));
-        let topics = member.names.iter().chain(matched.into_iter().flatten()).map(String::as_str).collect();
+        let matched = self.matched(member).into_iter().flatten().chain(self.assumed(member));
+        let topics = member.names.iter().chain(matched).map(String::as_str).collect();
         Subscriber { order: member.instance.as_deref().unwrap_or(id), topics, before: &member.target }
     }
 
@@ -468,10 +565,12 @@ impl Consumer {
         self.release(id);
         if self.members.remove(id).is_some() {
             self.epoch += 1;
+            self.refreshed_at = None;
             if self.members.is_empty() {
                 // There is nobody to assign to.
                 self.assignment_epoch = self.epoch;
-                self.topics.clear();
+                self.set_topics(BTreeMap::new());
+                self.matches.clear();
                 self.empty_since_ms = now.unix_ms;
             }
             effects.touch(&self.id);
@@ -502,8 +601,7 @@ impl Consumer {
 
     /// Whether a member is subscribed to a topic, or was when the topics were last looked up.
     pub(super) fn guarded<'a>(&self, asked: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        let subscribed = self.members.values().map(|member| &member.names).chain(self.matches.values());
-        subscribed.flatten().filter_map(|name| asked.get(name.as_str())).copied().collect()
+        self.subscribed().filter_map(|name| asked.get(name.as_str())).copied().collect()
     }
 
     /// As Kafka names it.
@@ -592,6 +690,13 @@ pub(super) fn check(beat: &Beat) -> Result<(), Refusal> {
         Some(Err(error)) => Err((code::INVALID_REGULAR_EXPRESSION, error.to_string())),
         _ => Ok(()),
     }
+}
+
+/// Those of the names that a pattern matches.
+fn matching(pattern: &str, names: &[String]) -> BTreeSet<String> {
+    // A pattern is compiled before it is let in, so this one does compile.
+    let Ok(pattern) = compile(pattern) else { return BTreeSet::new() };
+    names.iter().filter(|name| pattern.is_match(name)).cloned().collect()
 }
 
 /// Patterns stand for whole topic names.

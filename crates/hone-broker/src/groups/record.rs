@@ -1,5 +1,6 @@
 //! How a group is written to the journal, and read back: each entry has the whole group as it then was.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::assignor::{Assignor, Partitions};
@@ -138,11 +139,13 @@ fn read_consumer(
     group.assignment_epoch = fields.i32("assignment epoch").ok()?;
     group.assignor = read_optional(fields)?.as_deref().and_then(Assignor::of_name);
     group.empty_since_ms = fields.i64("empty since").ok()?;
+    let mut topics = BTreeMap::new();
     for _ in 0..fields.array("topics").ok()? {
         let name = read_text(fields)?;
         let topic = (fields.uuid("topic id").ok()?, fields.i32("partitions").ok()?);
-        group.topics.insert(name, topic);
+        topics.insert(name, topic);
     }
+    group.set_topics(topics);
     for _ in 0..fields.array("members").ok()? {
         let id = read_text(fields)?;
         let mut member = consumer::Member::new(now);

@@ -644,3 +644,141 @@ fn groups_and_members_are_limited_and_those_that_are_there_go_on() {
     assert_eq!(story.join(4, 1, ask(&id)), (None, vec![]), "who was given an id comes in");
     assert_eq!(story.tick(60).len(), 2);
 }
+
+impl Story {
+    /// What is counted is what is there.
+    fn check_bytes(&mut self) {
+        let counted = self.groups.held_bytes;
+        let ids: Vec<String> = self.groups.groups.keys().cloned().collect();
+        ids.iter().for_each(|id| self.groups.weigh(id));
+        assert_eq!(self.groups.held_bytes, counted);
+    }
+}
+
+fn limited_to(group_bytes: usize) -> Story {
+    let limits = Limits { group_bytes, ..Limits::default() };
+    Story { groups: Groups::new(TIMING, 7).limited(limits), ..Story::new() }
+}
+
+#[test]
+fn metadata_of_all_groups_is_bounded_and_who_adds_nothing_goes_on() {
+    let mut story = limited_to(20_000);
+    let with = |group: &str, member: &str, bytes: usize| Join {
+        group: group.into(),
+        protocols: vec![("range".into(), vec![1; bytes])],
+        ..ask(member)
+    };
+    assert_eq!(story.join(0, 1, with("g", "", 10_000)), (None, vec![]));
+    let due = story.tick(50);
+    let id = joined(&due[0].1).member.clone();
+    let error = |answer: (Option<JoinAnswer>, Due)| answer.0.unwrap().error;
+    assert_eq!(error(story.join(60, 2, with("h", "", 10_000))), code::POLICY_VIOLATION);
+    assert!(!story.groups.contains("h"), "nothing is kept of what was refused");
+    assert_eq!(error(story.join(60, 2, with("g", "", 10_000))), code::POLICY_VIOLATION);
+    assert_eq!(error(story.join(60, 2, with("g", "stranger", 10_000))), code::UNKNOWN_MEMBER_ID);
+    story.check_bytes();
+    // The same again replaces itself, more does not fit, less leaves room for others.
+    assert_eq!(error(story.join(70, 1, with("g", &id, 10_000))), code::NONE);
+    assert_eq!(error(story.join(70, 1, with("g", &id, 20_000))), code::POLICY_VIOLATION);
+    assert_eq!(story.heartbeat(70, &who(&id, 1)), code::NONE);
+    let (_, due) = story.join(80, 1, with("g", &id, 100));
+    assert_eq!(joined(&due[0].1).error, code::NONE);
+    assert_eq!(story.join(90, 2, with("h", "", 10_000)), (None, vec![]));
+    story.check_bytes();
+    // What leaves makes room, by itself or by silence, and a group that is deleted all of it.
+    story.leave(95, &[(&id, None)]).0.unwrap();
+    story.tick(200);
+    story.tick(60_000);
+    story.tick(120_000);
+    story.check_bytes();
+    for group in ["g", "h"] {
+        assert_eq!(story.groups.delete(group, &mut Effects::default()), code::NONE);
+    }
+    assert_eq!(story.groups.held_bytes, 0);
+}
+
+#[test]
+fn what_is_replayed_counts_even_beyond_the_limit() {
+    let mut story = limited_to(1 << 20);
+    story.join(0, 1, Join { protocols: vec![("range".into(), vec![1; 5_000])], ..ask("") });
+    story.tick(50);
+    let (record, held) = (story.groups.all_records().remove(0), story.groups.held_bytes);
+    let mut again = limited_to(1_000);
+    let now = again.at(0);
+    for _ in 0..2 {
+        assert!(again.groups.replay(now, &record[1..]));
+        assert_eq!(again.groups.held_bytes, held);
+    }
+    assert_eq!(again.join(1, 2, ask("")).0.unwrap().error, code::POLICY_VIOLATION);
+}
+
+#[test]
+fn the_metadata_and_the_assignment_of_one_member_are_bounded() {
+    let mut story = Story::new();
+    let many = Join { protocols: vec![("range".into(), vec![0; 1 << 20])], ..ask("") };
+    assert_eq!(story.join(0, 1, many).0.unwrap().error, code::POLICY_VIOLATION);
+    story.join(0, 1, ask(""));
+    let due = story.tick(50);
+    let id = joined(&due[0].1).member.clone();
+    let plan = |bytes| vec![(id.clone(), vec![7; bytes])];
+    let refused = story.sync(60, 1, &who(&id, 1), plan((1 << 20) + 1)).0.unwrap();
+    assert_eq!(refused.error, code::POLICY_VIOLATION);
+    assert_eq!(story.sync(60, 1, &who(&id, 1), plan(1 << 20)).1.len(), 1, "the leader may try again");
+    story.check_bytes();
+}
+
+#[test]
+fn assignments_count_with_all_groups() {
+    let mut story = limited_to(20_000);
+    story.join(0, 1, ask(""));
+    let due = story.tick(50);
+    let id = joined(&due[0].1).member.clone();
+    let plan = |bytes| vec![(id.clone(), vec![7; bytes]), ("nobody".to_owned(), vec![7; 100_000])];
+    let refused = story.sync(60, 1, &who(&id, 1), plan(20_000)).0.unwrap();
+    assert_eq!(refused.error, code::POLICY_VIOLATION);
+    assert_eq!(story.sync(60, 1, &who(&id, 1), plan(10_000)).1.len(), 1);
+    story.check_bytes();
+    assert!(story.groups.held_bytes > 10_000);
+}
+
+#[test]
+fn names_and_patterns_of_consumers_count() {
+    let mut story = limited_to(20_000);
+    let topics = BTreeMap::from([("t".to_owned(), (1, 3))]);
+    let join = |group: &str, member: &str, names: usize| Beat {
+        group: group.into(),
+        member: member.into(),
+        rebalance_ms: 30_000,
+        names: Some((0..names).map(|name| format!("{name:036}")).collect()),
+        owned: Some(BTreeSet::new()),
+        names_itself: true,
+        ..Beat::default()
+    };
+    let beat = |story: &mut Story, beat: &Beat| {
+        let (now, mut effects) = (story.at(0), Effects::default());
+        let beaten = story.groups.consumer_heartbeat(now, ticket(1), beat, &topics, &mut effects);
+        story.check_bytes();
+        match (beaten, effects.replies.pop()) {
+            (Some(answer), _) | (None, Some((_, Reply::Beat(answer)))) => (answer.error, answer.message),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(beat(&mut story, &join("g", "one", 100)).0, code::NONE);
+    let (error, message) = beat(&mut story, &join("h", "two", 100));
+    assert_eq!(error, code::POLICY_VIOLATION);
+    assert!(message.unwrap().contains("of at most 20000"));
+    assert!(!story.groups.contains("h"));
+    assert_eq!(beat(&mut story, &join("g", "one", 100)).0, code::NONE, "it adds nothing");
+    let more = Beat { epoch: 1, owned: None, rebalance_ms: -1, ..join("g", "one", 200) };
+    assert_eq!(beat(&mut story, &more).0, code::POLICY_VIOLATION);
+    let long = Beat { names: None, client_id: "x".repeat(20_000), ..more.clone() };
+    assert_eq!(beat(&mut story, &long).0, code::POLICY_VIOLATION);
+    assert_eq!(beat(&mut story, &Beat { names: None, ..more.clone() }).0, code::NONE);
+    let pattern = Beat { pattern: Some("x".repeat(10_000)), ..join("h", "two", 0) };
+    assert_eq!(beat(&mut story, &pattern).0, code::POLICY_VIOLATION);
+    assert_eq!(beat(&mut story, &Beat { names: Some(vec![]), ..more }).0, code::NONE);
+    assert_eq!(beat(&mut story, &pattern).0, code::NONE);
+    // One member by itself, however much room there is.
+    let mut story = Story::new();
+    assert_eq!(beat(&mut story, &join("g", "one", 11_000)).0, code::POLICY_VIOLATION);
+}

@@ -24,6 +24,15 @@ impl Catalogue for Visible<'_, '_> {
         names.retain(|name| self.0.allows_topic(Operation::Describe, name));
         names
     }
+
+    fn viewer(&self) -> String {
+        let call = self.0;
+        if call.node.acls.are_enforced() {
+            format!("{} {}", call.session.principal(), call.host)
+        } else {
+            String::new()
+        }
+    }
 }
 
 fn refusal(call: &Call<'_>, beat: &Beat) -> Option<(i16, &'static str)> {

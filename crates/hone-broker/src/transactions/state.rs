@@ -20,6 +20,8 @@ pub(crate) const MOST_TIMEOUT_MS: i32 = 15 * 60 * 1000;
 const EXPIRY_MS: i64 = 7 * 24 * 3_600_000;
 /// The last epoch that a client gets to see; the one behind it is left for fencing.
 const LAST_EPOCH: i16 = i16::MAX - 1;
+/// Groups whose offsets one transaction commits, at most.
+const MOST_GROUPS: usize = 1_000;
 const NO_EPOCH: i16 = -1;
 const NO_ID: i64 = -1;
 
@@ -107,6 +109,10 @@ impl Places {
             && other.partitions.iter().all(|(topic, wanted)| {
                 self.partitions.get(topic).is_some_and(|partitions| wanted.is_subset(partitions))
             })
+    }
+
+    fn has_room_for_groups(&self, other: &Self) -> bool {
+        self.groups.len() + other.groups.difference(&self.groups).count() <= MOST_GROUPS
     }
 
     fn extend(&mut self, other: &Self) {
@@ -423,6 +429,9 @@ impl Book {
         transaction.check_owner(producer)?;
         if transaction.phase == Phase::Ongoing && transaction.places.covers(places) {
             return Ok(None);
+        }
+        if !transaction.places.has_room_for_groups(places) {
+            return Err(code::POLICY_VIOLATION);
         }
         Ok(Some(self.extend(name, places, protocol, now_ms)))
     }
@@ -856,6 +865,25 @@ mod tests {
         assert_eq!(story.book.get("t").unwrap().producer, producer(last.id, i16::MAX));
         story.complete(5);
         assert_eq!(story.granted(None), producer(103, 0));
+    }
+
+    #[test]
+    fn the_groups_of_a_transaction_are_limited_and_those_that_are_in_it_go_on() {
+        let mut story = Story::new();
+        let owner = story.granted(None);
+        let add = |story: &mut Story, group: usize| {
+            let places = Places::group(&format!("g{group}"));
+            story.book.add("t", owner, &places, Protocol::First, 0).map(|entry| entry.is_some())
+        };
+        for group in 0..MOST_GROUPS {
+            assert_eq!(add(&mut story, group), Ok(true));
+        }
+        assert_eq!(add(&mut story, MOST_GROUPS), Err(code::POLICY_VIOLATION));
+        assert_eq!(add(&mut story, 7), Ok(false));
+        assert!(story.add(owner, Protocol::First).is_ok(), "partitions have another limit");
+        story.end(owner, Decision::Commit, Protocol::First).unwrap();
+        story.complete(0);
+        assert_eq!(add(&mut story, MOST_GROUPS), Ok(true), "the next transaction begins with none");
     }
 
     #[test]

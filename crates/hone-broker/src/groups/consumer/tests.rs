@@ -14,6 +14,10 @@ impl Catalogue for BTreeMap<String, (u128, i32)> {
     fn names(&self) -> Vec<String> {
         self.keys().cloned().collect()
     }
+
+    fn viewer(&self) -> String {
+        String::new()
+    }
 }
 
 struct Story {
@@ -275,6 +279,7 @@ fn new_partitions_and_topics_are_found() {
     story.beat(&mut one).unwrap();
     assert_eq!(one.told.len(), 6, "whole names match, parts do not");
     story.topics.remove("t-1");
+    story.ms += 1_000;
     one.obey();
     story.beat(&mut one).unwrap();
     assert_eq!(one.told, [(7, 0)].into());
@@ -312,6 +317,125 @@ fn heartbeats_that_make_no_sense_are_refused() {
     assert_eq!(story.send(&Beat { epoch: 1, ..join.clone() }), Err(code::UNKNOWN_MEMBER_ID));
     let nameless = Beat { member: String::new(), names_itself: false, ..join };
     assert_eq!(story.send(&nameless).unwrap().0, "given");
+}
+
+/// The topics as one user may see them, and how often they were asked for.
+struct View<'a> {
+    topics: &'a BTreeMap<String, (u128, i32)>,
+    user: &'a str,
+    sees: &'a [&'a str],
+    asked: std::cell::Cell<usize>,
+}
+
+impl Catalogue for View<'_> {
+    fn topic(&self, name: &str) -> Option<(u128, i32)> {
+        self.asked.set(self.asked.get() + 1);
+        self.topics.topic(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.asked.set(self.asked.get() + 1);
+        self.topics.keys().filter(|name| self.sees.contains(&name.as_str())).cloned().collect()
+    }
+
+    fn viewer(&self) -> String {
+        self.user.to_owned()
+    }
+}
+
+impl Story {
+    /// Beats as a user. Returns whether the group was written to the journal.
+    fn beat_as(&mut self, client: &mut Client, beat: &Beat, user: &str, sees: &[&str]) -> bool {
+        let view = View { topics: &self.topics, user, sees, asked: 0.into() };
+        let (now, mut effects) = (self.now(), Effects::default());
+        let heard = self.group.heartbeat(now, SESSION, beat, "given".into(), &view, &mut effects).unwrap();
+        client.hear(heard);
+        client.obey();
+        self.check();
+        let ids: Vec<u128> = sees.iter().map(|name| self.topics[*name].0).collect();
+        assert!(client.told.iter().all(|(id, _)| ids.contains(id)), "{user} may not see {:?}", client.told);
+        !effects.touched.is_empty()
+    }
+}
+
+#[test]
+fn one_pattern_with_different_rights_comes_to_rest_and_gives_nobody_what_it_may_not_see() {
+    // There is nothing left for one of them: that is no reason to begin again, either.
+    let mut story = Story::new(&[("open", 1), ("secret", 1)]);
+    let users: [(&str, &[&str]); 3] =
+        [("admin", &["open", "secret"]), ("guest", &["open"]), ("visitor", &["open"])];
+    let mut clients = ["one", "two", "three"].map(|id| client(id, &[]));
+    for (client, (user, sees)) in clients.iter_mut().zip(users) {
+        let join = Beat { pattern: Some(".*".into()), ..client.join() };
+        story.beat_as(client, &join, user, sees);
+    }
+    let mut round = |story: &mut Story| {
+        story.ms += 1_000;
+        let mut written = false;
+        for (client, (user, sees)) in clients.iter_mut().zip(users) {
+            let beat = client.beat();
+            written |= story.beat_as(client, &beat, user, sees);
+        }
+        (written, clients.iter().map(|client| client.owned.len()).sum::<usize>())
+    };
+    for _ in 0..5 {
+        round(&mut story);
+    }
+    let epoch = story.group.epoch;
+    for _ in 0..5 {
+        assert_eq!(round(&mut story), (false, 2), "nothing has changed");
+    }
+    // A start knows no rights, and changes nothing.
+    let (now, empty) = (story.now(), Consumer::empty("g", story.now()));
+    story.group = restarted(std::mem::replace(&mut story.group, empty), now);
+    for _ in 0..3 {
+        assert_eq!(round(&mut story), (false, 2));
+    }
+    assert_eq!(story.group.epoch, epoch);
+}
+
+#[test]
+fn rights_that_change_are_seen_by_the_member_that_has_them() {
+    let mut story = Story::new(&[("open", 2), ("secret", 4)]);
+    let (mut one, mut two) = (client("one", &[]), client("two", &["secret"]));
+    let join = Beat { pattern: Some(".*".into()), ..one.join() };
+    let second = two.join();
+    story.beat_as(&mut two, &second, "admin", &["secret"]);
+    story.beat_as(&mut one, &join, "guest", &["open"]);
+    assert_eq!(one.owned.len(), 2);
+    let mut told = Vec::new();
+    for sees in [&["open", "secret"][..], &["open"]] {
+        for _ in 0..4 {
+            story.ms += 1_000;
+            let (first, second) = (one.beat(), two.beat());
+            story.beat_as(&mut two, &second, "admin", &["secret"]);
+            // Rights that go are seen at the next look, and what is given up is no longer told.
+            story.beat_as(&mut one, &first, "guest", sees);
+        }
+        told.push((one.owned.len(), two.owned.len()));
+    }
+    assert_eq!(told, [(3, 3), (2, 4)]);
+}
+
+#[test]
+fn a_beat_that_says_nothing_new_looks_nothing_up() {
+    let mut story = Story::new(&[("t", 10)]);
+    let now = story.now();
+    for number in 0..1_000 {
+        let mut member = Member::new(now);
+        member.set_names(["t".to_owned()].into());
+        story.group.restore_member(now, SESSION, format!("m{number}"), member);
+    }
+    let mut one = client("one", &["t"]);
+    story.join(&mut one);
+    let view = View { topics: &story.topics, user: "", sees: &["t"], asked: 0.into() };
+    for _ in 0..10 {
+        let (beat, mut effects) = (one.beat(), Effects::default());
+        let heard = story.group.heartbeat(now, SESSION, &beat, String::new(), &view, &mut effects).unwrap();
+        assert!(effects.touched.is_empty());
+        one.hear(heard);
+    }
+    assert_eq!(view.asked.get(), 0);
 }
 
 #[derive(Debug, Clone)]

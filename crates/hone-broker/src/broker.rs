@@ -224,7 +224,9 @@ impl Broker {
         let left = result.and(join_all(&mut self.flushers)).and(self.close_logs());
         let left = left.and_then(|()| self.mark.take().map_or(Ok(()), |mark| mark.take_away()));
         // To close it is not enough: a child that this process is starting at the moment has it open, too.
-        left.and(self.lock.take().map_or(Ok(()), |lock| lock.unlock().context("can't unlock the data folder")))
+        left.and(
+            self.lock.take().map_or(Ok(()), |lock| lock.unlock().context("can't unlock the data folder")),
+        )
     }
 }
 

@@ -13,6 +13,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::groups::Now;
 use crate::mailbox::{Letter, Ticket};
+use crate::memory::Counted;
 use crate::node::Node;
 use crate::reactor::BELL;
 
@@ -103,7 +104,7 @@ fn accept_all(node: &Node, listener: &TcpListener, next_reactor: &mut usize, ful
                     let letter = Letter::Connected(TcpStream::from_std(stream));
                     node.post(Ticket { reactor, connection: 0 }, letter);
                 } else {
-                    node.connection_ended(0);
+                    node.connection_ended(Counted::default());
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,

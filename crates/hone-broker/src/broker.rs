@@ -24,6 +24,7 @@ use crate::partition::Storage;
 use crate::properties::broker::BrokerProperties;
 use crate::quotas::Quotas;
 use crate::reactor::{BELL, Reactor};
+use crate::reserve::Reserve;
 use crate::security::acl::Acls;
 use crate::security::{self, Security};
 use crate::settings::Settings;
@@ -80,6 +81,7 @@ impl Broker {
             notices: settings.notices.clone(),
             faults: settings.faults.clone(),
             memory: settings.memory,
+            reserve: data_dir.as_deref().map(|data_dir| Arc::new(Reserve::open(data_dir, &settings.notices))),
         };
         let topics = Topics::open(data_dir.clone(), &started_with, storage)?;
         let topics = topics.limited(settings.limits.partitions);

@@ -8,12 +8,15 @@ use std::time::Instant;
 
 use crate::appends::Stored;
 use crate::keys::Park;
+use crate::memory::Counted;
 use crate::outbox::Outbox;
 use crate::security::session::Session;
 use crate::transport::Transport;
 
 /// Answers that a client has not taken. Above this nothing more is served to it until it takes some.
 const UNSENT_LIMIT_BYTES: usize = 1 << 20;
+/// The same before the login, where all answers are short.
+const STRANGER_UNSENT_LIMIT_BYTES: usize = 16 << 10;
 /// Produce requests of one connection that may wait at a time, and the bytes of their batches.
 const MOST_SLOTS: usize = 256;
 const MOST_SLOT_BYTES: usize = 32 << 20;
@@ -115,7 +118,7 @@ pub(crate) struct Connection {
     /// Since when answers wait of which the client has not taken a byte.
     pub(crate) untaken_since: Option<Instant>,
     /// What it was last counted as holding.
-    pub(crate) counted_bytes: usize,
+    pub(crate) counted: Counted,
     /// Nothing more is served: the last answer is on its way.
     pub(crate) closing: bool,
     /// The client's certificate, if it has one, was looked at.
@@ -142,7 +145,7 @@ impl Connection {
             ended: false,
             stalled_since: None,
             untaken_since: None,
-            counted_bytes: 0,
+            counted: Counted::default(),
             closing: false,
             identified: false,
         }
@@ -154,9 +157,13 @@ impl Connection {
         self.parked.is_none()
             && self.muted_until.is_none()
             && !self.closing
-            && self.outbox.unsent() <= UNSENT_LIMIT_BYTES
+            && self.outbox.unsent() <= self.unsent_limit()
             && self.slots.len() < MOST_SLOTS
             && self.slot_bytes() <= MOST_SLOT_BYTES
+    }
+
+    fn unsent_limit(&self) -> usize {
+        if self.session.is_open() { UNSENT_LIMIT_BYTES } else { STRANGER_UNSENT_LIMIT_BYTES }
     }
 
     /// Whether the client's socket has taken every answer.

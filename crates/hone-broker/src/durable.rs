@@ -86,10 +86,19 @@ pub(crate) fn swap_in(beside: &Path, path: &Path, contents: &[u8], mode: u32) ->
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => (),
     }
-    let mut file = File::options().write(true).create_new(true).mode(mode).open(beside)?;
-    file.write_all(contents)?;
-    sync_file(&file)?;
+    let made = make(beside, contents, mode);
+    if made.is_err() {
+        // What a full disk had room for is of use to others.
+        let _ = fs::remove_file(beside);
+    }
+    made?;
     fs::rename(beside, path)
+}
+
+fn make(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(contents)?;
+    sync_file(&file)
 }
 
 impl Record {

@@ -200,9 +200,8 @@ impl Engine {
         let driven = self.drive_on(id, connection);
         let unfinished = !connection.input.is_empty() && connection.may_serve() && !self.is_whole(connection);
         connection.stalled_since = unfinished.then(|| connection.stalled_since.unwrap_or_else(Instant::now));
-        let memory = connection.memory();
-        self.node.memory.recount(connection.counted_bytes, memory);
-        connection.counted_bytes = memory;
+        let (bytes, is_stranger) = (connection.memory(), !connection.session.is_open());
+        self.node.memory.recount(&mut connection.counted, bytes, is_stranger);
         driven
     }
 
@@ -258,7 +257,12 @@ impl Engine {
 
     /// Whether reading more of an unfinished frame has to wait for memory.
     fn must_wait(&self, connection: &Connection) -> bool {
-        !connection.input.is_empty() && self.node.memory.is_spent()
+        !connection.input.is_empty() && self.is_short(connection)
+    }
+
+    /// Whether memory is short for clients like this one.
+    pub(crate) fn is_short(&self, connection: &Connection) -> bool {
+        self.node.memory.is_spent(!connection.session.is_open())
     }
 
     /// Whether the input begins with a whole frame, or with one that is refused.
@@ -305,7 +309,11 @@ impl Engine {
     /// Frames that arrive whole, the usual case, are served where they were read; only a rest is copied.
     fn read_with(&mut self, id: usize, connection: &mut Connection, scratch: &mut [u8]) -> Result<(), Close> {
         // What is read and not served is kept; while memory is short that must be little.
-        let most = if self.node.memory.is_spent() { SHORT_SCRATCH_BYTES } else { scratch.len() };
+        let most = if self.is_short(connection) {
+            SHORT_SCRATCH_BYTES
+        } else {
+            connection.session.frame_limit(scratch.len())
+        };
         let scratch = scratch.get_mut(..most).unwrap_or_default();
         let bytes = connection.read(scratch)?;
         let Some(read) = scratch.get_mut(..bytes).filter(|read| !read.is_empty()) else { return Ok(()) };

@@ -93,6 +93,7 @@ mod properties;
 mod protocol;
 mod quotas;
 mod reactor;
+mod reserve;
 mod schema;
 mod security;
 mod settings;

@@ -17,7 +17,7 @@ use crate::housekeeper::Housekeeper;
 use crate::journal::{Journal, Post};
 use crate::keys;
 use crate::mailbox::{Letter, Mailbox, Ticket};
-use crate::memory::Budget;
+use crate::memory::{Counted, Memory};
 use crate::offsets::Offsets;
 use crate::partition::Partition;
 use crate::quotas::Quotas;
@@ -137,7 +137,7 @@ pub(crate) struct Node {
     pub(crate) shards: Vec<ShardCounters>,
     pub(crate) flusher: Flusher,
     pub(crate) housekeeper: Housekeeper,
-    pub(crate) memory: Budget,
+    pub(crate) memory: Memory,
     /// Clients connected now.
     pub(crate) connections: AtomicUsize,
     /// Wall clock at start, seconds since 1970.
@@ -170,7 +170,7 @@ impl Node {
             offsets: stores.coordinator.offsets,
             flusher: Flusher::default(),
             housekeeper: Housekeeper::default(),
-            memory: Budget::new(settings.max_memory_bytes),
+            memory: Memory::new(settings.max_memory_bytes),
             connections: AtomicUsize::new(0),
             desk,
             acls: stores.acls,
@@ -286,8 +286,8 @@ impl Node {
     }
 
     /// A connection is gone, with the memory it was counted for.
-    pub(crate) fn connection_ended(&self, counted_bytes: usize) {
-        self.memory.recount(counted_bytes, 0);
+    pub(crate) fn connection_ended(&self, counted: Counted) {
+        self.memory.forget(counted);
         self.connections.fetch_sub(1, Relaxed);
     }
 

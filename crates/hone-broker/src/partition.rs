@@ -584,7 +584,7 @@ impl Partition {
             self.flush()?;
         }
         let coming = Manifest { log_start: before, ..manifest.clone() };
-        coming.write(&self.disk)?;
+        coming.write_to_free(&self.disk)?;
         *manifest = coming;
         let mut log = self.log();
         log.log_start = log.log_start.max(before);

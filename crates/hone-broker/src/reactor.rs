@@ -19,6 +19,7 @@ use crate::cpu::ThreadClock;
 use crate::engine::{Close, Engine};
 use crate::keys::{Attempt, Park};
 use crate::mailbox::{Letter, Reply, Ticket};
+use crate::memory::Counted;
 use crate::node::{Node, count};
 use crate::partition::Partition;
 use crate::settings::Settings;
@@ -193,7 +194,7 @@ impl Reactor {
             }
             Err(error) => {
                 self.engine.node.settings.notices.say(&format!("can't begin TLS with a client: {error}"));
-                self.engine.node.connection_ended(0);
+                self.engine.node.connection_ended(Counted::default());
             }
         }
     }
@@ -217,7 +218,7 @@ impl Reactor {
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(&mut connection.stream, Token(id), interest) {
             self.engine.node.settings.notices.say(&format!("can't watch a connection: {error}"));
-            self.engine.node.connection_ended(connection.counted_bytes);
+            self.engine.node.connection_ended(connection.counted);
             return;
         }
         if let Some(shard) = self.engine.shard() {
@@ -418,9 +419,9 @@ impl Reactor {
             return;
         }
         self.stalled_looked_at = Some(now);
-        let memory_is_short = self.engine.node.memory.is_spent();
         for id in std::mem::take(&mut self.stalled) {
             let Some(connection) = self.connections.get(&id) else { continue };
+            let memory_is_short = self.engine.is_short(connection);
             if let Some(reason) = overdue(&self.engine.node.settings, connection, memory_is_short, now) {
                 self.close(id, &reason);
                 continue;
@@ -445,7 +446,7 @@ impl Reactor {
         }
         // The socket is closed at the end of this function, registered or not.
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.engine.node.connection_ended(connection.counted_bytes);
+        self.engine.node.connection_ended(connection.counted);
         self.engine.count_departure();
         self.engine.count_close(reason);
     }

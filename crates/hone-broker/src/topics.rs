@@ -349,7 +349,7 @@ impl Topics {
         if !gone.is_empty() {
             let mut coming = written.clone();
             coming.doomed.extend(gone.iter().map(|topic| Doomed::of(topic)));
-            self.save(&coming, &left, &self.broker_properties())?;
+            self.save_to_free(&coming, &left)?;
             *written = coming;
             self.take_out(&gone);
         }
@@ -591,7 +591,22 @@ impl Topics {
         broker: &BrokerProperties,
     ) -> anyhow::Result<()> {
         let Some(data_dir) = &self.data_dir else { return Ok(()) };
-        let cluster = Cluster {
+        self.cluster(written, topics, broker).write(data_dir)
+    }
+
+    /// The same even on a full disk, so that logs may go.
+    fn save_to_free(&self, written: &Written, topics: &[Arc<Topic>]) -> anyhow::Result<()> {
+        let broker = self.broker_properties();
+        match (&self.data_dir, &self.storage.reserve) {
+            (Some(data_dir), Some(reserve)) => {
+                self.cluster(written, topics, &broker).write_to_free(data_dir, reserve)
+            }
+            _ => self.save(written, topics, &broker),
+        }
+    }
+
+    fn cluster(&self, written: &Written, topics: &[Arc<Topic>], broker: &BrokerProperties) -> Cluster {
+        Cluster {
             cluster_id: self.cluster_id.clone(),
             producer_ids: written.producer_ids,
             cluster: broker.given(Scope::Cluster).clone(),
@@ -600,8 +615,7 @@ impl Topics {
             doomed: written.doomed.clone(),
             is_to_be_written: false,
             has_folders: true,
-        };
-        cluster.write(data_dir)
+        }
     }
 }
 

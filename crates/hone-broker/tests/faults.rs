@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use hone_broker::{Broker, Fault, Faults, Notices};
 use hone_kafka::Codec;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::*;
 use support::*;
 
@@ -208,5 +210,132 @@ fn a_kill_behind_a_torn_write_leaves_what_was_acknowledged() {
         // What was written and could not be flushed may be there, once.
         assert!(found.len() <= if fault.starts_with("torn") { 5 } else { 6 }, "{fault}: {found:?}");
         assert_eq!(write(&mut client, "t", -1, "next"), (0, found.len() as i64));
+    }
+}
+
+/// A small file system of its own; unmounted when dropped.
+struct SmallDisk {
+    folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// `None` where this user may not mount.
+    fn mount(bytes: usize) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes}");
+        let mut mount = program("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path());
+        have("mount (as root)", &mut mount).then_some(Self { folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Takes all the room that is left, to the last block.
+    fn fill(&self) {
+        let filler = self.path().join("filler");
+        let mut filler = std::fs::File::options().create(true).append(true).open(filler).unwrap();
+        let mut bytes = 1 << 20;
+        while bytes > 0 {
+            match filler.write(&vec![1; bytes]) {
+                Ok(_) => (),
+                Err(error) if error.kind() == ErrorKind::StorageFull => bytes /= 2,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // A refusal leaves a mount and no wrong result.
+        let _ = program("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+/// Writes until the disk is full to the last block; returns the end of the log.
+fn fill_topic(client: &mut Client, disk: &SmallDisk, name: &str) -> i64 {
+    let value = "x".repeat(200_000);
+    let mut end = 0;
+    while let (0, offset) = write(client, name, -1, &value) {
+        end = offset + 1;
+    }
+    assert!(end > 10, "only {end} batches found room");
+    assert_eq!(write(client, name, -1, &value), (STORAGE_ERROR, -1));
+    disk.fill();
+    end
+}
+
+fn wait_until_stored(client: &mut Client, name: &str) {
+    let begun = std::time::Instant::now();
+    while write(client, name, -1, &"y".repeat(100_000)).0 != 0 {
+        assert!(begun.elapsed() < PATIENCE, "{name} takes nothing any more");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Makes room, given the end of the large log.
+type Deletion = fn(&mut Client, i64);
+
+#[test]
+fn on_a_full_disk_topics_and_records_can_be_deleted_and_then_there_is_room_again() {
+    // With what goes first into the reserve: what `cluster.json` said before is dropped, which is room for what it says now.
+    let deletions: [(bool, Deletion); 2] = [
+        (false, |client, _| {
+            let request = DeleteTopicsRequest::default().with_topic_names(vec![topic("large")]);
+            assert_eq!(client.call(5, &request).responses[0].error_code, 0);
+        }),
+        (true, |client, before| {
+            let partition = DeleteRecordsPartition::default().with_offset(before);
+            let asked =
+                DeleteRecordsTopic::default().with_name(topic("large")).with_partitions(vec![partition]);
+            let answer = client.call(1, &DeleteRecordsRequest::default().with_topics(vec![asked]));
+            assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+        }),
+    ];
+    for (takes_reserve, delete) in deletions {
+        let Some(disk) = SmallDisk::mount(16 << 20) else { return };
+        let data = disk.path().join("data");
+        let said: Arc<Mutex<Vec<String>>> = Arc::default();
+        let broker = faulty(&data, &[], &said);
+        let mut client = Client::connect(broker.kafka_addr());
+        for name in ["large", "other"] {
+            assert_eq!(create(&mut client, name, &[("segment.bytes", "1048576")]).0, 0);
+        }
+        assert_eq!(write(&mut client, "other", -1, "before"), (0, 0));
+        // What is not sealed can't go, and sealing takes room: a disk is rarely filled within a second.
+        let value = "x".repeat(200_000);
+        while !std::fs::read_to_string(data.join("log/large-0/manifest"))
+            .is_ok_and(|text| text.contains("max_timestamp"))
+        {
+            assert_eq!(write(&mut client, "large", -1, &value).0, 0, "full, and no segment is sealed");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let end = fill_topic(&mut client, &disk, "large");
+        assert_eq!(write(&mut client, "other", -1, &"y".repeat(100_000)), (STORAGE_ERROR, -1));
+        let has_said = |piece: &str| said.lock().unwrap().iter().any(|line| line.contains(piece));
+        // A round of housekeeping that had some room when it began gives it back.
+        let begun = std::time::Instant::now();
+        while !has_said("can't be cleaned") {
+            assert!(begun.elapsed() < PATIENCE, "{said:?}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        disk.fill();
+        assert!(!has_said("reserve"), "{said:?}");
+        delete(&mut client, end);
+        wait_until_stored(&mut client, "other");
+        let given_up = "is written into the room kept in reserve in";
+        assert!(has_said(given_up) || !takes_reserve, "{said:?}");
+        let begun = std::time::Instant::now();
+        while has_said(given_up) && !has_said("the disk has room again") {
+            assert!(begun.elapsed() < PATIENCE, "{said:?}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        broker.stop().unwrap();
+        let broker = faulty(&data, &[], &said);
+        let mut client = Client::connect(broker.kafka_addr());
+        assert_eq!(read_all(&mut client, "other")[0], "before");
+        broker.stop().unwrap();
     }
 }

@@ -698,6 +698,64 @@ fn a_greeting_that_stops_half_way_ends_and_one_that_is_done_does_not() {
     broker.stop().unwrap();
 }
 
+/// The value of a gauge without labels.
+fn gauge(address: SocketAddr, name: &str) -> usize {
+    let page = http_get(address, "/metrics");
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.expect("the gauge").parse().unwrap()
+}
+
+#[test]
+fn strangers_with_unfinished_frames_take_no_memory_from_those_who_have_logged_in() {
+    const STRANGERS: usize = 600;
+    const STRANGER_MEMORY: &str = "hone_broker_stranger_memory_bytes";
+    let folder = tempfile::tempdir().unwrap();
+    let broker = broker_with(folder.path(), |settings| {
+        with_login(settings);
+        (settings.max_memory_bytes, settings.max_request_bytes) = (8 << 20, 2 << 20);
+        // Nobody is closed for being late: who has to wait, waits for good.
+        (settings.stall_ms, settings.short_stall_ms, settings.greeting_ms) = (600_000, 600_000, 600_000);
+    });
+    let (address, metrics) = (broker.kafka_addr(), broker.metrics_addr().unwrap());
+    let held = || gauge(metrics, STRANGER_MEMORY);
+    let mut client = Wire::connect(address);
+    client.scram(SCRAM_256, "alice", PASSWORD).unwrap();
+    client.check_round_trip("before", "x");
+    // Together they send more than all clients may hold.
+    let mut half = (16_u32 << 10).to_be_bytes().to_vec();
+    half.resize(16 << 10, 0);
+    let strangers: Vec<TcpStream> = (0..STRANGERS)
+        .map(|_| {
+            let mut stranger = plain(address);
+            stranger.write_all(&half).unwrap();
+            stranger
+        })
+        .collect();
+    let begun = Instant::now();
+    while held() < 1 << 20 {
+        assert!(begun.elapsed() < PATIENCE, "{} bytes are counted for strangers", held());
+        std::thread::yield_now();
+    }
+    let large = "x".repeat(900_000);
+    for round in 0..20 {
+        client.check_round_trip(&format!("t{round}"), &large);
+    }
+    // Whoever comes now can log in.
+    let mut comer = Wire::connect(address);
+    comer.scram(SCRAM_256, "alice", PASSWORD).unwrap();
+    comer.check_round_trip("later", &large);
+    // An eighth of the memory, and what was read of each before or in spite of it.
+    assert!(held() < (1 << 20) + STRANGERS * (5 << 10), "{} bytes", held());
+    drop((client, comer));
+    let begun = Instant::now();
+    while gauge(metrics, "hone_broker_client_memory_bytes") > 0 {
+        assert!(begun.elapsed() < PATIENCE, "bytes are left of clients that logged in");
+        std::thread::yield_now();
+    }
+    drop(strangers);
+    broker.stop().unwrap();
+}
+
 #[expect(clippy::type_complexity, reason = "a table of what is wrong and what is said")]
 #[test]
 fn settings_that_can_t_be_meant_are_refused_at_start() {

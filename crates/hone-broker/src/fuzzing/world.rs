@@ -208,7 +208,10 @@ impl World {
             self.round();
         }
         assert_eq!(self.node.connections.load(Relaxed), 0, "connections are left");
-        assert_eq!(self.node.memory.used_bytes(), 0, "memory is counted for clients that have gone");
+        for strangers in [false, true] {
+            let used = self.node.memory.used_bytes(strangers);
+            assert_eq!(used, 0, "memory is counted for clients that have gone");
+        }
         let failures: u64 = self.node.shards.iter().map(|shard| load(&shard.handler_failures)).sum();
         assert_eq!(failures, 0, "a handler failed");
     }

@@ -7,9 +7,11 @@ use std::io;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::durable;
 use crate::faults::{FaultKind, Faults};
+use crate::reserve::Reserve;
 use crate::settings::Notices;
 
 /// What every log of a broker is opened with.
@@ -19,13 +21,15 @@ pub(crate) struct Storage {
     pub(crate) faults: Faults,
     /// Logs are files in memory; nothing touches the disk.
     pub(crate) memory: bool,
+    /// For what makes room on a full disk.
+    pub(crate) reserve: Option<Arc<Reserve>>,
 }
 
 impl Storage {
     /// Logs in folders, without faults.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn on_disk(notices: Notices) -> Self {
-        Self { notices, faults: Faults::none(), memory: false }
+        Self { notices, faults: Faults::none(), memory: false, reserve: None }
     }
 }
 
@@ -121,6 +125,20 @@ impl Disk {
     pub(crate) fn replace(&self, name: &str, contents: &[u8]) -> io::Result<()> {
         let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
         durable::swap_in(&beside, &self.path(name), contents, 0o666)
+    }
+
+    /// As [`Disk::replace`], for a file that says of others that they may go: on a full disk into the reserve.
+    pub(crate) fn replace_to_free(&self, name: &str, contents: &[u8]) -> io::Result<()> {
+        let Some(reserve) = &self.storage.reserve else { return self.replace(name, contents) };
+        let beside = self.path(&format!("{name}{BESIDE_SUFFIX}"));
+        reserve.swap_in(&beside, &self.path(name), contents)
+    }
+
+    /// Makes again what was given up of the reserve, if there is room.
+    pub(crate) fn refill_reserve(&self) {
+        if let Some(reserve) = &self.storage.reserve {
+            reserve.refill();
+        }
     }
 
     /// Keeps a copy of the end of a log file, from a position on, under the first free name `NAME.cut-N`, durably. A copy

@@ -57,6 +57,15 @@ impl Manifest {
         disk.sync_folder(false)
     }
 
+    /// Writes it, durably and even on a full disk, so that files may go.
+    pub(crate) fn write_to_free(&self, disk: &Disk) -> std::io::Result<()> {
+        if disk.in_memory() {
+            return Ok(());
+        }
+        disk.replace_to_free(FILE, self.to_text().as_bytes())?;
+        disk.sync_folder(false)
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let (checksum, body) = text.split_once('\n')?;
         if u32::from_str_radix(checksum, 16).ok()? != crc32c::crc32c(body.as_bytes()) {

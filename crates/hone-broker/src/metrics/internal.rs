@@ -209,7 +209,13 @@ fn shards(node: &Node, page: &mut Page) {
         family.sample(&[("group", &"main"), ("shard", &index)], mailbox.len());
     }
     page.family("hone_broker_client_memory_bytes", Kind::Gauge, "Memory held for clients")
-        .sample(&[], node.memory.used_bytes());
+        .sample(&[], node.memory.used_bytes(false));
+    page.family(
+        "hone_broker_stranger_memory_bytes",
+        Kind::Gauge,
+        "Memory held for clients that have still to log in",
+    )
+    .sample(&[], node.memory.used_bytes(true));
 }
 
 fn codecs(node: &Node, page: &mut Page) {

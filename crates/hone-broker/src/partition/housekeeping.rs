@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use crate::log::{Entry, LOG, Log, Manifest, Stage, file_name, remove_index, snapshot, write_index};
+use crate::log::{Disk, Entry, LOG, Log, Manifest, Stage, file_name, remove_index, snapshot, write_index};
 
 use super::Partition;
 
@@ -30,6 +30,7 @@ impl Partition {
         let sealed = self.roll_and_seal(now_ms);
         // Whatever has come of that: on a full disk, what retention drops is what helps.
         self.retain(now_ms)?;
+        self.disk.refill_reserve();
         sealed?;
         self.mend_indexes()?;
         self.compact(now_ms)?;
@@ -104,7 +105,16 @@ impl Partition {
     }
 
     /// Puts another manifest in the place of the one on disk. What has happened to sealed segments meanwhile goes along.
-    pub(super) fn amend(&self, manifest: &mut Manifest, mut coming: Manifest) -> io::Result<()> {
+    pub(super) fn amend(&self, manifest: &mut Manifest, coming: Manifest) -> io::Result<()> {
+        self.amend_by(manifest, coming, Manifest::write)
+    }
+
+    fn amend_by(
+        &self,
+        manifest: &mut Manifest,
+        mut coming: Manifest,
+        write: fn(&Manifest, &Disk) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.still_there()?;
         for entry in &mut coming.sealed {
             let mut log = self.log();
@@ -114,7 +124,7 @@ impl Partition {
         }
         // Whatever it names must be there before it is.
         self.disk.sync_folder(false)?;
-        coming.write(&self.disk)?;
+        write(&coming, &self.disk)?;
         let producers_before = std::mem::replace(manifest, coming).producers_at;
         if producers_before != manifest.producers_at {
             snapshot::remove_others(&self.disk, manifest.producers_at)?;
@@ -139,7 +149,7 @@ impl Partition {
         }
         let mut coming = Manifest { log_start, ..manifest.clone() };
         coming.sealed.retain(|entry| !doomed.contains(&entry.base_offset));
-        self.amend(&mut manifest, coming)?;
+        self.amend_by(&mut manifest, coming, Manifest::write_to_free)?;
         {
             let mut log = self.log();
             log.segments.retain(|segment| !doomed.contains(&segment.base_offset));
@@ -151,6 +161,7 @@ impl Partition {
             remove_index(&self.disk, base_offset)?;
             self.disk.remove(&file_name(base_offset, LOG))?;
         }
+        self.disk.refill_reserve();
         self.disk.sync_folder(false)
     }
 

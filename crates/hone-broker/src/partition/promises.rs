@@ -45,7 +45,7 @@ impl Place {
         let notices = Notices::to(move |notice| said.0.lock().unwrap().push(notice.to_owned()));
         let opening =
             Opening { topic: "t".to_owned(), index: 0, folder: self.log(), config: self.config.clone() };
-        let storage = Storage { notices, faults: self.faults.clone(), memory: self.memory };
+        let storage = Storage { notices, faults: self.faults.clone(), memory: self.memory, reserve: None };
         Partition::open(opening, &storage)
     }
 

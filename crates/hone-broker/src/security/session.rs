@@ -7,10 +7,10 @@ use crate::keys::{API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE};
 
 /// Who has not said who it is, where nobody is asked.
 pub(crate) const ANONYMOUS: &str = "User:ANONYMOUS";
-/// Largest request of a client that has not logged in. Its longest one is a token, and those are short.
-const STRANGER_BYTES: usize = 64 << 10;
 /// Largest token; those of real clients have some hundred bytes.
 const TOKEN_BYTES: usize = 16 << 10;
+/// Largest request of a client that has not logged in. Its longest one is a token behind a header with the client's name.
+const STRANGER_BYTES: usize = TOKEN_BYTES + (4 << 10);
 
 /// How a client says who it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

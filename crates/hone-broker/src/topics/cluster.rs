@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{LOG_FOLDER, MOST_PARTITIONS, Topic, is_topic_name, random_id};
 use crate::durable;
+use crate::reserve::Reserve;
 
 pub(super) const FILE: &str = "cluster.json";
 /// A second name for the state before the last change, for whoever finds the last one damaged.
@@ -209,13 +210,28 @@ impl Cluster {
 
     /// Replaces the file; what it said before is kept beside it.
     pub(super) fn write(&self, data_dir: &Path) -> anyhow::Result<()> {
+        self.write_by(data_dir, durable::replace_file)
+    }
+
+    /// The same even on a full disk, so that logs may go.
+    pub(super) fn write_to_free(&self, data_dir: &Path, reserve: &Reserve) -> anyhow::Result<()> {
+        self.write_by(data_dir, |file, contents| {
+            reserve.swap_in(&file.with_extension("new"), file, contents)?;
+            durable::sync_folder(data_dir)
+        })
+    }
+
+    fn write_by(
+        &self,
+        data_dir: &Path,
+        replace: impl FnOnce(&Path, &[u8]) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
         let file = data_dir.join(FILE);
         // The one who looks for it is told only where it is. A file system without second names does without it.
         let previous = file.with_extension(PREVIOUS_EXTENSION);
         let _ = fs::remove_file(&previous);
         let _ = fs::hard_link(&file, &previous);
-        durable::replace_file(&file, self.to_text().as_bytes())
-            .with_context(|| format!("can't write {}", file.display()))
+        replace(&file, self.to_text().as_bytes()).with_context(|| format!("can't write {}", file.display()))
     }
 
     fn to_text(&self) -> String {

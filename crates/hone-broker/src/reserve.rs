@@ -1,0 +1,182 @@
+//! Room on a full disk for what makes room: a few files of zeros in the data folder.
+//!
+//! Before a log's files may go, a new manifest or `cluster.json` must say so. Where nothing can be written any more, such
+//! a file is written into one of these and takes its blocks along: whoever else writes can't be faster.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::durable;
+use crate::settings::Notices;
+
+const FOLDER: &str = "reserve";
+/// Several deletions may come before there is room again.
+const PIECES: usize = 4;
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The reserve of one data folder.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    folder: PathBuf,
+    notices: Notices,
+    lacks: AtomicBool,
+    /// Held while pieces are made or given up.
+    pieces: Mutex<()>,
+}
+
+impl Reserve {
+    /// Makes what is missing of it. A disk without room for it is no reason not to start.
+    pub(crate) fn open(data_dir: &Path, notices: &Notices) -> Self {
+        let reserve = Self {
+            folder: data_dir.join(FOLDER),
+            notices: notices.clone(),
+            lacks: AtomicBool::new(false),
+            pieces: Mutex::default(),
+        };
+        if let Err(error) = reserve.fill() {
+            reserve.lacks.store(true, Relaxed);
+            let folder = reserve.folder.display();
+            notices.say(&format!(
+                "can't keep room in reserve in {folder}: {error}; until there is, topics and records can't be deleted \
+                 when the disk is full"
+            ));
+        }
+        reserve
+    }
+
+    /// As [`durable::swap_in`], for a file that says of others that they may go.
+    pub(crate) fn swap_in(&self, beside: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+        match durable::swap_in(beside, path, contents, 0o666) {
+            Err(error) if is_full(&error) => self.give_up_for(path, contents).unwrap_or(Err(error)),
+            done => done,
+        }
+    }
+
+    /// Makes again what was given up, if there is room.
+    pub(crate) fn refill(&self) {
+        if !self.lacks.load(Relaxed) {
+            return;
+        }
+        let _one = self.lock();
+        if self.fill().is_ok() && self.lacks.swap(false, Relaxed) {
+            let folder = self.folder.display();
+            self.notices.say(&format!("the disk has room again, and the reserve in {folder} is whole"));
+        }
+    }
+
+    /// Writes a file into a piece; `None` when there is none.
+    fn give_up_for(&self, path: &Path, contents: &[u8]) -> Option<io::Result<()>> {
+        let _one = self.lock();
+        let whole: Vec<PathBuf> = self.pieces().filter(|piece| is_whole(piece)).collect();
+        let (piece, others) = whole.split_first()?;
+        if !self.lacks.swap(true, Relaxed) {
+            self.notices.say(&format!(
+                "the disk is full: {} is written into the room kept in reserve in {}; delete topics or records, or make \
+                 room otherwise",
+                path.display(),
+                self.folder.display()
+            ));
+        }
+        // A file that is longer than a piece grows, so that much must be free.
+        let more = contents.len().div_ceil(PIECE_BYTES).saturating_sub(1);
+        Some(
+            others
+                .iter()
+                .take(more)
+                .try_for_each(fs::remove_file)
+                .and_then(|()| turn_into(piece, path, contents)),
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = PathBuf> {
+        (0..PIECES).map(|number| self.folder.join(number.to_string()))
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let missing: Vec<PathBuf> = self.pieces().filter(|piece| !is_whole(piece)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.folder)?;
+        for piece in &missing {
+            let made = make(piece);
+            if made.is_err() {
+                // What there was room for is not whole, and of use to others.
+                let _ = fs::remove_file(piece);
+            }
+            made?;
+        }
+        durable::sync_folder(&self.folder)?;
+        self.folder.parent().map_or(Ok(()), durable::sync_folder)
+    }
+}
+
+/// Whether a write failed for want of room.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn is_whole(piece: &Path) -> bool {
+    fs::symlink_metadata(piece).is_ok_and(|found| found.is_file() && found.len() == PIECE_BYTES as u64)
+}
+
+/// Zeros that are written, and not only promised: some file systems find no place for what was promised.
+fn make(piece: &Path) -> io::Result<()> {
+    match fs::remove_file(piece) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut file = File::create_new(piece)?;
+    file.write_all(&vec![0; PIECE_BYTES])?;
+    durable::sync_file(&file)
+}
+
+fn turn_into(piece: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let file = File::options().write(true).open(piece)?;
+    file.write_all_at(contents, 0)?;
+    file.set_len(contents.len() as u64)?;
+    durable::sync_file(&file)?;
+    fs::rename(piece, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_takes_a_piece_and_a_long_one_several_and_all_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let reserve = Reserve::open(folder.path(), &Notices::nowhere());
+        let whole = || reserve.pieces().filter(|piece| is_whole(piece)).count();
+        assert_eq!(whole(), PIECES);
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let long = vec![7; 2 * PIECE_BYTES + 1];
+        for (contents, left) in [(&b"short"[..], PIECES - 1), (&long, 0)] {
+            reserve.give_up_for(&path, contents).unwrap().unwrap();
+            assert_eq!((fs::read(&path).unwrap() == contents, whole()), (true, left));
+        }
+        assert!(reserve.give_up_for(&path, b"no piece is left").is_none());
+        assert!(fs::read(&path).unwrap() == long);
+        reserve.refill();
+        assert_eq!((whole(), reserve.lacks.load(Relaxed)), (PIECES, false));
+    }
+
+    #[test]
+    fn a_piece_that_is_not_whole_is_made_anew_at_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Reserve::open(folder.path(), &Notices::nowhere()));
+        let piece = folder.path().join(FOLDER).join("1");
+        fs::write(&piece, "half").unwrap();
+        drop(Reserve::open(folder.path(), &Notices::nowhere()));
+        assert!(is_whole(&piece) && fs::read(&piece).unwrap().iter().all(|byte| *byte == 0));
+    }
+}

@@ -219,13 +219,18 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` where this user may not mount.
+    /// `None` where this user may not mount: that is a right and no tool, so nobody is required to have it.
+    #[expect(clippy::print_stderr, reason = "a skip must be seen")]
     fn mount(bytes: usize) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={bytes}");
         let mut mount = program("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path());
-        have("mount (as root)", &mut mount).then_some(Self { folder })
+        let mounted = mount.output().is_ok_and(|done| done.status.success());
+        if !mounted {
+            eprintln!("skipped: a full disk needs the right to mount one (root)");
+        }
+        mounted.then_some(Self { folder })
     }
 
     fn path(&self) -> &Path {

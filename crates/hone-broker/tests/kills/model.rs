@@ -106,6 +106,8 @@ pub(crate) struct Shelf {
     start_asked: i64,
     /// As it was seen last.
     start: i64,
+    /// What lies before it can be read for sure: it was, or it was acknowledged as durable.
+    visible: i64,
 }
 
 /// How a transaction stands.
@@ -194,6 +196,9 @@ impl Shelf {
         self.sent.remove(value);
         let fact = self.facts.entry(offset).or_insert_with(|| Fact { value: value.to_owned(), durable });
         fact.durable |= durable;
+        if durable {
+            self.visible = self.visible.max(offset + 1);
+        }
     }
 
     /// What was only in the page cache has gone, from some point on.
@@ -204,6 +209,7 @@ impl Shelf {
             end >= durable_end,
             "{place:?}: the log ends at {end}, records before {durable_end} were durable"
         );
+        self.visible = self.visible.min(end);
         for (_, fact) in self.facts.split_off(&end) {
             self.offsets.remove(&fact.value);
             // It is as if it had been sent and never arrived.
@@ -308,6 +314,7 @@ impl Model {
         let shelf = self.shelf(place);
         if offset >= shelf.start {
             shelf.put(place, offset, value, false);
+            shelf.visible = shelf.visible.max(offset + 1);
         }
     }
 
@@ -318,9 +325,16 @@ impl Model {
         }
     }
 
-    pub(crate) fn trim_asked(&mut self, place: Place, offset: i64) {
+    /// Returns whether it must be granted, and what is to be taken back if it is not.
+    pub(crate) fn trim_asked(&mut self, place: Place, offset: i64) -> (bool, i64) {
         let shelf = self.shelf(place);
-        shelf.start_asked = shelf.start_asked.max(offset);
+        let before = shelf.start_asked;
+        shelf.start_asked = before.max(offset);
+        (offset <= shelf.visible, before)
+    }
+
+    pub(crate) fn trim_refused(&mut self, place: Place, before: i64) {
+        self.shelf(place).start_asked = before;
     }
 
     pub(crate) fn trimmed(&mut self, place: Place, offset: i64) {

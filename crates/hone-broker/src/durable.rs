@@ -79,20 +79,30 @@ fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Writes a file beside another one and renames it over that one; the folder is the caller's to sync. What a death has
-/// left beside it goes first: its mode may be another.
+/// Writes a file beside another one and renames it over that one; the folder is the caller's to sync.
 pub(crate) fn swap_in(beside: &Path, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
-    match fs::remove_file(beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => (),
-    }
-    let made = make(beside, contents, mode);
+    write_anew(beside, contents, mode)?;
+    fs::rename(beside, path)
+}
+
+/// Writes a file that nobody reads yet, and syncs it; the folder is the caller's to sync. What a death has left there goes
+/// first: its mode may be another.
+pub(crate) fn write_anew(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
+    remove_if_there(path)?;
+    let made = make(path, contents, mode);
     if made.is_err() {
         // What a full disk had room for is of use to others.
-        let _ = fs::remove_file(beside);
+        let _ = fs::remove_file(path);
     }
-    made?;
-    fs::rename(beside, path)
+    made
+}
+
+/// Removes a file; one that is not there is no error.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn make(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {

@@ -28,6 +28,8 @@ impl Housekeeper {
                     }
                 }
             }
+            // Once a round and not for each partition: on a full disk it tries to write.
+            node.topics.refill_reserve();
         }
     }
 

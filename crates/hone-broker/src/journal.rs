@@ -451,10 +451,7 @@ fn open_file(
     notices: &Notices,
     mut replay: impl FnMut(&[u8]),
 ) -> io::Result<File> {
-    match fs::remove_file(path.with_extension(NEW_SUFFIX)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => (),
-    }
+    durable::remove_if_there(&path.with_extension(NEW_SUFFIX))?;
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     let bytes = fs::read(path)?;
     let Some(entries) = bytes.strip_prefix(MAGIC) else {

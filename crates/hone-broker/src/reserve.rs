@@ -4,7 +4,7 @@
 //! a file is written into one of these and takes its blocks along: whoever else writes can't be faster.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -106,14 +106,9 @@ impl Reserve {
             return Ok(());
         }
         fs::create_dir_all(&self.folder)?;
-        for piece in &missing {
-            let made = make(piece);
-            if made.is_err() {
-                // What there was room for is not whole, and of use to others.
-                let _ = fs::remove_file(piece);
-            }
-            made?;
-        }
+        // Zeros that are written, and not only promised: some file systems find no place for what was promised.
+        let zeros = vec![0; PIECE_BYTES];
+        missing.iter().try_for_each(|piece| durable::write_anew(piece, &zeros, 0o666))?;
         durable::sync_folder(&self.folder)?;
         self.folder.parent().map_or(Ok(()), durable::sync_folder)
     }
@@ -126,17 +121,6 @@ fn is_full(error: &io::Error) -> bool {
 
 fn is_whole(piece: &Path) -> bool {
     fs::symlink_metadata(piece).is_ok_and(|found| found.is_file() && found.len() == PIECE_BYTES as u64)
-}
-
-/// Zeros that are written, and not only promised: some file systems find no place for what was promised.
-fn make(piece: &Path) -> io::Result<()> {
-    match fs::remove_file(piece) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => (),
-    }
-    let mut file = File::create_new(piece)?;
-    file.write_all(&vec![0; PIECE_BYTES])?;
-    durable::sync_file(&file)
 }
 
 fn turn_into(piece: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {

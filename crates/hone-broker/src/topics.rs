@@ -605,6 +605,13 @@ impl Topics {
         }
     }
 
+    /// Makes again what was given up of the reserve, if there is room.
+    pub(crate) fn refill_reserve(&self) {
+        if let Some(reserve) = &self.storage.reserve {
+            reserve.refill();
+        }
+    }
+
     fn cluster(&self, written: &Written, topics: &[Arc<Topic>], broker: &BrokerProperties) -> Cluster {
         Cluster {
             cluster_id: self.cluster_id.clone(),

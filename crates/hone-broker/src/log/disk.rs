@@ -134,13 +134,6 @@ impl Disk {
         reserve.swap_in(&beside, &self.path(name), contents)
     }
 
-    /// Makes again what was given up of the reserve, if there is room.
-    pub(crate) fn refill_reserve(&self) {
-        if let Some(reserve) = &self.storage.reserve {
-            reserve.refill();
-        }
-    }
-
     /// Keeps a copy of the end of a log file, from a position on, under the first free name `NAME.cut-N`, durably. A copy
     /// that is there already is not made twice. Returns its path.
     pub(crate) fn keep_end(&self, name: &str, file: &File, from: u64) -> io::Result<PathBuf> {
@@ -179,10 +172,7 @@ impl Disk {
         if self.in_memory() {
             return Ok(());
         }
-        match fs::remove_file(self.path(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        durable::remove_if_there(&self.path(name))
     }
 }
 

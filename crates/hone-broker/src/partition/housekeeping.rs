@@ -30,7 +30,6 @@ impl Partition {
         let sealed = self.roll_and_seal(now_ms);
         // Whatever has come of that: on a full disk, what retention drops is what helps.
         self.retain(now_ms)?;
-        self.disk.refill_reserve();
         sealed?;
         self.mend_indexes()?;
         self.compact(now_ms)?;
@@ -161,7 +160,6 @@ impl Partition {
             remove_index(&self.disk, base_offset)?;
             self.disk.remove(&file_name(base_offset, LOG))?;
         }
-        self.disk.refill_reserve();
         self.disk.sync_folder(false)
     }
 

@@ -1,6 +1,7 @@
 //! What records hold: seeded values, the same for both arms of a pair.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use hone_record::Payload;
 use rand_chacha::ChaCha8Rng;
@@ -23,11 +24,27 @@ pub struct Values {
     serial: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Make {
-    Bytes { compressible_share: f64 },
+    Bytes {
+        compressible_share: f64,
+    },
     Orders,
     Telemetry,
+    /// In turn; at least one.
+    Lines(Arc<[Vec<u8>]>),
+}
+
+/// The lines of a file, without the empty ones.
+fn lines_of(path: &str) -> Result<Arc<[Vec<u8>]>, LoadError> {
+    let wrong = |problem: String| LoadError::Setting { name: "payload file", problem };
+    let text = std::fs::read(path).map_err(|error| wrong(format!("{path} can't be read: {error}")))?;
+    let lines: Arc<[Vec<u8>]> =
+        text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+    if lines.is_empty() {
+        return Err(wrong(format!("{path} holds no line; each line is the value of a record")));
+    }
+    Ok(lines)
 }
 
 impl Values {
@@ -60,9 +77,12 @@ impl Values {
                     });
                 }
             },
+            Payload::File { path, .. } => Make::Lines(lines_of(path)?),
         };
-        let values = |bytes| Self { random: ChaCha8Rng::seed_from_u64(seed), make, bytes, serial: 0 };
-        let least = if matches!(make, Make::Bytes { .. }) { 1 } else { values(0).next_value().len() };
+        let values =
+            |bytes| Self { random: ChaCha8Rng::seed_from_u64(seed), make: make.clone(), bytes, serial: 0 };
+        let least =
+            if matches!(make, Make::Orders | Make::Telemetry) { values(0).next_value().len() } else { 1 };
         if bytes as usize + MOST_OFF < least {
             return Err(LoadError::Setting {
                 name: "record_bytes",
@@ -75,8 +95,9 @@ impl Values {
     /// The next value.
     pub fn next_value(&mut self) -> Vec<u8> {
         self.serial += 1;
-        match self.make {
-            Make::Bytes { compressible_share } => self.bytes_value(compressible_share),
+        match &self.make {
+            Make::Bytes { compressible_share } => self.bytes_value(*compressible_share),
+            Make::Lines(lines) => lines[(self.serial - 1) as usize % lines.len()].clone(),
             Make::Orders => self.order().into_bytes(),
             Make::Telemetry => self.reading().into_bytes(),
         }
@@ -196,6 +217,21 @@ mod tests {
         assert!(value[..750].iter().all(|byte| *byte == b'.'));
         let distinct: std::collections::BTreeSet<u8> = value[750..].iter().copied().collect();
         assert!(distinct.len() > 100);
+    }
+
+    #[test]
+    fn the_lines_of_a_file_come_in_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values").display().to_string();
+        let payload = Payload::File { path: path.clone(), sha256: String::new() };
+        let error = Values::new(&payload, 100, 1).unwrap_err().to_string();
+        assert!(error.contains(&path), "{error}");
+        std::fs::write(&path, "\n\n").unwrap();
+        assert!(Values::new(&payload, 100, 1).unwrap_err().to_string().contains("holds no line"));
+        std::fs::write(&path, "first\n\nsecond\n").unwrap();
+        let mut values = Values::new(&payload, 100, 1).unwrap();
+        let three: Vec<Vec<u8>> = (0..3).map(|_| values.next_value()).collect();
+        assert_eq!(three, [b"first".to_vec(), b"second".to_vec(), b"first".to_vec()]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hone_kafka::error_name;
-use hone_record::{Hdr, Latencies, SeriesPoint};
+use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint};
 
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::steadiness::SLOTS;
@@ -148,6 +148,8 @@ impl Recorder {
             latency_us_p99: self.second.quantile_us(0.99).unwrap_or(0.0),
             latency_us_max: self.second.max_us().unwrap_or(0.0),
             backlog_requests: self.due - self.ended,
+            latency: PackedHdr::from(&self.second),
+            ..SeriesPoint::default()
         });
         self.second = Hdr::new();
         self.second_acked = 0;

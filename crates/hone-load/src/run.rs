@@ -234,9 +234,7 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<Window, LoadError> {
         let duration_ns = (self.workload.duration_s * 1e9) as u64;
-        let arrivals =
-            Arrivals::new(self.workload.schedule, self.workload.requests_per_s, self.workload.seed)
-                .take_while(|due| *due < duration_ns);
+        let arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
         let mut recorder = Recorder::new(duration_ns);
         let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
@@ -278,6 +276,7 @@ impl Prepared {
             generator_cpu,
             steal_share: seen.steal_share,
             others_share: seen.others_share,
+            ..WindowFacts::default()
         };
         Window {
             variant: self.settings.variant,
@@ -290,6 +289,12 @@ impl Prepared {
             facts,
             latencies: recorder.latencies,
             series: recorder.series,
+            end_to_end: None,
+            batches: Vec::new(),
+            split: None,
+            events: Vec::new(),
+            environment: None,
+            shard: None,
         }
     }
 

@@ -1,28 +1,69 @@
 //! When each request is due: pure, seeded, the same for both arms of a pair.
 
-use hone_record::Schedule;
+use std::sync::Arc;
+
+use hone_record::{Schedule, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// Nanoseconds from the window's start at which requests are due, in order, without end.
+/// Nanoseconds from the window's start at which requests are due, in order. Without end, but for a replay and for a ramp
+/// down to nothing; take what lies within the window.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
-    kind: Schedule,
+    shape: Shape,
     gap_ns: f64,
     index: u64,
     at_ns: f64,
     random: ChaCha8Rng,
 }
 
+#[derive(Debug, Clone)]
+enum Shape {
+    Uniform,
+    Poisson,
+    Bursts {
+        every_ns: f64,
+    },
+    /// Rate at the start and its change, per nanosecond.
+    Ramp {
+        start_per_ns: f64,
+        change_per_ns: f64,
+    },
+    /// Rates per nanosecond, each for `step_ns`; the last one stays.
+    Steps {
+        rates_per_ns: Vec<f64>,
+        step_ns: f64,
+    },
+    Replay(Arc<[u64]>),
+}
+
 impl Arrivals {
-    /// `requests_per_s` must be positive; the caller has checked its input.
-    pub fn new(kind: Schedule, requests_per_s: f64, seed: u64) -> Self {
+    /// The arrivals of a workload that [`crate::check`] has passed. `recorded` are the times of a replay, ns from its start
+    /// and in order; without them a replay has no arrivals.
+    pub fn new(workload: &Workload, recorded: Option<Arc<[u64]>>) -> Self {
+        let per_ns = |requests_per_s: f64| requests_per_s / 1e9;
+        let window_ns = workload.duration_s * 1e9;
+        let start_per_ns = per_ns(workload.requests_per_s);
+        let shape = match &workload.schedule {
+            Schedule::Uniform => Shape::Uniform,
+            Schedule::Poisson => Shape::Poisson,
+            Schedule::Bursts { every_ms } => Shape::Bursts { every_ns: every_ms * 1e6 },
+            Schedule::Ramp { to_requests_per_s } => Shape::Ramp {
+                start_per_ns,
+                change_per_ns: (per_ns(*to_requests_per_s) - start_per_ns) / window_ns,
+            },
+            Schedule::Steps { requests_per_s } => Shape::Steps {
+                rates_per_ns: requests_per_s.iter().copied().map(per_ns).collect(),
+                step_ns: window_ns / requests_per_s.len().max(1) as f64,
+            },
+            Schedule::Replay { .. } => Shape::Replay(recorded.unwrap_or_default()),
+        };
         Self {
-            kind,
-            gap_ns: 1e9 / requests_per_s,
+            shape,
+            gap_ns: 1.0 / start_per_ns,
             index: 0,
             at_ns: 0.0,
-            random: ChaCha8Rng::seed_from_u64(seed),
+            random: ChaCha8Rng::seed_from_u64(workload.seed),
         }
     }
 
@@ -37,30 +78,138 @@ impl Iterator for Arrivals {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        let due = match self.kind {
-            // From the index, not by adding up: a sum of a million rounded gaps drifts.
-            Schedule::Uniform => self.index as f64 * self.gap_ns,
-            Schedule::Poisson => {
+        let index = self.index as f64;
+        let gap_ns = self.gap_ns;
+        // From the index, not by adding up: a sum of a million rounded gaps drifts.
+        let due_ns = match &self.shape {
+            Shape::Uniform => index * gap_ns,
+            Shape::Poisson => {
                 self.at_ns += self.exponential_gap_ns();
                 self.at_ns
             }
+            Shape::Bursts { every_ns } => (index * gap_ns / every_ns).floor() * every_ns,
+            Shape::Ramp { start_per_ns, change_per_ns } => ramp_ns(index, *start_per_ns, *change_per_ns)?,
+            Shape::Steps { rates_per_ns, step_ns } => steps_ns(index, rates_per_ns, *step_ns)?,
+            Shape::Replay(times) => *times.get(usize::try_from(self.index).ok()?)? as f64,
         };
         self.index += 1;
-        Some(due as u64)
+        Some(due_ns as u64)
     }
+}
+
+/// When a rate that changes evenly has made `count` requests: the root of `start t + change t^2 / 2 = count`, in the form
+/// that loses no digits when the change is small. `None` where a falling rate never gets there.
+fn ramp_ns(count: f64, start: f64, change: f64) -> Option<f64> {
+    let under_root = start * start + 2.0 * change * count;
+    (under_root >= 0.0).then(|| 2.0 * count / (start + under_root.sqrt()))
+}
+
+/// When rates that hold for one step each have made `count` requests.
+fn steps_ns(count: f64, rates: &[f64], step_ns: f64) -> Option<f64> {
+    let mut made = 0.0;
+    for (step, rate) in rates.iter().enumerate() {
+        let last = step + 1 == rates.len();
+        if last || count < made + rate * step_ns {
+            return Some(step as f64 * step_ns + (count - made) / rate);
+        }
+        made += rate * step_ns;
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hone_record::{Engine, Keys, Payload, Sizes};
+    use std::collections::BTreeMap;
 
-    fn due(kind: Schedule, seed: u64, count: usize) -> Vec<u64> {
-        Arrivals::new(kind, 1_000.0, seed).take(count).collect()
+    fn workload(schedule: Schedule, requests_per_s: f64, seed: u64) -> Workload {
+        Workload {
+            name: "test".to_owned(),
+            engine: Engine::Wire,
+            seed,
+            schedule,
+            requests_per_s,
+            records_per_batch: 1,
+            record_bytes: 100,
+            sizes: Sizes::Fixed,
+            payload: Payload::Bytes { compressible_share: 0.5 },
+            keys: Keys::None,
+            compression: "none".to_owned(),
+            connections: 1,
+            in_flight: 1,
+            partitions: 1,
+            partitions_per_request: 1,
+            acks: 1,
+            idempotent: false,
+            consumers: 0,
+            warmup_requests: 0,
+            duration_s: 10.0,
+            timeout_s: 1.0,
+            topic_config: BTreeMap::new(),
+        }
+    }
+
+    fn due(schedule: Schedule, seed: u64, count: usize) -> Vec<u64> {
+        Arrivals::new(&workload(schedule, 1_000.0, seed), None).take(count).collect()
+    }
+
+    /// Arrivals in each second of a window of ten.
+    fn by_second(schedule: Schedule, requests_per_s: f64) -> Vec<usize> {
+        let mut seconds = vec![0; 10];
+        for due_ns in Arrivals::new(&workload(schedule, requests_per_s, 1), None) {
+            match seconds.get_mut((due_ns / 1_000_000_000) as usize) {
+                Some(count) => *count += 1,
+                None => break,
+            }
+        }
+        seconds
+    }
+
+    #[test]
+    fn a_ramp_rises_evenly_and_a_falling_one_ends() {
+        let rising = by_second(Schedule::Ramp { to_requests_per_s: 2_000.0 }, 1_000.0);
+        for (second, count) in rising.iter().enumerate() {
+            let expected = 1_050 + 100 * second;
+            assert!(count.abs_diff(expected) <= 1, "second {second}: {count}, expected {expected}");
+        }
+        assert_eq!(by_second(Schedule::Ramp { to_requests_per_s: 1_000.0 }, 1_000.0), [1_000; 10]);
+        let falling = by_second(Schedule::Ramp { to_requests_per_s: 0.0 }, 1_000.0);
+        assert!(falling.iter().sum::<usize>().abs_diff(5_000) <= 1, "{falling:?}");
+        assert!(falling.is_sorted_by(|left, right| left > right), "{falling:?}");
+    }
+
+    #[test]
+    fn steps_hold_their_rates() {
+        let steps = Schedule::Steps { requests_per_s: vec![100.0, 1_000.0, 0.5, 10.0, 400.0] };
+        let seconds = by_second(steps, 302.1);
+        for (expected, found) in [200, 2_000, 1, 20, 800].iter().zip(seconds.chunks(2)) {
+            assert!(found.iter().sum::<usize>().abs_diff(*expected) <= 1, "{seconds:?}");
+        }
+    }
+
+    #[test]
+    fn bursts_come_at_once_and_keep_the_rate() {
+        let times = due(Schedule::Bursts { every_ms: 2.5 }, 1, 1_000);
+        assert_eq!(
+            times[..5],
+            [0, 0, 0, 2_500_000, 2_500_000],
+            "two and a half a period, rounded from the index"
+        );
+        assert!(times.iter().all(|due_ns| due_ns % 2_500_000 == 0));
+        assert_eq!(times.iter().filter(|due_ns| **due_ns < 500_000_000).count(), 500);
+    }
+
+    #[test]
+    fn a_replay_gives_back_what_was_recorded() {
+        let schedule = Schedule::Replay { source: "test".to_owned(), arrivals: 3, sha256: String::new() };
+        let replayed = Arrivals::new(&workload(schedule, 1.0, 1), Some(vec![5, 5, 900].into()));
+        assert_eq!(replayed.collect::<Vec<_>>(), [5, 5, 900]);
     }
 
     #[test]
     fn uniform_gaps_do_not_drift() {
-        let million = Arrivals::new(Schedule::Uniform, 3_000.0, 0).nth(3_000_000).unwrap();
+        let million = Arrivals::new(&workload(Schedule::Uniform, 3_000.0, 0), None).nth(3_000_000).unwrap();
         assert_eq!(million, 1_000 * 1_000_000_000);
         assert_eq!(due(Schedule::Uniform, 1, 3), [0, 1_000_000, 2_000_000]);
     }

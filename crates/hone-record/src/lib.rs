@@ -15,14 +15,17 @@ mod machine;
 mod metric;
 mod optimization;
 mod window;
+mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
 pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, PairOutcome, Rule, Verdict};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
-pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS};
+pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use window::{
-    CpuSeconds, Durability, Latencies, Outcome, Payload, Schedule, SeriesPoint, Window, WindowFacts, Workload,
+    BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
+    Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
 };
+pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

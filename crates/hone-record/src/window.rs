@@ -4,72 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hdr, Metric};
-
-/// When requests are due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Schedule {
-    /// Equal gaps.
-    Uniform,
-    /// Independent arrivals: exponential gaps.
-    Poisson,
-}
-
-/// What the records hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Payload {
-    /// Seeded bytes; `compressible_share` of each value is one repeated byte, the rest is random.
-    Bytes {
-        /// 0 (random) to 1 (one byte repeated).
-        compressible_share: f64,
-    },
-    /// JSON objects of a named generator in `hone-load`, for example `orders` or `telemetry`.
-    Json {
-        /// Name of the generator.
-        shape: String,
-    },
-}
-
-/// The load: everything that is needed to send it again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Workload {
-    /// The name in the experiment file.
-    pub name: String,
-    /// Seed of arrivals and payloads.
-    pub seed: u64,
-    /// Spacing of the requests.
-    pub schedule: Schedule,
-    /// Produce requests asked for, per second, over all connections.
-    pub requests_per_s: f64,
-    /// Records in each batch; a request carries one batch for each of `partitions_per_request` partitions.
-    pub records_per_batch: u32,
-    /// Size of a record's value.
-    pub record_bytes: u32,
-    /// Contents of a record's value.
-    pub payload: Payload,
-    /// Codec the producer uses: `none`, `gzip`, `snappy`, `lz4`, `zstd`.
-    pub compression: String,
-    /// TCP connections.
-    pub connections: u32,
-    /// Most requests without an answer on one connection.
-    pub in_flight: u32,
-    /// Partitions of the topic.
-    pub partitions: u32,
-    /// Partitions that one request writes to.
-    pub partitions_per_request: u32,
-    /// 0, 1 or -1 (all).
-    pub acks: i16,
-    /// Requests sent and answered before the window opens.
-    pub warmup_requests: u64,
-    /// Length of the window.
-    pub duration_s: f64,
-    /// Time after which a request without an answer is counted as timed out.
-    pub timeout_s: f64,
-    /// Properties the topic is created with.
-    pub topic_config: BTreeMap<String, String>,
-}
+use crate::{Hdr, Machine, Metric, PackedHdr, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +61,7 @@ pub enum Outcome {
 }
 
 /// One second of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeriesPoint {
     /// Start of the second, from the window's start.
     pub at_s: f64,
@@ -140,6 +75,19 @@ pub struct SeriesPoint {
     pub latency_us_max: f64,
     /// Requests due but not acknowledged at its end.
     pub backlog_requests: u64,
+    /// Every intended to ack that ended in this second. What ended while the window was drained is in the whole window's
+    /// histogram alone.
+    #[serde(default)]
+    pub latency: PackedHdr,
+    /// Requests that ended with an error in it.
+    #[serde(default)]
+    pub failed_requests: u64,
+    /// 99th percentile of how late the generator was by its own fault; 0 when nothing was sent.
+    #[serde(default)]
+    pub generator_lag_us_p99: f64,
+    /// Records that consumers had not fetched yet at its end, over all partitions; the slowest consumer's.
+    #[serde(default)]
+    pub consumer_lag_records: Option<u64>,
 }
 
 /// Facts beside the latencies.
@@ -167,6 +115,134 @@ pub struct WindowFacts {
     pub steal_share: f64,
     /// CPU time used by everybody else on the machine, as a share of all cores, 0 to 1.
     pub others_share: f64,
+    /// Errors after which a request was sent again with its intended time kept, by name. Such a request ends once, well or not.
+    #[serde(default)]
+    pub retries: BTreeMap<String, u64>,
+    /// Produce requests that reached the broker, as far as the engine knows: a client engine's requests are records handed to
+    /// the client, and the client makes fewer requests of them. `None` when it does not tell.
+    #[serde(default)]
+    pub produce_requests: Option<u64>,
+}
+
+/// Something that happened to the target, or to the way to it, while the window was open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, from the window's start.
+    pub at_s: f64,
+    /// What kind of thing.
+    pub kind: EventKind,
+    /// What happened, on what, in words.
+    pub what: String,
+}
+
+/// Kinds of [`Event`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// A connection broke.
+    ConnectionLost,
+    /// A lost connection is back.
+    Reconnected,
+    /// A partition has another leader.
+    LeaderMoved,
+    /// The topic is gone.
+    TopicDeleted,
+    /// A record file could not be written; what was measured was kept in memory.
+    RecordingFailed,
+    /// The user ended the window before its time.
+    Interrupted,
+}
+
+/// Where the values of [`TopicBatches`] come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchSource {
+    /// The generator's own frames, acknowledged.
+    OwnFrames,
+    /// Batch headers in what the broker gave back.
+    Fetched,
+}
+
+/// The effective batch of a topic: what was really written, not what was configured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopicBatches {
+    /// The topic.
+    pub topic: String,
+    /// How it is known.
+    pub source: BatchSource,
+    /// Record batches.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Their bytes, headers included, compressed as written.
+    pub bytes: u64,
+    /// Share of the topic's batches that was looked at, 0 to 1: reading back has a budget.
+    pub seen_share: f64,
+}
+
+/// What consumers saw of the load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EndToEnd {
+    /// From the time the schedule asked for to the arrival at a consumer; one sample a request (wire) or record (client)
+    /// and consumer.
+    pub latency: Hdr,
+    /// Consumers, each of which reads everything.
+    pub consumers: u32,
+    /// Records fetched, over all consumers.
+    pub fetched_records: u64,
+    /// Bytes of batches fetched, over all consumers.
+    pub fetched_bytes: u64,
+    /// Acknowledged requests that a consumer had not seen when the window was drained, over all consumers.
+    pub missing: u64,
+    /// Largest lag of any consumer at the end of a second, in records.
+    pub lag_records_max: u64,
+}
+
+/// Where a request's time went, as far as the engine can tell. Percentiles of parts can't be added up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencySplit {
+    /// Due until written to the socket: waiting for a slot, or in the client's queue. `None` where the engine does not know.
+    pub client_queue: Option<Part>,
+    /// Round trip of the connection as the kernel or the client measures it, without the broker's work.
+    pub network: Option<Part>,
+    /// Written until acknowledged, less the median round trip of the network.
+    pub broker: Option<Part>,
+    /// How each was found, in words.
+    pub how: String,
+}
+
+/// One part of a [`LatencySplit`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Median.
+    pub us_p50: f64,
+    /// 99th percentile; `None` where the source has none.
+    pub us_p99: Option<f64>,
+}
+
+/// What a window ran on and against.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// The machine of the generator.
+    pub machine: Machine,
+    /// Pressure stall information (`/proc/pressure`): share of the window in which some task waited for the resource, 0 to 1.
+    pub pressure: BTreeMap<String, f64>,
+    /// The brokers of the cluster, `id: host:port`.
+    pub brokers: BTreeMap<i32, String>,
+    /// The cluster's id.
+    pub cluster_id: Option<String>,
+    /// What the broker calls itself, where it tells.
+    pub broker_software: Option<String>,
+    /// Settings of the first leader that differ from the broker's defaults, through DescribeConfigs; secrets are left out.
+    pub broker_config: BTreeMap<String, String>,
+    /// Settings of the topic that are not defaults.
+    pub topic_config: BTreeMap<String, String>,
+    /// Replicas of the topic's partitions (the least).
+    pub replicas: Option<u32>,
+    /// `plaintext`, `tls`, `sasl-plain`, `tls+sasl-scram-sha-512` ...
+    pub security: String,
+    /// What could not be found out, and why.
+    pub unknown: Vec<String>,
 }
 
 /// One measured stretch of one variant under one workload.
@@ -192,6 +268,35 @@ pub struct Window {
     pub latencies: Latencies,
     /// One point a second.
     pub series: Vec<SeriesPoint>,
+    /// What consumers saw; `None` without consumers.
+    #[serde(default)]
+    pub end_to_end: Option<EndToEnd>,
+    /// The effective batch by topic.
+    #[serde(default)]
+    pub batches: Vec<TopicBatches>,
+    /// Where the time went.
+    #[serde(default)]
+    pub split: Option<LatencySplit>,
+    /// What happened on the way, in order.
+    #[serde(default)]
+    pub events: Vec<Event>,
+    /// What it ran on and against.
+    #[serde(default)]
+    pub environment: Option<Environment>,
+    /// Which part of a load over several generators this is; `None` for a whole one.
+    #[serde(default)]
+    pub shard: Option<Shard>,
+}
+
+/// Part of a load that several generators share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// 0 to `of` - 1.
+    pub index: u32,
+    /// Generators.
+    pub of: u32,
+    /// When the window opened for all of them, milliseconds since 1970.
+    pub start_unix_ms: u64,
 }
 
 /// A tail needs this many samples beyond its quantile before it is told (see docs/method.md).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Metric, Mode, Payload, Schedule, Workload};
+use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::arm::unknown_placeholder;
@@ -217,18 +217,23 @@ impl WorkloadFile {
         };
         Workload {
             name: name.to_owned(),
+            engine: Engine::Wire,
             seed: self.seed,
-            schedule: self.schedule,
+            schedule: self.schedule.clone(),
             requests_per_s: self.requests_per_s,
             records_per_batch: self.records_per_batch,
             record_bytes: self.record_bytes,
+            sizes: Sizes::Fixed,
             payload,
+            keys: Keys::None,
             compression: self.compression.clone(),
             connections: self.connections,
             in_flight: self.in_flight,
             partitions: self.partitions,
             partitions_per_request: self.partitions_per_request,
             acks: self.acks.0,
+            idempotent: false,
+            consumers: 0,
             warmup_requests: self.warmup_requests,
             duration_s: self.duration_s,
             timeout_s: self.timeout_s,

@@ -137,6 +137,7 @@ mod tests {
             latency_us_p99: 900.0 * acked_requests.min(1) as f64,
             latency_us_max: 2_000.0,
             backlog_requests: 0,
+            ..SeriesPoint::default()
         }
     }
 

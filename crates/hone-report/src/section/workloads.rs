@@ -56,7 +56,7 @@ type Reading = fn(&Workload) -> String;
 
 const PROPERTIES: &[(&str, Reading)] = &[
     ("seed", |w| w.seed.to_string()),
-    ("arrivals", |w| schedule(w.schedule).to_owned()),
+    ("arrivals", |w| schedule(&w.schedule)),
     ("requests/s asked for", |w| quantity::significant(w.requests_per_s)),
     ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
     ("size of a value", |w| quantity::bytes(u64::from(w.record_bytes))),
@@ -72,10 +72,21 @@ const PROPERTIES: &[(&str, Reading)] = &[
     ("time-out", |w| seconds(w.timeout_s)),
 ];
 
-fn schedule(schedule: Schedule) -> &'static str {
+fn schedule(schedule: &Schedule) -> String {
     match schedule {
-        Schedule::Uniform => "uniform",
-        Schedule::Poisson => "Poisson",
+        Schedule::Uniform => "uniform".to_owned(),
+        Schedule::Poisson => "Poisson".to_owned(),
+        Schedule::Bursts { every_ms } => format!("bursts every {}{NBSP}ms", quantity::plain(*every_ms)),
+        Schedule::Ramp { to_requests_per_s } => {
+            format!("ramp to {}", quantity::significant(*to_requests_per_s))
+        }
+        Schedule::Steps { requests_per_s } => {
+            let steps: Vec<String> = requests_per_s.iter().map(|rate| quantity::significant(*rate)).collect();
+            format!("steps {}", steps.join(", "))
+        }
+        Schedule::Replay { source, arrivals, .. } => {
+            format!("replay of {} arrivals from {source}", quantity::count(*arrivals))
+        }
     }
 }
 
@@ -85,6 +96,7 @@ fn payload(payload: &Payload) -> String {
             format!("bytes, {}{NBSP}compressible", quantity::share(*compressible_share))
         }
         Payload::Json { shape } => format!("JSON, {shape}"),
+        Payload::File { path, .. } => format!("lines of {path}"),
     }
 }
 

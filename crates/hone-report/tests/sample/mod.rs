@@ -53,18 +53,23 @@ impl Numbers {
 pub(crate) fn workload(name: &str) -> Workload {
     Workload {
         name: name.to_owned(),
+        engine: hone_record::Engine::Wire,
         seed: 7_001,
         schedule: Schedule::Poisson,
         requests_per_s: REQUESTS_PER_S as f64,
         records_per_batch: 8,
         record_bytes: 420,
+        sizes: hone_record::Sizes::Fixed,
         payload: Payload::Json { shape: "telemetry".to_owned() },
+        keys: hone_record::Keys::None,
         compression: "lz4".to_owned(),
         connections: 4,
         in_flight: 16,
         partitions: 8,
         partitions_per_request: 1,
         acks: 1,
+        idempotent: false,
+        consumers: 0,
         warmup_requests: 20_000,
         duration_s: SECONDS as f64,
         timeout_s: 5.0,
@@ -108,9 +113,16 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
             generator_cpu: CpuSeconds { total_s: 0.31, user_share: Some(0.41) },
             steal_share: 0.012,
             others_share: 0.034,
+            ..WindowFacts::default()
         },
         latencies,
         series,
+        end_to_end: None,
+        batches: Vec::new(),
+        split: None,
+        events: Vec::new(),
+        environment: None,
+        shard: None,
     }
 }
 
@@ -131,6 +143,7 @@ fn second_of_load(second: u64, factor: f64, numbers: &mut Numbers, latencies: &m
         latency_us_p99: at(0.99),
         latency_us_max: at(1.0),
         backlog_requests: numbers.next() % 4,
+        ..SeriesPoint::default()
     }
 }
 

@@ -40,19 +40,28 @@ pub(crate) fn load_words(workload: &Workload) -> String {
     let payload = match &workload.payload {
         Payload::Bytes { .. } => String::new(),
         Payload::Json { shape } => format!(" ({shape})"),
+        Payload::File { path, .. } => format!(" (lines of {path})"),
     };
     format!(
         "{} requests/s of {} × {} B{payload}, {} for {} s, {} connections, acks={acks}",
         number(workload.requests_per_s),
         workload.records_per_batch * workload.partitions_per_request,
         workload.record_bytes,
-        match workload.schedule {
-            Schedule::Uniform => "uniform",
-            Schedule::Poisson => "Poisson",
-        },
+        schedule_words(&workload.schedule),
         workload.duration_s,
         workload.connections,
     )
+}
+
+fn schedule_words(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Uniform => "uniform".to_owned(),
+        Schedule::Poisson => "Poisson".to_owned(),
+        Schedule::Bursts { every_ms } => format!("in bursts every {} ms", number(*every_ms)),
+        Schedule::Ramp { to_requests_per_s } => format!("ramp to {}/s", number(*to_requests_per_s)),
+        Schedule::Steps { requests_per_s } => format!("{} steps", requests_per_s.len()),
+        Schedule::Replay { source, .. } => format!("replay of {source}"),
+    }
 }
 
 /// Rates of the window itself; what was answered while it was drained is in the histograms only.

@@ -12,12 +12,16 @@
 mod admin;
 mod clock;
 mod connection;
+mod consumer;
 mod cpu;
 mod engine;
 mod error;
+mod fetch;
 mod frames;
+mod join;
 pub mod payload;
 mod poll;
+mod readback;
 mod recorder;
 mod run;
 pub mod schedule;

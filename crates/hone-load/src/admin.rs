@@ -199,7 +199,7 @@ impl Admin {
         Ok(found.records.clone().unwrap_or_default())
     }
 
-    fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
+    pub(crate) fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
         if code == 0 {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Admin {
         })
     }
 
-    fn garbage(&self, what: &str, problem: &str) -> LoadError {
+    pub(crate) fn garbage(&self, what: &str, problem: &str) -> LoadError {
         LoadError::Garbage {
             address: self.address.clone(),
             what: what.to_owned(),
@@ -219,7 +219,7 @@ impl Admin {
         }
     }
 
-    fn ask<Q: Encodable, A: Decodable>(
+    pub(crate) fn ask<Q: Encodable, A: Decodable>(
         &mut self,
         key: ApiKey,
         version: i16,

@@ -11,21 +11,27 @@
 
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
 mod cpu;
 mod engine;
 mod error;
 mod frames;
+pub mod keys;
+mod live;
 pub mod payload;
 mod poll;
 mod recorder;
+mod replay;
 mod run;
 pub mod schedule;
 mod sender;
+pub mod sizes;
 mod smoke;
 mod steadiness;
 
 pub use admin::{Admin, TopicLayout};
 pub use error::LoadError;
-pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Topic, check, prepare};
+pub use live::{Live, Progress};
+pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use smoke::smoke_test;

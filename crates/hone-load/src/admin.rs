@@ -236,7 +236,7 @@ impl Admin {
         A::decode(&mut answer, version).map_err(|problem| self.garbage(&what, &problem.to_string()))
     }
 
-    fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
         let limit_s = self.limit.as_secs_f64();
         let broken = |address: &str, source: std::io::Error| match source.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {

@@ -1,16 +1,18 @@
 //! `hone load`: one window against a broker that runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use hone_load::{Settings, Topic};
-use hone_record::{Envelope, Outcome, Window};
+use hone_record::{Envelope, Event, EventKind, Outcome, Window};
 
 use super::Desk;
 use super::workload::WorkloadOptions;
 use crate::arm::{is_address, processes_behind};
+use crate::live::LiveView;
+use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
 use crate::show;
 use crate::{Ending, Usage};
@@ -25,7 +27,11 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092
   hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
-  hone load broker-1:9092 --topic existing --acks 1 --json > window.json")]
+  hone load 127.0.0.1:9092 --schedule ramp:20000 --rate 1000 --keys zipf:100000 --duration 60s
+  hone load 127.0.0.1:9092 --duration 5m --series seconds.ndjson --hgrm latency.hgrm
+  hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+
+Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
     #[arg(value_name = "BROKER")]
@@ -39,22 +45,60 @@ pub(crate) struct Arguments {
     /// Also write the record to this file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write one line of JSON a second to this file while the window is open, so that a broken run leaves what it
+    /// measured.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     check(&arguments)?;
-    let output = arguments.output.as_deref().map(Output::claim).transpose()?;
-    let window = measure(&arguments, desk)?;
-    let kept = output.map_or(Ok(()), |output| output.keep(&window));
-    let ending = match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
-        Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
-    };
+    let files = Files::claim(&arguments)?;
+    let (mut window, series) = measure(&arguments, files.series, desk)?;
+    if let Err(error) = &series {
+        let what = format!("{error:#}");
+        window.events.push(Event { at_s: window.duration_s, kind: EventKind::RecordingFailed, what });
+    }
+    let kept = [
+        series,
+        files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
+        files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+    ];
+    let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
-    kept.map(|()| ending)
+    kept.into_iter().collect::<Result<()>>()?;
+    Ok(ending)
+}
+
+/// What the load writes, found writable before anything is measured.
+struct Files {
+    record: Option<Output>,
+    hgrm: Option<Output>,
+    series: Option<SeriesFile>,
+}
+
+impl Files {
+    fn claim(arguments: &Arguments) -> Result<Self> {
+        Ok(Self {
+            record: arguments.output.as_deref().map(Output::claim).transpose()?,
+            hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
+            series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+        })
+    }
+}
+
+fn ending(window: &Window) -> Ending {
+    let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
+    match window.outcome {
+        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => Ending::Done,
+        _ => Ending::CouldNot,
+    }
 }
 
 /// Finds out before the load what would make it pointless.
@@ -77,7 +121,8 @@ fn check(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
+/// The window; and whether its series could be written.
+fn measure(arguments: &Arguments, series: Option<SeriesFile>, desk: &Desk) -> Result<(Window, Result<()>)> {
     let workload = arguments.workload.workload("command-line")?;
     let settings = Settings {
         address: arguments.broker.clone(),
@@ -86,42 +131,17 @@ fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
         topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
         lateness_limit_us: arguments.workload.lateness_limit_us(),
     };
-    desk.progress.doing("load");
-    let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
+    let view = LiveView::open(&desk.progress, workload.duration_s);
+    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
+    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),
     };
+    view.watch(&targets);
     let mut probe = TargetProbe::new(targets.clone(), &targets);
-    Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?)
-}
-
-/// An output file that was found writable before anything was measured.
-struct Output {
-    path: PathBuf,
-    temporary: PathBuf,
-}
-
-impl Output {
-    fn claim(path: &Path) -> Result<Self> {
-        let cannot = || format!("the output file {} can't be written", path.display());
-        let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
-        let temporary =
-            path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        std::fs::write(&temporary, "").with_context(cannot)?;
-        Ok(Self { path: path.to_owned(), temporary })
-    }
-
-    fn keep(self, window: &Window) -> Result<()> {
-        let text = Envelope::new(window.clone()).to_text()?;
-        std::fs::write(&self.temporary, text)
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
-            .with_context(|| format!("the output file {} can't be written", self.path.display()))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.temporary);
-    }
+    let mut window = prepared.run(Instant::now(), &mut probe, &mut listener)?;
+    drop(listener);
+    probe.describe_machine(&mut window);
+    Ok((window, series.map_or(Ok(()), SeriesFile::finish)))
 }

@@ -36,6 +36,7 @@ mod smoke;
 mod steadiness;
 
 pub use admin::{Admin, TopicLayout};
+pub use client::command::{Launched, Launcher, Watch};
 pub use error::LoadError;
 pub use live::{Live, Progress};
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};

@@ -11,6 +11,7 @@ use hone_record::{
 };
 
 use crate::admin::{Admin, TopicLayout};
+use crate::client::command::{Command, Launcher};
 use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
@@ -113,13 +114,15 @@ impl Drop for OwnTopic {
     }
 }
 
-/// Checks the workload, makes the topic, encodes the requests, connects and warms up.
+/// Checks the workload, makes the topic, encodes the requests, connects and warms up. The launcher starts the program of a
+/// client engine that is a command.
 ///
 /// # Errors
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
     mut workload: Workload,
+    launcher: &dyn Launcher,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
@@ -142,7 +145,7 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&settings.address, &workload, &layout)?;
+    let engine = engine(launcher, &settings.address, &workload, &layout)?;
     let consumers = consumers(&settings.address, &workload, &layout)?;
     let environment = admin.surroundings(&layout.topic);
     let mut prepared =
@@ -152,16 +155,20 @@ pub fn prepare(
 }
 
 /// What sends the workload.
-fn engine(address: &str, workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
+fn engine(
+    launcher: &dyn Launcher,
+    address: &str,
+    workload: &Workload,
+    layout: &TopicLayout,
+) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
         Engine::Librdkafka { settings } => {
             Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
         }
-        Engine::Command { .. } => Err(LoadError::Setting {
-            name: "engine",
-            problem: "only `wire` is built into this version".to_owned(),
-        }),
+        Engine::Command { command, settings } => {
+            Ok(Box::new(Command::new(launcher, address, workload, command, settings, &layout.topic)?))
+        }
     }
 }
 
@@ -282,6 +289,9 @@ impl Prepared {
             message,
         };
         if let End::Broken(reason) = end {
+            if self.workload.engine != Engine::Wire {
+                return Err(LoadError::WarmUp { reason });
+            }
             return Err(refused("connection lost", format!(": {reason}")));
         }
         if requests > 0 && recorder.acked == 0 {

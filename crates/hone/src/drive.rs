@@ -15,6 +15,7 @@ use hone_record::{
 use hone_tool::Runner;
 
 use crate::arm::{Arm, Running};
+use crate::clients::Clients;
 use crate::folder::RunFolder;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
@@ -204,7 +205,8 @@ impl Contest<'_> {
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
         };
-        hone_load::prepare(settings, workload.clone(), &mut progress.load())
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        hone_load::prepare(settings, workload.clone(), &clients, &mut progress.load())
             .with_context(|| format!("loading {}", arm.name))
     }
 

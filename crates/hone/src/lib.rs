@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod arm;
+mod clients;
 mod cmd;
 mod drive;
 mod experiment;

@@ -11,6 +11,7 @@ use hone_record::{Envelope, Event, EventKind, Outcome, Window};
 use super::Desk;
 use super::workload::WorkloadOptions;
 use crate::arm::{is_address, processes_behind};
+use crate::clients::Clients;
 use crate::live::LiveView;
 use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
@@ -133,7 +134,7 @@ fn measure(arguments: &Arguments, series: Option<SeriesFile>, desk: &Desk) -> Re
     };
     let view = LiveView::open(&desk.progress, workload.duration_s);
     let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
-    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
+    let prepared = hone_load::prepare(settings, workload, &Clients::apart(), &mut listener)?;
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),

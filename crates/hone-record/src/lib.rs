@@ -12,6 +12,7 @@ mod comparison;
 mod envelope;
 mod histogram;
 mod machine;
+mod merge;
 mod metric;
 mod optimization;
 mod window;
@@ -22,6 +23,7 @@ pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, Pa
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
+pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use window::{

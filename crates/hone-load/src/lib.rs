@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod frames;
 pub mod payload;
+pub mod plant;
 mod poll;
 mod recorder;
 mod run;

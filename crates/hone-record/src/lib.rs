@@ -15,6 +15,7 @@ mod machine;
 mod merge;
 mod metric;
 mod optimization;
+mod selftest;
 mod window;
 mod workload;
 
@@ -26,6 +27,7 @@ pub use machine::{Machine, PmuState};
 pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
+pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
     BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
     Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

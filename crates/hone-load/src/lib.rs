@@ -12,6 +12,7 @@
 mod admin;
 mod clock;
 mod connection;
+mod cpu;
 mod engine;
 mod error;
 mod frames;
@@ -21,6 +22,7 @@ mod poll;
 mod recorder;
 mod run;
 pub mod schedule;
+mod sender;
 mod smoke;
 mod steadiness;
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hone_record::{CpuSeconds, Durability, Outcome, Window, WindowFacts, Workload};
+use hone_record::{CpuSeconds, Durability, Engine, Outcome, Window, WindowFacts, Workload};
 
 use crate::admin::{Admin, TopicLayout};
-use crate::engine::{End, Engine};
+use crate::engine::{End, Engine as Wire};
 use crate::payload::Values;
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
+use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::{LoadError, frames};
 
@@ -71,7 +72,7 @@ pub struct Prepared {
     settings: Settings,
     workload: Workload,
     layout: TopicLayout,
-    engine: Engine,
+    engine: Box<dyn Sender>,
     topic: OwnTopic,
 }
 
@@ -132,10 +133,21 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = Engine::new(&workload, &layout)?;
+    let engine = engine(&workload, &layout)?;
     let mut prepared = Prepared { settings, workload, layout, engine, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
+}
+
+/// What sends the workload.
+fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
+        Engine::Librdkafka { .. } | Engine::Command { .. } => Err(LoadError::Setting {
+            name: "engine",
+            problem: "only `wire` is built into this version".to_owned(),
+        }),
+    }
 }
 
 fn fresh_name() -> String {
@@ -204,8 +216,8 @@ impl Prepared {
         let mut look = |_now, recorder: &Recorder| {
             progress.at("warm-up", recorder.ended as f64 / requests.max(1) as f64)
         };
-        let arrivals = std::iter::repeat_n(0, requests as usize);
-        let end = self.engine.run(Instant::now(), arrivals, false, &mut recorder, &mut look)?;
+        let mut arrivals = std::iter::repeat_n(0, requests as usize);
+        let end = self.engine.run(Instant::now(), &mut arrivals, false, &mut recorder, &mut look)?;
         let refused = |error: &'static str, message: String| LoadError::Refused {
             address: self.settings.address.clone(),
             what: "the warm-up's Produce requests".to_owned(),
@@ -234,7 +246,7 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<Window, LoadError> {
         let duration_ns = (self.workload.duration_s * 1e9) as u64;
-        let arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
+        let mut arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
         let mut recorder = Recorder::new(duration_ns);
         let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
@@ -243,21 +255,24 @@ impl Prepared {
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let cpu_before = ThreadCpu::now();
-        let end = self.engine.run(start, arrivals, true, &mut recorder, &mut look);
-        let generator_cpu = cpu_before.until(ThreadCpu::now());
+        let cpu_before = self.engine.cpu();
+        let end = self.engine.run(start, &mut arrivals, true, &mut recorder, &mut look);
+        let generator_cpu = cpu_before.until(self.engine.cpu());
         let seen = probe.stop();
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
+        let end = end?;
         recorder.finish();
-        Ok(self.window(end?, recorder, started_unix_ms, generator_cpu, seen))
+        let account = self.engine.account(&recorder);
+        Ok(self.window(end, recorder, account, started_unix_ms, generator_cpu, seen))
     }
 
     fn window(
         self,
         end: End,
         recorder: Recorder,
+        account: Account,
         started_unix_ms: u64,
         generator_cpu: CpuSeconds,
         seen: ProbeFacts,
@@ -276,7 +291,8 @@ impl Prepared {
             generator_cpu,
             steal_share: seen.steal_share,
             others_share: seen.others_share,
-            ..WindowFacts::default()
+            retries: account.retries,
+            produce_requests: account.produce_requests,
         };
         Window {
             variant: self.settings.variant,
@@ -290,9 +306,9 @@ impl Prepared {
             latencies: recorder.latencies,
             series: recorder.series,
             end_to_end: None,
-            batches: Vec::new(),
-            split: None,
-            events: Vec::new(),
+            batches: account.batches,
+            split: account.split,
+            events: account.events,
             environment: None,
             shard: None,
         }
@@ -331,38 +347,4 @@ impl Prepared {
 fn names_of(errors: &BTreeMap<String, u64>) -> String {
     let names: Vec<String> = errors.iter().map(|(name, times)| format!("{name} ({times} times)")).collect();
     names.join(", ")
-}
-
-/// CPU of the calling thread.
-#[derive(Debug, Clone, Copy)]
-struct ThreadCpu {
-    total_s: f64,
-    user_s: f64,
-    system_s: f64,
-}
-
-impl ThreadCpu {
-    fn now() -> Self {
-        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: both structures are valid for writing; the calls can't fail with these constants.
-        let usage = unsafe {
-            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut clock);
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
-        };
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Self {
-            total_s: Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32).as_secs_f64(),
-            user_s: seconds(usage.ru_utime),
-            system_s: seconds(usage.ru_stime),
-        }
-    }
-
-    fn until(self, later: Self) -> CpuSeconds {
-        let user_s = later.user_s - self.user_s;
-        let both_s = user_s + later.system_s - self.system_s;
-        let user_share = (both_s >= 0.1).then(|| user_s / both_s);
-        CpuSeconds { total_s: later.total_s - self.total_s, user_share }
-    }
 }

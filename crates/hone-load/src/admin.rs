@@ -199,7 +199,7 @@ impl Admin {
         Ok(found.records.clone().unwrap_or_default())
     }
 
-    fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
+    pub(crate) fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
         if code == 0 {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Admin {
         })
     }
 
-    fn garbage(&self, what: &str, problem: &str) -> LoadError {
+    pub(crate) fn garbage(&self, what: &str, problem: &str) -> LoadError {
         LoadError::Garbage {
             address: self.address.clone(),
             what: what.to_owned(),
@@ -236,7 +236,7 @@ impl Admin {
         A::decode(&mut answer, version).map_err(|problem| self.garbage(&what, &problem.to_string()))
     }
 
-    fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
         let limit_s = self.limit.as_secs_f64();
         let broken = |address: &str, source: std::io::Error| match source.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {

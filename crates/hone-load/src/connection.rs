@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::Duration;
 
-use hone_kafka::{Frame, ProduceFrame, parse_produce_response_v7};
+use hone_kafka::{Frame, ProduceFrame, ProduceResponse, parse_produce_response_v7};
 
 use crate::LoadError;
 use crate::clock::{Clock, receive_timed, stamp_arrivals};
@@ -185,9 +185,13 @@ impl Connection {
     }
 
     /// Reads what there is and hands every acknowledgement to `acked`, with the time at which the kernel had received it.
-    pub(crate) fn receive(&mut self, clock: &Clock, mut acked: impl FnMut(Ack, u64)) -> Result<(), String> {
+    pub(crate) fn receive(
+        &mut self,
+        clock: &Clock,
+        mut acked: impl FnMut(Ack, &ProduceResponse<'_>, u64),
+    ) -> Result<(), String> {
         while let Some(received_ns) = self.read_once(clock)? {
-            let consumed = self.acknowledge(&mut |ack| acked(ack, received_ns))?;
+            let consumed = self.acknowledge(&mut |ack, answer| acked(ack, answer, received_ns))?;
             self.inbound.copy_within(consumed..self.received, 0);
             self.received -= consumed;
             if self.in_flight.is_empty() {
@@ -217,7 +221,7 @@ impl Connection {
         }
     }
 
-    fn acknowledge(&mut self, acked: &mut impl FnMut(Ack)) -> Result<usize, String> {
+    fn acknowledge(&mut self, acked: &mut impl FnMut(Ack, &ProduceResponse<'_>)) -> Result<usize, String> {
         let mut consumed = 0;
         loop {
             match Frame::split(&self.inbound[consumed..self.received], ACK_LIMIT_BYTES) {
@@ -244,7 +248,7 @@ impl Connection {
                     self.first_unanswered = self.first_unanswered.wrapping_add(1);
                     consumed += consumed_bytes;
                     self.ack_bytes = consumed_bytes;
-                    acked(Ack { request, error_code: answer.first_error_code });
+                    acked(Ack { request, error_code: answer.first_error_code }, &answer);
                 }
             }
         }
@@ -277,7 +281,7 @@ impl Connection {
         let mut code = None;
         while code.is_none() {
             self.flush().map_err(|problem| garbage(&self.address, problem))?;
-            self.receive(&clock, |ack, _| code = Some(ack.error_code))
+            self.receive(&clock, |ack, _, _| code = Some(ack.error_code))
                 .map_err(|problem| garbage(&self.address, problem))?;
             if code.is_none() && std::time::Instant::now() > limit {
                 return Err(LoadError::Slow { address: self.address.clone(), what, limit_s: timeout_s });

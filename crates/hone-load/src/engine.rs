@@ -52,6 +52,7 @@ pub(crate) struct Engine {
     in_flight: usize,
     acks: i16,
     timeout_ns: u64,
+    records_per_batch: u32,
 }
 
 impl Engine {
@@ -67,6 +68,7 @@ impl Engine {
             in_flight: workload.in_flight as usize,
             acks: workload.acks,
             timeout_ns: (workload.timeout_s * 1e9) as u64,
+            records_per_batch: workload.records_per_batch,
         };
         for index in 0..workload.connections.max(layout.leaders.len() as u32) as usize {
             let leader = index % layout.leaders.len();
@@ -89,6 +91,11 @@ impl Engine {
     /// Most requests that can be unanswered at once.
     pub(crate) fn in_flight_limit(&self) -> u64 {
         (self.in_flight * self.connections.len()) as u64
+    }
+
+    /// Records in every batch.
+    pub(crate) fn records_per_batch(&self) -> u32 {
+        self.records_per_batch
     }
 
     /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, what
@@ -253,7 +260,8 @@ impl Engine {
     }
 
     fn receive(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        self.connections[index].receive(clock, |ack, received_ns| {
+        self.connections[index].receive(clock, |ack, answer, received_ns| {
+            recorder.placed_batches(ack.request, answer);
             // Never before it was sent: two clocks agree to a fraction of a microsecond only.
             recorder.acked(ack, received_ns.max(ack.request.sent_ns));
         })

@@ -12,13 +12,17 @@
 mod admin;
 mod clock;
 mod connection;
+mod consumer;
 mod cpu;
 mod engine;
 mod error;
+mod fetch;
 mod frames;
+mod join;
 pub mod payload;
 pub mod plant;
 mod poll;
+mod readback;
 mod recorder;
 mod run;
 pub mod schedule;

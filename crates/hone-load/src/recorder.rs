@@ -1,11 +1,14 @@
 //! What happened to each request of a window, while it happens.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 
-use hone_kafka::error_name;
+use hone_kafka::{ProduceResponse, error_name};
 use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint};
 
 use crate::connection::{Ack, Cargo, InFlight};
+use crate::consumer::Order;
+use crate::join::Placed;
 use crate::steadiness::SLOTS;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -34,6 +37,8 @@ pub(crate) struct Recorder {
     pub backlog: Vec<u64>,
     /// Seconds that are complete.
     pub series: Vec<SeriesPoint>,
+    /// Who wants to know where acknowledged records lie.
+    pub placed: Option<mpsc::Sender<Order>>,
     second: Hdr,
     second_acked: u64,
 }
@@ -52,8 +57,34 @@ impl Recorder {
             own_lateness: Hdr::new(),
             backlog: Vec::with_capacity(SLOTS),
             series: Vec::new(),
+            placed: None,
             second: Hdr::new(),
             second_acked: 0,
+        }
+    }
+
+    /// Something that was acknowledged lies there.
+    pub(crate) fn placed(&mut self, placed: Placed) {
+        if let Some(orders) = &self.placed {
+            // Consumers that have gone give what they have seen until then.
+            let _ = orders.send(Order::Placed(placed));
+        }
+    }
+
+    /// The batches of a request were acknowledged.
+    pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>) {
+        if self.placed.is_none() {
+            return;
+        }
+        let batches = answer.partitions().count().max(1) as u64;
+        for ack in answer.partitions().filter(|ack| ack.error_code == 0 && ack.base_offset >= 0) {
+            let records = u32::try_from(request.cargo.records / batches).unwrap_or(u32::MAX);
+            self.placed(Placed {
+                partition: ack.partition,
+                first: ack.base_offset,
+                records,
+                intended_ns: request.intended_ns,
+            });
         }
     }
 

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hone_record::{CpuSeconds, Durability, Engine, Outcome, Window, WindowFacts, Workload};
 
 use crate::admin::{Admin, TopicLayout};
+use crate::consumer::{Consumed, Consumers};
+use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::payload::Values;
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames};
+use crate::{LoadError, frames, readback};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +75,12 @@ pub struct Prepared {
     workload: Workload,
     layout: TopicLayout,
     engine: Box<dyn Sender>,
+    consumers: Option<Consumers>,
     topic: OwnTopic,
 }
+
+/// Each has a connection to every leader.
+const MOST_CONSUMERS: u32 = 1_000;
 
 /// A broker that hangs keeps nobody waiting for a topic that only the load wanted.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
@@ -134,7 +140,8 @@ pub fn prepare(
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
     let engine = engine(&workload, &layout)?;
-    let mut prepared = Prepared { settings, workload, layout, engine, topic };
+    let consumers = consumers(&settings.address, &workload, &layout)?;
+    let mut prepared = Prepared { settings, workload, layout, engine, consumers, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
@@ -148,6 +155,18 @@ fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, 
             problem: "only `wire` is built into this version".to_owned(),
         }),
     }
+}
+
+/// The workload's consumers, which read the warm-up, too.
+fn consumers(
+    address: &str,
+    workload: &Workload,
+    layout: &TopicLayout,
+) -> Result<Option<Consumers>, LoadError> {
+    if workload.consumers == 0 {
+        return Ok(None);
+    }
+    Consumers::start(workload.consumers, address, layout, &readback::ends(layout)?).map(Some)
 }
 
 fn fresh_name() -> String {
@@ -204,8 +223,23 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     if !matches!(workload.acks, -1..=1) {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
+    check_consumers(workload)?;
     Values::new(&workload.payload, workload.record_bytes, workload.seed)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "consumers", problem });
+    if workload.consumers > MOST_CONSUMERS {
+        return wrong(format!("must be at most {MOST_CONSUMERS}, got {}", workload.consumers));
+    }
+    if workload.consumers > 0 && workload.acks == 0 {
+        return wrong(
+            "need acks 1 or all: with acks 0 no answer says at which offset a record lies, so nobody can tell              which of the records that come out it is"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 impl Prepared {
@@ -249,23 +283,74 @@ impl Prepared {
         let mut arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
         let mut recorder = Recorder::new(duration_ns);
         let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
+        let drain = Duration::from_secs_f64(self.workload.timeout_s);
+        let from = self.begin(drain)?;
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
         probe.start();
         let start = start.max(Instant::now());
+        if let Some(consumers) = &self.consumers {
+            consumers.open(start, duration_ns);
+            recorder.placed = consumers.orders();
+        }
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let cpu_before = self.engine.cpu();
+        let cpu_before = self.cpu();
         let end = self.engine.run(start, &mut arrivals, true, &mut recorder, &mut look);
-        let generator_cpu = cpu_before.until(self.engine.cpu());
+        let generator_cpu = cpu_before.until(self.cpu());
+        let end = end?;
+        recorder.placed = None;
+        // What a broken target has not given by now does not come.
+        let drain = if matches!(end, End::Broken(_)) { Duration::ZERO } else { drain };
+        let consumed = self.consumers.take().map(|consumers| consumers.finish(drain));
         let seen = probe.stop();
+        recorder.finish();
+        let account = self.account(&recorder, from.as_ref(), progress);
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
-        let end = end?;
-        recorder.finish();
-        let account = self.engine.account(&recorder);
-        Ok(self.window(end, recorder, account, started_unix_ms, generator_cpu, seen))
+        let mut window = self.window(end, recorder, account, started_unix_ms, generator_cpu, seen);
+        if let Some(consumed) = consumed {
+            add_consumed(&mut window, consumed);
+        }
+        Ok(window)
+    }
+
+    /// Where the window begins in the topic, for those who read it. Consumers have read what lies before.
+    fn begin(&self, limit: Duration) -> Result<Option<BTreeMap<i32, i64>>, LoadError> {
+        if self.consumers.is_none() && self.engine.knows_batches() {
+            return Ok(None);
+        }
+        let from = readback::ends(&self.layout)?;
+        if let Some(consumers) = &self.consumers {
+            consumers.begin(from.clone(), limit);
+        }
+        Ok(Some(from))
+    }
+
+    /// CPU of everything that sends and reads, up to now.
+    fn cpu(&self) -> CpuTime {
+        let consumers = self.consumers.as_ref().map(Consumers::cpu).unwrap_or_default();
+        self.engine.cpu().and(consumers)
+    }
+
+    /// What the engine knows of the window, and the batches that it does not know.
+    fn account(
+        &mut self,
+        recorder: &Recorder,
+        from: Option<&BTreeMap<i32, i64>>,
+        progress: &mut dyn Progress,
+    ) -> Account {
+        let mut account = self.engine.account(recorder, &self.layout);
+        if let Some(from) = from.filter(|_| !self.engine.knows_batches()) {
+            let found = readback::ends(&self.layout)
+                .and_then(|to| readback::batches_between(&self.layout, from, &to));
+            match found {
+                Ok(found) => account.batches.push(found),
+                Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
+            }
+        }
+        account
     }
 
     fn window(
@@ -341,6 +426,16 @@ impl Prepared {
     pub fn leaders(&self) -> impl Iterator<Item = &str> {
         self.layout.leaders.iter().map(|(address, _)| address.as_str())
     }
+}
+
+/// Puts what the consumers saw into the window.
+fn add_consumed(window: &mut Window, consumed: Consumed) {
+    for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
+        point.consumer_lag_records = Some(*lag);
+    }
+    window.end_to_end = Some(consumed.end_to_end);
+    window.events.extend(consumed.events);
+    window.events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
 }
 
 /// `INVALID_RECORD (100 times)`, and so on.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
+use hone_record::{Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::arm::unknown_placeholder;
+use crate::cmd::client::engine;
 
 /// An experiment as the file says it, checked in itself but not against the world.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,6 +147,10 @@ pub(crate) struct WorkloadFile {
     pub(crate) timeout_s: f64,
     pub(crate) seed: u64,
     pub(crate) topic_config: BTreeMap<String, String>,
+    /// `wire`, `librdkafka`, or a command line.
+    pub(crate) client: String,
+    pub(crate) client_settings: BTreeMap<String, String>,
+    pub(crate) consumers: u32,
 }
 
 impl Default for WorkloadFile {
@@ -168,6 +173,9 @@ impl Default for WorkloadFile {
             timeout_s: 10.0,
             seed: 1,
             topic_config: BTreeMap::new(),
+            client: "wire".to_owned(),
+            client_settings: BTreeMap::new(),
+            consumers: 0,
         }
     }
 }
@@ -209,15 +217,15 @@ impl<'de> Deserialize<'de> for Acks {
 }
 
 impl WorkloadFile {
-    /// The workload under a name.
-    pub(crate) fn named(&self, name: &str) -> Workload {
+    /// The workload under a name; the error says what is wrong with its client.
+    pub(crate) fn named(&self, name: &str) -> Result<Workload, String> {
         let payload = match self.payload.as_str() {
             "bytes" => Payload::Bytes { compressible_share: self.compressible_share },
             shape => Payload::Json { shape: shape.to_owned() },
         };
-        Workload {
+        Ok(Workload {
             name: name.to_owned(),
-            engine: Engine::Wire,
+            engine: engine(&self.client, self.client_settings.clone())?,
             seed: self.seed,
             schedule: self.schedule.clone(),
             requests_per_s: self.requests_per_s,
@@ -233,12 +241,12 @@ impl WorkloadFile {
             partitions_per_request: self.partitions_per_request,
             acks: self.acks.0,
             idempotent: false,
-            consumers: 0,
+            consumers: self.consumers,
             warmup_requests: self.warmup_requests,
             duration_s: self.duration_s,
             timeout_s: self.timeout_s,
             topic_config: self.topic_config.clone(),
-        }
+        })
     }
 }
 
@@ -276,10 +284,11 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentErr
         ExperimentError { file: file.to_owned(), line, problem, source_line }
     };
     let workload = |key: &str, name: &str| {
-        parsed.workload.get(name).map(|found| found.named(name)).ok_or_else(|| {
+        let found = parsed.workload.get(name).ok_or_else(|| {
             let near = nearest(name, parsed.workload.keys().map(String::as_str));
             wrong(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
-        })
+        })?;
+        found.named(name).map_err(|problem| wrong("client", problem))
     };
     let training = workload("train", &parsed.optimize.train)?;
     if parsed.optimize.judge.is_empty() {

@@ -12,6 +12,7 @@ use crate::Ending;
 use crate::progress::Progress;
 
 mod broker;
+pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
 mod load;

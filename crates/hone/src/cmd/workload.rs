@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use hone_record::{Schedule, Workload};
 
+use super::client::ClientOptions;
 use crate::Usage;
 use crate::experiment::{Acks, WorkloadFile};
 
@@ -76,6 +77,8 @@ pub(crate) struct WorkloadOptions {
     /// Milliseconds that the generator's own p99 lateness may reach before the run counts as failed.
     #[arg(long, default_value_t = crate::experiment::DEFAULT_LATENESS_LIMIT_MS, value_name = "MS")]
     pub(crate) lateness_limit: f64,
+    #[command(flatten)]
+    client: ClientOptions,
 }
 
 impl WorkloadOptions {
@@ -102,8 +105,11 @@ impl WorkloadOptions {
             timeout_s: self.timeout,
             seed: self.seed,
             topic_config: properties(&self.topic_config)?,
+            client: self.client.client.clone(),
+            client_settings: self.client.settings()?,
+            consumers: self.client.consumers,
         };
-        Ok(file.named(name))
+        Ok(file.named(name).map_err(Usage)?)
     }
 
     pub(crate) fn has_topic_config(&self) -> bool {

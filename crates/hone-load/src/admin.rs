@@ -219,7 +219,7 @@ impl Admin {
         }
     }
 
-    fn ask<Q: Encodable, A: Decodable>(
+    pub(crate) fn ask<Q: Encodable, A: Decodable>(
         &mut self,
         key: ApiKey,
         version: i16,

@@ -8,7 +8,10 @@ use hone_record::Workload;
 use crate::LoadError;
 use crate::admin::{CLIENT_ID, TopicLayout};
 use crate::connection::Cargo;
+use crate::keys::KeySource;
 use crate::payload::Values;
+
+mod keyed;
 
 /// Distinct requests for one leader; they are sent in turn.
 #[derive(Debug)]
@@ -25,7 +28,10 @@ const POOL_BYTES: usize = 64 << 20;
 
 /// One pool for each leader of the layout.
 pub(crate) fn pools(workload: &Workload, layout: &TopicLayout) -> Result<Vec<Pool>, LoadError> {
-    let mut values = Values::new(&workload.payload, workload.record_bytes, workload.seed)?;
+    let mut values = Values::of(workload)?;
+    if let Some(keys) = KeySource::new(&workload.keys, workload.seed) {
+        return keyed::pools(workload, layout, keys, &mut values);
+    }
     layout
         .leaders
         .iter()

@@ -11,6 +11,7 @@
 
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
 mod consumer;
 mod cpu;
@@ -19,18 +20,23 @@ mod error;
 mod fetch;
 mod frames;
 mod join;
+pub mod keys;
+mod live;
 pub mod payload;
 pub mod plant;
 mod poll;
 mod readback;
 mod recorder;
+mod replay;
 mod run;
 pub mod schedule;
 mod sender;
+pub mod sizes;
 mod smoke;
 mod steadiness;
 
 pub use admin::{Admin, TopicLayout};
 pub use error::LoadError;
-pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Topic, check, prepare};
+pub use live::{Live, Progress};
+pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use smoke::smoke_test;

@@ -1,20 +1,25 @@
 //! From a workload to a window: prepare, warm up, measure.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hone_record::{CpuSeconds, Durability, Engine, Outcome, Window, WindowFacts, Workload};
+use hone_record::{
+    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Window, WindowFacts, Workload,
+};
 
 use crate::admin::{Admin, TopicLayout};
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
-use crate::payload::Values;
+use crate::live::{Live, Progress};
+use crate::payload::{self, Values};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames, readback};
+use crate::{LoadError, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,21 +64,15 @@ pub struct ProbeFacts {
     pub others_share: f64,
 }
 
-/// Hears how far a load is; asked many times a second.
-pub trait Progress: Send {
-    /// `done` runs from 0 to 1 in each phase. Answers `false` to break the load off.
-    fn at(&mut self, phase: &'static str, done: f64) -> bool;
-
-    /// Hears of something that went wrong beside the measurement.
-    fn note(&mut self, _text: &str) {}
-}
-
 /// A load that is connected and warm.
 #[derive(Debug)]
 pub struct Prepared {
     settings: Settings,
     workload: Workload,
     layout: TopicLayout,
+    /// Arrival times of a replay.
+    recorded: Option<Arc<[u64]>>,
+    environment: Environment,
     engine: Box<dyn Sender>,
     consumers: Option<Consumers>,
     topic: OwnTopic,
@@ -118,7 +117,7 @@ impl Drop for OwnTopic {
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
-    workload: Workload,
+    mut workload: Workload,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
@@ -126,7 +125,9 @@ pub fn prepare(
         let problem = format!("must be a positive number, got {} µs", settings.lateness_limit_us);
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
+    payload::pin(&mut workload.payload)?;
     let mut admin = Admin::connect(&settings.address)?;
+    let recorded = replay::load(&mut workload, &mut admin)?;
     let mut topic = OwnTopic { address: settings.address.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
@@ -141,7 +142,9 @@ pub fn prepare(
     let workload = Workload { partitions, ..workload };
     let engine = engine(&workload, &layout)?;
     let consumers = consumers(&settings.address, &workload, &layout)?;
-    let mut prepared = Prepared { settings, workload, layout, engine, consumers, topic };
+    let environment = admin.surroundings(&layout.topic);
+    let mut prepared =
+        Prepared { settings, workload, layout, recorded, environment, engine, consumers, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
@@ -224,7 +227,10 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
     check_consumers(workload)?;
-    Values::new(&workload.payload, workload.record_bytes, workload.seed)?;
+    schedule::check(workload)?;
+    keys::check(&workload.keys)?;
+    sizes::check(workload.sizes, workload.record_bytes)?;
+    Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
 }
 
@@ -280,9 +286,21 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<Window, LoadError> {
         let duration_ns = (self.workload.duration_s * 1e9) as u64;
-        let mut arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
+        // Where the window ends; the user may draw it in.
+        let end_ns = Cell::new(duration_ns);
+        let mut arrivals =
+            Arrivals::new(&self.workload, self.recorded.clone()).take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
-        let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
+        let mut told = 0;
+        let mut look = |now_ns: u64, recorder: &Recorder| {
+            progress.now(&Live::of(recorder, now_ns));
+            recorder.series[told..].iter().for_each(|point| progress.second(point));
+            told = recorder.series.len();
+            if progress.ends_early() && now_ns < end_ns.get() {
+                end_ns.set(now_ns);
+            }
+            progress.at("window", now_ns as f64 / duration_ns as f64)
+        };
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
@@ -304,7 +322,9 @@ impl Prepared {
         let drain = if matches!(end, End::Broken(_)) { Duration::ZERO } else { drain };
         let consumed = self.consumers.take().map(|consumers| consumers.finish(drain));
         let seen = probe.stop();
+        recorder.cut(end_ns.get());
         recorder.finish();
+        recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
         let account = self.account(&recorder, from.as_ref(), progress);
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
@@ -363,7 +383,12 @@ impl Prepared {
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = self.workload.duration_s;
+        let duration_s = recorder.duration_s();
+        let mut events = account.events;
+        if duration_s < self.workload.duration_s {
+            let what = format!("the user ended the window of {} s", self.workload.duration_s);
+            events.push(Event { at_s: duration_s, kind: EventKind::Interrupted, what });
+        }
         let facts = WindowFacts {
             requests: recorder.due,
             acked_requests: recorder.acked,
@@ -393,8 +418,8 @@ impl Prepared {
             end_to_end: None,
             batches: account.batches,
             split: account.split,
-            events: account.events,
-            environment: None,
+            events,
+            environment: Some(self.environment),
             shard: None,
         }
     }

@@ -47,6 +47,11 @@ impl Hdr {
         self.0.saturating_record(latency_ns);
     }
 
+    /// Takes all samples out.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
     /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         // Both sides have the bounds of `new`, or were checked against them in `from_base64`.

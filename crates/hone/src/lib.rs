@@ -13,10 +13,13 @@ mod cmd;
 mod drive;
 mod experiment;
 mod folder;
+mod kubernetes;
 mod optimize;
 mod places;
 mod probe;
 mod progress;
+mod rendezvous;
+mod selftest;
 mod show;
 
 /// How a verb ended; the exit code is an interface.

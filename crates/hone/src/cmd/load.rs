@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_load::{Settings, Topic};
-use hone_record::{Envelope, Outcome, Window};
+use hone_load::{Admin, Settings, Topic};
+use hone_record::{Engine, Envelope, Outcome, Shard, Window};
 
-use super::Desk;
+use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
+use super::{Desk, print};
 use crate::arm::{is_address, processes_behind};
 use crate::probe::TargetProbe;
 use crate::show;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, selftest};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -25,11 +26,17 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092
   hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
-  hone load broker-1:9092 --topic existing --acks 1 --json > window.json")]
+  hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load --self-test")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
-    #[arg(value_name = "BROKER")]
-    broker: String,
+    #[arg(value_name = "BROKER", required_unless_present = "self_test")]
+    broker: Option<String>,
+    /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
+    /// its true size. Takes half a minute.
+    #[arg(long, conflicts_with_all = ["broker", "topic", "pid", "output", "shard", "emit"])]
+    self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
@@ -41,12 +48,24 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    shards: ShardOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    check(&arguments)?;
+    if arguments.self_test {
+        return self_test(desk);
+    }
+    let broker = arguments.broker.as_deref().unwrap_or_default();
+    check(broker, &arguments)?;
+    if let Some(manifest) =
+        arguments.shards.manifest(arguments.workload.workload("command-line")?.duration_s)?
+    {
+        print(&manifest)?;
+        return Ok(Ending::Done);
+    }
     let output = arguments.output.as_deref().map(Output::claim).transpose()?;
-    let window = measure(&arguments, desk)?;
+    let window = measure(broker, &arguments, desk)?;
     let kept = output.map_or(Ok(()), |output| output.keep(&window));
     let ending = match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
@@ -58,11 +77,10 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
 }
 
 /// Finds out before the load what would make it pointless.
-fn check(arguments: &Arguments) -> Result<()> {
-    if !is_address(&arguments.broker) {
+fn check(broker: &str, arguments: &Arguments) -> Result<()> {
+    if !is_address(broker) {
         bail!(Usage(format!(
-            "`{}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092",
-            arguments.broker
+            "`{broker}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092"
         )));
     }
     if arguments.topic.is_some() && arguments.workload.has_topic_config() {
@@ -77,23 +95,45 @@ fn check(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
+/// Every fault of the self-test, for every engine that needs no other program.
+fn self_test(desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("self-test");
+    let found = selftest::run(&[Engine::Wire], &desk.progress)?;
+    let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
+    desk.show(found, show::selftest::text)?;
+    Ok(ending)
+}
+
+fn measure(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<Window> {
     let workload = arguments.workload.workload("command-line")?;
+    desk.progress.doing("load");
+    let mut meeting = arguments.shards.meeting()?;
+    let topic = match &mut meeting {
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
+        None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+    };
     let settings = Settings {
-        address: arguments.broker.clone(),
+        address: broker.to_owned(),
         variant: "target".to_owned(),
         storage: arguments.workload.storage.clone(),
-        topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+        topic,
         lateness_limit_us: arguments.workload.lateness_limit_us(),
+        shard: meeting.as_ref().map(Meeting::shard),
     };
-    desk.progress.doing("load");
     let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),
     };
     let mut probe = TargetProbe::new(targets.clone(), &targets);
-    Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?)
+    let Some(meeting) = meeting else {
+        return Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?);
+    };
+    let (start, start_unix_ms) = meeting.start(desk)?;
+    let mut window = prepared.run(start, &mut probe, &mut desk.progress.load())?;
+    window.shard = Some(Shard { start_unix_ms, ..meeting.shard() });
+    meeting.keep(&window, || Ok(Admin::connect(broker)?), desk)?;
+    Ok(window)
 }
 
 /// An output file that was found writable before anything was measured.

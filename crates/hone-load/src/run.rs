@@ -304,6 +304,8 @@ impl Prepared {
             schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
                 .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
+        let drain = Duration::from_secs_f64(self.workload.timeout_s);
+        let from = self.begin(drain)?;
         let mut told = 0;
         let mut look = |now_ns: u64, recorder: &Recorder| {
             progress.now(&Live::of(recorder, now_ns));
@@ -314,8 +316,6 @@ impl Prepared {
             }
             progress.at("window", now_ns as f64 / duration_ns as f64)
         };
-        let drain = Duration::from_secs_f64(self.workload.timeout_s);
-        let from = self.begin(drain)?;
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
         probe.start();
         let start = start.max(Instant::now());

@@ -10,6 +10,7 @@
 mod artifact;
 mod comparison;
 mod envelope;
+mod hgrm;
 mod histogram;
 mod machine;
 mod merge;

@@ -12,6 +12,7 @@ use hone_record::{Engine, Outcome, Schedule, SelfCheck, SelfTest, Window, Worklo
 use hone_tool::{Call, Runner, Session, System};
 
 use crate::experiment::{Acks, WorkloadFile};
+use crate::notation::Written;
 use crate::progress::Progress;
 
 /// Requests a second: so many that a percentile means something, and so few that no machine is busy with them.
@@ -212,7 +213,7 @@ impl Stage<'_> {
     fn prepare(&self, address: SocketAddr, timeout_s: f64) -> Result<hone_load::Prepared> {
         let file = WorkloadFile {
             requests_per_s: RATE,
-            schedule: Schedule::Uniform,
+            schedule: Written(Schedule::Uniform),
             duration_s: WINDOW_S,
             warmup_requests: 1_000,
             timeout_s,

@@ -112,7 +112,7 @@ fn settings_that_make_no_sense() {
         ("--rate", "nan", "requests_per_s"),
         ("--duration", "-1", "duration_s"),
         ("--records", "0", "records_per_batch: must lie between 1 and"),
-        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, orders, telemetry"),
+        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, file:PATH, orders, telemetry"),
         ("--compression", "brotli", "`brotli` is not one of none, gzip, snappy, lz4, zstd"),
         ("--partitions-per-request", "9", "partitions_per_request"),
         ("--topic", "not-there", "not-there"),

@@ -1,17 +1,19 @@
 //! `hone load`: one window against a broker that runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use hone_load::{Admin, Settings, Topic};
-use hone_record::{Engine, Envelope, Outcome, Shard, Window};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window};
 
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
 use crate::arm::{is_address, processes_behind};
+use crate::live::LiveView;
+use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
 use crate::show;
 use crate::{Ending, Usage, selftest};
@@ -26,9 +28,13 @@ use crate::{Ending, Usage, selftest};
   hone load 127.0.0.1:9092
   hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
+  hone load 127.0.0.1:9092 --schedule ramp:20000 --rate 1000 --keys zipf:100000 --duration 60s
+  hone load 127.0.0.1:9092 --duration 5m --series seconds.ndjson --hgrm latency.hgrm
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
-  hone load --self-test")]
+  hone load --self-test
+
+Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
     #[arg(value_name = "BROKER", required_unless_present = "self_test")]
@@ -46,6 +52,13 @@ pub(crate) struct Arguments {
     /// Also write the record to this file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write one line of JSON a second to this file while the window is open, so that a broken run leaves what it
+    /// measured.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
@@ -64,16 +77,48 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         print(&manifest)?;
         return Ok(Ending::Done);
     }
-    let output = arguments.output.as_deref().map(Output::claim).transpose()?;
-    let window = measure(broker, &arguments, desk)?;
-    let kept = output.map_or(Ok(()), |output| output.keep(&window));
-    let ending = match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
-        Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
-    };
+    let files = Files::claim(&arguments)?;
+    let Measured { mut window, series, meeting } = measure(broker, &arguments, files.series, desk)?;
+    if let Err(error) = &series {
+        let what = format!("{error:#}");
+        window.events.push(Event { at_s: window.duration_s, kind: EventKind::RecordingFailed, what });
+    }
+    let kept = [
+        series,
+        files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
+        files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+        meeting.map_or(Ok(()), |meeting| meeting.keep(&window, || Ok(Admin::connect(broker)?), desk)),
+    ];
+    let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
-    kept.map(|()| ending)
+    kept.into_iter().collect::<Result<()>>()?;
+    Ok(ending)
+}
+
+/// What the load writes, found writable before anything is measured.
+struct Files {
+    record: Option<Output>,
+    hgrm: Option<Output>,
+    series: Option<SeriesFile>,
+}
+
+impl Files {
+    fn claim(arguments: &Arguments) -> Result<Self> {
+        Ok(Self {
+            record: arguments.output.as_deref().map(Output::claim).transpose()?,
+            hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
+            series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+        })
+    }
+}
+
+fn ending(window: &Window) -> Ending {
+    let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
+    match window.outcome {
+        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => Ending::Done,
+        _ => Ending::CouldNot,
+    }
 }
 
 /// Finds out before the load what would make it pointless.
@@ -104,7 +149,16 @@ fn self_test(desk: &Desk) -> Result<Ending> {
     Ok(ending)
 }
 
-fn measure(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<Window> {
+/// A window and what still hangs on it.
+struct Measured {
+    window: Window,
+    /// Whether its series could be written.
+    series: Result<()>,
+    /// The other shards, who wait for its record.
+    meeting: Option<Meeting>,
+}
+
+fn measure(broker: &str, arguments: &Arguments, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
     let workload = arguments.workload.workload("command-line")?;
     desk.progress.doing("load");
     let mut meeting = arguments.shards.meeting()?;
@@ -120,48 +174,23 @@ fn measure(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<Window> {
         lateness_limit_us: arguments.workload.lateness_limit_us(),
         shard: meeting.as_ref().map(Meeting::shard),
     };
-    let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
+    let view = LiveView::open(&desk.progress, workload.duration_s);
+    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
+    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),
     };
+    view.watch(&targets);
     let mut probe = TargetProbe::new(targets.clone(), &targets);
-    let Some(meeting) = meeting else {
-        return Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?);
+    let (start, start_unix_ms) = match &meeting {
+        Some(meeting) => meeting.start(desk)?,
+        None => (Instant::now(), 0),
     };
-    let (start, start_unix_ms) = meeting.start(desk)?;
-    let mut window = prepared.run(start, &mut probe, &mut desk.progress.load())?;
-    window.shard = Some(Shard { start_unix_ms, ..meeting.shard() });
-    meeting.keep(&window, || Ok(Admin::connect(broker)?), desk)?;
-    Ok(window)
-}
-
-/// An output file that was found writable before anything was measured.
-struct Output {
-    path: PathBuf,
-    temporary: PathBuf,
-}
-
-impl Output {
-    fn claim(path: &Path) -> Result<Self> {
-        let cannot = || format!("the output file {} can't be written", path.display());
-        let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
-        let temporary =
-            path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        std::fs::write(&temporary, "").with_context(cannot)?;
-        Ok(Self { path: path.to_owned(), temporary })
-    }
-
-    fn keep(self, window: &Window) -> Result<()> {
-        let text = Envelope::new(window.clone()).to_text()?;
-        std::fs::write(&self.temporary, text)
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
-            .with_context(|| format!("the output file {} can't be written", self.path.display()))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.temporary);
-    }
+    let mut window = prepared.run(start, &mut probe, &mut listener)?;
+    // Known only since the shards have met.
+    window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
+    drop(listener);
+    probe.describe_machine(&mut window);
+    Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

@@ -1,12 +1,14 @@
-//! One load from several generators: they meet, start together, and their records merge into what one generator would have
-//! recorded. The place where they meet is a folder here, and an S3 server in `hone-store`'s tests.
+//! One load from several generators: they meet in a folder or a bucket, start together, and their records merge into what
+//! one generator would have recorded.
 
 #![expect(clippy::disallowed_methods, reason = "tests start the program as its users do")]
 
 use std::process::{Command, Stdio};
 
+#[path = "../../hone-store/tests/server/mod.rs"]
+mod server;
 mod stage;
-use stage::{Broker, hone, hone_command, hone_in};
+use stage::{Broker, Ran, hone, hone_command, hone_in};
 
 const LOAD: [&str; 10] =
     ["--rate", "900", "--duration", "3", "--warmup", "100", "--schedule", "poisson", "--wait", "60"];
@@ -20,14 +22,34 @@ fn latencies(body: &serde_json::Value) -> hone_record::Hdr {
 }
 
 #[test]
-fn shards_meet_share_the_schedule_and_merge_exactly() {
-    let broker = Broker::start();
+fn shards_meet_in_a_folder() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("meeting").display().to_string();
+    share_the_schedule_and_merge_exactly(&place, &[]);
+}
+
+#[test]
+fn shards_meet_in_a_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("runs")).unwrap();
+    let address = server::serve(folder.path());
+    share_the_schedule_and_merge_exactly("s3://runs/today/42", &server::settings(address, server::SECRET));
+    assert!(
+        folder.path().join("runs/today/42/merged.json").is_file(),
+        "the merged record is not in the bucket"
+    );
+}
+
+fn share_the_schedule_and_merge_exactly(place: &str, settings: &[(String, String)]) {
+    let broker = Broker::start();
+    let with_settings = |mut command: Command| {
+        command.envs(settings.iter().cloned());
+        command
+    };
     let shards: Vec<_> = (0..3)
         .map(|index| {
-            let mut command = hone_command();
-            command.args(["load", &broker.address, "--json", "--quiet", "--store", &place]).args(LOAD);
+            let mut command = with_settings(hone_command());
+            command.args(["load", &broker.address, "--json", "--quiet", "--store", place]).args(LOAD);
             command.args(["--shard", &format!("{index}/3")]);
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         })
@@ -40,8 +62,9 @@ fn shards_meet_share_the_schedule_and_merge_exactly() {
             body(&String::from_utf8(output.stdout).unwrap())
         })
         .collect();
-    let merged =
-        hone(&["merge", "--store", &place, "--shards", "3", "--json"]).expect_code(0).json()["body"].clone();
+    let merge = ["merge", "--store", place, "--shards", "3", "--json"];
+    let merged = Ran::of(with_settings(hone_command()).args(merge).output().unwrap());
+    let merged = merged.expect_code(0).json()["body"].clone();
 
     // One load alone has the same arrivals: the shards together must have had all of them, each once.
     let whole = ["load", &broker.address, "--json", "--quiet"];
@@ -62,7 +85,8 @@ fn shards_meet_share_the_schedule_and_merge_exactly() {
         "a shard had nothing to do"
     );
 
-    let again = hone(&[&["load", &broker.address, "--store", &place, "--shard", "0/3"], &LOAD[..]].concat());
+    let again = [&["load", &broker.address, "--store", place, "--shard", "0/3"], &LOAD[..]].concat();
+    let again = Ran::of(with_settings(hone_command()).args(again).output().unwrap());
     again.expect_code(1).expect_error("of an earlier run");
 }
 

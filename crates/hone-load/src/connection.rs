@@ -65,6 +65,24 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, LoadError> {
     Err(failed(last))
 }
 
+/// The kernel's smoothed round trip of a connection; of a fresh one that of its handshake, in which the broker has no part.
+pub(crate) fn round_trip_us(stream: &TcpStream) -> Option<f64> {
+    // SAFETY: all zeroes is a valid value of this plain structure.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the structure and its length live through the call, and the length is its size.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && info.tcpi_rtt > 0).then(|| f64::from(info.tcpi_rtt))
+}
+
 /// A connection of the wire engine.
 #[derive(Debug)]
 pub(crate) struct Connection {

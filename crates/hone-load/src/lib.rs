@@ -10,6 +10,7 @@
 //! [`Window`]: hone_record::Window
 
 mod admin;
+mod client;
 mod clock;
 mod cluster;
 mod connection;

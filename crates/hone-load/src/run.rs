@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window, WindowFacts,
-    Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window,
+    WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
+use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
@@ -20,7 +21,7 @@ use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames, keys, readback, replay, schedule, sizes};
+use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +153,7 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&workload, &layout)?;
+    let engine = engine(&settings.address, &workload, &layout)?;
     let consumers = consumers(&settings.address, &workload, &layout)?;
     let environment = admin.surroundings(&layout.topic);
     let mut prepared =
@@ -162,10 +163,13 @@ pub fn prepare(
 }
 
 /// What sends the workload.
-fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
+fn engine(address: &str, workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
-        Engine::Librdkafka { .. } | Engine::Command { .. } => Err(LoadError::Setting {
+        Engine::Librdkafka { settings } => {
+            Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
+        }
+        Engine::Command { .. } => Err(LoadError::Setting {
             name: "engine",
             problem: "only `wire` is built into this version".to_owned(),
         }),
@@ -239,11 +243,23 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
     check_consumers(workload)?;
+    check_engine(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
     sizes::check(workload.sizes, workload.record_bytes)?;
     Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+fn check_engine(workload: &Workload) -> Result<(), LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(()),
+        Engine::Librdkafka { settings } => {
+            client::check(workload)?;
+            client::librdkafka::check(workload, settings)
+        }
+        Engine::Command { .. } => client::check(workload),
+    }
 }
 
 fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
@@ -342,7 +358,14 @@ impl Prepared {
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
+        let read_back =
+            account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
         let mut window = self.window(end, recorder, account, started_unix_ms, generator_cpu, seen);
+        if let Some(batches) = read_back {
+            // Only the topic knows what a client's batches were.
+            window.facts.acked_bytes =
+                (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
+        }
         if let Some(consumed) = consumed {
             add_consumed(&mut window, consumed);
         }
@@ -437,6 +460,7 @@ impl Prepared {
             events,
             environment: Some(self.environment),
             shard: self.settings.shard,
+            client: account.client,
         }
     }
 

@@ -30,7 +30,7 @@ pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
-    BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
-    Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    BatchSource, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies,
+    LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

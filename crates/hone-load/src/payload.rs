@@ -343,7 +343,10 @@ mod tests {
     #[test]
     fn unknown_shapes_and_shares_are_refused_by_name() {
         let error = Values::new(&Payload::Json { shape: "order".into() }, 500, 1).unwrap_err().to_string();
-        assert!(error.contains("`order` is unknown; there are: bytes, file:PATH, orders, telemetry"), "{error}");
+        assert!(
+            error.contains("`order` is unknown; there are: bytes, file:PATH, orders, telemetry"),
+            "{error}"
+        );
         assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());
         let error = Values::new(&Payload::Json { shape: "orders".into() }, 20, 1).unwrap_err().to_string();
         assert!(error.contains("the smallest value"), "{error}");

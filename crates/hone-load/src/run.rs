@@ -421,6 +421,7 @@ impl Prepared {
             events,
             environment: Some(self.environment),
             shard: None,
+            requirements: Vec::new(),
         }
     }
 

@@ -6,14 +6,17 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use hone_load::{Settings, Topic};
-use hone_record::{Envelope, Event, EventKind, Outcome, Window};
+use hone_record::{Envelope, Event, EventKind, Outcome, Window, Workload};
 
 use super::Desk;
 use super::workload::WorkloadOptions;
 use crate::arm::{is_address, processes_behind};
+use crate::experiment::WorkloadFile;
 use crate::live::LiveView;
+use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
+use crate::require::{self, Rule};
 use crate::show;
 use crate::{Ending, Usage};
 
@@ -29,13 +32,23 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
   hone load 127.0.0.1:9092 --schedule ramp:20000 --rate 1000 --keys zipf:100000 --duration 60s
   hone load 127.0.0.1:9092 --duration 5m --series seconds.ndjson --hgrm latency.hgrm
+  hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
+  hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
-    #[arg(value_name = "BROKER")]
-    broker: String,
+    #[arg(value_name = "BROKER", required_unless_present = "file")]
+    broker: Option<String>,
+    /// Read workload, rules and broker from this file; options on the command line come before it.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// What the window has to meet: p99<3ms, p99.9<=10ms, max<1s, e2e-p99<20ms, throughput>1400 (requests/s), records>1400,
+    /// lag<=2 (records), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
+    /// can't be told.
+    #[arg(long, value_name = "RULE")]
+    require: Vec<Rule>,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
@@ -57,9 +70,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    check(&arguments)?;
+    let job = Job::new(&arguments, desk)?;
+    check(&arguments, &job)?;
     let files = Files::claim(&arguments)?;
-    let (mut window, series) = measure(&arguments, files.series, desk)?;
+    let (mut window, series) = measure(&arguments, &job, files.series, desk)?;
+    window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
         window.events.push(Event { at_s: window.duration_s, kind: EventKind::RecordingFailed, what });
@@ -93,20 +108,64 @@ impl Files {
     }
 }
 
+/// A file and the command line together.
+struct Job {
+    broker: String,
+    storage: String,
+    workload: Workload,
+    rules: Vec<Rule>,
+}
+
+impl Job {
+    fn new(arguments: &Arguments, desk: &Desk) -> Result<Self> {
+        let options = &arguments.workload;
+        let (file, name) = match &arguments.file {
+            Some(path) => {
+                let file = LoadFile::read(path)?;
+                let name = file.name.clone();
+                (Some(file), name)
+            }
+            None => (None, "command-line".to_owned()),
+        };
+        let (workload, broker, storage, rules) = match file {
+            Some(LoadFile { workload, broker, storage, require, .. }) => (workload, broker, storage, require),
+            None => (WorkloadFile::default(), None, None, Vec::new()),
+        };
+        let broker = arguments.broker.clone().or(broker).ok_or_else(|| {
+            Usage("no broker: name HOST:PORT on the command line, or `broker` in the file".to_owned())
+        })?;
+        let storage = match storage {
+            Some(storage) if !desk.is_given("storage") => storage,
+            _ => options.storage.clone(),
+        };
+        let workload = options.over(workload, |argument| desk.is_given(argument))?;
+        Ok(Self {
+            broker,
+            storage,
+            workload: workload.named(&name).map_err(Usage)?,
+            rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
+        })
+    }
+}
+
 fn ending(window: &Window) -> Ending {
+    let required = require::ending(&window.requirements);
+    if required == Some(Ending::Worse) {
+        return Ending::Worse;
+    }
     let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
     match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => Ending::Done,
+        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => required.unwrap_or(Ending::Done),
         _ => Ending::CouldNot,
     }
 }
 
 /// Finds out before the load what would make it pointless.
-fn check(arguments: &Arguments) -> Result<()> {
-    if !is_address(&arguments.broker) {
+fn check(arguments: &Arguments, job: &Job) -> Result<()> {
+    if !is_address(&job.broker) {
         bail!(Usage(format!(
             "`{}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092",
-            arguments.broker
+            job.broker
         )));
     }
     if arguments.topic.is_some() && arguments.workload.has_topic_config() {
@@ -122,12 +181,17 @@ fn check(arguments: &Arguments) -> Result<()> {
 }
 
 /// The window; and whether its series could be written.
-fn measure(arguments: &Arguments, series: Option<SeriesFile>, desk: &Desk) -> Result<(Window, Result<()>)> {
-    let workload = arguments.workload.workload("command-line")?;
+fn measure(
+    arguments: &Arguments,
+    job: &Job,
+    series: Option<SeriesFile>,
+    desk: &Desk,
+) -> Result<(Window, Result<()>)> {
+    let workload = job.workload.clone();
     let settings = Settings {
-        address: arguments.broker.clone(),
+        address: job.broker.clone(),
         variant: "target".to_owned(),
-        storage: arguments.workload.storage.clone(),
+        storage: job.storage.clone(),
         topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
         lateness_limit_us: arguments.workload.lateness_limit_us(),
     };

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod arm;
+mod capacity;
 mod cmd;
 mod drive;
 mod experiment;

@@ -461,6 +461,7 @@ impl Prepared {
             environment: Some(self.environment),
             shard: self.settings.shard,
             client: account.client,
+            requirements: Vec::new(),
         }
     }
 

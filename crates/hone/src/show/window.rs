@@ -334,6 +334,7 @@ pub(crate) mod tests {
             events: Vec::new(),
             environment: None,
             shard: None,
+            client: None,
             requirements: Vec::new(),
         }
     }

@@ -142,7 +142,7 @@ impl Admin {
             .iter()
             .map(|feature| format!("{} {}", &*feature.name, feature.max_version_level))
             .collect();
-        Ok((!features.is_empty()).then(|| features.join(", ")))
+        Ok((!features.is_empty()).then(|| format!("features {}", features.join(", "))))
     }
 
     /// Settings of a resource that are not defaults and no secrets.

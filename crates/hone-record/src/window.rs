@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hdr, Machine, Metric, PackedHdr, Workload};
+use crate::{Hdr, Machine, Metric, PackedHdr, Requirement, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,6 +289,9 @@ pub struct Window {
     /// The client that sent it; `None` for the wire engine.
     #[serde(default)]
     pub client: Option<ClientFacts>,
+    /// The rules it had to meet, and what it said to them.
+    #[serde(default)]
+    pub requirements: Vec<Requirement>,
 }
 
 /// A client that sent a load.

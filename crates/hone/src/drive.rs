@@ -204,6 +204,7 @@ impl Contest<'_> {
             storage: self.storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
+            shard: None,
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         hone_load::prepare(settings, workload.clone(), &clients, &mut progress.load())

@@ -375,7 +375,7 @@ fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> boo
     seeds_meet && without_length == *training
 }
 
-fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
+pub(crate) fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
     ExperimentError { file: file.to_owned(), line, problem: with_nearest(error.message()), source_line }

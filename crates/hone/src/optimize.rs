@@ -282,6 +282,7 @@ impl Job<'_> {
             storage: self.target().storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
+            shard: None,
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         let prepared = hone_load::prepare(settings, workload.clone(), &clients, &mut self.progress.load())?;

@@ -81,3 +81,64 @@ fn the_lines_of_a_file_are_sent_and_the_file_is_pinned() {
     let gone = hone_in(folder.path(), &[&load[..], &["--payload", "file:none"]].concat());
     gone.expect_code(2).expect_error("none can't be read");
 }
+
+fn field_guide() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/field-guide/load.toml").to_owned()
+}
+
+#[test]
+fn the_field_guides_test_runs_from_its_file_and_is_judged() {
+    let broker = Broker::start();
+    let short = ["-d", "3", "--warmup", "100", "-q", "--json"];
+    let ran = hone(&[&["load", &broker.address, "--file", &field_guide()][..], &short].concat());
+    // Three seconds are too short for p99.9; whether the others are met is the machine's affair.
+    assert!(ran.code == 1 || ran.code == 3, "{}\n{}", ran.code, ran.stderr);
+    let body = ran.json()["body"].take();
+    assert_eq!(body["workload"]["name"], "field-guide");
+    assert_eq!(
+        (&body["workload"]["duration_s"], &body["workload"]["record_bytes"]),
+        (&3.0.into(), &1024.into())
+    );
+    assert_eq!(body["workload"]["consumers"], 1);
+    let rules = body["requirements"].as_array().unwrap();
+    let names: Vec<&str> = rules.iter().map(|rule| rule["rule"].as_str().unwrap()).collect();
+    assert_eq!(names, ["p99 < 3.00 ms", "p99.9 < 3.00 ms", "records > 1,400/s", "lag <= 2.00"]);
+    assert!(rules[1]["reason"].as_str().unwrap().contains("too few samples"), "{rules:#?}");
+    assert!(rules[3]["measured"].as_f64().is_some(), "{rules:#?}");
+}
+
+#[test]
+fn rules_decide_the_exit_code() {
+    let broker = Broker::start();
+    let load = ["load", &broker.address, "--rate", "300", "-d", "2", "--warmup", "10", "-q"];
+    let with = |rules: &[&str]| hone(&[&load[..], rules].concat());
+    let ran = with(&["--require", "p50<10s", "--require", "throughput>100"]).expect_code(0);
+    assert!(ran.stdout.contains("  met\n"), "{}", ran.stdout);
+    let ran = with(&["--require", "p50<10s", "--require", "throughput>100000"]).expect_code(3);
+    assert!(ran.stdout.contains("NOT MET"), "{}", ran.stdout);
+    let ran = with(&["--require", "p99.99<10s"]).expect_code(1);
+    assert!(ran.stdout.contains("can't be told: too few samples"), "{}", ran.stdout);
+    let ran = with(&["--require", "lag<=2"]).expect_code(1);
+    assert!(ran.stdout.contains("--consumers"), "{}", ran.stdout);
+    with(&["--require", "p99<3"]).expect_code(2).expect_error("`3` is no time");
+}
+
+#[test]
+fn a_file_may_name_the_broker_and_the_command_line_comes_first() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"n\"\nbroker = \"{}\"\nstorage = \"fsync\"\n[workload]\nrequests_per_s = 50\nduration_s = 1\nacks = 1\n\
+         warmup_requests = 0\n",
+        broker.address
+    );
+    std::fs::write(folder.path().join("load.toml"), &text).unwrap();
+    let body = hone_in(folder.path(), &["load", "--file", "load.toml", "--rate", "200", "-q", "--json"]);
+    let body = body.expect_code(0).json()["body"].take();
+    assert_eq!((&body["workload"]["requests_per_s"], &body["workload"]["acks"]), (&200.0.into(), &1.into()));
+    assert_eq!(body["durability"]["storage"], "fsync");
+    let nowhere = text.replace("broker = ", "# broker = ");
+    std::fs::write(folder.path().join("load.toml"), nowhere).unwrap();
+    hone_in(folder.path(), &["load", "-f", "load.toml"]).expect_code(2).expect_error("no broker");
+    hone_in(folder.path(), &["load"]).expect_code(2);
+}

@@ -124,6 +124,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         environment: None,
         shard: None,
         client: None,
+        requirements: Vec::new(),
     }
 }
 

@@ -88,7 +88,37 @@ pub(crate) struct WorkloadOptions {
 impl WorkloadOptions {
     /// The workload under a name.
     pub(crate) fn workload(&self, name: &str) -> Result<Workload> {
-        let file = WorkloadFile {
+        Ok(self.as_file()?.named(name).map_err(Usage)?)
+    }
+
+    /// What these options say over a file: those that stand on the command line.
+    pub(crate) fn over(
+        &self,
+        mut file: WorkloadFile,
+        is_given: impl Fn(&str) -> bool,
+    ) -> Result<WorkloadFile> {
+        let options = self.as_file()?;
+        macro_rules! take {
+            ($($argument:literal: $field:ident),* $(,)?) => {
+                $(if is_given($argument) {
+                    file.$field = options.$field;
+                })*
+            };
+        }
+        take! {
+            "rate": requests_per_s, "schedule": schedule, "records": records_per_batch, "bytes": record_bytes,
+            "sizes": sizes, "keys": keys, "payload": payload, "compressible": compressible_share,
+            "compression": compression, "connections": connections, "in_flight": in_flight,
+            "partitions": partitions, "partitions_per_request": partitions_per_request, "acks": acks,
+            "warmup": warmup_requests, "duration": duration_s, "timeout": timeout_s, "seed": seed,
+            "topic_config": topic_config, "client": client, "client_set": client_settings,
+            "consumers": consumers,
+        }
+        Ok(file)
+    }
+
+    fn as_file(&self) -> Result<WorkloadFile> {
+        Ok(WorkloadFile {
             requests_per_s: self.rate,
             schedule: self.schedule.clone(),
             records_per_batch: self.records,
@@ -111,8 +141,7 @@ impl WorkloadOptions {
             client: self.client.client.clone(),
             client_settings: self.client.settings()?,
             consumers: self.client.consumers,
-        };
-        Ok(file.named(name).map_err(Usage)?)
+        })
     }
 
     pub(crate) fn has_topic_config(&self) -> bool {

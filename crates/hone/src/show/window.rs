@@ -1,13 +1,14 @@
 //! One load as text.
 
 use hone_record::{
-    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Schedule, Sizes, Window,
-    Workload,
+    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule,
+    Sizes, Window, Workload,
 };
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
 use crate::drive::why_it_does_not_count;
+use crate::require::measured_words;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -41,7 +42,27 @@ pub(crate) fn text(window: &Window) -> String {
         Outcome::Steady => format!("\n{}", latency_table(window)),
         _ => String::new(),
     };
-    format!("{}\n{latencies}", lines.join("\n"))
+    format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
+}
+
+/// A line for each rule; empty without any.
+fn requirement_table(requirements: &[Requirement]) -> String {
+    if requirements.is_empty() {
+        return String::new();
+    }
+    let head = ["required", "measured"].map(str::to_owned).to_vec();
+    let row = |requirement: &Requirement| vec![requirement.rule.clone(), measured_words(requirement)];
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(requirements.iter().map(row)).collect();
+    let verdict = |requirement: &Requirement| match (requirement.met, &requirement.reason) {
+        (Some(true), _) => "met".to_owned(),
+        (Some(false), None) => "NOT MET".to_owned(),
+        (Some(false), Some(reason)) => format!("NOT MET, {reason}"),
+        (None, reason) => format!("can't be told: {}", reason.as_deref().unwrap_or("not measured")),
+    };
+    let verdicts = std::iter::once(String::new()).chain(requirements.iter().map(verdict));
+    let table = table(&rows);
+    let lines = table.lines().zip(verdicts).map(|(line, verdict)| format!("{line}   {verdict}"));
+    format!("\n{}\n", lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"))
 }
 
 /// The load in words.
@@ -275,4 +296,65 @@ fn latency_table(window: &Window) -> String {
     ];
     rows.extend(window.end_to_end.as_ref().map(|seen| row("end to end", &seen.latency)));
     table(&rows)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    use hone_record::{Durability, Keys, Latencies, WindowFacts};
+
+    /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
+    pub(crate) fn window() -> Window {
+        let workload = crate::experiment::WorkloadFile::default().named("test").unwrap();
+        let mut latencies = Latencies::default();
+        (1..=1_000).for_each(|us| latencies.intended_to_ack.record_ns(us * 1_000));
+        let facts = WindowFacts {
+            requests: 1_000,
+            acked_requests: 1_000,
+            acked_records: 2_000,
+            reached_requests_per_s: 101.0,
+            ..WindowFacts::default()
+        };
+        Window {
+            variant: "target".to_owned(),
+            address: "a:1".to_owned(),
+            workload: Workload { keys: Keys::Zipf { distinct: 10, exponent: 1.0 }, ..workload },
+            durability: Durability { acks: 1, storage: "unstated".to_owned() },
+            started_unix_ms: 0,
+            duration_s: 10.0,
+            outcome: Outcome::Steady,
+            facts,
+            latencies,
+            series: Vec::new(),
+            end_to_end: None,
+            batches: Vec::new(),
+            split: None,
+            events: Vec::new(),
+            environment: None,
+            shard: None,
+            client: None,
+            requirements: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_happened_stands_before_the_figures() {
+        let mut window = window();
+        window.facts.errors = BTreeMap::from([("timeout".to_owned(), 3)]);
+        window.requirements = ["p50<1ms", "p99.9<1ms", "throughput>500"]
+            .map(|text| text.parse::<crate::require::Rule>().unwrap().judge(&window))
+            .to_vec();
+        let text = text(&window);
+        for expected in [
+            "1 × 100 B, 10 keys (zipf 1), Poisson",
+            "errors      timeout 3\n",
+            "  p50 < 1.00 ms          500 µs   met\n",
+            "  p99.9 < 1.00 ms             -   can't be told: too few samples: 1,000, needed 10,000\n",
+            "  throughput > 500/s      101/s   NOT MET\n",
+        ] {
+            assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+        }
+    }
 }

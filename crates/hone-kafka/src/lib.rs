@@ -15,6 +15,7 @@ mod gzip;
 mod lz4_frame;
 pub mod produce;
 pub mod records;
+mod sequence;
 pub mod wire;
 
 pub use batch::{Batch, BatchError, BatchHeader, batches};
@@ -23,4 +24,5 @@ pub use error_code::error_name;
 pub use frame::{Frame, RequestHead};
 pub use produce::{PartitionAck, ProduceFrame, ProduceResponse, parse_produce_response_v7};
 pub use records::{BatchBuilder, Record, RecordError, records};
+pub use sequence::SequencePatch;
 pub use wire::{Reader, WireError};

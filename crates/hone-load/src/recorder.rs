@@ -36,6 +36,8 @@ pub(crate) struct Recorder {
     pub series: Vec<SeriesPoint>,
     second: Hdr,
     second_acked: u64,
+    /// The window ended before its time.
+    cut: bool,
 }
 
 impl Recorder {
@@ -54,7 +56,20 @@ impl Recorder {
             series: Vec::new(),
             second: Hdr::new(),
             second_acked: 0,
+            cut: false,
         }
+    }
+
+    /// The window ends now, before its time.
+    pub(crate) fn cut(&mut self, now_ns: u64) {
+        self.tick(now_ns);
+        self.cut = true;
+        self.duration_ns = self.duration_ns.min(now_ns);
+    }
+
+    /// The window's length, as it really was.
+    pub(crate) fn duration_s(&self) -> f64 {
+        self.duration_ns as f64 / 1e9
     }
 
     /// A request went out. `waited` says that no slot was free when it was due.
@@ -114,7 +129,7 @@ impl Recorder {
 
     /// Notes the time: closes slots and seconds that have passed.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        while self.backlog.len() < SLOTS && now_ns >= self.slot_end_ns() {
+        while !self.cut && self.backlog.len() < SLOTS && now_ns >= self.slot_end_ns() {
             self.backlog.push(self.due - self.ended);
         }
         while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && self.second_is_in_window() {

@@ -10,6 +10,7 @@ use crate::engine::{End, Engine as Wire};
 use crate::payload::Values;
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
+use crate::security::{Door, Security};
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::{LoadError, frames};
@@ -36,6 +37,8 @@ pub struct Settings {
     pub topic: Topic,
     /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
     pub lateness_limit_us: f64,
+    /// TLS and login.
+    pub security: Security,
 }
 
 /// Looks at the target and the machine at the edges of a window.
@@ -83,6 +86,7 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct OwnTopic {
     address: String,
+    door: Door,
     name: Option<String>,
 }
 
@@ -90,8 +94,7 @@ impl OwnTopic {
     fn remove(&mut self) -> Result<(), LoadError> {
         match self.name.take() {
             Some(name) => {
-                let mut admin = Admin::connect(&self.address)?;
-                admin.limit_answers(REMOVAL_LIMIT)?;
+                let mut admin = Admin::enter(&self.address, self.door.clone(), REMOVAL_LIMIT)?;
                 admin.delete_topic(&name)
             }
             None => Ok(()),
@@ -120,8 +123,9 @@ pub fn prepare(
         let problem = format!("must be a positive number, got {} µs", settings.lateness_limit_us);
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
-    let mut admin = Admin::connect(&settings.address)?;
-    let mut topic = OwnTopic { address: settings.address.clone(), name: None };
+    let door = Door::new(&settings.security)?;
+    let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
+    let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
         Topic::Fresh => {
@@ -133,16 +137,21 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&workload, &layout)?;
+    let engine = engine(&workload, &layout, &settings.address, &door)?;
     let mut prepared = Prepared { settings, workload, layout, engine, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
 
 /// What sends the workload.
-fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
+fn engine(
+    workload: &Workload,
+    layout: &TopicLayout,
+    address: &str,
+    door: &Door,
+) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, address, door)?)),
         Engine::Librdkafka { .. } | Engine::Command { .. } => Err(LoadError::Setting {
             name: "engine",
             problem: "only `wire` is built into this version".to_owned(),
@@ -238,7 +247,7 @@ impl Prepared {
     /// A target that breaks off gives a window whose outcome says so; it is a result.
     ///
     /// # Errors
-    /// When the user interrupts, or this machine refuses a socket or a wait.
+    /// When this machine refuses a socket or a wait.
     pub fn run(
         mut self,
         start: Instant,
@@ -278,7 +287,7 @@ impl Prepared {
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = self.workload.duration_s;
+        let duration_s = recorder.duration_s().max(1e-9);
         let facts = WindowFacts {
             requests: recorder.due,
             acked_requests: recorder.acked,

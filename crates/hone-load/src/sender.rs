@@ -72,6 +72,11 @@ impl Sender for Engine {
     }
 
     fn account(&mut self, _: &Recorder) -> Account {
-        Account::default()
+        Account {
+            produce_requests: Some(self.written),
+            retries: std::mem::take(&mut self.retries),
+            events: self.take_events(),
+            ..Account::default()
+        }
     }
 }

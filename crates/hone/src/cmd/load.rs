@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_load::{Settings, Topic};
+use hone_load::{LoadError, Settings, Topic};
 use hone_record::{Envelope, Outcome, Window};
 
 use super::Desk;
+use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use crate::arm::{is_address, processes_behind};
 use crate::probe::TargetProbe;
@@ -25,7 +26,8 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092
   hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
-  hone load broker-1:9092 --topic existing --acks 1 --json > window.json")]
+  hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
     #[arg(value_name = "BROKER")]
@@ -41,6 +43,8 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    security: SecurityOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
@@ -48,13 +52,18 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let output = arguments.output.as_deref().map(Output::claim).transpose()?;
     let window = measure(&arguments, desk)?;
     let kept = output.map_or(Ok(()), |output| output.keep(&window));
+    let interrupted = window.was_interrupted();
     let ending = match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
         Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
     };
     // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
-    kept.map(|()| ending)
+    kept?;
+    if interrupted {
+        return Err(LoadError::Interrupted.into());
+    }
+    Ok(ending)
 }
 
 /// Finds out before the load what would make it pointless.
@@ -85,6 +94,7 @@ fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
         storage: arguments.workload.storage.clone(),
         topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
         lateness_limit_us: arguments.workload.lateness_limit_us(),
+        security: arguments.security.security()?,
     };
     desk.progress.doing("load");
     let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;

@@ -1,10 +1,13 @@
 //! One load as text.
 
-use hone_record::{Hdr, Outcome, Payload, Schedule, Window, Workload};
+use hone_record::{Event, EventKind, Hdr, Outcome, Payload, Schedule, Window, Workload};
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
 use crate::drive::why_it_does_not_count;
+
+/// So many events are shown.
+const EVENTS_SHOWN: usize = 12;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -27,11 +30,43 @@ pub(crate) fn text(window: &Window) -> String {
             facts.errors.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();
         lines.push(format!("errors      {}", errors.join(", ")));
     }
+    if !facts.retries.is_empty() {
+        let retries: Vec<String> =
+            facts.retries.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();
+        lines.push(format!("sent again  {}", retries.join(", ")));
+    }
+    lines.extend(event_lines(&window.events));
     let latencies = match window.outcome {
         Outcome::Steady => format!("\n{}", latency_table(window)),
         _ => String::new(),
     };
     format!("{}\n{latencies}", lines.join("\n"))
+}
+
+/// What happened on the way, the first few of it.
+fn event_lines(events: &[Event]) -> Vec<String> {
+    let line = |event: &Event| {
+        format!("event       {:.2} s: {} ({})", event.at_s, event_words(event.kind), event.what)
+    };
+    let mut lines: Vec<String> = events.iter().take(EVENTS_SHOWN).map(line).collect();
+    if events.len() > EVENTS_SHOWN {
+        lines.push(format!(
+            "            and {} more events, in the record",
+            count((events.len() - EVENTS_SHOWN) as u64)
+        ));
+    }
+    lines
+}
+
+fn event_words(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::ConnectionLost => "connection lost",
+        EventKind::Reconnected => "connected again",
+        EventKind::LeaderMoved => "leader moved",
+        EventKind::TopicDeleted => "topic deleted",
+        EventKind::RecordingFailed => "recording failed",
+        EventKind::Interrupted => "interrupted",
+    }
 }
 
 /// The load in words.

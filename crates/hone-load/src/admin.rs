@@ -250,6 +250,11 @@ impl Admin {
         self.line.garbage(what, problem)
     }
 
+    /// Sends a frame and waits for its answer; `what` names it in errors.
+    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+        self.line.exchange(frame, what)
+    }
+
     pub(crate) fn ask<Q: Encodable, A: Decodable>(
         &mut self,
         key: ApiKey,

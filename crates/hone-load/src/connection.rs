@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use hone_kafka::{Frame, parse_produce_response_v7};
+use hone_kafka::{Frame, ProduceResponse, parse_produce_response_v7};
 
 use crate::LoadError;
 use crate::clock::{Clock, stamp_arrivals};
@@ -189,10 +189,14 @@ impl Connection {
         Ok((was_blocked != self.blocked).then_some(self.blocked))
     }
 
-    /// Reads what there is and puts every answer into `answers`, with the time at which the kernel had received it.
-    pub(crate) fn receive(&mut self, clock: &Clock, answers: &mut Vec<Answer>) -> Result<(), Lost> {
+    /// Reads what there is and hands every answer to `answered`, with the time at which the kernel had received it.
+    pub(crate) fn receive(
+        &mut self,
+        clock: &Clock,
+        mut answered: impl FnMut(Answer, &ProduceResponse<'_>),
+    ) -> Result<(), Lost> {
         while let Some(received_ns) = self.read_once(clock)? {
-            let consumed = self.acknowledge(received_ns, answers)?;
+            let consumed = self.acknowledge(received_ns, &mut answered)?;
             self.inbound.copy_within(consumed..self.received, 0);
             self.received -= consumed;
             if self.in_flight.is_empty() {
@@ -222,7 +226,11 @@ impl Connection {
         }
     }
 
-    fn acknowledge(&mut self, received_ns: u64, answers: &mut Vec<Answer>) -> Result<usize, Lost> {
+    fn acknowledge(
+        &mut self,
+        received_ns: u64,
+        answered: &mut impl FnMut(Answer, &ProduceResponse<'_>),
+    ) -> Result<usize, Lost> {
         let mut consumed = 0;
         loop {
             let garbage =
@@ -255,7 +263,7 @@ impl Connection {
                     self.ack_bytes = consumed_bytes;
                     // Never before it was written: two clocks agree to a fraction of a microsecond only.
                     let received_ns = received_ns.max(sent.written_ns);
-                    answers.push(Answer { sent, error_code: answer.first_error_code, received_ns });
+                    answered(Answer { sent, error_code: answer.first_error_code, received_ns }, &answer);
                 }
             }
         }
@@ -283,7 +291,8 @@ impl Connection {
         let mut answers = Vec::new();
         while answers.is_empty() {
             self.flush().map_err(|problem| lost(&self.address, problem))?;
-            self.receive(&clock, &mut answers).map_err(|problem| lost(&self.address, problem))?;
+            self.receive(&clock, |answer, _| answers.push(answer))
+                .map_err(|problem| lost(&self.address, problem))?;
             if answers.is_empty() && std::time::Instant::now() > limit {
                 return Err(LoadError::Slow { address: self.address.clone(), what, limit_s: timeout_s });
             }

@@ -139,6 +139,11 @@ impl Engine {
         (self.in_flight * self.lanes.len()) as u64
     }
 
+    /// Records in every batch.
+    pub(crate) fn records_per_batch(&self) -> u32 {
+        self.records_per_batch as u32
+    }
+
     /// What happened on the way.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         self.events.take()
@@ -386,7 +391,10 @@ impl Engine {
     fn receive(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
         let mut answers = std::mem::take(&mut self.answers);
-        let received = connection.receive(clock, &mut answers);
+        let received = connection.receive(clock, |answer, response| {
+            recorder.placed_batches(answer.sent.request, response);
+            answers.push(answer);
+        });
         for answer in answers.drain(..) {
             self.answered(answer, recorder);
         }

@@ -7,9 +7,13 @@ use hone_kafka::{BatchBuilder, Codec, ProduceFrame, SequencePatch};
 use hone_record::Workload;
 
 use crate::LoadError;
+use crate::admin::TopicLayout;
 use crate::connection::{Cargo, InFlight, Sent};
+use crate::keys::KeySource;
 use crate::line::CLIENT_ID;
 use crate::payload::Values;
+
+mod keyed;
 
 /// A request that is sent again and again; only correlation id and sequence change between two sends.
 #[derive(Debug)]
@@ -89,8 +93,24 @@ const FRAMES: usize = 256;
 /// Memory for all requests of a pool; large requests get fewer.
 const POOL_BYTES: usize = 64 << 20;
 
-/// Requests for some partitions.
-pub(crate) fn pool(
+/// One pool for each entry of the layout: a leader, or a share of its partitions.
+pub(crate) fn pools(
+    workload: &Workload,
+    layout: &TopicLayout,
+    producer: Option<Producer>,
+) -> Result<Vec<Pool>, LoadError> {
+    let mut values = Values::of(workload)?;
+    if let Some(keys) = KeySource::new(&workload.keys, workload.seed) {
+        return keyed::pools(workload, layout, keys, &mut values, producer);
+    }
+    layout
+        .leaders
+        .iter()
+        .map(|(_, partitions)| pool(workload, &layout.topic, partitions, &mut values, producer))
+        .collect()
+}
+
+fn pool(
     workload: &Workload,
     topic: &str,
     partitions: &[i32],
@@ -101,19 +121,15 @@ pub(crate) fn pool(
     let width = (workload.partitions_per_request as usize).min(partitions.len());
     let request_bytes = width * workload.records_per_batch as usize * workload.record_bytes.max(1) as usize;
     // A multiple of the partitions, so that the turn through the pool loads them evenly.
-    let rounds = (FRAMES.min(POOL_BYTES / request_bytes.max(1))).div_ceil(partitions.len().max(1)).max(1);
+    let rounds = (FRAMES.min(POOL_BYTES / request_bytes.max(1))).div_ceil(partitions.len()).max(1);
     let requests = (0..rounds * partitions.len()).map(|index| {
         let batches = (0..width)
             .map(|offset| {
                 let partition = partitions[(index * width + offset) % partitions.len()];
-                let mut batch = batch(workload.records_per_batch, codec, values)?;
-                if let Some(Producer { id, epoch }) = producer {
-                    set_producer(&mut batch, id, epoch, 0).map_err(|error| encoding(&error))?;
-                }
-                Ok((partition, batch))
+                Ok((partition, batch(workload.records_per_batch, codec, values)?))
             })
             .collect::<Result<Vec<_>, LoadError>>()?;
-        request(workload, topic, &batches, producer)
+        request(workload, topic, batches, producer)
     });
     Ok(Pool { requests: requests.collect::<Result<_, _>>()?, partitions: partitions.to_vec() })
 }
@@ -121,9 +137,14 @@ pub(crate) fn pool(
 fn request(
     workload: &Workload,
     topic: &str,
-    batches: &[(i32, Vec<u8>)],
+    mut batches: Vec<(i32, Vec<u8>)>,
     producer: Option<Producer>,
 ) -> Result<Request, LoadError> {
+    if let Some(Producer { id, epoch }) = producer {
+        for (_, batch) in &mut batches {
+            set_producer(batch, id, epoch, 0).map_err(|error| encoding(&error))?;
+        }
+    }
     let borrowed: Vec<(i32, &[u8])> =
         batches.iter().map(|(partition, batch)| (*partition, batch.as_slice())).collect();
     let cargo = Cargo {

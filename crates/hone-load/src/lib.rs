@@ -11,20 +11,29 @@
 
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
+mod consumer;
 mod cpu;
 mod engine;
 mod error;
+mod fetch;
 mod frames;
+mod join;
+pub mod keys;
 mod line;
+mod live;
 pub mod payload;
 mod poll;
+mod readback;
 mod recorder;
+mod replay;
 mod run;
 pub mod schedule;
 pub mod security;
 mod sender;
 mod shape;
+pub mod sizes;
 mod smoke;
 mod steadiness;
 mod steward;
@@ -32,6 +41,7 @@ mod stream;
 
 pub use admin::{Admin, TopicLayout};
 pub use error::LoadError;
-pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Topic, check, prepare};
+pub use live::{Live, Progress};
+pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use smoke::smoke_test;

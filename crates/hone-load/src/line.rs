@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
         self.stream.write_all(frame).map_err(|source| self.broken(what, source))?;
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).map_err(|source| self.broken(what, source))?;

@@ -6,6 +6,8 @@ use hone_record::{Schedule, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
+use crate::LoadError;
+
 /// Nanoseconds from the window's start at which requests are due, in order. Without end, but for a replay and for a ramp
 /// down to nothing; take what lies within the window.
 #[derive(Debug, Clone)]
@@ -94,6 +96,39 @@ impl Iterator for Arrivals {
         };
         self.index += 1;
         Some(due_ns as u64)
+    }
+}
+
+/// The highest rate of a schedule, per second; as for the workload's own rate.
+const MOST_REQUESTS_PER_S: f64 = 1e7;
+/// So many steps are a ramp.
+const MOST_STEPS: usize = 1_000;
+
+/// What is wrong with the schedule of a workload.
+pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "schedule", problem });
+    match &workload.schedule {
+        Schedule::Bursts { every_ms } if !(*every_ms > 0.0 && *every_ms <= workload.duration_s * 1e3) => {
+            wrong(format!("bursts must come within the window, not every {every_ms} ms"))
+        }
+        Schedule::Ramp { to_requests_per_s: to } if !(*to >= 0.0 && *to <= MOST_REQUESTS_PER_S) => {
+            wrong(format!("a ramp must end between 0 and {MOST_REQUESTS_PER_S} requests/s, got {to}"))
+        }
+        Schedule::Steps { requests_per_s } if !(1..=MOST_STEPS).contains(&requests_per_s.len()) => {
+            wrong(format!("there must be between 1 and {MOST_STEPS} steps, got {}", requests_per_s.len()))
+        }
+        Schedule::Steps { requests_per_s: rates } => {
+            match rates.iter().find(|rate| !(**rate > 0.0 && **rate <= MOST_REQUESTS_PER_S)) {
+                Some(rate) => wrong(format!(
+                    "each step must be above 0 and at most {MOST_REQUESTS_PER_S} requests/s, got {rate}"
+                )),
+                None => Ok(()),
+            }
+        }
+        Schedule::Replay { source, .. } if source.is_empty() => {
+            wrong("a replay needs a file or `topic NAME`".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use hone_record::{Event, LatencySplit, TopicBatches};
+use hone_record::{BatchSource, Event, LatencySplit, TopicBatches};
 
 use crate::LoadError;
+use crate::admin::TopicLayout;
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine, Look};
 use crate::recorder::Recorder;
@@ -51,8 +52,11 @@ pub(crate) trait Sender: fmt::Debug + Send {
         CpuTime::of_this_thread()
     }
 
+    /// Whether [`Account::batches`] tells the effective batches. If not, they are read back from the topic.
+    fn knows_batches(&self) -> bool;
+
     /// What the engine knows of the window that it has just run.
-    fn account(&mut self, recorder: &Recorder) -> Account;
+    fn account(&mut self, recorder: &Recorder, layout: &TopicLayout) -> Account;
 }
 
 impl Sender for Engine {
@@ -71,8 +75,21 @@ impl Sender for Engine {
         Engine::in_flight_limit(self)
     }
 
-    fn account(&mut self, _: &Recorder) -> Account {
+    fn knows_batches(&self) -> bool {
+        true
+    }
+
+    fn account(&mut self, recorder: &Recorder, layout: &TopicLayout) -> Account {
+        let own = TopicBatches {
+            topic: layout.topic.clone(),
+            source: BatchSource::OwnFrames,
+            batches: recorder.acked_cargo.records / u64::from(self.records_per_batch()),
+            records: recorder.acked_cargo.records,
+            bytes: recorder.acked_cargo.bytes,
+            seen_share: 1.0,
+        };
         Account {
+            batches: vec![own],
             produce_requests: Some(self.written),
             retries: std::mem::take(&mut self.retries),
             events: self.take_events(),

@@ -3,7 +3,6 @@
 //! The engine's thread never waits for a name, a connection or an encoder. It gives an order and goes on; a thread of its
 //! own carries the order out, once, and hands over what came of it. Whether to try again is the engine's to say.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -14,8 +13,7 @@ use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResp
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout, TopicNow};
 use crate::connection::Connection;
-use crate::frames::{Pool, Producer, pool};
-use crate::payload::Values;
+use crate::frames::{Pool, Producer, pools};
 use crate::security::Door;
 
 /// Time for each step of reaching a broker. A broker that is there answers in milliseconds.
@@ -80,7 +78,8 @@ pub(crate) struct Steward {
     topic: String,
     workload: Workload,
     producer: Option<Producer>,
-    pools: BTreeMap<Vec<i32>, Arc<Pool>>,
+    /// Those made last.
+    pools: Vec<Arc<Pool>>,
 }
 
 impl Steward {
@@ -91,7 +90,7 @@ impl Steward {
             topic: topic.to_owned(),
             workload: workload.clone(),
             producer: None,
-            pools: BTreeMap::new(),
+            pools: Vec::new(),
         }
     }
 
@@ -103,16 +102,16 @@ impl Steward {
         }
         let lanes = (self.workload.connections as usize).max(layout.leaders.len());
         let posts = assign(&[], lanes, layout, self.workload.idempotent);
-        let outfit = |post: Post| {
+        let pools = self.pools(&posts)?;
+        let outfit = |(post, pool): (Post, Arc<Pool>)| {
             // With more connections than partitions that are to be kept in order, some have nothing to do.
             let connection = match post.partitions.as_slice() {
                 [] => None,
                 _ => Some(Connection::open(&self.door, &post.address, FIRST_LIMIT)?),
             };
-            let pool = self.pool(&post.partitions)?;
             Ok(Outfit { address: post.address, pool: Some(pool), connection })
         };
-        posts.into_iter().map(outfit).collect()
+        posts.into_iter().zip(pools).map(outfit).collect()
     }
 
     fn remember(&mut self, layout: &TopicLayout) {
@@ -123,14 +122,26 @@ impl Steward {
         }
     }
 
-    fn pool(&mut self, partitions: &[i32]) -> Result<Arc<Pool>, LoadError> {
-        if let Some(pool) = self.pools.get(partitions) {
-            return Ok(Arc::clone(pool));
+    /// Requests for each post; the same ones for posts with the same partitions.
+    fn pools(&mut self, posts: &[Post]) -> Result<Vec<Arc<Pool>>, LoadError> {
+        let mut wanted: Vec<(String, Vec<i32>)> = Vec::new();
+        for post in posts.iter().filter(|post| !post.partitions.is_empty()) {
+            if !wanted.iter().any(|(_, partitions)| *partitions == post.partitions) {
+                wanted.push((post.address.clone(), post.partitions.clone()));
+            }
         }
-        let mut values = Values::new(&self.workload.payload, self.workload.record_bytes, self.workload.seed)?;
-        let made = Arc::new(pool(&self.workload, &self.topic, partitions, &mut values, self.producer)?);
-        self.pools.insert(partitions.to_vec(), Arc::clone(&made));
-        Ok(made)
+        let is_made = |(_, partitions): &(String, Vec<i32>)| {
+            self.pools.iter().any(|pool| pool.partitions == *partitions)
+        };
+        if !wanted.iter().all(is_made) {
+            let layout = TopicLayout { topic: self.topic.clone(), leaders: wanted };
+            self.pools = pools(&self.workload, &layout, self.producer)?.into_iter().map(Arc::new).collect();
+        }
+        let pool_of = |post: &Post| {
+            let made = self.pools.iter().find(|pool| pool.partitions == post.partitions);
+            made.map_or_else(|| Arc::new(Pool::empty()), Arc::clone)
+        };
+        Ok(posts.iter().map(pool_of).collect())
     }
 
     /// Serves until the engine is gone.
@@ -158,8 +169,9 @@ impl Steward {
         }
         let mut trouble = None;
         let posts = assign(&order.posts, order.posts.len(), &layout, self.workload.idempotent);
+        let pools = self.pools(&posts)?;
         let mut outfits = Vec::with_capacity(posts.len());
-        for (index, post) in posts.into_iter().enumerate() {
+        for (index, (post, pool)) in posts.into_iter().zip(pools).enumerate() {
             let before = order.posts.get(index);
             let stays = before.is_some_and(|before| before.alive && before.address == post.address);
             let connection = if stays || post.partitions.is_empty() {
@@ -169,15 +181,9 @@ impl Steward {
                 opened.map_err(|error| trouble = Some(in_words(&error))).ok()
             };
             let same = before.is_some_and(|before| before.partitions == post.partitions);
-            let pool = match (same && !order.new_producer, post.partitions.is_empty()) {
-                (true, _) => None,
-                (false, true) => Some(Arc::new(Pool::empty())),
-                (false, false) => Some(self.pool(&post.partitions)?),
-            };
+            let pool = (!same || order.new_producer).then_some(pool);
             outfits.push(Outfit { address: post.address, pool, connection });
         }
-        // What nobody sends any more is not kept for the rest of a long window.
-        self.pools.retain(|_, pool| Arc::strong_count(pool) > 1);
         Ok(News::Outfits { outfits, layout, leaderless, new_producer: order.new_producer, trouble })
     }
 

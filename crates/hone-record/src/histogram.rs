@@ -42,9 +42,18 @@ impl Hdr {
         Self(histogram.expect("the bounds are constants that HdrHistogram accepts"))
     }
 
+    pub(crate) fn inner(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
     /// Counts one latency. Longer than [`LATENCY_HIGH_NS`], which no window reaches, counts as that.
     pub fn record_ns(&mut self, latency_ns: u64) {
         self.0.saturating_record(latency_ns);
+    }
+
+    /// Takes all samples out.
+    pub fn clear(&mut self) {
+        self.0.reset();
     }
 
     /// Adds another histogram.

@@ -10,10 +10,12 @@
 mod artifact;
 mod comparison;
 mod envelope;
+mod hgrm;
 mod histogram;
 mod machine;
 mod metric;
 mod optimization;
+mod requirement;
 mod window;
 mod workload;
 
@@ -24,6 +26,7 @@ pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
+pub use requirement::Requirement;
 pub use window::{
     BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
     Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

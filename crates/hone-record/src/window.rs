@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hdr, Machine, Metric, PackedHdr, Workload};
+use crate::{Hdr, Machine, Metric, PackedHdr, Requirement, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -286,6 +286,9 @@ pub struct Window {
     /// Which part of a load over several generators this is; `None` for a whole one.
     #[serde(default)]
     pub shard: Option<Shard>,
+    /// The rules it had to meet, and what it said to them.
+    #[serde(default)]
+    pub requirements: Vec<Requirement>,
 }
 
 /// Part of a load that several generators share.

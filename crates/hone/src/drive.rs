@@ -131,7 +131,9 @@ impl Contest<'_> {
         let starts = staggered(order, workload);
         let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
             let mut probe = TargetProbe::new(targets, &foreign);
-            whole(prepared.run(start, &mut probe, &mut progress.load())?)
+            let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
+            probe.describe_machine(&mut window);
+            Ok::<Window, LoadError>(window)
         };
         let seats = [0, 1].map(|side: usize| Seat {
             pid: running[side].child().unwrap_or(0),
@@ -180,7 +182,8 @@ impl Contest<'_> {
             let targets = running.processes(prepared.leaders());
             let mut probe =
                 TargetProbe::new(targets.clone(), if running.child().is_some() { &[] } else { &targets });
-            let window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
+            let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
+            probe.describe_machine(&mut window);
             running.check_alive()?;
             running.stop()?;
             Ok(window)

@@ -101,7 +101,7 @@ fn a_broker_that_closes_in_the_middle_of_a_window() {
     // It does so again and again: every time its requests are sent anew, and the record tells of it.
     let text = load_through_cut(b"", &[]).expect_code(0).stdout;
     assert!(text.contains("closed the connection with"), "{text}");
-    assert!(text.contains("sent again  connection lost"), "{text}");
+    assert!(text.contains("retried     connection lost"), "{text}");
     let record = load_through_cut(b"", &["--json"]).expect_code(0).json();
     let facts = &record["body"]["facts"];
     assert_eq!(facts["acked_requests"], facts["requests"], "{facts:#}");
@@ -122,7 +122,7 @@ fn settings_that_make_no_sense() {
         ("--rate", "nan", "requests_per_s"),
         ("--duration", "-1", "duration_s"),
         ("--records", "0", "records_per_batch: must lie between 1 and"),
-        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, orders, telemetry"),
+        ("--payload", "ordres", "`ordres` is unknown; there are: bytes, file:PATH, orders, telemetry"),
         ("--compression", "brotli", "`brotli` is not one of none, gzip, snappy, lz4, zstd"),
         ("--partitions-per-request", "9", "partitions_per_request"),
         ("--topic", "not-there", "not-there"),

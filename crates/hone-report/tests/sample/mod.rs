@@ -123,6 +123,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         events: Vec::new(),
         environment: None,
         shard: None,
+        requirements: Vec::new(),
     }
 }
 

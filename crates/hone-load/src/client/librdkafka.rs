@@ -22,11 +22,12 @@ use super::{Material, material, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
-use crate::connection::{Ack, Cargo, InFlight, connect, round_trip_us};
+use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::{CpuTime, threads_named};
 use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
+use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Sender};
 
 /// The longest wait without a look at interrupts and the clock.
@@ -401,7 +402,7 @@ impl Sender for Librdkafka {
 /// The median of the kernel's round trips to the leaders.
 fn network_us(layout: &TopicLayout) -> Option<f64> {
     let fresh = layout.leaders.iter().flat_map(|(address, _)| std::iter::repeat_n(address, ROUND_TRIPS));
-    let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(&connect(address).ok()?)).collect();
+    let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(address)).collect();
     found.sort_unstable_by(f64::total_cmp);
     found.get(found.len() / 2).copied()
 }

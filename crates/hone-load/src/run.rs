@@ -20,6 +20,7 @@ use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
+use crate::security::{Door, Security};
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub lateness_limit_us: f64,
     /// Which part of the load this generator sends; `None` for all of it.
     pub shard: Option<Shard>,
+    /// TLS and login.
+    pub security: Security,
 }
 
 /// Looks at the target and the machine at the edges of a window.
@@ -75,6 +78,7 @@ pub struct ProbeFacts {
 #[derive(Debug)]
 pub struct Prepared {
     settings: Settings,
+    door: Door,
     workload: Workload,
     layout: TopicLayout,
     /// Arrival times of a replay.
@@ -95,6 +99,7 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct OwnTopic {
     address: String,
+    door: Door,
     name: Option<String>,
 }
 
@@ -102,8 +107,7 @@ impl OwnTopic {
     fn remove(&mut self) -> Result<(), LoadError> {
         match self.name.take() {
             Some(name) => {
-                let mut admin = Admin::connect(&self.address)?;
-                admin.limit_answers(REMOVAL_LIMIT)?;
+                let mut admin = Admin::enter(&self.address, self.door.clone(), REMOVAL_LIMIT)?;
                 admin.delete_topic(&name)
             }
             None => Ok(()),
@@ -135,9 +139,10 @@ pub fn prepare(
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
     payload::pin(&mut workload.payload)?;
-    let mut admin = Admin::connect(&settings.address)?;
+    let door = Door::new(&settings.security)?;
+    let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
-    let mut topic = OwnTopic { address: settings.address.clone(), name: None };
+    let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
         Topic::Shared(name) => {
@@ -156,11 +161,11 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(launcher, &settings.address, &workload, &layout)?;
-    let consumers = consumers(&settings.address, &workload, &layout)?;
-    let environment = admin.surroundings(&layout.topic);
+    let engine = engine(launcher, &settings, &door, &workload, &layout)?;
+    let consumers = consumers(&settings.address, &door, &workload, &layout)?;
+    let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     let mut prepared =
-        Prepared { settings, workload, layout, recorded, environment, engine, consumers, topic };
+        Prepared { settings, door, workload, layout, recorded, environment, engine, consumers, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
@@ -168,17 +173,18 @@ pub fn prepare(
 /// What sends the workload.
 fn engine(
     launcher: &dyn Launcher,
-    address: &str,
+    to: &Settings,
+    door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, door)?)),
         Engine::Librdkafka { settings } => {
-            Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
+            Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
         }
         Engine::Command { command, settings } => {
-            Ok(Box::new(Command::new(launcher, address, workload, command, settings, &layout.topic)?))
+            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic)?))
         }
     }
 }
@@ -186,13 +192,15 @@ fn engine(
 /// The workload's consumers, which read the warm-up, too.
 fn consumers(
     address: &str,
+    door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
 ) -> Result<Option<Consumers>, LoadError> {
     if workload.consumers == 0 {
         return Ok(None);
     }
-    Consumers::start(workload.consumers, address, layout, &readback::ends(layout)?).map(Some)
+    let from = readback::ends(door, layout)?;
+    Consumers::start(workload.consumers, address, door, layout, &from).map(Some)
 }
 
 fn fresh_name() -> String {
@@ -316,7 +324,7 @@ impl Prepared {
     /// A target that breaks off gives a window whose outcome says so; it is a result.
     ///
     /// # Errors
-    /// When the user interrupts, or this machine refuses a socket or a wait.
+    /// When this machine refuses a socket or a wait.
     pub fn run(
         mut self,
         start: Instant,
@@ -370,7 +378,9 @@ impl Prepared {
         }
         let read_back =
             account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
-        let mut window = self.window(end, recorder, account, started_unix_ms, generator_cpu, seen);
+        let drawn_in = end_ns.get() < duration_ns;
+        let mut window =
+            self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
         if let Some(batches) = read_back {
             // Only the topic knows what a client's batches were.
             window.facts.acked_bytes =
@@ -387,7 +397,7 @@ impl Prepared {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
         }
-        let from = readback::ends(&self.layout)?;
+        let from = readback::ends(&self.door, &self.layout)?;
         if let Some(consumers) = &self.consumers {
             consumers.begin(from.clone(), limit);
         }
@@ -412,8 +422,8 @@ impl Prepared {
         let reads_back =
             !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
         if let Some(from) = from.filter(|_| reads_back) {
-            let found = readback::ends(&self.layout)
-                .and_then(|to| readback::batches_between(&self.layout, from, &to));
+            let found = readback::ends(&self.door, &self.layout)
+                .and_then(|to| readback::batches_between(&self.door, &self.layout, from, &to));
             match found {
                 Ok(found) => account.batches.push(found),
                 Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
@@ -428,13 +438,13 @@ impl Prepared {
         recorder: Recorder,
         account: Account,
         started_unix_ms: u64,
-        generator_cpu: CpuSeconds,
+        (generator_cpu, drawn_in): (CpuSeconds, bool),
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = recorder.duration_s();
+        let duration_s = recorder.duration_s().max(1e-9);
         let mut events = account.events;
-        if duration_s < self.workload.duration_s {
+        if drawn_in {
             let what = format!("the user ended the window of {} s", self.workload.duration_s);
             events.push(Event { at_s: duration_s, kind: EventKind::Interrupted, what });
         }

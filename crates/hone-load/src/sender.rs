@@ -90,6 +90,12 @@ impl Sender for Engine {
             bytes: recorder.acked_cargo.bytes,
             seen_share: 1.0,
         };
-        Account { batches: vec![own], ..Account::default() }
+        Account {
+            batches: vec![own],
+            produce_requests: Some(self.written),
+            retries: std::mem::take(&mut self.retries),
+            events: self.take_events(),
+            ..Account::default()
+        }
     }
 }

@@ -318,6 +318,11 @@ pub struct Shard {
 const SAMPLES_BEYOND: u64 = 10;
 
 impl Window {
+    /// Whether the user ended it before its time.
+    pub fn was_interrupted(&self) -> bool {
+        self.events.iter().any(|event| event.kind == EventKind::Interrupted)
+    }
+
     /// The value of a metric in its own unit; `None` when the window can't tell: saturated, too few samples beyond
     /// the quantile, no CPU known.
     pub fn value(&self, metric: Metric) -> Option<f64> {

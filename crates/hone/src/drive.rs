@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_host::affinity;
-use hone_load::{Prepared, Settings, Topic};
+use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
     Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Window, Workload,
 };
@@ -132,9 +132,9 @@ impl Contest<'_> {
         let starts = staggered(order, workload);
         let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
             let mut probe = TargetProbe::new(targets, &foreign);
-            let mut window = prepared.run(start, &mut probe, &mut progress.load())?;
+            let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
             probe.describe_machine(&mut window);
-            Ok::<Window, hone_load::LoadError>(window)
+            Ok::<Window, LoadError>(window)
         };
         let seats = [0, 1].map(|side: usize| Seat {
             pid: running[side].child().unwrap_or(0),
@@ -183,7 +183,7 @@ impl Contest<'_> {
             let targets = running.processes(prepared.leaders());
             let mut probe =
                 TargetProbe::new(targets.clone(), if running.child().is_some() { &[] } else { &targets });
-            let mut window = prepared.run(Instant::now(), &mut probe, &mut progress.load())?;
+            let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
             probe.describe_machine(&mut window);
             running.check_alive()?;
             running.stop()?;
@@ -205,6 +205,7 @@ impl Contest<'_> {
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
             shard: None,
+            security: arm.security.clone(),
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         hone_load::prepare(settings, workload.clone(), &clients, &mut progress.load())
@@ -250,6 +251,11 @@ fn in_order<T>(order: [usize; 2], mut step: impl FnMut(usize) -> Result<T>) -> R
     let first = step(order[0])?;
     let second = step(order[1])?;
     Ok(if order[0] == 0 { [first, second] } else { [second, first] })
+}
+
+/// A window that the user ended before its time is none of a pair.
+pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
+    if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
 }
 
 /// Why a window can't be compared, by a rule that looks at no latency and no CPU.

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 mod stage;
-use stage::{Broker, hone, processes_with, script, unlike_any_other};
+use stage::papers::Papers;
+use stage::{Broker, hone, hone_command, processes_with, script, unlike_any_other};
 
 fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
     hone_record::Hdr::from_base64(text.as_str().unwrap()).unwrap()
@@ -131,6 +132,28 @@ fn franz_go_keeps_the_schedule() {
 fn java_keeps_the_schedule() {
     if let Some(client) = java() {
         check_a_client(&client, "linger.ms=10");
+    }
+}
+
+/// The load's TLS and login are handed to the program.
+#[test]
+fn programs_go_in_private_and_under_a_name() {
+    let papers = Papers::make();
+    let [certificate, key, ca, own, own_key] =
+        ["broker.pem", "broker.key", "ca.pem", "client.pem", "client.key"].map(|name| papers.text(name));
+    let password = papers.note("password", "correct \"horse\" = battery, staple");
+    let user = format!("ada:{password}");
+    let private =
+        ["--tls-cert", &certificate, "--tls-key", &key, "--tls-client-ca", &ca, "--sasl", "--user", &user];
+    let broker = Broker::start_as(hone_command().arg("broker").args(private));
+    let tls = ["--tls-ca", &ca, "--tls-cert", &own, "--tls-key", &own_key];
+    let login =
+        ["--sasl-mechanism", "SCRAM-SHA-256", "--sasl-user", "ada", "--sasl-password-file", &password];
+    let more = ["--rate", "200", "--duration", "2", "--warmup", "500", "--connections", "1"];
+    for client in [franz_go(), java()].into_iter().flatten() {
+        let ran = load(&broker, &client, &[&more[..], &tls, &login].concat()).expect_code(0);
+        let facts = &ran.json()["body"]["facts"];
+        assert_eq!(facts["acked_requests"], facts["requests"], "{facts}");
     }
 }
 

@@ -9,6 +9,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,6 +27,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 // A call that took longer than this had to wait for room in the client.
@@ -37,6 +41,7 @@ type settings struct {
 	timeout                             time.Duration
 	producers                           int
 	records                             string
+	security                            map[string]string
 	own                                 [][2]string
 }
 
@@ -137,6 +142,7 @@ func run(in *bufio.Reader, out *report) error {
 
 func readSettings(in *bufio.Reader) (settings, error) {
 	asked := settings{producers: 1, acks: "all", compression: "none", timeout: 10 * time.Second}
+	asked.security = map[string]string{}
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -166,6 +172,8 @@ func readSettings(in *bufio.Reader) (settings, error) {
 			}
 		case "records":
 			asked.records = rest
+		case "tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "sasl_mechanism", "sasl_user", "sasl_password":
+			asked.security[verb] = rest
 		case "set":
 			key, value, _ := strings.Cut(rest, " ")
 			asked.own = append(asked.own, [2]string{key, value})
@@ -242,6 +250,11 @@ func options(asked settings, out *report) ([]kgo.Opt, error) {
 	if !asked.idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
+	private, err := privacy(asked.security)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, private...)
 	switch asked.acks {
 	case "0":
 		options = append(options, kgo.RequiredAcks(kgo.NoAck()))
@@ -257,6 +270,45 @@ func options(asked settings, out *report) ([]kgo.Opt, error) {
 		}
 		options = append(options, option)
 		out.line("using %s %s", pair[0], pair[1])
+	}
+	return options, nil
+}
+
+// TLS and the login.
+func privacy(asked map[string]string) ([]kgo.Opt, error) {
+	var options []kgo.Opt
+	if mode, wanted := asked["tls"]; wanted {
+		config := &tls.Config{ServerName: asked["tls_server_name"], InsecureSkipVerify: mode == "believe-anyone"}
+		if path := asked["tls_ca"]; path != "" {
+			pem, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			config.RootCAs = x509.NewCertPool()
+			if !config.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, fmt.Errorf("no certificate in %s", path)
+			}
+		}
+		if path := asked["tls_cert"]; path != "" {
+			own, err := tls.LoadX509KeyPair(path, asked["tls_key"])
+			if err != nil {
+				return nil, err
+			}
+			config.Certificates = []tls.Certificate{own}
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	user, password := asked["sasl_user"], asked["sasl_password"]
+	switch mechanism := asked["sasl_mechanism"]; mechanism {
+	case "":
+	case "PLAIN":
+		options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	default:
+		return nil, fmt.Errorf("the mechanism %q is unknown", mechanism)
 	}
 	return options, nil
 }

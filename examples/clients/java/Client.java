@@ -17,7 +17,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
@@ -48,6 +50,7 @@ public class Client {
     private final Properties properties = new Properties();
     private final List<Material> records = new ArrayList<>();
     private final List<KafkaProducer<byte[], byte[]>> producers = new ArrayList<>();
+    private final Map<String, String> security = new HashMap<>();
     private String topic;
     private int count = 1;
 
@@ -96,6 +99,8 @@ public class Client {
                 case "timeout_ms" -> limit(Long.parseLong(rest));
                 case "producers" -> count = Integer.parseInt(rest);
                 case "records" -> read(Path.of(rest));
+                case "tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "sasl_mechanism", "sasl_user",
+                        "sasl_password" -> security.put(words[0], rest);
                 case "set" -> set(rest.split(" ", 2));
                 default -> { }
             }
@@ -103,6 +108,7 @@ public class Client {
         properties.put(ProducerConfig.CLIENT_ID_CONFIG, "hone-load");
         properties.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
         properties.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class);
+        secure();
         for (int producer = 0; producer < count; producer++) {
             producers.add(new KafkaProducer<>(properties));
             producers.get(producer).partitionsFor(topic);
@@ -121,6 +127,37 @@ public class Client {
         properties.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, (int) timeoutMs);
         properties.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, (int) Math.max(1, timeoutMs / 2));
         properties.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, timeoutMs);
+    }
+
+    /** TLS and the login, in the producer's words. */
+    private void secure() throws IOException {
+        boolean tls = security.containsKey("tls");
+        boolean login = security.containsKey("sasl_mechanism");
+        if (security.containsKey("tls_server_name") || "believe-anyone".equals(security.get("tls"))) {
+            throw new IOException("kafka-clients verifies the name that it connects to, and every certificate");
+        }
+        properties.put("security.protocol", (login ? "SASL_" : "") + (tls ? "SSL" : "PLAINTEXT"));
+        if (security.containsKey("tls_ca")) {
+            properties.put("ssl.truststore.type", "PEM");
+            properties.put("ssl.truststore.location", security.get("tls_ca"));
+        }
+        if (security.containsKey("tls_cert")) {
+            properties.put("ssl.keystore.type", "PEM");
+            properties.put("ssl.keystore.certificate.chain", Files.readString(Path.of(security.get("tls_cert"))));
+            properties.put("ssl.keystore.key", Files.readString(Path.of(security.get("tls_key"))));
+        }
+        if (login) {
+            String mechanism = security.get("sasl_mechanism");
+            String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
+            properties.put("sasl.mechanism", mechanism);
+            properties.put("sasl.jaas.config", "org.apache.kafka.common.security." + module + " required username=\""
+                    + quoted(security.get("sasl_user")) + "\" password=\"" + quoted(security.get("sasl_password"))
+                    + "\";");
+        }
+    }
+
+    private static String quoted(String text) {
+        return text.replace("\\", "\\\\").replace("\"", "\\\"");
     }
 
     private void set(String[] pair) {

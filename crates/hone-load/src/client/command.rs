@@ -24,6 +24,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
+use crate::run::Settings;
 use crate::sender::{Account, Due, Sender};
 
 /// Starts programs for a load; processes are not this room's business.
@@ -94,7 +95,7 @@ enum Heard {
 impl Command {
     pub(crate) fn new(
         launcher: &dyn Launcher,
-        address: &str,
+        to: &Settings,
         workload: &Workload,
         command: &[String],
         settings: &BTreeMap<String, String>,
@@ -108,8 +109,7 @@ impl Command {
         std::fs::write(&records, protocol::records_file(&material)).map_err(|error| {
             failed(format!("its records can't be written to {}: {error}", records.display()))
         })?;
-        let introduction =
-            protocol::introduction(address, topic, workload, settings, &records).map_err(failed)?;
+        let introduction = protocol::introduction(to, topic, workload, settings, &records).map_err(failed)?;
         let mut engine = Self {
             name: name.clone(),
             watch,

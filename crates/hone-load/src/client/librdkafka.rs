@@ -22,11 +22,13 @@ use super::{Material, material, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
-use crate::connection::{Ack, Cargo, InFlight, connect, round_trip_us};
+use crate::connection::{Ack, Cargo, InFlight};
 use crate::cpu::{CpuTime, threads_named};
 use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
+use crate::run::Settings;
+use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Sender};
 
 /// The longest wait without a look at interrupts and the clock.
@@ -146,12 +148,13 @@ pub(crate) fn check(workload: &Workload, given: &BTreeMap<String, String>) -> Re
 
 impl Librdkafka {
     pub(crate) fn new(
-        address: &str,
+        to: &Settings,
         workload: &Workload,
         given: &BTreeMap<String, String>,
         topic: &str,
     ) -> Result<Self, LoadError> {
-        let config = settings::config(address, workload, given)?;
+        let mut config = settings::config(&to.address, workload, given)?;
+        settings::secure(&mut config, &to.security)?;
         let count = workload.connections as usize;
         let shared = Arc::new(Shared {
             reports: Mutex::default(),
@@ -401,7 +404,7 @@ impl Sender for Librdkafka {
 /// The median of the kernel's round trips to the leaders.
 fn network_us(layout: &TopicLayout) -> Option<f64> {
     let fresh = layout.leaders.iter().flat_map(|(address, _)| std::iter::repeat_n(address, ROUND_TRIPS));
-    let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(&connect(address).ok()?)).collect();
+    let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(address)).collect();
     found.sort_unstable_by(f64::total_cmp);
     found.get(found.len() / 2).copied()
 }

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use hone_record::Workload;
 
 use super::Material;
+use crate::run::Settings;
+use crate::security::Security;
 
 /// The version that is spoken.
 pub(super) const GREETING: &str = "hone-client 1";
@@ -16,7 +18,7 @@ pub(super) const DUES_A_LINE: usize = 1_000;
 
 /// What the program is told before anything is sent.
 pub(super) fn introduction(
-    address: &str,
+    to: &Settings,
     topic: &str,
     workload: &Workload,
     settings: &BTreeMap<String, String>,
@@ -24,24 +26,52 @@ pub(super) fn introduction(
 ) -> Result<String, String> {
     let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
     let mut text = format!(
-        "{GREETING}\nbootstrap {address}\ntopic {topic}\nacks {acks}\ncompression {}\nidempotent {}\n\
+        "{GREETING}\nbootstrap {}\ntopic {topic}\nacks {acks}\ncompression {}\nidempotent {}\n\
          timeout_ms {}\nproducers {}\nrecords {}\n",
+        to.address,
         workload.compression,
         workload.idempotent,
         (workload.timeout_s * 1e3).ceil() as u64,
         workload.connections,
         records.display(),
     );
-    for (key, value) in settings {
-        if key.contains(char::is_whitespace) || value.contains(['\n', '\r']) {
-            return Err(format!(
-                "`{key}={value}` can't be a line: no space in a key, no line end in a value"
-            ));
+    let own = settings.iter().map(|(key, value)| (format!("set {key}"), value.clone()));
+    for (name, value) in security_lines(&to.security).into_iter().chain(own) {
+        if name.split(' ').count() > 2 || [&name, &value].iter().any(|text| text.contains(['\n', '\r'])) {
+            return Err(format!("`{name}` can't be a line: no space in a key, no line end in a value"));
         }
-        let _ = writeln!(text, "set {key} {value}");
+        let _ = writeln!(text, "{name} {value}");
     }
     text.push_str("prepare\n");
     Ok(text)
+}
+
+/// TLS and the login; the program's connections are to be as private as Hone's own.
+fn security_lines(security: &Security) -> Vec<(String, String)> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
+    if let Some(tls) = &security.tls {
+        line("tls", if tls.believe_anyone { "believe-anyone" } else { "verify" }.to_owned());
+        let file = |file: &std::path::Path| {
+            std::path::absolute(file).unwrap_or(file.to_owned()).display().to_string()
+        };
+        for (name, path) in
+            [("tls_ca", &tls.authorities), ("tls_cert", &tls.certificate), ("tls_key", &tls.key)]
+        {
+            if let Some(path) = path {
+                line(name, file(path));
+            }
+        }
+        if let Some(name) = &tls.server_name {
+            line("tls_server_name", name.clone());
+        }
+    }
+    if let Some(sasl) = &security.sasl {
+        line("sasl_mechanism", sasl.mechanism.name().to_owned());
+        line("sasl_user", sasl.user.clone());
+        line("sasl_password", sasl.password.reveal().to_owned());
+    }
+    lines
 }
 
 /// Keys and values for the program, which takes them in turn: 32-bit big-endian lengths (-1 for no key) and bytes.
@@ -216,6 +246,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::security::{Mechanism, Password, Sasl, Tls};
 
     fn ack(index: u64, handed_over_ns: u64, ended_ns: u64) -> Ended {
         Ended { index, handed_over_ns, ended_ns, stored: Ok((1, 7)), waited: false }
@@ -253,6 +284,57 @@ mod tests {
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_introduction_says_everything_once() {
+        let workload: Workload = serde_json::from_value(serde_json::json!({
+            "name": "test", "seed": 1, "schedule": "uniform", "requests_per_s": 1.0, "records_per_batch": 1,
+            "record_bytes": 1, "payload": {"bytes": {"compressible_share": 0.0}}, "compression": "none",
+            "connections": 1, "in_flight": 1, "partitions": 1, "partitions_per_request": 1, "acks": 1,
+            "warmup_requests": 0, "duration_s": 1.0, "timeout_s": 1.5, "topic_config": {},
+        }))
+        .unwrap();
+        let to = Settings {
+            address: "b:9092".to_owned(),
+            security: Security {
+                tls: Some(Tls { authorities: Some("/ca.pem".into()), ..Tls::default() }),
+                sasl: Some(Sasl {
+                    mechanism: Mechanism::Plain,
+                    user: "ada".to_owned(),
+                    password: Password::new("a b".to_owned()),
+                }),
+            },
+            variant: String::new(),
+            storage: String::new(),
+            topic: crate::Topic::Fresh,
+            lateness_limit_us: 1.0,
+            shard: None,
+        };
+        let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
+        let text = introduction(&to, "t", &workload, &settings, std::path::Path::new("/r")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines[0], lines[lines.len() - 1]), (GREETING, "prepare"));
+        for line in [
+            "bootstrap b:9092",
+            "topic t",
+            "acks 1",
+            "timeout_ms 1500",
+            "records /r",
+            "tls verify",
+            "tls_ca /ca.pem",
+            "sasl_mechanism PLAIN",
+            "sasl_user ada",
+            "sasl_password a b",
+            "set linger.ms 5",
+        ] {
+            assert!(lines.contains(&line), "{line} is missing in {text}");
+        }
+        for (key, value) in [("a b", "c"), ("a", "b\nerror")] {
+            let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+            let refused = introduction(&to, "t", &workload, &settings, std::path::Path::new("/r"));
+            assert!(refused.is_err(), "{key}={value}");
         }
     }
 

@@ -10,6 +10,7 @@ use hone_load::Admin;
 use hone_record::{Comparison, Design, Metric, Mode, Verdict};
 use hone_tool::System;
 
+use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs};
 use crate::arm::{Arm, Place, processes_behind};
@@ -81,6 +82,8 @@ pub(crate) struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    security: SecurityOptions,
 }
 
 fn metric(name: &str) -> Result<Metric, String> {
@@ -127,8 +130,10 @@ fn arms(arguments: &Arguments) -> Result<[Arm; 2]> {
         within.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
     };
     let (ready, stop) = (limit(arguments.ready_timeout)?, limit(arguments.stop_timeout)?);
+    let security = arguments.security.security()?;
     let arm = |name: &str, text: &str| {
-        anyhow::Ok(Arm { name: name.to_owned(), place: Place::parse(text, ready, stop)? })
+        let place = Place::parse(text, ready, stop)?;
+        anyhow::Ok(Arm { name: name.to_owned(), place, security: security.clone() })
     };
     let arms = [arm("A", &arguments.a)?, arm("B", &arguments.b)?];
     if matches!(arms[0].place, Place::Address(_)) && arms[0].place == arms[1].place {
@@ -174,7 +179,7 @@ fn check_cpu(arms: &[Arm; 2], primary: Metric) -> Result<()> {
         if let Place::Address(address) = &arm.place
             && processes_behind(std::iter::once(address.as_str())).is_empty()
         {
-            Admin::ready(address, Duration::from_secs(10))?;
+            Admin::ready_with(address, &arm.security, Duration::from_secs(10))?;
             bail!(Usage(format!(
                 "the CPU of {address} can't be read from here (another machine, another user's process or a container), so \
                  {} can't be the primary metric; use --primary latency-p50",

@@ -8,6 +8,7 @@ use clap::Args;
 use hone_load::{Admin, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
+use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
@@ -37,6 +38,7 @@ use crate::{Ending, Usage, selftest};
   hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
   hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
   hone load --self-test
 
@@ -76,6 +78,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
+    security: SecurityOptions,
+    #[command(flatten)]
     shards: ShardOptions,
 }
 
@@ -90,6 +94,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     let files = Files::claim(&arguments)?;
+    let security = arguments.security.security()?;
     let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
@@ -100,7 +105,9 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         series,
         files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
-        meeting.map_or(Ok(()), |meeting| meeting.keep(&window, || Ok(Admin::connect(&job.broker)?), desk)),
+        meeting.map_or(Ok(()), |meeting| {
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
+        }),
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
@@ -172,9 +179,10 @@ pub(super) fn ending(window: &Window) -> Ending {
     if required == Some(Ending::Worse) {
         return Ending::Worse;
     }
-    let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
     match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => required.unwrap_or(Ending::Done),
+        Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
+            required.unwrap_or(Ending::Done)
+        }
         _ => Ending::CouldNot,
     }
 }
@@ -233,6 +241,7 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         topic,
         lateness_limit_us: arguments.workload.lateness_limit_us(),
         shard: meeting.as_ref().map(Meeting::shard),
+        security: arguments.security.security()?,
     };
     let view = LiveView::open(&desk.progress, workload.duration_s);
     let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));

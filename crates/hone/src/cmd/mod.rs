@@ -21,6 +21,7 @@ mod load;
 mod merge;
 mod optimize;
 mod report;
+mod security;
 mod shard;
 mod workload;
 

@@ -21,6 +21,7 @@ pub mod observe;
 mod platform;
 pub mod pmu;
 pub mod ports;
+pub mod setting;
 pub mod tools;
 
 pub use error::HostError;

@@ -21,7 +21,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 use crate::LoadError;
 use crate::connection::connect;
 
-const METADATA_VERSION: i16 = 7;
+pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
 const DELETE_TOPICS_VERSION: i16 = 3;
 const FETCH_VERSION: i16 = 11;
@@ -79,6 +79,10 @@ impl Admin {
             return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
         }
         Ok(())
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     pub(crate) fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
@@ -199,7 +203,7 @@ impl Admin {
         Ok(found.records.clone().unwrap_or_default())
     }
 
-    fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
+    pub(crate) fn accepted(&self, what: &str, code: i16, message: String) -> Result<(), LoadError> {
         if code == 0 {
             return Ok(());
         }
@@ -211,7 +215,7 @@ impl Admin {
         })
     }
 
-    fn garbage(&self, what: &str, problem: &str) -> LoadError {
+    pub(crate) fn garbage(&self, what: &str, problem: &str) -> LoadError {
         LoadError::Garbage {
             address: self.address.clone(),
             what: what.to_owned(),
@@ -219,7 +223,7 @@ impl Admin {
         }
     }
 
-    fn ask<Q: Encodable, A: Decodable>(
+    pub(crate) fn ask<Q: Encodable, A: Decodable>(
         &mut self,
         key: ApiKey,
         version: i16,

@@ -11,6 +11,7 @@
 
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
 mod engine;
 mod error;
@@ -24,6 +25,7 @@ mod smoke;
 mod steadiness;
 
 pub use admin::{Admin, TopicLayout};
+pub use cluster::ClusterSetting;
 pub use error::LoadError;
 pub use run::{Prepared, Probe, ProbeFacts, Progress, Settings, Topic, check, prepare};
 pub use smoke::smoke_test;

@@ -18,7 +18,10 @@ mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
-pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, PairOutcome, Rule, Verdict};
+pub use comparison::{
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, PairKind,
+    PairOutcome, Pilot, Promise, Rule, Verdict,
+};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};

@@ -9,10 +9,13 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod arm;
+mod budget;
+mod change;
 mod cmd;
 mod drive;
 mod experiment;
 mod folder;
+mod lever;
 mod optimize;
 mod places;
 mod probe;

@@ -49,7 +49,7 @@ enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),
     Load(load::Arguments),
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
 }
@@ -66,7 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<Ending> {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
         Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
-        Verb::Compare(arguments) => compare::run(arguments, &desk),
+        Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };

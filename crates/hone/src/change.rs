@@ -35,7 +35,7 @@ const LOAD: [&str; 9] = [
     "records_per_batch",
 ];
 
-/// Reads a change. `NAME=OLD,NEW` sets both sides; a value with a comma of its own can only be given for B.
+/// Reads a change. `NAME=OLD,NEW` sets both sides; a comma inside a value is written `\,`.
 ///
 /// # Errors
 /// When it is no change that Hone knows.
@@ -54,15 +54,34 @@ pub(crate) fn parse(text: &str) -> Result<Change> {
             examples()
         )));
     };
-    let lists = matches!(kind, "arg" | "env");
-    let (from, to) = match value.split_once(',') {
-        Some((from, to)) if !lists && !to.contains(',') => (Some(from.to_owned()), to),
-        _ => (None, value),
+    let (from, to) = match &split(value)[..] {
+        [to] => (None, to.clone()),
+        [from, to] => (Some(from.clone()), to.clone()),
+        _ => bail!(Usage(format!(
+            "--change `{text}` has more than one comma: NAME=OLD,NEW sets both sides; write `\\,` for a comma inside a value"
+        ))),
     };
-    if from.as_deref() == Some(to) {
+    if from.as_ref() == Some(&to) {
         bail!(Usage(format!("--change `{text}` sets both sides to `{to}`: nothing would differ")));
     }
-    Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to: to.to_owned() })
+    Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to })
+}
+
+/// Parts between commas; one behind a backslash belongs to its part.
+fn split(value: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut letters = value.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&',') => {
+                parts.last_mut().into_iter().for_each(|part| part.push(','));
+                letters.next();
+            }
+            ',' => parts.push(String::new()),
+            letter => parts.last_mut().into_iter().for_each(|part| part.push(letter)),
+        }
+    }
+    parts
 }
 
 fn known(kind: &str) -> bool {
@@ -198,13 +217,15 @@ mod tests {
         check("client.linger.ms=0,5", "client", "linger.ms", Some("0"), "5");
         check("host./proc/sys/vm/swappiness=1", "host", "/proc/sys/vm/swappiness", None, "1");
         check("topic.cleanup.policy=compact", "topic", "cleanup.policy", None, "compact");
-        check("env.LIST=a,b", "env", "LIST", None, "a,b");
+        check("env.LIST=a\\,b", "env", "LIST", None, "a,b");
+        check("arg.--threads=1,2", "arg", "--threads", Some("1"), "2");
         check("arg.--listen=x=y", "arg", "--listen", None, "x=y");
         for (text, expected) in [
             ("linger.ms=5", "names nothing that can be changed"),
             ("client.linger.ms", "has no `=`"),
             ("topic.=1", "names nothing"),
             ("load.acks=1,1", "nothing would differ"),
+            ("env.LIST=a,b,c", "more than one comma"),
         ] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");

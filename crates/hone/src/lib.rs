@@ -53,6 +53,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<hone_compare::DesignError>()
             || cause.is::<hone_broker::SettingsError>()
             || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
     })
 }
 

@@ -106,6 +106,9 @@ pub(crate) struct Arguments {
     /// the cores and swapping them four times a second.
     #[arg(long)]
     free: bool,
+    /// Count every pair, whatever neighbours did to the machine in one of its windows.
+    #[arg(long)]
+    keep_disturbed: bool,
     /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
@@ -155,6 +158,7 @@ struct Asked {
     working_folder: PathBuf,
     mode: Option<Mode>,
     free: bool,
+    keep_disturbed: bool,
     pairs: u32,
     control_pairs: u32,
     primary: Metric,
@@ -346,6 +350,7 @@ impl Asked {
                 ModeName::Solo => Mode::Solo,
             }),
             free: arguments.free,
+            keep_disturbed: arguments.keep_disturbed,
             pairs: arguments.pairs,
             control_pairs: arguments.control_pairs,
             primary: arguments.primary,
@@ -443,7 +448,7 @@ impl Asked {
             builds: [0, 1].map(|side: usize| sides.builds[side].len() as u32),
             pilot_pairs: 0,
             requests_per_window: requests_per_window(&self.workload),
-            disturbance: Some(hone_compare::disturbance(mode)),
+            disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
         })
     }
 }

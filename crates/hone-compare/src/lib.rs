@@ -13,6 +13,7 @@ mod estimate;
 mod judge;
 mod power;
 mod random;
+mod saved;
 mod student;
 
 pub use design::{DesignError, Plan, pilot, plan, rule_words};
@@ -20,3 +21,4 @@ pub use disturb::{Neighbours, disturbance, disturbed};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
+pub use saved::{FEWEST_WINDOWS, SavedRule, compare_saved};

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, LedgerEntry, Machine, Optimization, Window};
+use crate::{Comparison, LedgerEntry, Machine, Optimization, SavedComparison, Window};
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
@@ -19,6 +19,9 @@ impl Body for Window {
 }
 impl Body for Comparison {
     const KIND: &'static str = "comparison";
+}
+impl Body for SavedComparison {
+    const KIND: &'static str = "saved-comparison";
 }
 impl Body for Optimization {
     const KIND: &'static str = "optimization";

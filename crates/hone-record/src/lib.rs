@@ -14,6 +14,7 @@ mod histogram;
 mod machine;
 mod metric;
 mod optimization;
+mod saved;
 mod window;
 mod workload;
 
@@ -27,6 +28,7 @@ pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
+pub use saved::{SavedComparison, SavedEstimate, SavedSide};
 pub use window::{
     BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
     Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_compare::Plan;
+use hone_compare::{Plan, SavedRule};
 use hone_load::Admin;
 use hone_record::{
     Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Schedule, Verdict, Workload,
@@ -15,7 +15,7 @@ use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
 use super::workload::WorkloadOptions;
-use super::{Desk, default_runs};
+use super::{Desk, default_runs, saved};
 use crate::arm::{Arm, Place, processes_behind};
 use crate::budget::{self, Wanted};
 use crate::change;
@@ -56,6 +56,10 @@ One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both
   broker.KEY=VALUE           a setting of the cluster, set through its API for B's windows and put back after each
   host.vm.swappiness=1       a file under /proc/sys or /sys/block, set and put back the same way
   env.NAME=VALUE, arg.--flag=VALUE   of a command
+
+Windows that were saved (hone load --output), without pairs: what can still be said of them:
+  hone compare before.json after.json
+  hone compare monday/ friday/
 
 A run that was interrupted:
   hone compare --resume runs/compare-007
@@ -184,6 +188,16 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     if let Some(folder) = &arguments.resume {
         return resume(folder, desk);
+    }
+    if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
+        && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
+    {
+        let rule = SavedRule {
+            primary: arguments.primary,
+            alpha: arguments.alpha,
+            equivalence: arguments.equivalence,
+        };
+        return saved::run([a, b], rule, desk);
     }
     let asked = Asked::of(arguments)?;
     let sides = asked.sides()?;

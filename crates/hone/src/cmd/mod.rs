@@ -17,6 +17,7 @@ pub(crate) mod doctor;
 mod load;
 mod optimize;
 mod report;
+mod saved;
 mod workload;
 
 /// Makes streaming services faster, and proves it.

@@ -59,17 +59,8 @@ fn needs(comparison: &Comparison, metric: Metric) -> String {
     match metric {
         Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
         _ => metric.samples_needed().map_or(String::new(), |needed| {
-            format!(" (a {} needs {} requests a window)", metric.label(), thousands(needed))
+            format!(" (a {} needs {} requests a window)", metric.label(), super::count(needed))
         }),
-    }
-}
-
-/// 1,000 for 1000.
-fn thousands(number: u64) -> String {
-    if number < 1_000 {
-        number.to_string()
-    } else {
-        format!("{},{:03}", thousands(number / 1_000), number % 1_000)
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod comparison;
 pub(crate) mod doctor;
 pub(crate) mod optimization;
 pub(crate) mod plan;
+pub(crate) mod saved;
 pub(crate) mod table;
 pub(crate) mod window;
 

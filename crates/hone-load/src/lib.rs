@@ -13,6 +13,7 @@ mod admin;
 mod client;
 mod clock;
 mod cluster;
+mod cluster_setting;
 mod connection;
 mod consumer;
 mod cpu;
@@ -42,6 +43,7 @@ mod steward;
 mod stream;
 
 pub use admin::{Admin, TopicLayout};
+pub use cluster_setting::ClusterSetting;
 pub use error::LoadError;
 pub use live::{Live, Progress};
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};

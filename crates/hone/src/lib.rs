@@ -9,12 +9,15 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod arm;
+mod budget;
 mod capacity;
+mod change;
 mod cmd;
 mod drive;
 mod experiment;
 mod folder;
 mod kubernetes;
+mod lever;
 mod live;
 mod load_file;
 mod notation;
@@ -59,6 +62,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<hone_compare::DesignError>()
             || cause.is::<hone_broker::SettingsError>()
             || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
     })
 }
 

@@ -23,6 +23,7 @@ mod join;
 pub mod keys;
 mod live;
 pub mod payload;
+pub mod plant;
 mod poll;
 mod readback;
 mod recorder;

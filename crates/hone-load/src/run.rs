@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Window, WindowFacts, Workload,
+    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window, WindowFacts,
+    Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
@@ -28,6 +29,8 @@ pub enum Topic {
     Fresh,
     /// One that is there; it stays.
     Existing(String),
+    /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
+    Shared(String),
 }
 
 /// What a load needs beside the workload.
@@ -43,6 +46,8 @@ pub struct Settings {
     pub topic: Topic,
     /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
     pub lateness_limit_us: f64,
+    /// Which part of the load this generator sends; `None` for all of it.
+    pub shard: Option<Shard>,
 }
 
 /// Looks at the target and the machine at the edges of a window.
@@ -131,6 +136,13 @@ pub fn prepare(
     let mut topic = OwnTopic { address: settings.address.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
+        Topic::Shared(name) => {
+            match admin.create_topic(name, workload.partitions, &workload.topic_config) {
+                Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) | Ok(()) => {}
+                Err(other) => return Err(other),
+            }
+            admin.layout(name, Some(workload.partitions))?
+        }
         Topic::Fresh => {
             let name = fresh_name();
             admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
@@ -289,7 +301,8 @@ impl Prepared {
         // Where the window ends; the user may draw it in.
         let end_ns = Cell::new(duration_ns);
         let mut arrivals =
-            Arrivals::new(&self.workload, self.recorded.clone()).take_while(|due| *due < end_ns.get());
+            schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
+                .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
@@ -362,7 +375,10 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Account {
         let mut account = self.engine.account(recorder, &self.layout);
-        if let Some(from) = from.filter(|_| !self.engine.knows_batches()) {
+        // Of a topic that is shared, one generator reads back what all of them wrote.
+        let reads_back =
+            !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
+        if let Some(from) = from.filter(|_| reads_back) {
             let found = readback::ends(&self.layout)
                 .and_then(|to| readback::batches_between(&self.layout, from, &to));
             match found {
@@ -420,7 +436,7 @@ impl Prepared {
             split: account.split,
             events,
             environment: Some(self.environment),
-            shard: None,
+            shard: self.settings.shard,
             requirements: Vec::new(),
         }
     }

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, Window};
+use crate::{Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SelfTest, Window};
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
@@ -31,6 +31,9 @@ impl Body for Curve {
 }
 impl Body for Machine {
     const KIND: &'static str = "machine";
+}
+impl Body for SelfTest {
+    const KIND: &'static str = "self-test";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

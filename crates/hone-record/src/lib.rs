@@ -14,9 +14,11 @@ mod envelope;
 mod hgrm;
 mod histogram;
 mod machine;
+mod merge;
 mod metric;
 mod optimization;
 mod requirement;
+mod selftest;
 mod window;
 mod workload;
 
@@ -26,9 +28,11 @@ pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, Pa
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
+pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;
+pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
     BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
     Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

@@ -203,6 +203,7 @@ impl Contest<'_> {
             storage: self.storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
+            shard: None,
         };
         hone_load::prepare(settings, workload.clone(), &mut progress.load())
             .with_context(|| format!("loading {}", arm.name))

@@ -14,6 +14,7 @@ mod cmd;
 mod drive;
 mod experiment;
 mod folder;
+mod kubernetes;
 mod live;
 mod load_file;
 mod notation;
@@ -22,7 +23,9 @@ mod output;
 mod places;
 mod probe;
 mod progress;
+mod rendezvous;
 mod require;
+mod selftest;
 mod show;
 
 /// How a verb ended; the exit code is an interface.

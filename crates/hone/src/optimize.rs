@@ -281,6 +281,7 @@ impl Job<'_> {
             storage: self.target().storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
+            shard: None,
         };
         let prepared = hone_load::prepare(settings, workload.clone(), &mut self.progress.load())?;
         let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);

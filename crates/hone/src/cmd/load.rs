@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Settings, Topic};
-use hone_record::{Envelope, Event, EventKind, Outcome, Window, Workload};
+use hone_load::{Admin, Settings, Topic};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
-use super::Desk;
+use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
+use super::{Desk, print};
 use crate::arm::{is_address, processes_behind};
 use crate::experiment::WorkloadFile;
 use crate::live::LiveView;
@@ -18,7 +19,7 @@ use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
 use crate::require::{self, Rule};
 use crate::show;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, selftest};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -35,11 +36,13 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
   hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load --self-test
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
-    #[arg(value_name = "BROKER", required_unless_present = "file")]
+    #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
     broker: Option<String>,
     /// Read workload, rules and broker from this file; options on the command line come before it.
     #[arg(short, long, value_name = "FILE")]
@@ -49,6 +52,10 @@ pub(crate) struct Arguments {
     /// can't be told.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
+    /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
+    /// its true size. Takes half a minute.
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit"])]
+    self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
@@ -67,13 +74,22 @@ pub(crate) struct Arguments {
     hgrm: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    shards: ShardOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    if arguments.self_test {
+        return self_test(desk);
+    }
     let job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
+    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s)? {
+        print(&manifest)?;
+        return Ok(Ending::Done);
+    }
     let files = Files::claim(&arguments)?;
-    let (mut window, series) = measure(&arguments, &job, files.series, desk)?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -83,6 +99,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         series,
         files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+        meeting.map_or(Ok(()), |meeting| meeting.keep(&window, || Ok(Admin::connect(&job.broker)?), desk)),
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
@@ -180,20 +197,39 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
     }
 }
 
-/// The window; and whether its series could be written.
-fn measure(
-    arguments: &Arguments,
-    job: &Job,
-    series: Option<SeriesFile>,
-    desk: &Desk,
-) -> Result<(Window, Result<()>)> {
+/// Every fault of the self-test, for every engine that needs no other program.
+fn self_test(desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("self-test");
+    let found = selftest::run(&[Engine::Wire], &desk.progress)?;
+    let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
+    desk.show(found, show::selftest::text)?;
+    Ok(ending)
+}
+
+/// A window and what still hangs on it.
+struct Measured {
+    window: Window,
+    /// Whether its series could be written.
+    series: Result<()>,
+    /// The other shards, who wait for its record.
+    meeting: Option<Meeting>,
+}
+
+fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
     let workload = job.workload.clone();
+    desk.progress.doing("load");
+    let mut meeting = arguments.shards.meeting()?;
+    let topic = match &mut meeting {
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
+        None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+    };
     let settings = Settings {
         address: job.broker.clone(),
         variant: "target".to_owned(),
         storage: job.storage.clone(),
-        topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+        topic,
         lateness_limit_us: arguments.workload.lateness_limit_us(),
+        shard: meeting.as_ref().map(Meeting::shard),
     };
     let view = LiveView::open(&desk.progress, workload.duration_s);
     let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
@@ -204,8 +240,14 @@ fn measure(
     };
     view.watch(&targets);
     let mut probe = TargetProbe::new(targets.clone(), &targets);
-    let mut window = prepared.run(Instant::now(), &mut probe, &mut listener)?;
+    let (start, start_unix_ms) = match &meeting {
+        Some(meeting) => meeting.start(desk)?,
+        None => (Instant::now(), 0),
+    };
+    let mut window = prepared.run(start, &mut probe, &mut listener)?;
+    // Known only since the shards have met.
+    window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     drop(listener);
     probe.describe_machine(&mut window);
-    Ok((window, series.map_or(Ok(()), SeriesFile::finish)))
+    Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

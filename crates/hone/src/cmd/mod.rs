@@ -18,8 +18,10 @@ pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
 mod load;
+mod merge;
 mod optimize;
 mod report;
+mod shard;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -52,6 +54,7 @@ enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),
     Load(load::Arguments),
+    Merge(merge::Arguments),
     Compare(compare::Arguments),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
@@ -79,6 +82,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
         Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
+        Verb::Merge(arguments) => merge::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),

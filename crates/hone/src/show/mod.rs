@@ -3,6 +3,7 @@
 pub(crate) mod comparison;
 pub(crate) mod doctor;
 pub(crate) mod optimization;
+pub(crate) mod selftest;
 pub(crate) mod table;
 pub(crate) mod window;
 

@@ -8,9 +8,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+mod aim;
 mod arm;
 mod capacity;
 mod cmd;
+mod curve;
 mod drive;
 mod experiment;
 mod folder;

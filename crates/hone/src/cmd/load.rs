@@ -8,16 +8,16 @@ use clap::Args;
 use hone_load::{Admin, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
+use super::rates::RateOptions;
 use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
-use crate::arm::{is_address, processes_behind};
+use crate::aim::Aim;
+use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
-use crate::live::LiveView;
 use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
-use crate::probe::TargetProbe;
 use crate::require::{self, Rule};
 use crate::show;
 use crate::{Ending, Usage, selftest};
@@ -39,6 +39,8 @@ use crate::{Ending, Usage, selftest};
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
   hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
+  hone load broker-1:9092 --rate 20000 --sweep-records 1,2,5,10,20,50,100 --repeats 3
   hone load --self-test
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
@@ -80,6 +82,8 @@ pub(crate) struct Arguments {
     security: SecurityOptions,
     #[command(flatten)]
     shards: ShardOptions,
+    #[command(flatten)]
+    rates: RateOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
@@ -91,6 +95,10 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s)? {
         print(&manifest)?;
         return Ok(Ending::Done);
+    }
+    if arguments.rates.are_asked_for() {
+        let settings = job.settings(Topic::Fresh, &arguments, None)?;
+        return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
@@ -170,6 +178,18 @@ impl Job {
             rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
         })
     }
+
+    fn settings(&self, topic: Topic, arguments: &Arguments, shard: Option<Shard>) -> Result<Settings> {
+        Ok(Settings {
+            address: self.broker.clone(),
+            variant: "target".to_owned(),
+            storage: self.storage.clone(),
+            topic,
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            shard,
+            security: arguments.security.security()?,
+        })
+    }
 }
 
 /// What a measured window means to who waits for the exit code.
@@ -233,32 +253,20 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
-    let settings = Settings {
-        address: job.broker.clone(),
-        variant: "target".to_owned(),
-        storage: job.storage.clone(),
-        topic,
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        shard: meeting.as_ref().map(Meeting::shard),
-        security: arguments.security.security()?,
+    let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
+    let aim = Aim { settings, pid: arguments.pid };
+    let mut start_unix_ms = 0;
+    let start = || match &meeting {
+        Some(meeting) => {
+            let (start, unix_ms) = meeting.start(desk)?;
+            start_unix_ms = unix_ms;
+            Ok(start)
+        }
+        None => Ok(Instant::now()),
     };
-    let view = LiveView::open(&desk.progress, workload.duration_s);
-    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
-    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
-    let targets = match arguments.pid {
-        Some(pid) => vec![pid],
-        None => processes_behind(prepared.leaders()),
-    };
-    view.watch(&targets);
-    let mut probe = TargetProbe::new(targets.clone(), &targets);
-    let (start, start_unix_ms) = match &meeting {
-        Some(meeting) => meeting.start(desk)?,
-        None => (Instant::now(), 0),
-    };
-    let mut window = prepared.run(start, &mut probe, &mut listener)?;
+    let to_file = series.as_ref().map(SeriesFile::sender);
+    let mut window = aim.window(workload, to_file, start, &desk.progress)?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
-    drop(listener);
-    probe.describe_machine(&mut window);
     Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

@@ -215,9 +215,16 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
             comparison.unmeasured_pairs
         ));
     }
-    if let Some(rule) =
-        design.disturbance.as_ref().filter(|_| comparison.pairs.iter().any(|pair| pair.dropped.is_some()))
-    {
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let (dropped, measured) = (tests().filter(|pair| pair.dropped.is_some()).count(), tests().count());
+    if dropped * 4 > measured {
+        lines.push(format!(
+            "{dropped} of {measured} A/B pairs do not count. What is left may be the quiet part of the truth: repeat it on a \
+             quieter machine, or see with --keep-disturbed what they would have said."
+        ));
+    }
+    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
+    if let Some(rule) = design.disturbance.as_ref().filter(|_| any_dropped) {
         lines.push(rule.words.clone());
     }
     lines

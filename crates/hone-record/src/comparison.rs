@@ -172,12 +172,15 @@ pub struct Change {
     pub from: Option<String>,
     /// Its value in B.
     pub to: String,
+    /// What was in force in A, where A was left as it is and the value could be read.
+    #[serde(default)]
+    pub was: Option<String>,
 }
 
 impl Change {
     /// The change for people: `topic.flush.messages: as it is -> 1`.
     pub fn words(&self) -> String {
-        let from = self.from.as_deref().unwrap_or("as it is");
+        let from = self.from.as_deref().or(self.was.as_deref()).unwrap_or("as it is");
         format!("{}.{}: {from} -> {}", self.kind, self.name, self.to)
     }
 }

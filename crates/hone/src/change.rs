@@ -64,7 +64,7 @@ pub(crate) fn parse(text: &str) -> Result<Change> {
     if from.as_ref() == Some(&to) {
         bail!(Usage(format!("--change `{text}` sets both sides to `{to}`: nothing would differ")));
     }
-    Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to })
+    Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to, was: None })
 }
 
 /// Parts between commas; one behind a backslash belongs to its part.
@@ -210,7 +210,7 @@ mod tests {
     fn kinds_names_and_values_are_told_apart() {
         let check = |text: &str, kind: &str, name: &str, from: Option<&str>, to: &str| {
             let from = from.map(str::to_owned);
-            let expected = Change { kind: kind.into(), name: name.into(), from, to: to.into() };
+            let expected = Change { kind: kind.into(), name: name.into(), from, to: to.into(), was: None };
             assert_eq!(parse(text).unwrap(), expected);
         };
         check("client.linger.ms=5", "client", "linger.ms", None, "5");

@@ -14,7 +14,7 @@ use hone_record::{
     Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
     Workload,
 };
-use hone_tool::Runner;
+use hone_tool::{Runner, interrupt};
 
 use crate::arm::{Arm, Place, Running};
 use crate::folder::RunFolder;
@@ -168,6 +168,10 @@ impl Contest<'_> {
             Mode::Duet => self.duet(&sides, order, progress)?,
             Mode::Solo => self.solo(&sides, order, progress)?,
         };
+        // A window that the user ended is no window of the design.
+        if interrupt::requested() {
+            bail!("interrupted");
+        }
         self.keep(index, kind, windows, begun)
     }
 

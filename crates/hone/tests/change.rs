@@ -89,6 +89,17 @@ fn a_setting_of_the_cluster_is_set_for_b_alone_and_taken_back() {
 }
 
 #[test]
+fn a_setting_of_brokers_that_hone_starts_differs_in_a_duet() {
+    let folder = tempfile::tempdir().unwrap();
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let command = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}");
+    // The change can be seen in what B's broker does.
+    let change = "broker.message.max.bytes=5000";
+    let args = [&["compare", &command, "--change", change, "--bytes", "6000"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("loading B").expect_error("MESSAGE_TOO_LARGE");
+}
+
+#[test]
 fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start();
@@ -172,7 +183,10 @@ fn a_setting_of_the_machine_is_asked_for_set_and_put_back() {
         .expect_error("this changes a setting of the machine (host.vm.swappiness: 60 -> 1");
     let ran = hone_in(folder.path(), &[&args[..], &["--yes"], &SMALL].concat());
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
-    assert_eq!(ran.json()["body"]["change"]["to"], "1");
+    assert_eq!(
+        (&ran.json()["body"]["change"]["was"], &ran.json()["body"]["change"]["to"]),
+        (&"60".into(), &"1".into())
+    );
     assert_eq!(fs::read_to_string(&file).unwrap().trim(), "60");
 }
 

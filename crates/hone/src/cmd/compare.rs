@@ -204,7 +204,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         };
         return saved::run([a, b], rule, desk);
     }
-    let asked = Asked::of(arguments)?;
+    let mut asked = Asked::of(arguments)?;
     let sides = asked.sides(&security)?;
     let plan = asked.plan(&sides)?;
     hone_compare::plan(&plan)?;
@@ -215,7 +215,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress);
     check_cpu(&sides.builds, plan.primary)?;
     let folder = RunFolder::create(&arguments.output, "compare")?;
-    try_lever(&asked, &sides, arguments.yes, &folder, desk)?;
+    if let Some(change) = &mut asked.change {
+        change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
+    }
     folder.write_note(ASKED, &asked)?;
     go(&asked, sides, &plan, &folder, desk)
 }
@@ -512,13 +514,19 @@ fn ratio(text: &str) -> Result<f64> {
 }
 
 /// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
-/// and not after an hour of control pairs.
-fn try_lever(asked: &Asked, sides: &Sides, yes: bool, folder: &RunFolder, desk: &Desk) -> Result<()> {
-    let (Some(lever), Some(change)) = (&sides.lever, &asked.change) else { return Ok(()) };
+/// and not after an hour of control pairs. Answers what is in force now.
+fn try_lever(
+    change: &Change,
+    sides: &Sides,
+    yes: bool,
+    folder: &RunFolder,
+    desk: &Desk,
+) -> Result<Option<String>> {
+    let Some(lever) = &sides.lever else { return Ok(None) };
     let address = match (&sides.builds[0][0].place, lever) {
         (Place::Address(address), _) => address.as_str(),
         (Place::Program(_), Lever::Host { .. }) => "",
-        (Place::Program(_), Lever::Cluster { .. }) => return Ok(()),
+        (Place::Program(_), Lever::Cluster { .. }) => return Ok(None),
     };
     let now = lever.now(address)?;
     let first = change.from.as_ref().unwrap_or(&now);
@@ -533,7 +541,8 @@ fn try_lever(asked: &Asked, sides: &Sides, yes: bool, folder: &RunFolder, desk: 
         confirm(&what, desk)?;
     }
     desk.progress.line(&format!("Change: {what}"));
-    lever.set(&change.to, address, folder.path())?.put_back()
+    lever.set(&change.to, address, folder.path())?.put_back()?;
+    Ok(Some(now))
 }
 
 fn confirm(what: &str, desk: &Desk) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A comparison as text.
 
-use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, Verdict};
+use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, Verdict};
 
 use super::table::table;
 use super::{number, wrapped};
@@ -8,9 +8,18 @@ use super::{number, wrapped};
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let mut rows = vec![
-        ["metric", &comparison.a, &comparison.b, "ratio", "interval and its level", "verdict", "A/A control"]
-            .map(str::to_owned)
-            .to_vec(),
+        [
+            "metric",
+            &comparison.a,
+            &comparison.b,
+            "change",
+            "ratio",
+            "interval and its level",
+            "verdict",
+            "A/A control",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
     let mut out = format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows));
@@ -40,6 +49,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
         format!("{mark}{}", estimate.metric.label()),
         value(estimate.value_a),
         value(estimate.value_b),
+        change(judgement),
         format!("{:.3}", estimate.ratio),
         format!("{} {:.1} %", interval(estimate), estimate.confidence * 100.0),
         verdict_mark(judgement.verdict).to_owned(),
@@ -48,6 +58,14 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
             .as_ref()
             .map_or("-".to_owned(), |control| format!("{:.3} {}", control.ratio, interval(control))),
     ]
+}
+
+/// The difference as benchstat writes it: a percentage with its sign, or `~` where none is shown.
+fn change(judgement: &Judgement) -> String {
+    match judgement.verdict {
+        Verdict::NotShown => "~".to_owned(),
+        _ => format!("{:+.1} %", (judgement.estimate.ratio - 1.0) * 100.0),
+    }
 }
 
 /// What a window must have before it tells a metric.
@@ -197,9 +215,16 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
             comparison.unmeasured_pairs
         ));
     }
-    if let Some(rule) =
-        design.disturbance.as_ref().filter(|_| comparison.pairs.iter().any(|pair| pair.dropped.is_some()))
-    {
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let (dropped, measured) = (tests().filter(|pair| pair.dropped.is_some()).count(), tests().count());
+    if dropped * 4 > measured {
+        lines.push(format!(
+            "{dropped} of {measured} A/B pairs do not count. What is left may be the quiet part of the truth: repeat it on a \
+             quieter machine, or see with --keep-disturbed what they would have said."
+        ));
+    }
+    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
+    if let Some(rule) = design.disturbance.as_ref().filter(|_| any_dropped) {
         lines.push(rule.words.clone());
     }
     lines
@@ -295,6 +320,7 @@ mod tests {
     fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
         let shown = text(&comparison(Some(Verdict::NotShown)));
         assert!(shown.contains("* CPU per record") && shown.contains("g p99"), "{shown}");
+        assert!(shown.contains("-10.0 %") && shown.contains("~"), "{shown}");
         let shown = text(&comparison(None));
         assert!(shown.contains("p99: only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
     }

@@ -82,6 +82,9 @@ pub struct Prepared {
     topic: OwnTopic,
 }
 
+/// Batches of a producer that brokers remember.
+const MOST_NUMBERED: u32 = 5;
+
 /// Each has a connection to every leader.
 const MOST_CONSUMERS: u32 = 1_000;
 
@@ -239,11 +242,43 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
     check_consumers(workload)?;
+    check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
     sizes::check(workload.sizes, workload.record_bytes)?;
     Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+/// What brokers ask of producers whose batches they number. Client engines hold their own rules against this.
+fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
+    if !workload.idempotent || workload.engine != Engine::Wire {
+        return Ok(());
+    }
+    let wrong = |name: &'static str, problem: String| Err(LoadError::Setting { name, problem });
+    if workload.acks != -1 {
+        return wrong("idempotent", "needs acks = \"all\": only then is it known what is stored".to_owned());
+    }
+    if workload.in_flight > MOST_NUMBERED {
+        return wrong(
+            "in_flight",
+            format!(
+                "must be at most {MOST_NUMBERED} with idempotence, got {}: brokers know the last {MOST_NUMBERED} batches of a \
+                 producer by their numbers, and no more",
+                workload.in_flight
+            ),
+        );
+    }
+    if workload.partitions_per_request != 1 {
+        return wrong(
+            "partitions_per_request",
+            format!(
+                "must be 1 with idempotence, got {}: each partition has its own order of batches",
+                workload.partitions_per_request
+            ),
+        );
+    }
+    Ok(())
 }
 
 fn check_consumers(workload: &Workload) -> Result<(), LoadError> {

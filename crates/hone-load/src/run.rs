@@ -15,6 +15,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
+use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
@@ -80,6 +81,7 @@ pub struct Prepared {
     engine: Box<dyn Sender>,
     consumers: Option<Consumers>,
     topic: OwnTopic,
+    raw: Option<RawFile>,
 }
 
 /// Batches of a producer that brokers remember.
@@ -151,8 +153,18 @@ pub fn prepare(
     let engine = engine(&workload, &layout, &settings.address, &door)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
-    let mut prepared =
-        Prepared { settings, door, workload, layout, recorded, environment, engine, consumers, topic };
+    let mut prepared = Prepared {
+        settings,
+        door,
+        workload,
+        layout,
+        recorded,
+        environment,
+        engine,
+        consumers,
+        topic,
+        raw: None,
+    };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
@@ -320,6 +332,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// Has the times of every request of the window written to a file, which is no part of its record.
+    pub fn keep_raw(&mut self, raw: RawFile) {
+        self.raw = Some(raw);
+    }
+
     /// Measures one window that opens at `start`, which may lie a little ahead.
     ///
     /// A target that breaks off gives a window whose outcome says so; it is a result.
@@ -338,6 +355,7 @@ impl Prepared {
         let mut arrivals =
             Arrivals::new(&self.workload, self.recorded.clone()).take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
+        recorder.raw = self.raw.take().map(Raw::start).transpose()?;
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
         let mut told = 0;
@@ -372,7 +390,9 @@ impl Prepared {
         recorder.cut(end_ns.get());
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
-        let account = self.account(&recorder, from.as_ref(), progress);
+        let mut account = self.account(&recorder, from.as_ref(), progress);
+        let end_of_window_ns = (recorder.duration_s() * 1e9) as u64;
+        account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Settings, Topic};
+use hone_load::{RawFile, Settings, Topic};
 use hone_record::{Envelope, Event, EventKind, Outcome, Window, Workload};
 
 use super::Desk;
@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Write the times of every request to this file: intended, sent and ended (ns since the window's start) and the
+    /// outcome, as CSV.
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
@@ -77,7 +81,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
     let files = Files::claim(&arguments)?;
-    let (mut window, series) = measure(&arguments, &job, files.series, desk)?;
+    let (mut window, series) = measure(&arguments, &job, files.series, files.raw, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -100,6 +104,7 @@ struct Files {
     record: Option<Output>,
     hgrm: Option<Output>,
     series: Option<SeriesFile>,
+    raw: Option<RawFile>,
 }
 
 impl Files {
@@ -108,6 +113,7 @@ impl Files {
             record: arguments.output.as_deref().map(Output::claim).transpose()?,
             hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
             series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+            raw: arguments.raw.as_deref().map(RawFile::create).transpose()?,
         })
     }
 }
@@ -157,6 +163,9 @@ fn ending(window: &Window) -> Ending {
     if required == Some(Ending::Worse) {
         return Ending::Worse;
     }
+    if window.events.iter().any(|event| event.kind == EventKind::RecordingFailed) {
+        return Ending::CouldNot;
+    }
     match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
             required.unwrap_or(Ending::Done)
@@ -190,6 +199,7 @@ fn measure(
     arguments: &Arguments,
     job: &Job,
     series: Option<SeriesFile>,
+    raw: Option<RawFile>,
     desk: &Desk,
 ) -> Result<(Window, Result<()>)> {
     let workload = job.workload.clone();
@@ -203,7 +213,8 @@ fn measure(
     };
     let view = LiveView::open(&desk.progress, workload.duration_s);
     let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
-    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
+    let mut prepared = hone_load::prepare(settings, workload, &mut listener)?;
+    raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),

@@ -19,6 +19,8 @@ mod engine;
 mod error;
 mod fetch;
 mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod join;
 pub mod keys;
 mod line;

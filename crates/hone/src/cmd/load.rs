@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, Settings, Topic};
+use hone_load::{Admin, RawFile, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
 use super::rates::RateOptions;
@@ -13,7 +13,7 @@ use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
-use crate::aim::Aim;
+use crate::aim::{Aim, Beside};
 use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
 use crate::load_file::LoadFile;
@@ -76,6 +76,10 @@ pub(crate) struct Arguments {
     /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Write the times of every request to this file: intended, sent and ended (ns since the window's start) and the
+    /// outcome, as CSV.
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
@@ -102,7 +106,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
-    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -128,6 +132,7 @@ struct Files {
     record: Option<Output>,
     hgrm: Option<Output>,
     series: Option<SeriesFile>,
+    raw: Option<RawFile>,
 }
 
 impl Files {
@@ -136,6 +141,7 @@ impl Files {
             record: arguments.output.as_deref().map(Output::claim).transpose()?,
             hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
             series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+            raw: arguments.raw.as_deref().map(RawFile::create).transpose()?,
         })
     }
 }
@@ -198,6 +204,9 @@ pub(super) fn ending(window: &Window) -> Ending {
     if required == Some(Ending::Worse) {
         return Ending::Worse;
     }
+    if window.events.iter().any(|event| event.kind == EventKind::RecordingFailed) {
+        return Ending::CouldNot;
+    }
     match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
             required.unwrap_or(Ending::Done)
@@ -245,7 +254,13 @@ struct Measured {
     meeting: Option<Meeting>,
 }
 
-fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
+fn measure(
+    arguments: &Arguments,
+    job: &Job,
+    series: Option<SeriesFile>,
+    raw: Option<RawFile>,
+    desk: &Desk,
+) -> Result<Measured> {
     let workload = job.workload.clone();
     desk.progress.doing("load");
     let mut meeting = arguments.shards.meeting()?;
@@ -264,8 +279,8 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         }
         None => Ok(Instant::now()),
     };
-    let to_file = series.as_ref().map(SeriesFile::sender);
-    let mut window = aim.window(workload, to_file, start, &desk.progress)?;
+    let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
+    let mut window = aim.window(workload, files, start, &desk.progress)?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })

@@ -166,6 +166,10 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
         alpha: settings.alpha,
         equivalence: settings.equivalence,
         seed: settings.seed,
+        builds: [1, 1],
+        pilot_pairs: 0,
+        requests_per_window: None,
+        disturbance: Some(hone_compare::disturbance(settings.mode)),
     })?)
 }
 
@@ -439,12 +443,17 @@ impl Job<'_> {
         let mut comparisons = Vec::new();
         for workload in &self.experiment.judging {
             let contest = Contest {
-                arms: [
-                    self.arm(BASELINE, &baseline.executable, BTreeMap::new()),
-                    self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new()),
+                names: [BASELINE, OPTIMIZED].map(str::to_owned),
+                builds: [
+                    vec![self.arm(BASELINE, &baseline.executable, BTreeMap::new())],
+                    vec![self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new())],
                 ],
-                workload: workload.clone(),
+                workloads: [workload.clone(), workload.clone()],
+                change: None,
+                lever: None,
                 design: design.clone(),
+                pilot: None,
+                clock: None,
                 storage: self.target().storage.clone(),
                 lateness_limit_us: settings.lateness_limit_ms * 1e3,
                 folder: self.folder,

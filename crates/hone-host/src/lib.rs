@@ -3,6 +3,7 @@
 //! - [`observe`] reads what the machine is into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to know
 //!   whether there are any.
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
+//! - [`pressure`] tells how long tasks waited for CPU, memory and disks meanwhile.
 //! - [`affinity`] binds processes that the caller started to cores.
 //! - [`ports`] finds the process behind a listening address.
 //! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
@@ -21,6 +22,7 @@ pub mod observe;
 mod platform;
 pub mod pmu;
 pub mod ports;
+pub mod pressure;
 pub mod setting;
 pub mod tools;
 

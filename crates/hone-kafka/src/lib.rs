@@ -13,14 +13,18 @@ pub mod error_code;
 pub mod frame;
 mod gzip;
 mod lz4_frame;
+pub mod partitioner;
 pub mod produce;
 pub mod records;
+mod sequence;
 pub mod wire;
 
 pub use batch::{Batch, BatchError, BatchHeader, batches};
 pub use codec::{Codec, CodecError};
 pub use error_code::error_name;
 pub use frame::{Frame, RequestHead};
+pub use partitioner::partition_of_key;
 pub use produce::{PartitionAck, ProduceFrame, ProduceResponse, parse_produce_response_v7};
 pub use records::{BatchBuilder, Record, RecordError, records};
+pub use sequence::SequencePatch;
 pub use wire::{Reader, WireError};

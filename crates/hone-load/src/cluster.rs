@@ -1,137 +1,215 @@
-//! Settings of a cluster: read, set and taken back through the API.
-//!
-//! What is set here is the cluster's own layer (a broker resource without a name), which every broker follows unless it has
-//! a value of its own. Versions are the last non-flexible ones.
+//! What the cluster under load is, as it tells by its own API; and where a partition's log begins and ends.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
 
+use hone_kafka::error_name;
+use hone_record::Environment;
 use kafka_protocol::messages::{
-    ApiKey, DescribeConfigsRequest, DescribeConfigsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, MetadataRequest, MetadataResponse,
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, TopicName,
     describe_configs_request::DescribeConfigsResource,
-    describe_configs_response::DescribeConfigsResult,
-    incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+    describe_configs_response::DescribeConfigsResourceResult,
+    list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+    metadata_request::MetadataRequestTopic,
 };
 use kafka_protocol::protocol::StrBytes;
 
 use crate::LoadError;
-use crate::admin::{Admin, METADATA_VERSION};
+use crate::admin::Admin;
 
+/// The last versions that are not flexible, but for ApiVersions, whose flexible one names features.
+const METADATA_VERSION: i16 = 7;
+const LIST_OFFSETS_VERSION: i16 = 2;
 const DESCRIBE_CONFIGS_VERSION: i16 = 2;
-const INCREMENTAL_ALTER_CONFIGS_VERSION: i16 = 0;
-/// The resource type of brokers.
-const BROKER: i8 = 4;
-/// The source of a value that is set for the whole cluster at run time.
-const SET_FOR_THE_CLUSTER: i8 = 3;
-/// Operations of an incremental change.
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-/// Brokers learn of a change from their controller; longer than this is a value that does not arrive.
-const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
+const API_VERSIONS_VERSION: i16 = 3;
 
-/// A setting as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterSetting {
-    /// What is set for the whole cluster; `None` when nothing is, and each broker has its own or the default.
-    pub for_cluster: Option<String>,
-    /// What is in force, by broker.
-    pub in_force: Vec<(i32, String)>,
+/// Numbers of DescribeConfigs.
+const TOPIC_RESOURCE: i8 = 2;
+const BROKER_RESOURCE: i8 = 4;
+const DEFAULT_SOURCE: i8 = 5;
+
+/// An end of a partition's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    Earliest,
+    Latest,
+}
+
+impl Edge {
+    /// The number that ListOffsets has for it.
+    fn timestamp(self) -> i64 {
+        match self {
+            Self::Earliest => -2,
+            Self::Latest => -1,
+        }
+    }
 }
 
 impl Admin {
-    /// Reads a setting of the cluster and what each broker makes of it.
-    ///
-    /// # Errors
-    /// When a broker does not know the setting, keeps its value secret, or can't be reached.
-    pub fn cluster_setting(&mut self, name: &str) -> Result<ClusterSetting, LoadError> {
-        let cluster = self.describe("", name)?;
-        let own = cluster.configs.first().filter(|config| config.config_source == SET_FOR_THE_CLUSTER);
-        let for_cluster = own.and_then(|config| config.value.as_ref()).map(|value| value.to_string());
-        let mut in_force = Vec::new();
-        for (node, address) in self.nodes()? {
-            // A broker answers for itself only.
-            let found = Admin::connect(&address)?.describe(&node.to_string(), name)?;
-            let config =
-                found.configs.first().ok_or_else(|| self.no_setting(name, "there is no such setting"))?;
-            let value = config.value.as_ref().filter(|_| !config.is_sensitive);
-            let secret = || self.no_setting(name, "its value is secret, so that it could not be put back");
-            in_force.push((node, value.ok_or_else(secret)?.to_string()));
+    /// The offset at an end of a partition's log; only its leader knows.
+    pub(crate) fn offset_at(&mut self, topic: &str, partition: i32, edge: Edge) -> Result<i64, LoadError> {
+        let wanted =
+            ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(edge.timestamp());
+        let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![
+            ListOffsetsTopic::default().with_name(name_of(topic)).with_partitions(vec![wanted]),
+        ]);
+        let answer: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, LIST_OFFSETS_VERSION, &request)?;
+        let found = answer.topics.first().and_then(|topic| topic.partitions.first());
+        let found = found.ok_or_else(|| self.garbage("ListOffsets", "no partition in the answer"))?;
+        let what = format!("to tell the {edge:?} offset of {topic}/{partition}").to_lowercase();
+        self.accepted(&what, found.error_code, String::new())?;
+        Ok(found.offset)
+    }
+
+    /// What the cluster tells of itself. Whatever it refuses is named in `unknown`: it is no reason not to measure.
+    pub(crate) fn surroundings(&mut self, topic: &str) -> Environment {
+        let mut found = Environment::default();
+        let leader = self.add_cluster(topic, &mut found);
+        self.add_topic_config(topic, &mut found);
+        if let Some(leader) = leader {
+            self.add_broker(leader, &mut found);
         }
-        Ok(ClusterSetting { for_cluster, in_force })
+        found
     }
 
-    /// Sets a setting for the whole cluster, or takes it back with `None`, and waits until every broker has it.
-    ///
-    /// # Errors
-    /// When the broker refuses, in its own words, or a broker keeps another value.
-    pub fn set_for_cluster(&mut self, name: &str, value: Option<&str>) -> Result<(), LoadError> {
-        let config = AlterableConfig::default()
-            .with_name(StrBytes::from_string(name.to_owned()))
-            .with_config_operation(if value.is_some() { SET } else { DELETE })
-            .with_value(value.map(|value| StrBytes::from_string(value.to_owned())));
-        let resource = AlterConfigsResource::default().with_resource_type(BROKER).with_configs(vec![config]);
-        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-        let answer: IncrementalAlterConfigsResponse =
-            self.ask(ApiKey::IncrementalAlterConfigs, INCREMENTAL_ALTER_CONFIGS_VERSION, &request)?;
-        let result = answer.responses.first();
-        let result =
-            result.ok_or_else(|| self.garbage("IncrementalAlterConfigs", "no resource in the answer"))?;
-        let message = result.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
-        let what = match value {
-            Some(value) => format!("to set {name} to `{value}` for the cluster"),
-            None => format!("to take back {name} for the cluster"),
-        };
-        self.accepted(&what, result.error_code, message)?;
-        value.map_or(Ok(()), |value| self.wait_until_in_force(name, value))
-    }
-
-    fn wait_until_in_force(&mut self, name: &str, value: &str) -> Result<(), LoadError> {
-        let patience = Instant::now() + ARRIVAL_LIMIT;
-        loop {
-            let seen = self.cluster_setting(name)?;
-            let Some((node, other)) = seen.in_force.iter().find(|(_, found)| found != value) else {
-                return Ok(());
-            };
-            if Instant::now() > patience {
-                let problem = format!(
-                    "broker {node} keeps `{other}`, perhaps a value of its own; take that back first"
-                );
-                return Err(self.no_setting(name, &problem));
+    /// Brokers, cluster and replicas; answers the leader of the first partition.
+    fn add_cluster(&mut self, topic: &str, found: &mut Environment) -> Option<i32> {
+        let wanted = MetadataRequestTopic::default().with_name(Some(name_of(topic)));
+        let request =
+            MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
+        let answer: MetadataResponse = match self.ask(ApiKey::Metadata, METADATA_VERSION, &request) {
+            Ok(answer) => answer,
+            Err(error) => {
+                found.unknown.push(format!("brokers and replicas: {error}"));
+                return None;
             }
-            std::thread::sleep(Duration::from_millis(20));
+        };
+        found.brokers = answer
+            .brokers
+            .iter()
+            .map(|broker| (broker.node_id.0, format!("{}:{}", &*broker.host, broker.port)))
+            .collect();
+        found.cluster_id = answer.cluster_id.as_ref().map(|id| id.to_string());
+        let partitions = answer.topics.first().map_or(&[][..], |topic| &topic.partitions);
+        let replicas = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        found.replicas = partitions.iter().map(|partition| replicas(partition.replica_nodes.len())).min();
+        partitions.first().map(|partition| partition.leader_id.0)
+    }
+
+    fn add_topic_config(&mut self, topic: &str, found: &mut Environment) {
+        match self.changed_settings(TOPIC_RESOURCE, topic) {
+            Ok(settings) => found.topic_config = settings,
+            Err(why) => found.unknown.push(format!("topic settings: {why}")),
         }
     }
 
-    fn describe(&mut self, node: &str, name: &str) -> Result<DescribeConfigsResult, LoadError> {
-        let resource = DescribeConfigsResource::default()
-            .with_resource_type(BROKER)
-            .with_resource_name(StrBytes::from_string(node.to_owned()))
-            .with_configuration_keys(Some(vec![StrBytes::from_string(name.to_owned())]));
-        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
-        let answer: DescribeConfigsResponse =
-            self.ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)?;
-        let found = answer.results.into_iter().next();
-        let found = found.ok_or_else(|| self.garbage("DescribeConfigs", "no resource in the answer"))?;
-        let message = found.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
-        self.accepted(&format!("to tell its setting {name}"), found.error_code, message)?;
-        Ok(found)
-    }
-
-    fn nodes(&mut self) -> Result<Vec<(i32, String)>, LoadError> {
-        let request = MetadataRequest::default().with_topics(Some(Vec::new()));
-        let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        let node = |node: &kafka_protocol::messages::metadata_response::MetadataResponseBroker| {
-            (node.node_id.0, format!("{}:{}", &*node.host, node.port))
+    /// A broker answers for its own configuration only, so this asks the leader itself.
+    fn add_broker(&mut self, leader: i32, found: &mut Environment) {
+        let connected = match found.brokers.get(&leader) {
+            Some(address) => self.another(address),
+            None => return,
         };
-        Ok(answer.brokers.iter().map(node).collect())
+        let mut broker = match connected {
+            Ok(broker) => broker,
+            Err(error) => return found.unknown.push(format!("configuration of broker {leader}: {error}")),
+        };
+        match broker.features() {
+            Ok(features) => found.broker_software = features,
+            Err(error) => found.unknown.push(format!("broker software: {error}")),
+        }
+        match broker.changed_settings(BROKER_RESOURCE, &leader.to_string()) {
+            Ok(settings) => found.broker_config = settings,
+            Err(why) => found.unknown.push(format!("configuration of broker {leader}: {why}")),
+        }
+        if found.broker_software.is_none() {
+            found.unknown.push("broker software: the protocol has no field for it".to_owned());
+        }
     }
 
-    fn no_setting(&self, name: &str, problem: &str) -> LoadError {
-        LoadError::Refused {
-            address: self.address().to_owned(),
-            what: format!("the setting {name}"),
-            error: "not usable",
-            message: format!(": {problem}"),
+    /// What stands for a software and its version in the protocol: the features that the cluster has agreed upon.
+    fn features(&mut self) -> Result<Option<String>, LoadError> {
+        let request = ApiVersionsRequest::default()
+            .with_client_software_name(StrBytes::from_static_str("hone"))
+            .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
+        let answer: ApiVersionsResponse = self.ask(ApiKey::ApiVersions, API_VERSIONS_VERSION, &request)?;
+        let features: Vec<String> = answer
+            .finalized_features
+            .iter()
+            .map(|feature| format!("{} {}", &*feature.name, feature.max_version_level))
+            .collect();
+        Ok((!features.is_empty()).then(|| format!("features {}", features.join(", "))))
+    }
+
+    /// Settings of a resource that are not defaults and no secrets.
+    fn changed_settings(&mut self, kind: i8, name: &str) -> Result<BTreeMap<String, String>, String> {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(kind)
+            .with_resource_name(StrBytes::from_string(name.to_owned()))
+            .with_configuration_keys(None);
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+        let answer: DescribeConfigsResponse = self
+            .ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)
+            .map_err(|error| error.to_string())?;
+        let found = answer.results.first().ok_or("the answer is empty")?;
+        if found.error_code != 0 {
+            return Err(error_name(found.error_code).to_owned());
+        }
+        Ok(found.configs.iter().filter_map(changed).collect())
+    }
+}
+
+/// Name and value of a setting that somebody set; a secret has no place in a record.
+fn changed(setting: &DescribeConfigsResourceResult) -> Option<(String, String)> {
+    if setting.config_source == DEFAULT_SOURCE || setting.is_sensitive || sounds_secret(&setting.name) {
+        return None;
+    }
+    Some((setting.name.to_string(), setting.value.as_ref()?.to_string()))
+}
+
+/// Brokers mark what is secret, but not all of them mark all of it.
+fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['_', '-'], ".");
+    ["password", "secret", "jaas", "credential", "token"].iter().any(|word| name.contains(word))
+        || ["key", "keystore", "certificate.chain"].iter().any(|end| name.ends_with(&format!(".{end}")))
+}
+
+fn name_of(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(
+        name: &str,
+        value: Option<&str>,
+        source: i8,
+        sensitive: bool,
+    ) -> DescribeConfigsResourceResult {
+        DescribeConfigsResourceResult::default()
+            .with_name(StrBytes::from_string(name.to_owned()))
+            .with_value(value.map(|value| StrBytes::from_string(value.to_owned())))
+            .with_config_source(source)
+            .with_is_sensitive(sensitive)
+    }
+
+    #[test]
+    fn only_what_somebody_set_is_kept_and_no_secret() {
+        for (given, kept) in [
+            (setting("log.segment.bytes", Some("1"), 4, false), true),
+            (setting("log.segment.bytes", Some("1"), 2, false), true),
+            (setting("log.segment.bytes", Some("1"), DEFAULT_SOURCE, false), false),
+            (setting("anything", Some("1"), 4, true), false),
+            (setting("ssl.key.password", None, 4, true), false),
+            (setting("ssl.keystore.key", Some("PEM"), 4, false), false),
+            (setting("listener.name.x.sasl.jaas.config", Some("pw"), 4, false), false),
+            (setting("cloud_storage_secret_key", Some("pw"), 4, false), false),
+            (setting("sasl.oauthbearer.token.endpoint.url", Some("x"), 4, false), false),
+            (setting("transaction.state.log.num.partitions", Some("1"), 4, false), true),
+            (setting("compaction.by.key", None, 4, false), false),
+        ] {
+            assert_eq!(changed(&given).is_some(), kept, "{given:?}");
         }
     }
 }

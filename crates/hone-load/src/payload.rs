@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use hone_record::Payload;
+use hone_record::{Payload, Sizes, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::LoadError;
+use crate::sizes::SizeSource;
 
 /// The JSON shapes that [`Values`] can make.
 pub const JSON_SHAPES: [&str; 2] = ["orders", "telemetry"];
@@ -20,6 +21,8 @@ const MOST_OFF: usize = 70;
 pub struct Values {
     random: ChaCha8Rng,
     make: Make,
+    sizes: SizeSource,
+    /// Size of the value that is being made.
     bytes: usize,
     serial: u64,
 }
@@ -35,16 +38,44 @@ enum Make {
     Lines(Arc<[Vec<u8>]>),
 }
 
+/// A larger payload file is more than any broker's caches; the load would only take the memory from it.
+const PAYLOAD_FILE_LIMIT_BYTES: u64 = 256 << 20;
+
+fn wrong_file(problem: String) -> LoadError {
+    LoadError::Setting { name: "payload file", problem }
+}
+
+fn payload_file(path: &str) -> Result<Vec<u8>, LoadError> {
+    let cannot = |error| wrong_file(format!("{path} can't be read: {error}"));
+    let size = std::fs::metadata(path).map_err(cannot)?.len();
+    if size > PAYLOAD_FILE_LIMIT_BYTES {
+        return Err(wrong_file(format!(
+            "{path} has {size} bytes, at most {PAYLOAD_FILE_LIMIT_BYTES} will do"
+        )));
+    }
+    std::fs::read(path).map_err(cannot)
+}
+
 /// The lines of a file, without the empty ones.
 fn lines_of(path: &str) -> Result<Arc<[Vec<u8>]>, LoadError> {
-    let wrong = |problem: String| LoadError::Setting { name: "payload file", problem };
-    let text = std::fs::read(path).map_err(|error| wrong(format!("{path} can't be read: {error}")))?;
+    let text = payload_file(path)?;
     let lines: Arc<[Vec<u8>]> =
         text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
     if lines.is_empty() {
-        return Err(wrong(format!("{path} holds no line; each line is the value of a record")));
+        return Err(wrong_file(format!("{path} holds no line; each line is the value of a record")));
     }
     Ok(lines)
+}
+
+/// Writes the hash of a payload file into the workload; one that is there already must still be the file's.
+pub(crate) fn pin(payload: &mut Payload) -> Result<(), LoadError> {
+    let Payload::File { path, sha256 } = payload else { return Ok(()) };
+    let found = crate::replay::sha256_hex(&payload_file(path)?);
+    if !sha256.is_empty() && *sha256 != found {
+        return Err(wrong_file(format!("{path} is not the file it was: SHA-256 {found}, wanted {sha256}")));
+    }
+    *sha256 = found;
+    Ok(())
 }
 
 impl Values {
@@ -54,6 +85,18 @@ impl Values {
     /// # Errors
     /// When the JSON shape is unknown or the compressible share lies outside of 0 to 1.
     pub fn new(payload: &Payload, bytes: u32, seed: u64) -> Result<Self, LoadError> {
+        Self::sized(payload, Sizes::Fixed, bytes, seed)
+    }
+
+    /// The values of a workload. Its sizes hold for bytes and JSON; the lines of a file have their own.
+    ///
+    /// # Errors
+    /// As [`Values::new`].
+    pub fn of(workload: &Workload) -> Result<Self, LoadError> {
+        Self::sized(&workload.payload, workload.sizes, workload.record_bytes, workload.seed)
+    }
+
+    fn sized(payload: &Payload, sizes: Sizes, bytes: u32, seed: u64) -> Result<Self, LoadError> {
         let make = match payload {
             Payload::Bytes { compressible_share } if (0.0..=1.0).contains(compressible_share) => {
                 Make::Bytes { compressible_share: *compressible_share }
@@ -71,7 +114,7 @@ impl Values {
                     return Err(LoadError::Setting {
                         name: "payload shape",
                         problem: format!(
-                            "`{other}` is unknown; there are: bytes, {}",
+                            "`{other}` is unknown; there are: bytes, file:PATH, {}",
                             JSON_SHAPES.join(", ")
                         ),
                     });
@@ -79,22 +122,28 @@ impl Values {
             },
             Payload::File { path, .. } => Make::Lines(lines_of(path)?),
         };
-        let values =
-            |bytes| Self { random: ChaCha8Rng::seed_from_u64(seed), make: make.clone(), bytes, serial: 0 };
-        let least =
-            if matches!(make, Make::Orders | Make::Telemetry) { values(0).next_value().len() } else { 1 };
+        let values = |sizes, bytes| Self {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            make: make.clone(),
+            sizes: SizeSource::new(sizes, bytes, seed),
+            bytes: 0,
+            serial: 0,
+        };
+        let is_json = matches!(make, Make::Orders | Make::Telemetry);
+        let least = if is_json { values(Sizes::Fixed, 0).next_value().len() } else { 1 };
         if bytes as usize + MOST_OFF < least {
             return Err(LoadError::Setting {
                 name: "record_bytes",
                 problem: format!("is {bytes}, but the smallest value of this shape has about {least} bytes"),
             });
         }
-        Ok(values(bytes as usize))
+        Ok(values(sizes, bytes))
     }
 
     /// The next value.
     pub fn next_value(&mut self) -> Vec<u8> {
         self.serial += 1;
+        self.bytes = self.sizes.next_bytes() as usize;
         match &self.make {
             Make::Bytes { compressible_share } => self.bytes_value(*compressible_share),
             Make::Lines(lines) => lines[(self.serial - 1) as usize % lines.len()].clone(),
@@ -219,6 +268,54 @@ mod tests {
         assert!(distinct.len() > 100);
     }
 
+    /// A record of the plain half costs no more than its bytes, whatever the codec: what a stated share really brings.
+    #[test]
+    fn the_stated_compressibility_is_what_codecs_reach() {
+        use hone_kafka::{BatchBuilder, Codec};
+        for (share, codec, least, most) in [
+            (0.0, Codec::Lz4, 0.99, 1.02),
+            (0.0, Codec::Zstd, 0.99, 1.02),
+            (0.5, Codec::Lz4, 0.49, 0.56),
+            (0.5, Codec::Zstd, 0.49, 0.56),
+            (0.9, Codec::Lz4, 0.09, 0.14),
+            (0.9, Codec::Zstd, 0.09, 0.14),
+        ] {
+            let mut values = Values::new(&Payload::Bytes { compressible_share: share }, 1_000, 1).unwrap();
+            let batch = |codec, values: &mut Values| {
+                let mut builder = BatchBuilder::new(codec);
+                (0..100).for_each(|_| builder.push(None, Some(&values.next_value()), 0));
+                builder.build().unwrap().len() as f64
+            };
+            let ratio = batch(codec, &mut values) / batch(Codec::None, &mut values);
+            assert!((least..=most).contains(&ratio), "{share} with {}: {ratio}", codec.name());
+        }
+    }
+
+    #[test]
+    fn sizes_are_spread_as_asked() {
+        let payload = Payload::Json { shape: "orders".to_owned() };
+        let sizes = Sizes::Uniform { least_bytes: 300, most_bytes: 900 };
+        let mut values = Values::sized(&payload, sizes, 600, 1).unwrap();
+        let lengths: Vec<usize> = (0..2_000).map(|_| values.next_value().len()).collect();
+        let mean = lengths.iter().sum::<usize>() / lengths.len();
+        assert!(mean.abs_diff(600) < 40, "{mean}");
+        assert!(lengths.iter().any(|length| *length < 380) && lengths.iter().any(|length| *length > 820));
+    }
+
+    #[test]
+    fn a_payload_file_is_pinned_by_its_hash() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values").display().to_string();
+        std::fs::write(&path, "abc").unwrap();
+        let mut payload = Payload::File { path: path.clone(), sha256: String::new() };
+        pin(&mut payload).unwrap();
+        let Payload::File { sha256, .. } = &payload else { panic!("another payload") };
+        assert_eq!(sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        pin(&mut payload).unwrap();
+        std::fs::write(&path, "abd").unwrap();
+        assert!(pin(&mut payload).unwrap_err().to_string().contains("is not the file it was"));
+    }
+
     #[test]
     fn the_lines_of_a_file_come_in_turn() {
         let folder = tempfile::tempdir().unwrap();
@@ -246,7 +343,10 @@ mod tests {
     #[test]
     fn unknown_shapes_and_shares_are_refused_by_name() {
         let error = Values::new(&Payload::Json { shape: "order".into() }, 500, 1).unwrap_err().to_string();
-        assert!(error.contains("`order` is unknown; there are: bytes, orders, telemetry"), "{error}");
+        assert!(
+            error.contains("`order` is unknown; there are: bytes, file:PATH, orders, telemetry"),
+            "{error}"
+        );
         assert!(Values::new(&Payload::Bytes { compressible_share: 1.5 }, 10, 1).is_err());
         let error = Values::new(&Payload::Json { shape: "orders".into() }, 20, 1).unwrap_err().to_string();
         assert!(error.contains("the smallest value"), "{error}");

@@ -1,11 +1,14 @@
 //! What happened to each request of a window, while it happens.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 
-use hone_kafka::error_name;
+use hone_kafka::{ProduceResponse, error_name};
 use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint};
 
 use crate::connection::{Ack, Cargo, InFlight};
+use crate::consumer::Order;
+use crate::join::Placed;
 use crate::steadiness::SLOTS;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -32,10 +35,16 @@ pub(crate) struct Recorder {
     pub own_lateness: Hdr,
     /// Requests due but not ended, at the ends of equal parts of the window.
     pub backlog: Vec<u64>,
+    /// How many of them there will be: all, unless the window is cut.
+    slots: usize,
     /// Seconds that are complete.
     pub series: Vec<SeriesPoint>,
+    /// Who wants to know where acknowledged records lie.
+    pub placed: Option<mpsc::Sender<Order>>,
     second: Hdr,
+    second_lateness: Hdr,
     second_acked: u64,
+    second_failed: u64,
 }
 
 impl Recorder {
@@ -51,9 +60,38 @@ impl Recorder {
             latencies: Latencies::default(),
             own_lateness: Hdr::new(),
             backlog: Vec::with_capacity(SLOTS),
+            slots: SLOTS,
             series: Vec::new(),
+            placed: None,
             second: Hdr::new(),
+            second_lateness: Hdr::new(),
             second_acked: 0,
+            second_failed: 0,
+        }
+    }
+
+    /// Something that was acknowledged lies there.
+    pub(crate) fn placed(&mut self, placed: Placed) {
+        if let Some(orders) = &self.placed {
+            // Consumers that have gone give what they have seen until then.
+            let _ = orders.send(Order::Placed(placed));
+        }
+    }
+
+    /// The batches of a request were acknowledged.
+    pub(crate) fn placed_batches(&mut self, request: InFlight, answer: &ProduceResponse<'_>) {
+        if self.placed.is_none() {
+            return;
+        }
+        let batches = answer.partitions().count().max(1) as u64;
+        for ack in answer.partitions().filter(|ack| ack.error_code == 0 && ack.base_offset >= 0) {
+            let records = u32::try_from(request.cargo.records / batches).unwrap_or(u32::MAX);
+            self.placed(Placed {
+                partition: ack.partition,
+                first: ack.base_offset,
+                records,
+                intended_ns: request.intended_ns,
+            });
         }
     }
 
@@ -63,6 +101,7 @@ impl Recorder {
         self.latencies.intended_to_sent.record_ns(lateness);
         if !waited {
             self.own_lateness.record_ns(lateness);
+            self.second_lateness.record_ns(lateness);
         }
     }
 
@@ -104,6 +143,7 @@ impl Recorder {
     }
 
     fn count_error(&mut self, name: &str) {
+        self.second_failed += 1;
         match self.errors.get_mut(name) {
             Some(count) => *count += 1,
             None => {
@@ -114,12 +154,29 @@ impl Recorder {
 
     /// Notes the time: closes slots and seconds that have passed.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        while self.backlog.len() < SLOTS && now_ns >= self.slot_end_ns() {
+        while self.backlog.len() < self.slots && now_ns >= self.slot_end_ns() {
             self.backlog.push(self.due - self.ended);
         }
         while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && self.second_is_in_window() {
             self.close_second();
         }
+    }
+
+    /// Ends the window at a time that may lie before its planned end. What came behind it counts as drained.
+    pub(crate) fn cut(&mut self, at_ns: u64) {
+        if at_ns >= self.duration_ns {
+            return;
+        }
+        let slots = u128::from(at_ns) * SLOTS as u128 / u128::from(self.duration_ns);
+        self.slots = slots as usize;
+        self.backlog.truncate(self.slots);
+        self.series.truncate(at_ns.div_ceil(SECOND_NS) as usize);
+        self.duration_ns = at_ns;
+    }
+
+    /// Length of the window.
+    pub(crate) fn duration_s(&self) -> f64 {
+        self.duration_ns as f64 / 1e9
     }
 
     /// Closes the last, shorter second of the window. What was answered while the window was drained is in the
@@ -149,10 +206,13 @@ impl Recorder {
             latency_us_max: self.second.max_us().unwrap_or(0.0),
             backlog_requests: self.due - self.ended,
             latency: PackedHdr::from(&self.second),
-            ..SeriesPoint::default()
+            failed_requests: self.second_failed,
+            generator_lag_us_p99: self.second_lateness.quantile_us(0.99).unwrap_or(0.0),
+            consumer_lag_records: None,
         });
-        self.second = Hdr::new();
-        self.second_acked = 0;
+        self.second.clear();
+        self.second_lateness.clear();
+        (self.second_acked, self.second_failed) = (0, 0);
     }
 }
 
@@ -192,6 +252,36 @@ mod tests {
         assert_eq!(recorder.latencies.intended_to_ack.count(), 3);
         assert_eq!(recorder.errors["timeout"], 2);
         assert_eq!(recorder.errors["INVALID_RECORD"], 1);
+    }
+
+    #[test]
+    fn a_window_that_is_cut_has_no_seconds_and_slots_behind_its_end() {
+        let mut recorder = Recorder::new(40 * SECOND_NS);
+        recorder.due = 1;
+        recorder.tick(30 * SECOND_NS);
+        recorder.cut(9_500_000_000);
+        recorder.finish();
+        assert_eq!((recorder.series.len(), recorder.backlog.len()), (10, 9));
+        assert!((recorder.duration_s() - 9.5).abs() < 1e-9);
+        recorder.cut(60 * SECOND_NS);
+        assert!((recorder.duration_s() - 9.5).abs() < 1e-9, "a window is not made longer");
+    }
+
+    #[test]
+    fn each_second_has_its_own_errors_and_lateness() {
+        let mut recorder = Recorder::new(4 * SECOND_NS);
+        recorder.due = 3;
+        recorder.sent(request(0, 7), false);
+        recorder.sent(request(0, 900), true);
+        recorder.acked(Ack { request: request(0, 0), error_code: 87 }, 500_000_000);
+        recorder.tick(SECOND_NS);
+        recorder.sent(request(1_000, 1_001), false);
+        recorder.tick(2 * SECOND_NS);
+        let [first, second] = &recorder.series[..] else { panic!("{:?}", recorder.series) };
+        assert_eq!((first.failed_requests, second.failed_requests), (1, 0));
+        assert!((first.generator_lag_us_p99 / 7e3 - 1.0).abs() < 0.01, "{}", first.generator_lag_us_p99);
+        assert!((second.generator_lag_us_p99 / 1e3 - 1.0).abs() < 0.01, "{}", second.generator_lag_us_p99);
+        assert_eq!(second.latency.unpack().unwrap().count(), 0);
     }
 
     #[test]

@@ -1,17 +1,28 @@
 //! From a workload to a window: prepare, warm up, measure.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hone_record::{CpuSeconds, Durability, Outcome, Window, WindowFacts, Workload};
+use hone_record::{
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window,
+    WindowFacts, Workload,
+};
 
 use crate::admin::{Admin, TopicLayout};
-use crate::engine::{End, Engine};
-use crate::payload::Values;
+use crate::client::librdkafka::Librdkafka;
+use crate::consumer::{Consumed, Consumers};
+use crate::cpu::CpuTime;
+use crate::engine::{End, Engine as Wire};
+use crate::live::{Live, Progress};
+use crate::payload::{self, Values};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
+use crate::security::{Door, Security};
+use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames};
+use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +31,8 @@ pub enum Topic {
     Fresh,
     /// One that is there; it stays.
     Existing(String),
+    /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
+    Shared(String),
 }
 
 /// What a load needs beside the workload.
@@ -35,6 +48,10 @@ pub struct Settings {
     pub topic: Topic,
     /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
     pub lateness_limit_us: f64,
+    /// Which part of the load this generator sends; `None` for all of it.
+    pub shard: Option<Shard>,
+    /// TLS and login.
+    pub security: Security,
 }
 
 /// Looks at the target and the machine at the edges of a window.
@@ -56,24 +73,23 @@ pub struct ProbeFacts {
     pub others_share: f64,
 }
 
-/// Hears how far a load is; asked many times a second.
-pub trait Progress: Send {
-    /// `done` runs from 0 to 1 in each phase. Answers `false` to break the load off.
-    fn at(&mut self, phase: &'static str, done: f64) -> bool;
-
-    /// Hears of something that went wrong beside the measurement.
-    fn note(&mut self, _text: &str) {}
-}
-
 /// A load that is connected and warm.
 #[derive(Debug)]
 pub struct Prepared {
     settings: Settings,
+    door: Door,
     workload: Workload,
     layout: TopicLayout,
-    engine: Engine,
+    /// Arrival times of a replay.
+    recorded: Option<Arc<[u64]>>,
+    environment: Environment,
+    engine: Box<dyn Sender>,
+    consumers: Option<Consumers>,
     topic: OwnTopic,
 }
+
+/// Each has a connection to every leader.
+const MOST_CONSUMERS: u32 = 1_000;
 
 /// A broker that hangs keeps nobody waiting for a topic that only the load wanted.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
@@ -82,6 +98,7 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct OwnTopic {
     address: String,
+    door: Door,
     name: Option<String>,
 }
 
@@ -89,8 +106,7 @@ impl OwnTopic {
     fn remove(&mut self) -> Result<(), LoadError> {
         match self.name.take() {
             Some(name) => {
-                let mut admin = Admin::connect(&self.address)?;
-                admin.limit_answers(REMOVAL_LIMIT)?;
+                let mut admin = Admin::enter(&self.address, self.door.clone(), REMOVAL_LIMIT)?;
                 admin.delete_topic(&name)
             }
             None => Ok(()),
@@ -111,7 +127,7 @@ impl Drop for OwnTopic {
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
-    workload: Workload,
+    mut workload: Workload,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
@@ -119,10 +135,20 @@ pub fn prepare(
         let problem = format!("must be a positive number, got {} µs", settings.lateness_limit_us);
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
-    let mut admin = Admin::connect(&settings.address)?;
-    let mut topic = OwnTopic { address: settings.address.clone(), name: None };
+    payload::pin(&mut workload.payload)?;
+    let door = Door::new(&settings.security)?;
+    let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
+    let recorded = replay::load(&mut workload, &mut admin)?;
+    let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
+        Topic::Shared(name) => {
+            match admin.create_topic(name, workload.partitions, &workload.topic_config) {
+                Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) | Ok(()) => {}
+                Err(other) => return Err(other),
+            }
+            admin.layout(name, Some(workload.partitions))?
+        }
         Topic::Fresh => {
             let name = fresh_name();
             admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
@@ -132,10 +158,46 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = Engine::new(&workload, &layout)?;
-    let mut prepared = Prepared { settings, workload, layout, engine, topic };
+    let engine = engine(&workload, &layout, &settings.address, &door)?;
+    let consumers = consumers(&settings.address, &door, &workload, &layout)?;
+    let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
+    let mut prepared =
+        Prepared { settings, door, workload, layout, recorded, environment, engine, consumers, topic };
     prepared.warm_up(progress)?;
     Ok(prepared)
+}
+
+/// What sends the workload.
+fn engine(
+    workload: &Workload,
+    layout: &TopicLayout,
+    address: &str,
+    door: &Door,
+) -> Result<Box<dyn Sender>, LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, address, door)?)),
+        Engine::Librdkafka { settings } => {
+            Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
+        }
+        Engine::Command { .. } => Err(LoadError::Setting {
+            name: "engine",
+            problem: "only `wire` is built into this version".to_owned(),
+        }),
+    }
+}
+
+/// The workload's consumers, which read the warm-up, too.
+fn consumers(
+    address: &str,
+    door: &Door,
+    workload: &Workload,
+    layout: &TopicLayout,
+) -> Result<Option<Consumers>, LoadError> {
+    if workload.consumers == 0 {
+        return Ok(None);
+    }
+    let from = readback::ends(door, layout)?;
+    Consumers::start(workload.consumers, address, door, layout, &from).map(Some)
 }
 
 fn fresh_name() -> String {
@@ -192,8 +254,38 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     if !matches!(workload.acks, -1..=1) {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
-    Values::new(&workload.payload, workload.record_bytes, workload.seed)?;
+    check_consumers(workload)?;
+    check_engine(workload)?;
+    schedule::check(workload)?;
+    keys::check(&workload.keys)?;
+    sizes::check(workload.sizes, workload.record_bytes)?;
+    Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+fn check_engine(workload: &Workload) -> Result<(), LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(()),
+        Engine::Librdkafka { settings } => {
+            client::check(workload)?;
+            client::librdkafka::check(workload, settings)
+        }
+        Engine::Command { .. } => client::check(workload),
+    }
+}
+
+fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "consumers", problem });
+    if workload.consumers > MOST_CONSUMERS {
+        return wrong(format!("must be at most {MOST_CONSUMERS}, got {}", workload.consumers));
+    }
+    if workload.consumers > 0 && workload.acks == 0 {
+        return wrong(
+            "need acks 1 or all: with acks 0 no answer says at which offset a record lies, so nobody can tell              which of the records that come out it is"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 impl Prepared {
@@ -204,8 +296,8 @@ impl Prepared {
         let mut look = |_now, recorder: &Recorder| {
             progress.at("warm-up", recorder.ended as f64 / requests.max(1) as f64)
         };
-        let arrivals = std::iter::repeat_n(0, requests as usize);
-        let end = self.engine.run(Instant::now(), arrivals, false, &mut recorder, &mut look)?;
+        let mut arrivals = std::iter::repeat_n(0, requests as usize);
+        let end = self.engine.run(Instant::now(), &mut arrivals, false, &mut recorder, &mut look)?;
         let refused = |error: &'static str, message: String| LoadError::Refused {
             address: self.settings.address.clone(),
             what: "the warm-up's Produce requests".to_owned(),
@@ -226,7 +318,7 @@ impl Prepared {
     /// A target that breaks off gives a window whose outcome says so; it is a result.
     ///
     /// # Errors
-    /// When the user interrupts, or this machine refuses a socket or a wait.
+    /// When this machine refuses a socket or a wait.
     pub fn run(
         mut self,
         start: Instant,
@@ -234,36 +326,122 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<Window, LoadError> {
         let duration_ns = (self.workload.duration_s * 1e9) as u64;
-        let arrivals = Arrivals::new(&self.workload, None).take_while(|due| *due < duration_ns);
+        // Where the window ends; the user may draw it in.
+        let end_ns = Cell::new(duration_ns);
+        let mut arrivals =
+            schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
+                .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
-        let mut look = |now_ns: u64, _: &Recorder| progress.at("window", now_ns as f64 / duration_ns as f64);
+        let drain = Duration::from_secs_f64(self.workload.timeout_s);
+        let from = self.begin(drain)?;
+        let mut told = 0;
+        let mut look = |now_ns: u64, recorder: &Recorder| {
+            progress.now(&Live::of(recorder, now_ns));
+            recorder.series[told..].iter().for_each(|point| progress.second(point));
+            told = recorder.series.len();
+            if progress.ends_early() && now_ns < end_ns.get() {
+                end_ns.set(now_ns);
+            }
+            progress.at("window", now_ns as f64 / duration_ns as f64)
+        };
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
         probe.start();
         let start = start.max(Instant::now());
+        if let Some(consumers) = &self.consumers {
+            consumers.open(start, duration_ns);
+            recorder.placed = consumers.orders();
+        }
         std::thread::sleep(start.saturating_duration_since(Instant::now()));
         let started_unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-        let cpu_before = ThreadCpu::now();
-        let end = self.engine.run(start, arrivals, true, &mut recorder, &mut look);
-        let generator_cpu = cpu_before.until(ThreadCpu::now());
+        let cpu_before = self.cpu();
+        let end = self.engine.run(start, &mut arrivals, true, &mut recorder, &mut look);
+        let generator_cpu = cpu_before.until(self.cpu());
+        let end = end?;
+        recorder.placed = None;
+        // What a broken target has not given by now does not come.
+        let drain = if matches!(end, End::Broken(_)) { Duration::ZERO } else { drain };
+        let consumed = self.consumers.take().map(|consumers| consumers.finish(drain));
         let seen = probe.stop();
+        recorder.cut(end_ns.get());
+        recorder.finish();
+        recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
+        let account = self.account(&recorder, from.as_ref(), progress);
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
-        recorder.finish();
-        Ok(self.window(end?, recorder, started_unix_ms, generator_cpu, seen))
+        let read_back =
+            account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
+        let drawn_in = end_ns.get() < duration_ns;
+        let mut window =
+            self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
+        if let Some(batches) = read_back {
+            // Only the topic knows what a client's batches were.
+            window.facts.acked_bytes =
+                (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
+        }
+        if let Some(consumed) = consumed {
+            add_consumed(&mut window, consumed);
+        }
+        Ok(window)
+    }
+
+    /// Where the window begins in the topic, for those who read it. Consumers have read what lies before.
+    fn begin(&self, limit: Duration) -> Result<Option<BTreeMap<i32, i64>>, LoadError> {
+        if self.consumers.is_none() && self.engine.knows_batches() {
+            return Ok(None);
+        }
+        let from = readback::ends(&self.door, &self.layout)?;
+        if let Some(consumers) = &self.consumers {
+            consumers.begin(from.clone(), limit);
+        }
+        Ok(Some(from))
+    }
+
+    /// CPU of everything that sends and reads, up to now.
+    fn cpu(&self) -> CpuTime {
+        let consumers = self.consumers.as_ref().map(Consumers::cpu).unwrap_or_default();
+        self.engine.cpu().and(consumers)
+    }
+
+    /// What the engine knows of the window, and the batches that it does not know.
+    fn account(
+        &mut self,
+        recorder: &Recorder,
+        from: Option<&BTreeMap<i32, i64>>,
+        progress: &mut dyn Progress,
+    ) -> Account {
+        let mut account = self.engine.account(recorder, &self.layout);
+        // Of a topic that is shared, one generator reads back what all of them wrote.
+        let reads_back =
+            !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
+        if let Some(from) = from.filter(|_| reads_back) {
+            let found = readback::ends(&self.door, &self.layout)
+                .and_then(|to| readback::batches_between(&self.door, &self.layout, from, &to));
+            match found {
+                Ok(found) => account.batches.push(found),
+                Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
+            }
+        }
+        account
     }
 
     fn window(
         self,
         end: End,
         recorder: Recorder,
+        account: Account,
         started_unix_ms: u64,
-        generator_cpu: CpuSeconds,
+        (generator_cpu, drawn_in): (CpuSeconds, bool),
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = self.workload.duration_s;
+        let duration_s = recorder.duration_s().max(1e-9);
+        let mut events = account.events;
+        if drawn_in {
+            let what = format!("the user ended the window of {} s", self.workload.duration_s);
+            events.push(Event { at_s: duration_s, kind: EventKind::Interrupted, what });
+        }
         let facts = WindowFacts {
             requests: recorder.due,
             acked_requests: recorder.acked,
@@ -276,7 +454,8 @@ impl Prepared {
             generator_cpu,
             steal_share: seen.steal_share,
             others_share: seen.others_share,
-            ..WindowFacts::default()
+            retries: account.retries,
+            produce_requests: account.produce_requests,
         };
         Window {
             variant: self.settings.variant,
@@ -290,11 +469,13 @@ impl Prepared {
             latencies: recorder.latencies,
             series: recorder.series,
             end_to_end: None,
-            batches: Vec::new(),
-            split: None,
-            events: Vec::new(),
-            environment: None,
-            shard: None,
+            batches: account.batches,
+            split: account.split,
+            events,
+            environment: Some(self.environment),
+            shard: self.settings.shard,
+            client: account.client,
+            requirements: Vec::new(),
         }
     }
 
@@ -327,42 +508,18 @@ impl Prepared {
     }
 }
 
+/// Puts what the consumers saw into the window.
+fn add_consumed(window: &mut Window, consumed: Consumed) {
+    for (point, lag) in window.series.iter_mut().zip(&consumed.lag) {
+        point.consumer_lag_records = Some(*lag);
+    }
+    window.end_to_end = Some(consumed.end_to_end);
+    window.events.extend(consumed.events);
+    window.events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
+}
+
 /// `INVALID_RECORD (100 times)`, and so on.
 fn names_of(errors: &BTreeMap<String, u64>) -> String {
     let names: Vec<String> = errors.iter().map(|(name, times)| format!("{name} ({times} times)")).collect();
     names.join(", ")
-}
-
-/// CPU of the calling thread.
-#[derive(Debug, Clone, Copy)]
-struct ThreadCpu {
-    total_s: f64,
-    user_s: f64,
-    system_s: f64,
-}
-
-impl ThreadCpu {
-    fn now() -> Self {
-        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: both structures are valid for writing; the calls can't fail with these constants.
-        let usage = unsafe {
-            libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut clock);
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-            usage
-        };
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Self {
-            total_s: Duration::new(clock.tv_sec as u64, clock.tv_nsec as u32).as_secs_f64(),
-            user_s: seconds(usage.ru_utime),
-            system_s: seconds(usage.ru_stime),
-        }
-    }
-
-    fn until(self, later: Self) -> CpuSeconds {
-        let user_s = later.user_s - self.user_s;
-        let both_s = user_s + later.system_s - self.system_s;
-        let user_share = (both_s >= 0.1).then(|| user_s / both_s);
-        CpuSeconds { total_s: later.total_s - self.total_s, user_share }
-    }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use hone_record::{Schedule, Workload};
+use hone_record::{Schedule, Shard, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+
+use crate::LoadError;
 
 /// Nanoseconds from the window's start at which requests are due, in order. Without end, but for a replay and for a ramp
 /// down to nothing; take what lies within the window.
@@ -97,6 +99,39 @@ impl Iterator for Arrivals {
     }
 }
 
+/// The highest rate of a schedule, per second; as for the workload's own rate.
+const MOST_REQUESTS_PER_S: f64 = 1e7;
+/// So many steps are a ramp.
+const MOST_STEPS: usize = 1_000;
+
+/// What is wrong with the schedule of a workload.
+pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
+    let wrong = |problem: String| Err(LoadError::Setting { name: "schedule", problem });
+    match &workload.schedule {
+        Schedule::Bursts { every_ms } if !(*every_ms > 0.0 && *every_ms <= workload.duration_s * 1e3) => {
+            wrong(format!("bursts must come within the window, not every {every_ms} ms"))
+        }
+        Schedule::Ramp { to_requests_per_s: to } if !(*to >= 0.0 && *to <= MOST_REQUESTS_PER_S) => {
+            wrong(format!("a ramp must end between 0 and {MOST_REQUESTS_PER_S} requests/s, got {to}"))
+        }
+        Schedule::Steps { requests_per_s } if !(1..=MOST_STEPS).contains(&requests_per_s.len()) => {
+            wrong(format!("there must be between 1 and {MOST_STEPS} steps, got {}", requests_per_s.len()))
+        }
+        Schedule::Steps { requests_per_s: rates } => {
+            match rates.iter().find(|rate| !(**rate > 0.0 && **rate <= MOST_REQUESTS_PER_S)) {
+                Some(rate) => wrong(format!(
+                    "each step must be above 0 and at most {MOST_REQUESTS_PER_S} requests/s, got {rate}"
+                )),
+                None => Ok(()),
+            }
+        }
+        Schedule::Replay { source, .. } if source.is_empty() => {
+            wrong("a replay needs a file or `topic NAME`".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// When a rate that changes evenly has made `count` requests: the root of `start t + change t^2 / 2 = count`, in the form
 /// that loses no digits when the change is small. `None` where a falling rate never gets there.
 fn ramp_ns(count: f64, start: f64, change: f64) -> Option<f64> {
@@ -115,6 +150,12 @@ fn steps_ns(count: f64, rates: &[f64], step_ns: f64) -> Option<f64> {
         made += rate * step_ns;
     }
     None
+}
+
+/// Every so many-th arrival of the one schedule: all shards together send it whole, and none of them sends bursts.
+pub(crate) fn part_of(arrivals: Arrivals, shard: Option<Shard>) -> impl Iterator<Item = u64> {
+    let (index, of) = shard.map_or((0, 1), |shard| (shard.index as usize, shard.of.max(1) as usize));
+    arrivals.skip(index).step_by(of)
 }
 
 #[cfg(test)]
@@ -198,6 +239,18 @@ mod tests {
         );
         assert!(times.iter().all(|due_ns| due_ns % 2_500_000 == 0));
         assert_eq!(times.iter().filter(|due_ns| **due_ns < 500_000_000).count(), 500);
+    }
+
+    #[test]
+    fn the_shards_together_have_every_arrival_once() {
+        let arrivals = || Arrivals::new(&workload(Schedule::Poisson, 1_000.0, 5), None);
+        let whole: Vec<u64> = arrivals().take(3_000).collect();
+        let of = |index| Some(Shard { index, of: 3, start_unix_ms: 0 });
+        let mut parts: Vec<u64> =
+            (0..3).flat_map(|index| part_of(arrivals(), of(index)).take(1_000).collect::<Vec<_>>()).collect();
+        parts.sort_unstable();
+        assert_eq!(parts, whole);
+        assert_eq!(part_of(arrivals(), None).take(3_000).collect::<Vec<_>>(), whole);
     }
 
     #[test]

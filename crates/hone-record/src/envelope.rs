@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, LedgerEntry, Machine, Optimization, SavedComparison, Window};
+use crate::{
+    Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest, Window,
+};
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
@@ -26,8 +28,17 @@ impl Body for SavedComparison {
 impl Body for Optimization {
     const KIND: &'static str = "optimization";
 }
+impl Body for Capacity {
+    const KIND: &'static str = "capacity";
+}
+impl Body for Curve {
+    const KIND: &'static str = "curve";
+}
 impl Body for Machine {
     const KIND: &'static str = "machine";
+}
+impl Body for SelfTest {
+    const KIND: &'static str = "self-test";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

@@ -42,9 +42,18 @@ impl Hdr {
         Self(histogram.expect("the bounds are constants that HdrHistogram accepts"))
     }
 
+    pub(crate) fn inner(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
     /// Counts one latency. Longer than [`LATENCY_HIGH_NS`], which no window reaches, counts as that.
     pub fn record_ns(&mut self, latency_ns: u64) {
         self.0.saturating_record(latency_ns);
+    }
+
+    /// Takes all samples out.
+    pub fn clear(&mut self) {
+        self.0.reset();
     }
 
     /// Adds another histogram.
@@ -68,6 +77,12 @@ impl Hdr {
     pub fn quantile_us_if_supported(&self, quantile: f64, beyond: u64) -> Option<f64> {
         let above = (self.count() as f64 * (1.0 - quantile)).floor();
         (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
+    }
+
+    /// Samples above a latency, within the histogram's precision.
+    pub fn count_above_us(&self, latency_us: f64) -> u64 {
+        let above_ns = (latency_us * 1e3) as u64;
+        self.0.count_between(above_ns.saturating_add(1), LATENCY_HIGH_NS)
     }
 
     /// Largest sample, in microseconds.
@@ -176,6 +191,14 @@ mod tests {
         let read = Hdr::from_base64(&STANDARD.encode(bytes)).unwrap();
         assert_eq!(read.count(), 1);
         assert!((read.max_us().unwrap() - 123.456).abs() < 0.1);
+    }
+
+    #[test]
+    fn samples_above_a_latency_are_counted() {
+        let mut hdr = Hdr::new();
+        (1..=1_000).for_each(|step| hdr.record_ns(step * 1_000_000));
+        assert!(hdr.count_above_us(250_000.0).abs_diff(750) <= 1, "{}", hdr.count_above_us(250_000.0));
+        assert_eq!(hdr.count_above_us(2e6), 0);
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     use crate::experiment::WorkloadFile;
 
     fn workload() -> Workload {
-        WorkloadFile::default().named("w")
+        WorkloadFile::default().named("w").unwrap()
     }
 
     #[test]

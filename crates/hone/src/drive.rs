@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use hone_compare::{Neighbours, disturbed};
 use hone_host::affinity;
-use hone_load::{Prepared, Settings, Topic};
+use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
     Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
     Workload,
@@ -211,7 +211,9 @@ impl Contest<'_> {
         let starts = staggered(order, &sides[0].workload);
         let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
             let mut probe = TargetProbe::new(targets, &foreign);
-            prepared.run(start, &mut probe, &mut progress.load())
+            let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
+            probe.describe_machine(&mut window);
+            Ok::<Window, LoadError>(window)
         };
         let seats = [0, 1].map(|side: usize| Seat {
             pid: running[side].child().unwrap_or(0),
@@ -296,6 +298,8 @@ impl Contest<'_> {
             storage: self.storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
+            shard: None,
+            security: side.arm.security.clone(),
         };
         hone_load::prepare(settings, side.workload.clone(), &mut progress.load())
             .with_context(|| format!("loading {}", side.arm.name))
@@ -356,6 +360,11 @@ fn in_order<T>(order: [usize; 2], mut step: impl FnMut(usize) -> Result<T>) -> R
     let first = step(order[0])?;
     let second = step(order[1])?;
     Ok(if order[0] == 0 { [first, second] } else { [second, first] })
+}
+
+/// A window that the user ended before its time is none of a pair.
+pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
+    if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
 }
 
 /// Why a window can't be compared, by a rule that looks at no latency and no CPU.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Engine, Keys, Metric, Mode, Payload, Schedule, Sizes, Workload};
+use hone_record::{Keys, Metric, Mode, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::arm::unknown_placeholder;
+use crate::cmd::client::engine;
+use crate::notation::{Written, mean_bytes, payload};
 
 /// An experiment as the file says it, checked in itself but not against the world.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,9 +132,11 @@ struct Optimize {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct WorkloadFile {
     pub(crate) requests_per_s: f64,
-    pub(crate) schedule: Schedule,
+    pub(crate) schedule: Written<Schedule>,
     pub(crate) records_per_batch: u32,
-    pub(crate) record_bytes: u32,
+    pub(crate) record_bytes: Option<u32>,
+    pub(crate) sizes: Written<Sizes>,
+    pub(crate) keys: Written<Keys>,
     pub(crate) payload: String,
     pub(crate) compressible_share: f64,
     pub(crate) compression: String,
@@ -146,15 +150,21 @@ pub(crate) struct WorkloadFile {
     pub(crate) timeout_s: f64,
     pub(crate) seed: u64,
     pub(crate) topic_config: BTreeMap<String, String>,
+    /// `wire`, `librdkafka`, or a command line.
+    pub(crate) client: String,
+    pub(crate) client_settings: BTreeMap<String, String>,
+    pub(crate) consumers: u32,
 }
 
 impl Default for WorkloadFile {
     fn default() -> Self {
         Self {
             requests_per_s: 1_000.0,
-            schedule: Schedule::Poisson,
+            schedule: Written(Schedule::Poisson),
             records_per_batch: 1,
-            record_bytes: 100,
+            record_bytes: None,
+            sizes: Written(Sizes::Fixed),
+            keys: Written(Keys::None),
             payload: "bytes".to_owned(),
             compressible_share: 0.5,
             compression: "none".to_owned(),
@@ -168,6 +178,9 @@ impl Default for WorkloadFile {
             timeout_s: 10.0,
             seed: 1,
             topic_config: BTreeMap::new(),
+            client: "wire".to_owned(),
+            client_settings: BTreeMap::new(),
+            consumers: 0,
         }
     }
 }
@@ -209,23 +222,29 @@ impl<'de> Deserialize<'de> for Acks {
 }
 
 impl WorkloadFile {
-    /// The workload under a name.
-    pub(crate) fn named(&self, name: &str) -> Workload {
-        let payload = match self.payload.as_str() {
-            "bytes" => Payload::Bytes { compressible_share: self.compressible_share },
-            shape => Payload::Json { shape: shape.to_owned() },
-        };
-        Workload {
+    /// Steps say their rates themselves; the workload's is their mean.
+    fn mean_requests_per_s(&self) -> f64 {
+        match &self.schedule.0 {
+            Schedule::Steps { requests_per_s } => {
+                requests_per_s.iter().sum::<f64>() / requests_per_s.len().max(1) as f64
+            }
+            _ => self.requests_per_s,
+        }
+    }
+
+    /// The workload under a name; the error says what is wrong with its client.
+    pub(crate) fn named(&self, name: &str) -> Result<Workload, String> {
+        Ok(Workload {
             name: name.to_owned(),
-            engine: Engine::Wire,
+            engine: engine(&self.client, self.client_settings.clone())?,
             seed: self.seed,
-            schedule: self.schedule.clone(),
-            requests_per_s: self.requests_per_s,
+            schedule: self.schedule.0.clone(),
+            requests_per_s: self.mean_requests_per_s(),
             records_per_batch: self.records_per_batch,
-            record_bytes: self.record_bytes,
-            sizes: Sizes::Fixed,
-            payload,
-            keys: Keys::None,
+            record_bytes: mean_bytes(self.sizes.0, self.record_bytes),
+            sizes: self.sizes.0,
+            payload: payload(&self.payload, self.compressible_share),
+            keys: self.keys.0,
             compression: self.compression.clone(),
             connections: self.connections,
             in_flight: self.in_flight,
@@ -233,12 +252,12 @@ impl WorkloadFile {
             partitions_per_request: self.partitions_per_request,
             acks: self.acks.0,
             idempotent: false,
-            consumers: 0,
+            consumers: self.consumers,
             warmup_requests: self.warmup_requests,
             duration_s: self.duration_s,
             timeout_s: self.timeout_s,
             topic_config: self.topic_config.clone(),
-        }
+        })
     }
 }
 
@@ -276,10 +295,11 @@ pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentErr
         ExperimentError { file: file.to_owned(), line, problem, source_line }
     };
     let workload = |key: &str, name: &str| {
-        parsed.workload.get(name).map(|found| found.named(name)).ok_or_else(|| {
+        let found = parsed.workload.get(name).ok_or_else(|| {
             let near = nearest(name, parsed.workload.keys().map(String::as_str));
             wrong(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
-        })
+        })?;
+        found.named(name).map_err(|problem| wrong("client", problem))
     };
     let training = workload("train", &parsed.optimize.train)?;
     if parsed.optimize.judge.is_empty() {
@@ -355,7 +375,7 @@ fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> boo
     seeds_meet && without_length == *training
 }
 
-fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
+pub(crate) fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
     ExperimentError { file: file.to_owned(), line, problem: with_nearest(error.message()), source_line }
@@ -377,12 +397,12 @@ fn with_nearest(message: &str) -> String {
     }
 }
 
-fn did_you_mean(near: Option<&str>) -> String {
+pub(crate) fn did_you_mean(near: Option<&str>) -> String {
     near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
 }
 
 /// The most similar word, if one is similar at all (Jaro-Winkler above 0.75 tells a slip from another word).
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
         .filter(|(similarity, _)| *similarity > 0.75)

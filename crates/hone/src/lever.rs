@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_host::setting::Setting;
-use hone_load::Admin;
+use hone_load::{Admin, Security};
 use hone_record::Change;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ const UNDO: &str = "undo.json";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Lever {
     /// Of a cluster.
-    Cluster { name: String },
+    Cluster { name: String, security: Security },
     /// Of the kernel.
     Host { root: PathBuf, name: String },
 }
@@ -45,6 +45,8 @@ enum WayBack {
 #[derive(Debug)]
 pub(crate) struct Held {
     way_back: Option<WayBack>,
+    /// How to get to the cluster. No part of the file, because it holds passwords.
+    security: Security,
     file: PathBuf,
     /// Locked as long as this process lives: a file nobody holds is left over.
     _lock: File,
@@ -52,9 +54,9 @@ pub(crate) struct Held {
 
 impl Lever {
     /// The lever of a change; `None` when the change is one of the arms.
-    pub(crate) fn of(change: &Change, host_root: &Path) -> Option<Self> {
+    pub(crate) fn of(change: &Change, host_root: &Path, security: &Security) -> Option<Self> {
         match change.kind.as_str() {
-            "broker" => Some(Self::Cluster { name: change.name.clone() }),
+            "broker" => Some(Self::Cluster { name: change.name.clone(), security: security.clone() }),
             "host" => Some(Self::Host { root: host_root.to_owned(), name: change.name.clone() }),
             _ => None,
         }
@@ -63,8 +65,8 @@ impl Lever {
     /// What is in force now, for people and to refuse a change that changes nothing.
     pub(crate) fn now(&self, address: &str) -> Result<String> {
         match self {
-            Self::Cluster { name } => {
-                let seen = Admin::connect(address)?.cluster_setting(name)?;
+            Self::Cluster { name, security } => {
+                let seen = Admin::connect_with(address, security)?.cluster_setting(name)?;
                 let values: Vec<String> = seen.in_force.into_iter().map(|(_, value)| value).collect();
                 Ok(values.first().cloned().unwrap_or_default())
             }
@@ -77,20 +79,25 @@ impl Lever {
     /// # Errors
     /// When it is refused, in the words of who refuses; nothing is set then.
     pub(crate) fn set(&self, value: &str, address: &str, folder: &Path) -> Result<Held> {
-        let way_back = match self {
-            Self::Cluster { name } => {
-                let value = Admin::connect(address)?.cluster_setting(name)?.for_cluster;
-                WayBack::Cluster { address: address.to_owned(), name: name.clone(), value }
+        let (way_back, security) = match self {
+            Self::Cluster { name, security } => {
+                let value = Admin::connect_with(address, security)?.cluster_setting(name)?.for_cluster;
+                (
+                    WayBack::Cluster { address: address.to_owned(), name: name.clone(), value },
+                    security.clone(),
+                )
             }
             Self::Host { root, name } => {
                 let (ruling, value) = Setting::parse(root, name)?.way_back()?;
                 let name = ruling.path().strip_prefix(root)?.display().to_string();
-                WayBack::Host { root: root.clone(), name, value }
+                (WayBack::Host { root: root.clone(), name, value }, Security::default())
             }
         };
-        let held = Held::keep(way_back, folder)?;
+        let held = Held::keep(way_back, security, folder)?;
         match self {
-            Self::Cluster { name } => Admin::connect(address)?.set_for_cluster(name, Some(value))?,
+            Self::Cluster { name, security } => {
+                Admin::connect_with(address, security)?.set_for_cluster(name, Some(value))?;
+            }
             Self::Host { root, name } => Setting::parse(root, name)?.write(value)?,
         }
         Ok(held)
@@ -99,17 +106,19 @@ impl Lever {
     /// Sets it for good at a broker that goes after the window.
     pub(crate) fn set_for_good(&self, value: &str, address: &str) -> Result<()> {
         match self {
-            Self::Cluster { name } => Ok(Admin::connect(address)?.set_for_cluster(name, Some(value))?),
+            Self::Cluster { name, security } => {
+                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, Some(value))?)
+            }
             Self::Host { .. } => bail!("a setting of the machine outlives the broker"),
         }
     }
 }
 
 impl WayBack {
-    fn go(&self) -> Result<()> {
+    fn go(&self, security: &Security) -> Result<()> {
         match self {
             Self::Cluster { address, name, value } => {
-                Ok(Admin::connect(address)?.set_for_cluster(name, value.as_deref())?)
+                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value.as_deref())?)
             }
             Self::Host { root, name, value } => Ok(Setting::parse(root, name)?.write(value)?),
         }
@@ -125,7 +134,7 @@ impl WayBack {
 }
 
 impl Held {
-    fn keep(way_back: WayBack, folder: &Path) -> Result<Self> {
+    fn keep(way_back: WayBack, security: Security, folder: &Path) -> Result<Self> {
         let file = folder.join(UNDO);
         let failed = || format!("{} can't be written, so nothing is set", file.display());
         let temporary = folder.join("undo.part");
@@ -135,7 +144,7 @@ impl Held {
         fs::write(&temporary, serde_json::to_string_pretty(&way_back)?).with_context(failed)?;
         lock.sync_all().and_then(|()| fs::rename(&temporary, &file)).with_context(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).with_context(failed)?;
-        Ok(Self { way_back: Some(way_back), file, _lock: lock })
+        Ok(Self { way_back: Some(way_back), security, file, _lock: lock })
     }
 
     /// Puts the setting back and removes its file.
@@ -148,7 +157,7 @@ impl Held {
 
     fn try_put_back(&mut self) -> Result<()> {
         let Some(way_back) = self.way_back.take() else { return Ok(()) };
-        way_back.go().with_context(|| not_put_back(&way_back, &self.file))?;
+        way_back.go(&self.security).with_context(|| not_put_back(&way_back, &self.file))?;
         fs::remove_file(&self.file).with_context(|| format!("{} can't be removed", self.file.display()))
     }
 }
@@ -169,7 +178,7 @@ fn not_put_back(way_back: &WayBack, file: &Path) -> String {
 ///
 /// # Errors
 /// When the run still goes on, or the setting can't be put back.
-pub(crate) fn put_back_left_over(folder: &Path, progress: &Progress) -> Result<bool> {
+pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &Progress) -> Result<bool> {
     let path = folder.join(UNDO);
     let file = match File::options().read(true).write(true).open(&path) {
         Ok(file) => file,
@@ -189,17 +198,17 @@ pub(crate) fn put_back_left_over(folder: &Path, progress: &Progress) -> Result<b
     let way_back: WayBack = serde_json::from_str(&text).with_context(|| {
         format!("{} is not what hone writes; put the setting back by hand", path.display())
     })?;
-    way_back.go().with_context(|| not_put_back(&way_back, &path))?;
+    way_back.go(security).with_context(|| not_put_back(&way_back, &path))?;
     fs::remove_file(&path).with_context(|| format!("{} can't be removed", path.display()))?;
     progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
     Ok(true)
 }
 
 /// Puts back what runs under this folder left set when they died. One that can't be put back now is told and left alone.
-pub(crate) fn put_back_left_overs(runs: &Path, progress: &Progress) {
+pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) {
     for run in fs::read_dir(runs).into_iter().flatten().flatten() {
         if run.path().join(UNDO).exists()
-            && let Err(error) = put_back_left_over(&run.path(), progress)
+            && let Err(error) = put_back_left_over(&run.path(), security, progress)
         {
             progress.line(&format!("{error:#}"));
         }
@@ -233,7 +242,9 @@ mod tests {
             let held = lever(&root).set("1", "", run.path()).unwrap();
             assert_eq!((value(&root).as_str(), file.exists()), ("1", true));
             // A run that goes on is left alone.
-            let message = put_back_left_over(run.path(), &Progress::new(true)).unwrap_err().to_string();
+            let message = put_back_left_over(run.path(), &Security::default(), &Progress::new(true))
+                .unwrap_err()
+                .to_string();
             assert!(message.contains("still goes on"), "{message}");
             if by_order {
                 held.put_back().unwrap();
@@ -254,10 +265,10 @@ mod tests {
         held.way_back = None;
         drop(held);
         assert_eq!(value(&root), "1");
-        put_back_left_overs(runs.path(), &Progress::new(true));
+        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true));
         assert_eq!(value(&root), "60");
         assert!(!run.join(UNDO).exists());
-        assert!(!put_back_left_over(&run, &Progress::new(true)).unwrap());
+        assert!(!put_back_left_over(&run, &Security::default(), &Progress::new(true)).unwrap());
     }
 
     #[test]

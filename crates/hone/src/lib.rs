@@ -6,20 +6,29 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod arm;
 mod budget;
+mod capacity;
 mod change;
 mod cmd;
 mod drive;
 mod experiment;
 mod folder;
+mod kubernetes;
 mod lever;
+mod live;
+mod load_file;
+mod notation;
 mod optimize;
+mod output;
 mod places;
 mod probe;
 mod progress;
+mod rendezvous;
+mod require;
+mod selftest;
 mod show;
 
 /// How a verb ended; the exit code is an interface.
@@ -70,15 +79,19 @@ impl From<Ending> for ExitCode {
 /// Runs the program with these arguments (the first is its name) and answers its exit code: 0 done, 1 could not,
 /// 2 wrong usage, 3 measured and worse.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match cmd::Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let parsed = cmd::Cli::command()
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&matches))));
+    let (cli, given) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are errors of this kind too, with their own stream and code.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let ended = hone_tool::interrupt::install().map_err(anyhow::Error::from).and_then(|()| cmd::run(cli));
+    let ended =
+        hone_tool::interrupt::install().map_err(anyhow::Error::from).and_then(|()| cmd::run(cli, given));
     match ended {
         Ok(ending) => ending.into(),
         Err(error) => {

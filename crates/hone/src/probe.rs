@@ -1,8 +1,13 @@
 //! The target's CPU around a window.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use hone_host::cpu::{self, CpuSample, SystemSample};
+use hone_host::observe;
+use hone_host::pressure::{self, Pressure};
 use hone_load::{Probe, ProbeFacts};
-use hone_record::CpuSeconds;
+use hone_record::{CpuSeconds, Window};
 
 /// Samples a target's process trees, and the machine.
 #[derive(Debug)]
@@ -12,6 +17,8 @@ pub(crate) struct TargetProbe {
     /// Who is not "others": this process with everything it started, and targets that it did not start.
     ours: Vec<u32>,
     before: Option<Snapshot>,
+    /// Of the last window.
+    pressure: BTreeMap<String, f64>,
 }
 
 #[derive(Debug)]
@@ -19,6 +26,7 @@ struct Snapshot {
     targets: Vec<Option<CpuSample>>,
     ours: Vec<Option<CpuSample>>,
     system: Option<SystemSample>,
+    pressure: Pressure,
 }
 
 impl TargetProbe {
@@ -29,12 +37,27 @@ impl TargetProbe {
         ours.push(std::process::id());
         ours.sort_unstable();
         ours.dedup();
-        Self { targets, ours, before: None }
+        Self { targets, ours, before: None, pressure: BTreeMap::new() }
     }
 
     fn look(&self) -> Snapshot {
         let sample = |pids: &[u32]| pids.iter().map(|pid| cpu::sample(*pid).ok()).collect();
-        Snapshot { targets: sample(&self.targets), ours: sample(&self.ours), system: cpu::system().ok() }
+        Snapshot {
+            targets: sample(&self.targets),
+            ours: sample(&self.ours),
+            system: cpu::system().ok(),
+            pressure: pressure::sample(Path::new("/")),
+        }
+    }
+
+    /// Writes what this machine is, and how hard it was pressed, into the window that was probed.
+    pub(crate) fn describe_machine(&self, window: &mut Window) {
+        let environment = window.environment.get_or_insert_default();
+        environment.machine = observe::machine(Path::new("/"));
+        environment.pressure.clone_from(&self.pressure);
+        if self.pressure.is_empty() {
+            environment.unknown.push("pressure: this kernel keeps none (/proc/pressure)".to_owned());
+        }
     }
 }
 
@@ -46,6 +69,7 @@ impl Probe for TargetProbe {
     fn stop(&mut self) -> ProbeFacts {
         let after = self.look();
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
+        self.pressure = pressure::between(&before.pressure, &after.pressure);
         let ours_s = used(&before.ours, &after.ours).map_or(0.0, |cpu| cpu.total_s);
         let system =
             before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));

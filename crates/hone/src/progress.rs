@@ -43,6 +43,24 @@ impl Progress {
         Self { bar, board, quiet }
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether what is drawn is redrawn in place.
+    pub(crate) fn is_terminal(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// Draws these lines in place of the bar, until the next ones.
+    pub(crate) fn paint(&self, lines: &str) {
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            self.bar.set_style(style);
+        }
+        self.bar.set_message(lines.to_owned());
+        self.bar.tick();
+    }
+
     /// A finished line that stays.
     pub(crate) fn line(&self, text: &str) {
         if self.quiet {

@@ -123,6 +123,8 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         events: Vec::new(),
         environment: None,
         shard: None,
+        client: None,
+        requirements: Vec::new(),
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
-use hone_load::Admin;
+use hone_load::{Admin, Security};
 use hone_record::{
     Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Schedule, Verdict, Workload,
 };
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
+use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs, saved};
 use crate::arm::{Arm, Place, processes_behind};
@@ -90,7 +91,8 @@ pub(crate) struct Arguments {
     /// Only measure the pilot and say what the budget could show.
     #[arg(long, requires = "budget")]
     plan: bool,
-    /// Go on with an interrupted run, behind its last pair, by its own design.
+    /// Go on with an interrupted run, behind its last pair, by its own design. TLS and login are said again: they are kept
+    /// nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
     resume: Option<PathBuf>,
     /// Put back the setting that a killed run left set.
@@ -143,6 +145,8 @@ pub(crate) struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    security: SecurityOptions,
 }
 
 fn metric(name: &str) -> Result<Metric, String> {
@@ -183,11 +187,12 @@ struct Asked {
 const ASKED: &str = "asked.json";
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let security = arguments.security.security()?;
     if let Some(folder) = &arguments.undo {
-        return undo(folder, desk);
+        return undo(folder, &security, desk);
     }
     if let Some(folder) = &arguments.resume {
-        return resume(folder, desk);
+        return resume(folder, &security, desk);
     }
     if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
         && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
@@ -200,14 +205,14 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return saved::run([a, b], rule, desk);
     }
     let mut asked = Asked::of(arguments)?;
-    let sides = asked.sides()?;
+    let sides = asked.sides(&security)?;
     let plan = asked.plan(&sides)?;
     hone_compare::plan(&plan)?;
     sides.workloads.iter().try_for_each(hone_load::check)?;
     if let Some(wanted) = asked.wanted() {
         budget::check(&wanted, asked.windows_s(plan.mode))?;
     }
-    lever::put_back_left_overs(&arguments.output, &desk.progress);
+    lever::put_back_left_overs(&arguments.output, &security, &desk.progress);
     check_cpu(&sides.builds, plan.primary)?;
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
@@ -217,16 +222,16 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     go(&asked, sides, &plan, &folder, desk)
 }
 
-fn undo(folder: &Path, desk: &Desk) -> Result<Ending> {
-    if !lever::put_back_left_over(folder, &desk.progress)? {
+fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+    if !lever::put_back_left_over(folder, security, &desk.progress)? {
         desk.progress.line(&format!("{} left nothing set", folder.display()));
     }
     Ok(Ending::Done)
 }
 
-fn resume(folder: &Path, desk: &Desk) -> Result<Ending> {
+fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::open(folder)?;
-    lever::put_back_left_over(folder.path(), &desk.progress)?;
+    lever::put_back_left_over(folder.path(), security, &desk.progress)?;
     let missing =
         || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
@@ -235,7 +240,7 @@ fn resume(folder: &Path, desk: &Desk) -> Result<Ending> {
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     // One who goes on wants the pairs and not the plan again.
     let asked = Asked { plan_only: false, ..asked };
-    let sides = asked.sides()?;
+    let sides = asked.sides(security)?;
     let plan = asked.plan(&sides)?;
     go(&asked, sides, &plan, &folder, desk)
 }
@@ -393,7 +398,7 @@ impl Asked {
         self.workload.duration_s * if mode == Mode::Solo { 2.0 } else { 1.0 }
     }
 
-    fn sides(&self) -> Result<Sides> {
+    fn sides(&self, security: &Security) -> Result<Sides> {
         let limit = |seconds: f64| {
             let within = (0.0..=3_600.0).contains(&seconds);
             let wrong =
@@ -406,7 +411,7 @@ impl Asked {
             let several = places.len() > 1;
             let name =
                 |number: usize| if several { format!("{name}{}", number + 1) } else { name.to_owned() };
-            let arm = |(number, place)| Arm { name: name(number), place };
+            let arm = |(number, place)| Arm { name: name(number), place, security: security.clone() };
             places.into_iter().enumerate().map(arm).collect::<Vec<Arm>>()
         };
         let a = self.a.iter().map(place).collect::<Result<Vec<_>>>()?;
@@ -426,7 +431,7 @@ impl Asked {
         Ok(Sides {
             builds: [arms("A", vec![a]), arms("B", vec![b])],
             workloads: change::workloads(change, &self.workload)?,
-            lever: Lever::of(change, &self.host_root),
+            lever: Lever::of(change, &self.host_root, security),
         })
     }
 
@@ -561,7 +566,7 @@ fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
         if let Place::Address(address) = &arm.place
             && processes_behind(std::iter::once(address.as_str())).is_empty()
         {
-            Admin::ready(address, Duration::from_secs(10))?;
+            Admin::ready_with(address, &arm.security, Duration::from_secs(10))?;
             bail!(Usage(format!(
                 "the CPU of {address} can't be read from here (another machine, another user's process or a container), so \
                  {} can't be the primary metric; use --primary latency-p50",
@@ -594,7 +599,7 @@ mod tests {
 
     #[test]
     fn random_arrivals_promise_fewer_requests_than_even_ones() {
-        let mut workload = crate::experiment::WorkloadFile::default().named("w");
+        let mut workload = crate::experiment::WorkloadFile::default().named("w").unwrap();
         assert_eq!(requests_per_window(&workload), Some(4_787));
         workload.schedule = Schedule::Uniform;
         assert_eq!(requests_per_window(&workload), Some(5_000));

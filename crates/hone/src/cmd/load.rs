@@ -1,19 +1,26 @@
 //! `hone load`: one window against a broker that runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Settings, Topic};
-use hone_record::{Envelope, Outcome, Window};
+use hone_load::{Admin, Settings, Topic};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
-use super::Desk;
+use super::security::SecurityOptions;
+use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
+use super::{Desk, print};
 use crate::arm::{is_address, processes_behind};
+use crate::experiment::WorkloadFile;
+use crate::live::LiveView;
+use crate::load_file::LoadFile;
+use crate::output::{Output, SeriesFile};
 use crate::probe::TargetProbe;
+use crate::require::{self, Rule};
 use crate::show;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, selftest};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -25,11 +32,32 @@ use crate::{Ending, Usage};
   hone load 127.0.0.1:9092
   hone load 127.0.0.1:9092 --rate 20000 --records 1 --bytes 100 --duration 10
   hone load 127.0.0.1:9092 --payload orders --bytes 512 --records 20 --compression lz4
-  hone load broker-1:9092 --topic existing --acks 1 --json > window.json")]
+  hone load 127.0.0.1:9092 --schedule ramp:20000 --rate 1000 --keys zipf:100000 --duration 60s
+  hone load 127.0.0.1:9092 --duration 5m --series seconds.ndjson --hgrm latency.hgrm
+  hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
+  hone load broker-1:9092 --file examples/field-guide/load.toml
+  hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
+  hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load --self-test
+
+Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
-    #[arg(value_name = "BROKER")]
-    broker: String,
+    #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
+    broker: Option<String>,
+    /// Read workload, rules and broker from this file; options on the command line come before it.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// What the window has to meet: p99<3ms, p99.9<=10ms, max<1s, e2e-p99<20ms, throughput>1400 (requests/s), records>1400,
+    /// lag<=2 (records), errors<0.1%, cpu-per-record<20us; may be repeated. Exit code 3 when one is not met, 1 when one
+    /// can't be told.
+    #[arg(long, value_name = "RULE")]
+    require: Vec<Rule>,
+    /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
+    /// its true size. Takes half a minute.
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit"])]
+    self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
@@ -39,30 +67,131 @@ pub(crate) struct Arguments {
     /// Also write the record to this file.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write one line of JSON a second to this file while the window is open, so that a broken run leaves what it
+    /// measured.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    security: SecurityOptions,
+    #[command(flatten)]
+    shards: ShardOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    check(&arguments)?;
-    let output = arguments.output.as_deref().map(Output::claim).transpose()?;
-    let window = measure(&arguments, desk)?;
-    let kept = output.map_or(Ok(()), |output| output.keep(&window));
-    let ending = match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
-        Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
-    };
+    if arguments.self_test {
+        return self_test(desk);
+    }
+    let job = Job::new(&arguments, desk)?;
+    check(&arguments, &job)?;
+    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s)? {
+        print(&manifest)?;
+        return Ok(Ending::Done);
+    }
+    let files = Files::claim(&arguments)?;
+    let security = arguments.security.security()?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
+    window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
+    if let Err(error) = &series {
+        let what = format!("{error:#}");
+        window.events.push(Event { at_s: window.duration_s, kind: EventKind::RecordingFailed, what });
+    }
+    let kept = [
+        series,
+        files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
+        files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+        meeting.map_or(Ok(()), |meeting| {
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
+        }),
+    ];
+    let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
     desk.show(window, show::window::text)?;
-    kept.map(|()| ending)
+    kept.into_iter().collect::<Result<()>>()?;
+    Ok(ending)
+}
+
+/// What the load writes, found writable before anything is measured.
+struct Files {
+    record: Option<Output>,
+    hgrm: Option<Output>,
+    series: Option<SeriesFile>,
+}
+
+impl Files {
+    fn claim(arguments: &Arguments) -> Result<Self> {
+        Ok(Self {
+            record: arguments.output.as_deref().map(Output::claim).transpose()?,
+            hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
+            series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+        })
+    }
+}
+
+/// A file and the command line together.
+struct Job {
+    broker: String,
+    storage: String,
+    workload: Workload,
+    rules: Vec<Rule>,
+}
+
+impl Job {
+    fn new(arguments: &Arguments, desk: &Desk) -> Result<Self> {
+        let options = &arguments.workload;
+        let (file, name) = match &arguments.file {
+            Some(path) => {
+                let file = LoadFile::read(path)?;
+                let name = file.name.clone();
+                (Some(file), name)
+            }
+            None => (None, "command-line".to_owned()),
+        };
+        let (workload, broker, storage, rules) = match file {
+            Some(LoadFile { workload, broker, storage, require, .. }) => (workload, broker, storage, require),
+            None => (WorkloadFile::default(), None, None, Vec::new()),
+        };
+        let broker = arguments.broker.clone().or(broker).ok_or_else(|| {
+            Usage("no broker: name HOST:PORT on the command line, or `broker` in the file".to_owned())
+        })?;
+        let storage = match storage {
+            Some(storage) if !desk.is_given("storage") => storage,
+            _ => options.storage.clone(),
+        };
+        let workload = options.over(workload, |argument| desk.is_given(argument))?;
+        Ok(Self {
+            broker,
+            storage,
+            workload: workload.named(&name).map_err(Usage)?,
+            rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
+        })
+    }
+}
+
+/// What a measured window means to who waits for the exit code.
+pub(super) fn ending(window: &Window) -> Ending {
+    let required = require::ending(&window.requirements);
+    if required == Some(Ending::Worse) {
+        return Ending::Worse;
+    }
+    match window.outcome {
+        Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
+            required.unwrap_or(Ending::Done)
+        }
+        _ => Ending::CouldNot,
+    }
 }
 
 /// Finds out before the load what would make it pointless.
-fn check(arguments: &Arguments) -> Result<()> {
-    if !is_address(&arguments.broker) {
+fn check(arguments: &Arguments, job: &Job) -> Result<()> {
+    if !is_address(&job.broker) {
         bail!(Usage(format!(
             "`{}` is no broker's address; write HOST:PORT, for example 127.0.0.1:9092",
-            arguments.broker
+            job.broker
         )));
     }
     if arguments.topic.is_some() && arguments.workload.has_topic_config() {
@@ -71,57 +200,65 @@ fn check(arguments: &Arguments) -> Result<()> {
                 .to_owned()
         ));
     }
+    arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty())?;
     match arguments.pid.map(hone_host::cpu::sample) {
         Some(Err(error)) => Err(Usage(format!("--pid: {error}")).into()),
         _ => Ok(()),
     }
 }
 
-fn measure(arguments: &Arguments, desk: &Desk) -> Result<Window> {
-    let workload = arguments.workload.workload("command-line")?;
-    let settings = Settings {
-        address: arguments.broker.clone(),
-        variant: "target".to_owned(),
-        storage: arguments.workload.storage.clone(),
-        topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-    };
+/// Every fault of the self-test, for every engine that needs no other program.
+fn self_test(desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("self-test");
+    let found = selftest::run(&[Engine::Wire], &desk.progress)?;
+    let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
+    desk.show(found, show::selftest::text)?;
+    Ok(ending)
+}
+
+/// A window and what still hangs on it.
+struct Measured {
+    window: Window,
+    /// Whether its series could be written.
+    series: Result<()>,
+    /// The other shards, who wait for its record.
+    meeting: Option<Meeting>,
+}
+
+fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
+    let workload = job.workload.clone();
     desk.progress.doing("load");
-    let prepared = hone_load::prepare(settings, workload, &mut desk.progress.load())?;
+    let mut meeting = arguments.shards.meeting()?;
+    let topic = match &mut meeting {
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
+        None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
+    };
+    let settings = Settings {
+        address: job.broker.clone(),
+        variant: "target".to_owned(),
+        storage: job.storage.clone(),
+        topic,
+        lateness_limit_us: arguments.workload.lateness_limit_us(),
+        shard: meeting.as_ref().map(Meeting::shard),
+        security: arguments.security.security()?,
+    };
+    let view = LiveView::open(&desk.progress, workload.duration_s);
+    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
+    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
     let targets = match arguments.pid {
         Some(pid) => vec![pid],
         None => processes_behind(prepared.leaders()),
     };
+    view.watch(&targets);
     let mut probe = TargetProbe::new(targets.clone(), &targets);
-    Ok(prepared.run(Instant::now(), &mut probe, &mut desk.progress.load())?)
-}
-
-/// An output file that was found writable before anything was measured.
-struct Output {
-    path: PathBuf,
-    temporary: PathBuf,
-}
-
-impl Output {
-    fn claim(path: &Path) -> Result<Self> {
-        let cannot = || format!("the output file {} can't be written", path.display());
-        let name = path.file_name().filter(|_| !path.is_dir()).with_context(cannot)?;
-        let temporary =
-            path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-        std::fs::write(&temporary, "").with_context(cannot)?;
-        Ok(Self { path: path.to_owned(), temporary })
-    }
-
-    fn keep(self, window: &Window) -> Result<()> {
-        let text = Envelope::new(window.clone()).to_text()?;
-        std::fs::write(&self.temporary, text)
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
-            .with_context(|| format!("the output file {} can't be written", self.path.display()))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.temporary);
-    }
+    let (start, start_unix_ms) = match &meeting {
+        Some(meeting) => meeting.start(desk)?,
+        None => (Instant::now(), 0),
+    };
+    let mut window = prepared.run(start, &mut probe, &mut listener)?;
+    // Known only since the shards have met.
+    window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
+    drop(listener);
+    probe.describe_machine(&mut window);
+    Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

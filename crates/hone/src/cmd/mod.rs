@@ -1,9 +1,11 @@
 //! One file for each verb: its arguments, their conversion into a room's settings, the call, the show.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser, Subcommand};
 use hone_record::{Body, Envelope, FORMAT_VERSION};
 use serde::Serialize;
 use serde_json::json;
@@ -12,12 +14,16 @@ use crate::Ending;
 use crate::progress::Progress;
 
 mod broker;
+pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
 mod load;
+mod merge;
 mod optimize;
 mod report;
 mod saved;
+mod security;
+mod shard;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -50,6 +56,7 @@ enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),
     Load(load::Arguments),
+    Merge(merge::Arguments),
     Compare(Box<compare::Arguments>),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
@@ -59,14 +66,25 @@ enum Verb {
 pub(crate) struct Desk {
     json: bool,
     pub(crate) progress: Progress,
+    given: BTreeSet<String>,
 }
 
-pub(crate) fn run(cli: Cli) -> Result<Ending> {
-    let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet) };
+/// The arguments of the verb that stand on the command line, by their names in the code; the others have their defaults.
+pub(crate) fn given(matches: &ArgMatches) -> BTreeSet<String> {
+    let Some((_, verb)) = matches.subcommand() else { return BTreeSet::new() };
+    let said = |id: &&str| verb.value_source(id) == Some(ValueSource::CommandLine);
+    // Groups, which flattened options are to clap, have no source.
+    let arguments = verb.ids().map(clap::Id::as_str).filter(|id| verb.try_contains_id(id).is_ok());
+    arguments.filter(said).map(str::to_owned).collect()
+}
+
+pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
+    let desk = Desk { json: cli.common.json, progress: Progress::new(cli.common.quiet), given };
     let ending = match cli.verb {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
         Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
+        Verb::Merge(arguments) => merge::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
@@ -76,6 +94,11 @@ pub(crate) fn run(cli: Cli) -> Result<Ending> {
 }
 
 impl Desk {
+    /// Whether an argument stands on the command line.
+    pub(crate) fn is_given(&self, argument: &str) -> bool {
+        self.given.contains(argument)
+    }
+
     /// The result of a verb, as text or as a record.
     pub(crate) fn show<T: Body>(&self, record: T, text: impl FnOnce(&T) -> String) -> Result<()> {
         self.progress.clear();

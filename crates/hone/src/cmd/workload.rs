@@ -3,41 +3,46 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use hone_record::{Schedule, Workload};
+use clap::Args;
+use hone_record::{Keys, Schedule, Sizes, Workload};
 
+use super::client::ClientOptions;
 use crate::Usage;
 use crate::experiment::{Acks, WorkloadFile};
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScheduleName {
-    Uniform,
-    Poisson,
-}
+use crate::notation::{Seconds, Written};
 
 /// The load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workload")]
 pub(crate) struct WorkloadOptions {
-    /// Produce requests per second, over all connections.
+    /// Produce requests per second, over all connections; where a ramp begins.
     #[arg(short, long, default_value_t = 1_000.0, value_name = "REQUESTS_PER_S")]
     rate: f64,
-    /// Spacing of the requests.
-    #[arg(long, value_enum, default_value = "poisson")]
-    schedule: ScheduleName,
-    /// Length of the window, in seconds.
-    #[arg(short, long, default_value_t = 5.0, value_name = "SECONDS")]
-    duration: f64,
+    /// When requests are due: `poisson`, `uniform`, `bursts:2ms` (all of a period at once), `ramp:TO` (from --rate to
+    /// TO), `steps:1000,2000,4000` (equal parts of the window, in place of --rate), `replay:FILE` (one time a line, in
+    /// seconds), `replay:topic:NAME` (the timestamps of a topic's records).
+    #[arg(long, default_value = "poisson", value_parser = written::<Schedule>)]
+    schedule: Written<Schedule>,
+    /// Length of the window: seconds, or with a unit, as in 500ms, 30s, 5m.
+    #[arg(short, long, default_value = "5", value_name = "TIME")]
+    duration: Seconds,
     /// Requests sent and answered before the window opens, as fast as --in-flight allows.
     #[arg(long, default_value_t = 10_000, value_name = "REQUESTS")]
     warmup: u64,
     /// Records in each batch.
     #[arg(long, default_value_t = 1)]
     records: u32,
-    /// Bytes of each record's value.
-    #[arg(long, default_value_t = 100)]
-    bytes: u32,
-    /// What values hold: `bytes`, or JSON objects: `orders`, `telemetry`.
+    /// Bytes of each record's value, or their mean; 100 unless --sizes says otherwise.
+    #[arg(long)]
+    bytes: Option<u32>,
+    /// How sizes spread: `fixed`, `uniform:50-500`, `lognormal:SIGMA` (around --bytes).
+    #[arg(long, default_value = "fixed", value_parser = written::<Sizes>)]
+    sizes: Written<Sizes>,
+    /// Keys: `none`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`. A keyed record goes to the partition that Kafka's
+    /// default partitioner names, so hot keys make hot partitions.
+    #[arg(long, default_value = "none", value_parser = written::<Keys>)]
+    keys: Written<Keys>,
+    /// What values hold: `bytes`, JSON objects (`orders`, `telemetry`), or the lines of a file in turn (`file:PATH`).
     #[arg(long, default_value = "bytes")]
     payload: String,
     /// Share of a `bytes` value that is one repeated byte; the rest is random.
@@ -61,10 +66,10 @@ pub(crate) struct WorkloadOptions {
     /// 0, 1 or all.
     #[arg(short, long, default_value = "all", allow_hyphen_values = true)]
     acks: Acks,
-    /// Seconds after which a request without an answer counts as timed out.
-    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
-    timeout: f64,
-    /// Seed of arrivals and payloads.
+    /// Time after which a request without an answer counts as timed out.
+    #[arg(long, default_value = "10", value_name = "TIME")]
+    timeout: Seconds,
+    /// Seed of arrivals, keys, sizes and payloads.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Property of the topic that is made for the load, KEY=VALUE; may be repeated.
@@ -76,19 +81,50 @@ pub(crate) struct WorkloadOptions {
     /// Milliseconds that the generator's own p99 lateness may reach before the run counts as failed.
     #[arg(long, default_value_t = crate::experiment::DEFAULT_LATENESS_LIMIT_MS, value_name = "MS")]
     pub(crate) lateness_limit: f64,
+    #[command(flatten)]
+    client: ClientOptions,
 }
 
 impl WorkloadOptions {
     /// The workload under a name.
     pub(crate) fn workload(&self, name: &str) -> Result<Workload> {
-        let file = WorkloadFile {
+        Ok(self.as_file()?.named(name).map_err(Usage)?)
+    }
+
+    /// What these options say over a file: those that stand on the command line.
+    pub(crate) fn over(
+        &self,
+        mut file: WorkloadFile,
+        is_given: impl Fn(&str) -> bool,
+    ) -> Result<WorkloadFile> {
+        let options = self.as_file()?;
+        macro_rules! take {
+            ($($argument:literal: $field:ident),* $(,)?) => {
+                $(if is_given($argument) {
+                    file.$field = options.$field;
+                })*
+            };
+        }
+        take! {
+            "rate": requests_per_s, "schedule": schedule, "records": records_per_batch, "bytes": record_bytes,
+            "sizes": sizes, "keys": keys, "payload": payload, "compressible": compressible_share,
+            "compression": compression, "connections": connections, "in_flight": in_flight,
+            "partitions": partitions, "partitions_per_request": partitions_per_request, "acks": acks,
+            "warmup": warmup_requests, "duration": duration_s, "timeout": timeout_s, "seed": seed,
+            "topic_config": topic_config, "client": client, "client_set": client_settings,
+            "consumers": consumers,
+        }
+        Ok(file)
+    }
+
+    fn as_file(&self) -> Result<WorkloadFile> {
+        Ok(WorkloadFile {
             requests_per_s: self.rate,
-            schedule: match self.schedule {
-                ScheduleName::Uniform => Schedule::Uniform,
-                ScheduleName::Poisson => Schedule::Poisson,
-            },
+            schedule: self.schedule.clone(),
             records_per_batch: self.records,
             record_bytes: self.bytes,
+            sizes: self.sizes.clone(),
+            keys: self.keys.clone(),
             payload: self.payload.clone(),
             compressible_share: self.compressible,
             compression: self.compression.clone(),
@@ -98,12 +134,14 @@ impl WorkloadOptions {
             partitions_per_request: self.partitions_per_request,
             acks: self.acks,
             warmup_requests: self.warmup,
-            duration_s: self.duration,
-            timeout_s: self.timeout,
+            duration_s: self.duration.0,
+            timeout_s: self.timeout.0,
             seed: self.seed,
             topic_config: properties(&self.topic_config)?,
-        };
-        Ok(file.named(name))
+            client: self.client.client.clone(),
+            client_settings: self.client.settings()?,
+            consumers: self.client.consumers,
+        })
     }
 
     pub(crate) fn has_topic_config(&self) -> bool {
@@ -113,6 +151,14 @@ impl WorkloadOptions {
     pub(crate) fn lateness_limit_us(&self) -> f64 {
         self.lateness_limit * 1e3
     }
+}
+
+/// For clap, which wants a function and no trait.
+fn written<T>(text: &str) -> Result<Written<T>, String>
+where
+    Written<T>: std::str::FromStr<Err = String>,
+{
+    text.parse()
 }
 
 fn properties(pairs: &[String]) -> Result<BTreeMap<String, String>> {

@@ -260,7 +260,7 @@ mod tests {
         Comparison {
             a: "A".to_owned(),
             b: "B".to_owned(),
-            workload: crate::experiment::WorkloadFile::default().named("w"),
+            workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
             design: Design {
                 mode: Mode::Duet,
                 places: true,

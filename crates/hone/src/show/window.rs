@@ -1,10 +1,14 @@
 //! One load as text.
 
-use hone_record::{Hdr, Outcome, Payload, Schedule, Window, Workload};
+use hone_record::{
+    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule,
+    Sizes, Window, Workload,
+};
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
 use crate::drive::why_it_does_not_count;
+use crate::require::measured_words;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -22,16 +26,43 @@ pub(crate) fn text(window: &Window) -> String {
         format!("CPU         target {}; generator {}", target_words(window), generator_words(window)),
         format!("machine     {}", machine_words(window)),
     ];
-    if !facts.errors.is_empty() {
-        let errors: Vec<String> =
-            facts.errors.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();
-        lines.push(format!("errors      {}", errors.join(", ")));
+    for (title, counts) in [("errors", &facts.errors), ("retried", &facts.retries)] {
+        if !counts.is_empty() {
+            let each: Vec<String> =
+                counts.iter().map(|(name, times)| format!("{name} {}", count(*times))).collect();
+            lines.push(format!("{title:<11} {}", each.join(", ")));
+        }
     }
+    lines.extend(event_lines(window));
+    lines.extend(window.client.as_ref().map(|client| format!("client      {}", client_words(client))));
+    lines.extend(batch_words(window).map(|words| format!("batches     {words}")));
+    lines.extend(window.end_to_end.as_ref().map(|seen| format!("consumers   {}", consumer_words(seen))));
+    lines.extend(window.split.as_ref().map(|split| format!("of latency  {}", split_words(split))));
     let latencies = match window.outcome {
         Outcome::Steady => format!("\n{}", latency_table(window)),
         _ => String::new(),
     };
-    format!("{}\n{latencies}", lines.join("\n"))
+    format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
+}
+
+/// A line for each rule; empty without any.
+fn requirement_table(requirements: &[Requirement]) -> String {
+    if requirements.is_empty() {
+        return String::new();
+    }
+    let head = ["required", "measured"].map(str::to_owned).to_vec();
+    let row = |requirement: &Requirement| vec![requirement.rule.clone(), measured_words(requirement)];
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(requirements.iter().map(row)).collect();
+    let verdict = |requirement: &Requirement| match (requirement.met, &requirement.reason) {
+        (Some(true), _) => "met".to_owned(),
+        (Some(false), None) => "NOT MET".to_owned(),
+        (Some(false), Some(reason)) => format!("NOT MET, {reason}"),
+        (None, reason) => format!("can't be told: {}", reason.as_deref().unwrap_or("not measured")),
+    };
+    let verdicts = std::iter::once(String::new()).chain(requirements.iter().map(verdict));
+    let table = table(&rows);
+    let lines = table.lines().zip(verdicts).map(|(line, verdict)| format!("{line}   {verdict}"));
+    format!("\n{}\n", lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"))
 }
 
 /// The load in words.
@@ -42,15 +73,38 @@ pub(crate) fn load_words(workload: &Workload) -> String {
         Payload::Json { shape } => format!(" ({shape})"),
         Payload::File { path, .. } => format!(" (lines of {path})"),
     };
+    let (what, connections) = match workload.engine {
+        Engine::Wire => {
+            let records = workload.records_per_batch * workload.partitions_per_request;
+            (format!("requests/s of {records} ×"), "connections")
+        }
+        Engine::Librdkafka { .. } | Engine::Command { .. } => ("records/s of".to_owned(), "producers"),
+    };
     format!(
-        "{} requests/s of {} × {} B{payload}, {} for {} s, {} connections, acks={acks}",
+        "{} {what} {}{payload}{}, {} for {} s, {} {connections}, acks={acks}",
         number(workload.requests_per_s),
-        workload.records_per_batch * workload.partitions_per_request,
-        workload.record_bytes,
+        size_words(workload),
+        key_words(workload.keys),
         schedule_words(&workload.schedule),
         workload.duration_s,
         workload.connections,
     )
+}
+
+fn size_words(workload: &Workload) -> String {
+    match workload.sizes {
+        Sizes::Fixed => format!("{} B", workload.record_bytes),
+        Sizes::Uniform { least_bytes, most_bytes } => format!("{least_bytes}-{most_bytes} B"),
+        Sizes::LogNormal { sigma } => format!("about {} B (log-normal, σ {sigma})", workload.record_bytes),
+    }
+}
+
+fn key_words(keys: Keys) -> String {
+    match keys {
+        Keys::None => String::new(),
+        Keys::Uniform { distinct } => format!(", {} keys", count(distinct)),
+        Keys::Zipf { distinct, exponent } => format!(", {} keys (zipf {exponent})", count(distinct)),
+    }
 }
 
 fn schedule_words(schedule: &Schedule) -> String {
@@ -59,8 +113,13 @@ fn schedule_words(schedule: &Schedule) -> String {
         Schedule::Poisson => "Poisson".to_owned(),
         Schedule::Bursts { every_ms } => format!("in bursts every {} ms", number(*every_ms)),
         Schedule::Ramp { to_requests_per_s } => format!("ramp to {}/s", number(*to_requests_per_s)),
-        Schedule::Steps { requests_per_s } => format!("{} steps", requests_per_s.len()),
-        Schedule::Replay { source, .. } => format!("replay of {source}"),
+        Schedule::Steps { requests_per_s } => {
+            let rates: Vec<String> = requests_per_s.iter().map(|rate| number(*rate)).collect();
+            format!("in steps of {}/s", rates.join(", "))
+        }
+        Schedule::Replay { source, arrivals, .. } => {
+            format!("replay of {source} ({} times)", count(*arrivals))
+        }
     }
 }
 
@@ -123,11 +182,92 @@ fn generator_words(window: &Window) -> String {
 }
 
 fn machine_words(window: &Window) -> String {
-    format!(
+    let mut words = format!(
         "{:.0} % of all cores used by others, {:.1} % stolen",
         window.facts.others_share * 100.0,
         window.facts.steal_share * 100.0
+    );
+    let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
+    let waited: Vec<String> = pressure
+        .into_iter()
+        .flatten()
+        .filter(|(_, share)| **share >= 0.005)
+        .map(|(resource, share)| format!("{resource} {:.0} %", share * 100.0))
+        .collect();
+    if !waited.is_empty() {
+        words += &format!("; tasks waited for {} of the time", waited.join(", "));
+    }
+    words
+}
+
+/// Events in a row hide what began them: the first ones are told.
+const EVENTS_TOLD: usize = 5;
+
+fn event_lines(window: &Window) -> Vec<String> {
+    let told = window.events.iter().take(EVENTS_TOLD);
+    let mut lines: Vec<String> =
+        told.map(|event| format!("at {:>6.1} s {}", event.at_s, event.what)).collect();
+    if let Some(more) = window.events.len().checked_sub(EVENTS_TOLD).filter(|more| *more > 0) {
+        lines.push(format!("            and {more} more; all are in the record"));
+    }
+    lines
+}
+
+/// The effective batch, where it is an output: a wire engine's own frames are as they were asked for.
+fn batch_words(window: &Window) -> Option<String> {
+    let topics: Vec<String> = window
+        .batches
+        .iter()
+        .filter(|topic| topic.batches > 0)
+        .map(|topic| {
+            let batches = topic.batches as f64;
+            let seen = match topic.seen_share {
+                share if share < 0.995 => format!(" (of {:.0} % that were read)", share * 100.0),
+                _ => String::new(),
+            };
+            format!(
+                "{} records, {} each{seen}",
+                number(topic.records as f64 / batches),
+                bytes((topic.bytes as f64 / batches) as u64)
+            )
+        })
+        .collect();
+    (!topics.is_empty()).then(|| topics.join("; "))
+}
+
+/// The client and what of it shapes batches; the record has all of its settings.
+fn client_words(client: &ClientFacts) -> String {
+    const SHAPE: [&str; 4] =
+        ["linger.ms", "batch.size", "partitioner", "max.in.flight.requests.per.connection"];
+    let shape = SHAPE.iter().filter_map(|key| Some(format!("{key} {}", client.settings.get(*key)?)));
+    std::iter::once(client.software.clone()).chain(shape).collect::<Vec<_>>().join(", ")
+}
+
+fn consumer_words(seen: &EndToEnd) -> String {
+    let missing = match seen.missing {
+        0 => String::new(),
+        missing => format!(", {} requests not seen", count(missing)),
+    };
+    format!(
+        "{} read {} records, at most {} behind{missing}",
+        seen.consumers,
+        count(seen.fetched_records),
+        count(seen.lag_records_max)
     )
+}
+
+fn split_words(split: &LatencySplit) -> String {
+    let part = |name: &str, part: Option<Part>| {
+        let part = part?;
+        let tail = part.us_p99.map(|us| format!(" (p99 {})", span_us(us))).unwrap_or_default();
+        Some(format!("{name} {}{tail}", span_us(part.us_p50)))
+    };
+    let parts = [
+        part("client queue", split.client_queue),
+        part("network", split.network),
+        part("broker", split.broker),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn latency_table(window: &Window) -> String {
@@ -148,10 +288,73 @@ fn latency_table(window: &Window) -> String {
     if window.workload.acks == 0 {
         return table(&[head, row("intended to sent", &latencies.intended_to_sent)]);
     }
-    table(&[
+    let mut rows = vec![
         head,
         row("intended to ack", &latencies.intended_to_ack),
         row("sent to ack", &latencies.sent_to_ack),
         row("intended to sent", &latencies.intended_to_sent),
-    ])
+    ];
+    rows.extend(window.end_to_end.as_ref().map(|seen| row("end to end", &seen.latency)));
+    table(&rows)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    use hone_record::{Durability, Keys, Latencies, WindowFacts};
+
+    /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
+    pub(crate) fn window() -> Window {
+        let workload = crate::experiment::WorkloadFile::default().named("test").unwrap();
+        let mut latencies = Latencies::default();
+        (1..=1_000).for_each(|us| latencies.intended_to_ack.record_ns(us * 1_000));
+        let facts = WindowFacts {
+            requests: 1_000,
+            acked_requests: 1_000,
+            acked_records: 2_000,
+            reached_requests_per_s: 101.0,
+            ..WindowFacts::default()
+        };
+        Window {
+            variant: "target".to_owned(),
+            address: "a:1".to_owned(),
+            workload: Workload { keys: Keys::Zipf { distinct: 10, exponent: 1.0 }, ..workload },
+            durability: Durability { acks: 1, storage: "unstated".to_owned() },
+            started_unix_ms: 0,
+            duration_s: 10.0,
+            outcome: Outcome::Steady,
+            facts,
+            latencies,
+            series: Vec::new(),
+            end_to_end: None,
+            batches: Vec::new(),
+            split: None,
+            events: Vec::new(),
+            environment: None,
+            shard: None,
+            client: None,
+            requirements: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_happened_stands_before_the_figures() {
+        let mut window = window();
+        window.facts.errors = BTreeMap::from([("timeout".to_owned(), 3)]);
+        window.requirements = ["p50<1ms", "p99.9<1ms", "throughput>500"]
+            .map(|text| text.parse::<crate::require::Rule>().unwrap().judge(&window))
+            .to_vec();
+        let text = text(&window);
+        for expected in [
+            "1 × 100 B, 10 keys (zipf 1), Poisson",
+            "errors      timeout 3\n",
+            "  p50 < 1.00 ms          500 µs   met\n",
+            "  p99.9 < 1.00 ms             -   can't be told: too few samples: 1,000, needed 10,000\n",
+            "  throughput > 500/s      101/s   NOT MET\n",
+        ] {
+            assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+        }
+    }
 }

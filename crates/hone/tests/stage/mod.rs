@@ -8,6 +8,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+pub mod papers;
+
 /// What a run of `hone` brought.
 pub struct Ran {
     pub code: i32,
@@ -16,7 +18,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -92,6 +94,22 @@ impl Broker {
             start.unwrap_or_else(|| panic!("no {name} in `{line}`")).to_owned()
         };
         Self { address: field("kafka="), metrics: field("metrics="), child, data }
+    }
+
+    /// Starts it once more where it was, on the same data, after it was killed.
+    pub fn start_again(&mut self) {
+        let _ = self.child.wait();
+        let mut child = hone_command()
+            .args(["broker", "--listen", &self.address, "--metrics", "off", "--data"])
+            .arg(self.data.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains(&self.address), "`{line}`");
+        self.child = child;
     }
 
     /// Sends a signal to the broker.

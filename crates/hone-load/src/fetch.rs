@@ -1,0 +1,267 @@
+//! Fetch of version 11, the last one before the flexible ones, and ListOffsets of version 2: asked and read without decoding a
+//! record. Pure.
+
+use hone_kafka::{Reader, WireError};
+
+use crate::admin::CLIENT_ID;
+
+const FETCH_KEY: i16 = 1;
+const FETCH_VERSION: i16 = 11;
+const LIST_OFFSETS_KEY: i16 = 2;
+const LIST_OFFSETS_VERSION: i16 = 2;
+/// The end of a log, as ListOffsets names it.
+const LATEST: i64 = -1;
+/// Least bytes of a topic and of a partition in a Fetch answer, and of an aborted transaction.
+const LEAST_TOPIC_BYTES: usize = 6;
+const LEAST_PARTITION_BYTES: usize = 42;
+const ABORTED_BYTES: usize = 16;
+
+/// How much a Fetch asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    /// Longest wait of the broker for the first byte.
+    pub wait_ms: i32,
+    /// From all partitions together; the broker gives one whole batch at least.
+    pub bytes: i32,
+    /// From each.
+    pub partition_bytes: i32,
+}
+
+/// A Fetch request with its length, for partitions and the offsets from which they are read.
+pub(crate) fn fetch_request(
+    correlation_id: i32,
+    topic: &str,
+    partitions: &[(i32, i64)],
+    wanted: Wanted,
+) -> Vec<u8> {
+    let mut frame = head(FETCH_KEY, FETCH_VERSION, correlation_id);
+    put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
+    put(&mut frame, &wanted.wait_ms.to_be_bytes());
+    put(&mut frame, &1_i32.to_be_bytes()); // least bytes
+    put(&mut frame, &wanted.bytes.to_be_bytes());
+    put(&mut frame, &[0]); // what is committed or not
+    put(&mut frame, &0_i32.to_be_bytes());
+    put(&mut frame, &(-1_i32).to_be_bytes()); // no session
+    put(&mut frame, &1_i32.to_be_bytes());
+    put_text(&mut frame, topic);
+    put(&mut frame, &(partitions.len() as i32).to_be_bytes());
+    for (partition, offset) in partitions {
+        put(&mut frame, &partition.to_be_bytes());
+        put(&mut frame, &(-1_i32).to_be_bytes()); // any leader epoch
+        put(&mut frame, &offset.to_be_bytes());
+        put(&mut frame, &(-1_i64).to_be_bytes()); // no replica's log start
+        put(&mut frame, &wanted.partition_bytes.to_be_bytes());
+    }
+    put(&mut frame, &0_i32.to_be_bytes()); // nothing forgotten
+    put_text(&mut frame, ""); // no rack
+    with_length(frame)
+}
+
+/// A ListOffsets request with its length, for the ends of partitions.
+pub(crate) fn ends_request(correlation_id: i32, topic: &str, partitions: &[i32]) -> Vec<u8> {
+    let mut frame = head(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, correlation_id);
+    put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
+    put(&mut frame, &[0]); // what is committed or not
+    put(&mut frame, &1_i32.to_be_bytes());
+    put_text(&mut frame, topic);
+    put(&mut frame, &(partitions.len() as i32).to_be_bytes());
+    for partition in partitions {
+        put(&mut frame, &partition.to_be_bytes());
+        put(&mut frame, &LATEST.to_be_bytes());
+    }
+    with_length(frame)
+}
+
+fn head(key: i16, version: i16, correlation_id: i32) -> Vec<u8> {
+    let mut frame = vec![0; 4];
+    put(&mut frame, &key.to_be_bytes());
+    put(&mut frame, &version.to_be_bytes());
+    put(&mut frame, &correlation_id.to_be_bytes());
+    put_text(&mut frame, CLIENT_ID);
+    frame
+}
+
+fn put(frame: &mut Vec<u8>, bytes: &[u8]) {
+    frame.extend_from_slice(bytes);
+}
+
+/// Topics have at most 249 letters; a longer text is cut, and the broker will not know it.
+fn put_text(frame: &mut Vec<u8>, text: &str) {
+    let bytes = &text.as_bytes()[..text.len().min(i16::MAX as usize)];
+    put(frame, &(bytes.len() as i16).to_be_bytes());
+    put(frame, bytes);
+}
+
+fn with_length(mut frame: Vec<u8>) -> Vec<u8> {
+    let length = (frame.len() - 4) as i32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+/// What a Fetch answer says of one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FetchedPartition<'a> {
+    pub partition: i32,
+    pub error_code: i16,
+    pub high_watermark: i64,
+    pub log_start: i64,
+    /// Whole batches, but the last one may be torn.
+    pub record_set: &'a [u8],
+}
+
+/// What a Fetch answer says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fetched {
+    pub correlation_id: i32,
+    pub error_code: i16,
+}
+
+/// Reads a Fetch answer from its frame's body and hands over each partition.
+///
+/// # Errors
+/// When the bytes are not exactly one answer; partitions before the damage have been handed over then.
+pub(crate) fn parse_fetched<'a>(
+    frame_body: &'a [u8],
+    mut each: impl FnMut(FetchedPartition<'a>),
+) -> Result<Fetched, WireError> {
+    let mut reader = Reader::new(frame_body);
+    let correlation_id = reader.i32("correlation id")?;
+    reader.i32("throttle time")?;
+    let error_code = reader.i16("error code")?;
+    reader.i32("session id")?;
+    for _ in 0..reader.array_length(LEAST_TOPIC_BYTES, "topics")? {
+        reader.string("topic")?;
+        for _ in 0..reader.array_length(LEAST_PARTITION_BYTES, "partitions")? {
+            each(fetched_partition(&mut reader)?);
+        }
+    }
+    reader.finish()?;
+    Ok(Fetched { correlation_id, error_code })
+}
+
+fn fetched_partition<'a>(reader: &mut Reader<'a>) -> Result<FetchedPartition<'a>, WireError> {
+    let partition = reader.i32("partition")?;
+    let error_code = reader.i16("error code")?;
+    let high_watermark = reader.i64("high watermark")?;
+    reader.i64("last stable offset")?;
+    let log_start = reader.i64("log start offset")?;
+    let aborted = reader.array_length(ABORTED_BYTES, "aborted transactions")?;
+    reader.take(aborted * ABORTED_BYTES, "aborted transactions")?;
+    reader.i32("preferred read replica")?;
+    let record_set = reader.nullable_bytes("records")?.unwrap_or_default();
+    Ok(FetchedPartition { partition, error_code, high_watermark, log_start, record_set })
+}
+
+/// Reads a ListOffsets answer: partition, error code, offset.
+///
+/// # Errors
+/// When the bytes are not exactly one answer.
+pub(crate) fn parse_ends(frame_body: &[u8]) -> Result<Vec<(i32, i16, i64)>, WireError> {
+    let mut reader = Reader::new(frame_body);
+    reader.i32("correlation id")?;
+    reader.i32("throttle time")?;
+    let mut ends = Vec::new();
+    for _ in 0..reader.array_length(LEAST_TOPIC_BYTES, "topics")? {
+        reader.string("topic")?;
+        for _ in 0..reader.array_length(22, "partitions")? {
+            let (partition, code) = (reader.i32("partition")?, reader.i16("error code")?);
+            reader.i64("timestamp")?;
+            ends.push((partition, code, reader.i64("offset")?));
+        }
+    }
+    reader.finish()?;
+    Ok(ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::messages::{
+        FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse, RequestHeader, TopicName,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+    const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 16 };
+
+    fn name(topic: &'static str) -> TopicName {
+        TopicName(StrBytes::from_static_str(topic))
+    }
+
+    fn answer() -> Vec<u8> {
+        let partition = |index, records: &'static [u8]| {
+            PartitionData::default()
+                .with_partition_index(index)
+                .with_high_watermark(70)
+                .with_log_start_offset(3)
+                .with_records(Some(Bytes::from_static(records)))
+        };
+        let topic = FetchableTopicResponse::default().with_topic(name("t")).with_partitions(vec![
+            partition(0, b"abc"),
+            partition(4, b""),
+            partition(9, b"defg"),
+        ]);
+        let mut bytes = 17_i32.to_be_bytes().to_vec();
+        FetchResponse::default().with_responses(vec![topic]).encode(&mut bytes, FETCH_VERSION).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn requests_are_what_others_read() {
+        let frame = fetch_request(7, "topic", &[(0, 10), (3, 99)], WANTED);
+        assert_eq!(u32::from_be_bytes(frame[..4].try_into().unwrap()) as usize, frame.len() - 4);
+        let mut body = Bytes::from(frame).split_off(4);
+        let header = RequestHeader::decode(&mut body, 1).unwrap();
+        assert_eq!((header.request_api_key, header.correlation_id), (FETCH_KEY, 7));
+        let request = FetchRequest::decode(&mut body, FETCH_VERSION).unwrap();
+        assert!(body.is_empty());
+        let partitions = &request.topics[0].partitions;
+        assert_eq!((partitions[1].partition, partitions[1].fetch_offset), (3, 99));
+        assert_eq!((request.max_wait_ms, request.max_bytes), (500, 1 << 20));
+
+        let mut body = Bytes::from(ends_request(8, "topic", &[1, 2])).split_off(4);
+        RequestHeader::decode(&mut body, 1).unwrap();
+        let request = ListOffsetsRequest::decode(&mut body, LIST_OFFSETS_VERSION).unwrap();
+        assert!(body.is_empty());
+        assert_eq!(request.topics[0].partitions[1].timestamp, LATEST);
+    }
+
+    #[test]
+    fn answers_of_others_are_read() {
+        let answer = answer();
+        let mut found = Vec::new();
+        let fetched = parse_fetched(&answer, |partition| found.push(partition)).unwrap();
+        assert_eq!(fetched, Fetched { correlation_id: 17, error_code: 0 });
+        let seen: Vec<_> = found.iter().map(|found| (found.partition, found.record_set)).collect();
+        assert_eq!(seen, [(0, &b"abc"[..]), (4, b""), (9, b"defg")]);
+        assert_eq!((found[0].high_watermark, found[0].log_start), (70, 3));
+
+        let partition = ListOffsetsPartitionResponse::default().with_partition_index(5).with_offset(42);
+        let topic = ListOffsetsTopicResponse::default().with_name(name("t")).with_partitions(vec![partition]);
+        let mut bytes = 17_i32.to_be_bytes().to_vec();
+        let answer = ListOffsetsResponse::default().with_topics(vec![topic]);
+        answer.encode(&mut bytes, LIST_OFFSETS_VERSION).unwrap();
+        assert_eq!(parse_ends(&bytes).unwrap(), [(5, 0, 42)]);
+    }
+
+    #[test]
+    fn damaged_answers_are_refused_without_harm() {
+        let answer = answer();
+        for cut in 0..answer.len() {
+            assert!(parse_fetched(&answer[..cut], |_| ()).is_err(), "cut at {cut}");
+        }
+        for at in 0..answer.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut damaged = answer.clone();
+                damaged[at] = value;
+                // Whatever it says, it ends, and no partition lies outside of the answer.
+                let _ = parse_fetched(&damaged, |found| assert!(found.record_set.len() < damaged.len()));
+                let _ = parse_ends(&damaged);
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Requests of keyed records: the key names the partition, so the batches fill as the keys fall, and hot keys make hot
+//! partitions.
+
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hone_kafka::{BatchBuilder, Codec, partition_of_key};
+use hone_record::Workload;
+
+use super::{POOL_BYTES, Pool, Producer, codec_of, encoding, request};
+use crate::LoadError;
+use crate::admin::TopicLayout;
+use crate::keys::KeySource;
+use crate::payload::Values;
+
+/// The turn through the requests is the sample of the keys' distribution that the broker sees, so it is longer than one
+/// without keys.
+const FRAMES: usize = 4_096;
+/// So many records for one request, and still none for some leader: the keys lead past it.
+const PATIENCE: usize = 64;
+
+/// Batches on their way into requests.
+struct Filling {
+    codec: Codec,
+    /// One for each partition.
+    builders: Vec<BatchBuilder>,
+    /// Full batches of each leader, with their partition.
+    full: Vec<VecDeque<(i32, Vec<u8>)>>,
+    /// The leader of each partition; `None` while it has none: records for it are left out.
+    leader_of: Vec<Option<usize>>,
+}
+
+pub(super) fn pools(
+    workload: &Workload,
+    layout: &TopicLayout,
+    mut keys: KeySource,
+    values: &mut Values,
+    producer: Option<Producer>,
+) -> Result<Vec<Pool>, LoadError> {
+    let pool = |(_, led): &(String, Vec<i32>)| Pool { requests: Vec::new(), partitions: led.clone() };
+    let mut pools: Vec<Pool> = layout.leaders.iter().map(pool).collect();
+    let mut filling = Filling::new(workload, layout)?;
+    let width = workload.partitions_per_request as usize;
+    let records = width * workload.records_per_batch as usize;
+    let request_bytes = records * workload.record_bytes as usize;
+    let wanted = FRAMES.min(POOL_BYTES / request_bytes.max(1)).max(pools.len());
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let mut made = 0;
+    for _ in 0..wanted * records * PATIENCE {
+        if made >= wanted && pools.iter().all(|pool| !pool.requests.is_empty()) {
+            return Ok(pools);
+        }
+        let key = keys.next_key();
+        let Some(leader) = filling.push(workload, &key, &values.next_value(), now_ms)? else { continue };
+        let width = width.min(layout.leaders[leader].1.len());
+        while let Some(batches) = filling.take_request(leader, width) {
+            pools[leader].requests.push(request(workload, &layout.topic, batches, producer)?);
+            made += 1;
+        }
+    }
+    Err(LoadError::Setting {
+        name: "keys",
+        problem: format!(
+            "they fill no request for some of the {} leaders of {} partitions; ask for more distinct keys, fewer partitions \
+             or fewer partitions in a request",
+            pools.len(),
+            filling.leader_of.len()
+        ),
+    })
+}
+
+impl Filling {
+    fn new(workload: &Workload, layout: &TopicLayout) -> Result<Self, LoadError> {
+        let codec = codec_of(workload)?;
+        let led: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
+        let mut leader_of = vec![None; led.max(workload.partitions as usize)];
+        for (leader, (_, partitions)) in layout.leaders.iter().enumerate() {
+            for partition in partitions {
+                if let Some(slot) = usize::try_from(*partition).ok().and_then(|at| leader_of.get_mut(at)) {
+                    *slot = Some(leader);
+                }
+            }
+        }
+        Ok(Self {
+            codec,
+            builders: leader_of.iter().map(|_| BatchBuilder::new(codec)).collect(),
+            full: layout.leaders.iter().map(|_| VecDeque::new()).collect(),
+            leader_of,
+        })
+    }
+
+    /// Puts a record where its key leads; answers the leader, if it has one.
+    fn push(
+        &mut self,
+        workload: &Workload,
+        key: &[u8],
+        value: &[u8],
+        now_ms: i64,
+    ) -> Result<Option<usize>, LoadError> {
+        let partition = partition_of_key(key, self.leader_of.len() as u32) as usize;
+        let Some(leader) = self.leader_of[partition] else { return Ok(None) };
+        let builder = &mut self.builders[partition];
+        builder.push(Some(key), Some(value), now_ms);
+        if builder.record_count() as u32 >= workload.records_per_batch {
+            let batch = builder.build().map_err(|error| encoding(&error))?;
+            *builder = BatchBuilder::new(self.codec);
+            self.full[leader].push_back((partition as i32, batch));
+        }
+        Ok(Some(leader))
+    }
+
+    /// The oldest full batches of as many partitions as a request has; a partition can stand in a request once.
+    fn take_request(&mut self, leader: usize, width: usize) -> Option<Vec<(i32, Vec<u8>)>> {
+        let full = &mut self.full[leader];
+        let mut chosen: Vec<usize> = Vec::with_capacity(width);
+        for index in 0..full.len() {
+            if chosen.len() < width && !chosen.iter().any(|at| full[*at].0 == full[index].0) {
+                chosen.push(index);
+            }
+        }
+        if chosen.len() < width {
+            return None;
+        }
+        // From behind, so that the places of the others hold.
+        let mut batches: Vec<_> = chosen.iter().rev().filter_map(|at| full.remove(*at)).collect();
+        batches.reverse();
+        Some(batches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_kafka::{ProduceFrame, batches, codec, records};
+    use hone_record::{Keys, Payload, Schedule, Sizes};
+    use std::collections::BTreeMap;
+
+    fn workload(keys: Keys, records_per_batch: u32, partitions_per_request: u32) -> Workload {
+        Workload {
+            name: "test".to_owned(),
+            engine: hone_record::Engine::Wire,
+            seed: 3,
+            schedule: Schedule::Uniform,
+            requests_per_s: 1.0,
+            records_per_batch,
+            record_bytes: 20,
+            sizes: Sizes::Fixed,
+            payload: Payload::Bytes { compressible_share: 0.5 },
+            keys,
+            compression: "none".to_owned(),
+            connections: 1,
+            in_flight: 1,
+            partitions: 6,
+            partitions_per_request,
+            acks: 1,
+            idempotent: false,
+            consumers: 0,
+            warmup_requests: 0,
+            duration_s: 1.0,
+            timeout_s: 1.0,
+            topic_config: BTreeMap::new(),
+        }
+    }
+
+    fn layout() -> TopicLayout {
+        let leaders = vec![("a:1".to_owned(), vec![0, 3, 4]), ("b:1".to_owned(), vec![1, 2, 5])];
+        TopicLayout { topic: "t".to_owned(), leaders }
+    }
+
+    /// Partition, which stands four bytes before the length of its batch, and keys of every batch of a request.
+    fn contents(frame: &ProduceFrame) -> Vec<(i32, Vec<Vec<u8>>)> {
+        let batch = |range: &std::ops::Range<usize>| {
+            let at = range.start - 8;
+            let partition = i32::from_be_bytes(frame.bytes()[at..at + 4].try_into().unwrap());
+            let found = batches(&frame.bytes()[range.clone()]).next().unwrap().unwrap();
+            let plain = codec::decompress(found.header.codec(), found.payload(), 1 << 20).unwrap();
+            let keys = records(&plain, found.header.record_count);
+            (partition, keys.map(|record| record.unwrap().key.unwrap().to_vec()).collect())
+        };
+        frame.batches().iter().map(batch).collect()
+    }
+
+    #[test]
+    fn every_record_goes_where_its_key_leads() {
+        for (per_batch, width) in [(1, 1), (7, 1), (3, 2)] {
+            let workload = workload(Keys::Uniform { distinct: 1_000 }, per_batch, width);
+            let pools = super::super::pools(&workload, &layout(), None).unwrap();
+            for (pool, (_, led)) in pools.iter().zip(layout().leaders) {
+                assert!(pool.requests.len() > 1_000, "{}", pool.requests.len());
+                for request in &pool.requests {
+                    let (found, cargo) = (contents(&request.frame), request.cargo);
+                    assert_eq!((found.len(), cargo.records), (width as usize, u64::from(per_batch * width)));
+                    let distinct: std::collections::BTreeSet<i32> =
+                        found.iter().map(|batch| batch.0).collect();
+                    assert_eq!(distinct.len(), found.len(), "a partition stands in a request once");
+                    for (partition, keys) in found {
+                        assert!(led.contains(&partition));
+                        let right = |key: &Vec<u8>| partition_of_key(key, 6) == partition as u32;
+                        assert!(keys.iter().all(right) && keys.len() == per_batch as usize);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hot_keys_make_hot_partitions() {
+        let workload = workload(Keys::Zipf { distinct: 1_000_000, exponent: 1.2 }, 1, 1);
+        let pools = super::super::pools(&workload, &layout(), None).unwrap();
+        let mut by_partition = [0_usize; 6];
+        for request in pools.iter().flat_map(|pool| &pool.requests) {
+            by_partition[contents(&request.frame)[0].0 as usize] += 1;
+        }
+        let hottest = partition_of_key(b"k00000000", 6) as usize;
+        let share = by_partition[hottest] as f64 / by_partition.iter().sum::<usize>() as f64;
+        // 1/ζ(1.2, 10^6 terms) is 0.194 for the first key alone; the rest spreads.
+        assert!(share > 0.27, "{by_partition:?}");
+        assert_eq!(by_partition.iter().max(), by_partition.get(hottest), "{by_partition:?}");
+    }
+
+    #[test]
+    fn keys_that_lead_past_a_leader_are_refused() {
+        let error =
+            super::super::pools(&workload(Keys::Uniform { distinct: 1 }, 1, 1), &layout(), None).unwrap_err();
+        assert!(error.to_string().contains("ask for more distinct keys"), "{error}");
+    }
+}

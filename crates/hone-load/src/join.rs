@@ -1,0 +1,277 @@
+//! Where a record was put, joined with when it came out again: pure.
+//!
+//! A producer's acknowledgement says at which offset a record lies, a fetch says when an offset arrived. Either may come
+//! first. Both are ranges: a batch of the wire engine is one range, and what a consumer gets at one time is another one,
+//! which may hold many records of a client.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hone_record::Hdr;
+
+/// Something acknowledged, and where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The partition.
+    pub partition: i32,
+    /// Offset of its first record.
+    pub first: i64,
+    /// Records, at least one; they share one intended time and are one sample.
+    pub records: u32,
+    /// When it was due, since the window's start.
+    pub intended_ns: u64,
+}
+
+impl Placed {
+    /// Offset of its last record: what is read in order is complete with it.
+    pub(crate) fn last(&self) -> i64 {
+        self.first.saturating_add(i64::from(self.records.max(1)) - 1)
+    }
+}
+
+/// So many acknowledged ranges wait for their arrival; more are missing. Two hundred megabytes at most.
+const WAITING_LIMIT: usize = 4 << 20;
+/// So many arrivals wait for their acknowledgements, in each partition; the oldest are forgotten, which happens when
+/// somebody else writes to the topic, too.
+const SEEN_LIMIT: usize = 1 << 16;
+
+/// One consumer's join.
+#[derive(Debug, Default)]
+pub(crate) struct Join {
+    lanes: BTreeMap<i32, Lane>,
+    /// From intended to arrived, one sample each.
+    pub latency: Hdr,
+    waiting: usize,
+    lost: u64,
+}
+
+/// One partition's.
+#[derive(Debug, Default)]
+struct Lane {
+    /// By last offset: records, and when they were due.
+    waiting: BTreeMap<i64, (u32, u64)>,
+    /// In order of offsets.
+    seen: VecDeque<Seen>,
+    /// Behind the last offset that arrived.
+    arrived_to: i64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    first: i64,
+    last: i64,
+    at_ns: u64,
+    /// Records in it whose acknowledgement has not come.
+    unclaimed: i64,
+}
+
+impl Join {
+    /// Something was acknowledged.
+    pub(crate) fn placed(&mut self, placed: Placed) {
+        let lane = self.lanes.entry(placed.partition).or_default();
+        let last = placed.last();
+        if last >= lane.arrived_to {
+            if self.waiting >= WAITING_LIMIT {
+                self.lost += 1;
+            } else if lane.waiting.insert(last, (placed.records, placed.intended_ns)).is_none() {
+                self.waiting += 1;
+            }
+            return;
+        }
+        match lane.claim(placed.first, last) {
+            Some(at_ns) => self.latency.record_ns(at_ns.saturating_sub(placed.intended_ns)),
+            None => self.lost += 1,
+        }
+    }
+
+    /// The offsets from `first` to `last` arrived.
+    pub(crate) fn arrived(&mut self, partition: i32, first: i64, last: i64, at_ns: u64) {
+        let lane = self.lanes.entry(partition).or_default();
+        // What a consumer reads again, after it lost its connection, has arrived before.
+        let first = first.max(lane.arrived_to);
+        if last < first {
+            return;
+        }
+        lane.arrived_to = last.saturating_add(1);
+        lane.seen.push_back(Seen { first, last, at_ns, unclaimed: (last - first).saturating_add(1) });
+        while let Some(entry) = lane.waiting.first_entry() {
+            if *entry.key() > last {
+                break;
+            }
+            let (complete, (records, intended_ns)) = entry.remove_entry();
+            self.waiting -= 1;
+            if complete < first {
+                // The broker gave what lies behind it: it has gone, by retention for example.
+                self.lost += 1;
+                continue;
+            }
+            self.latency.record_ns(at_ns.saturating_sub(intended_ns));
+            lane.claim(complete.saturating_sub(i64::from(records.max(1)) - 1), complete);
+        }
+        if lane.seen.len() > SEEN_LIMIT {
+            lane.seen.pop_front();
+        }
+    }
+
+    /// Forgets what arrived before a window; offsets stay known.
+    pub(crate) fn begin(&mut self) {
+        for lane in self.lanes.values_mut() {
+            lane.waiting.clear();
+            lane.seen.clear();
+        }
+        self.waiting = 0;
+        self.lost = 0;
+        self.latency = Hdr::new();
+    }
+
+    /// What was acknowledged and has not arrived, as far as it may still come.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// What was acknowledged and has not arrived.
+    pub(crate) fn missing(&self) -> u64 {
+        self.waiting as u64 + self.lost
+    }
+}
+
+impl Lane {
+    /// When the last of these offsets arrived; all of them are claimed then. Arrivals need not have the bounds of what was
+    /// placed.
+    fn claim(&mut self, first: i64, last: i64) -> Option<u64> {
+        let begin = self.seen.partition_point(|seen| seen.last < first);
+        let mut at_ns = None;
+        for seen in self.seen.range_mut(begin..).take_while(|seen| seen.first <= last) {
+            let both = last.min(seen.last) - first.max(seen.first);
+            seen.unclaimed = seen.unclaimed.saturating_sub(both).saturating_sub(1);
+            at_ns = (seen.last >= last).then_some(seen.at_ns);
+        }
+        while self.seen.front().is_some_and(|seen| seen.unclaimed <= 0) {
+            self.seen.pop_front();
+        }
+        at_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(first: i64, records: u32, intended_ns: u64) -> Placed {
+        Placed { partition: 0, first, records, intended_ns }
+    }
+
+    fn samples(join: &Join) -> u64 {
+        join.latency.count()
+    }
+
+    #[test]
+    fn either_side_may_come_first() {
+        let mut join = Join::default();
+        join.placed(placed(0, 10, 1_000));
+        assert_eq!((join.waiting(), samples(&join)), (1, 0));
+        join.arrived(0, 0, 9, 5_000);
+        join.arrived(0, 10, 19, 8_000);
+        join.placed(placed(10, 10, 2_000));
+        assert_eq!((join.missing(), samples(&join)), (0, 2));
+        assert!((join.latency.max_us().unwrap() - 6.0).abs() < 0.1);
+        assert!(join.lanes[&0].seen.is_empty(), "what is joined is not kept");
+    }
+
+    #[test]
+    fn records_of_one_batch_are_samples_of_their_own_and_a_batch_of_one_is_one() {
+        let mut join = Join::default();
+        for record in 0..5 {
+            join.placed(placed(record, 1, 1_000 * record.unsigned_abs()));
+        }
+        join.arrived(0, 0, 9, 10_000);
+        assert_eq!((samples(&join), join.waiting()), (5, 0));
+        for record in 5..10 {
+            join.placed(placed(record, 1, 1_000));
+        }
+        assert_eq!(samples(&join), 10);
+        assert!(join.lanes[&0].seen.is_empty());
+    }
+
+    #[test]
+    fn a_range_that_arrives_in_parts_is_complete_with_its_last_record() {
+        let mut join = Join::default();
+        join.placed(placed(0, 10, 0));
+        join.arrived(0, 0, 4, 1_000);
+        assert_eq!(samples(&join), 0);
+        join.arrived(0, 5, 12, 3_000);
+        assert_eq!(samples(&join), 1);
+        assert!((join.latency.max_us().unwrap() - 3.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn what_never_arrives_is_missing_and_partitions_are_apart() {
+        let mut join = Join::default();
+        join.placed(placed(7, 1, 0));
+        join.placed(Placed { partition: 1, ..placed(7, 1, 0) });
+        join.arrived(1, 0, 7, 1_000);
+        assert_eq!((join.missing(), samples(&join)), (1, 1));
+        join.begin();
+        assert_eq!((join.missing(), samples(&join)), (0, 0));
+    }
+
+    #[test]
+    fn what_the_broker_no_longer_has_is_missing() {
+        let mut join = Join::default();
+        join.placed(placed(3, 1, 0));
+        join.placed(placed(12, 1, 0));
+        join.arrived(0, 10, 19, 1_000);
+        assert_eq!((join.missing(), samples(&join)), (1, 1));
+    }
+
+    #[test]
+    fn reading_again_counts_once() {
+        let mut join = Join::default();
+        join.arrived(0, 0, 9, 1_000);
+        join.arrived(0, 5, 14, 9_000);
+        join.placed(placed(7, 1, 0));
+        assert!((join.latency.max_us().unwrap() - 1.0).abs() < 0.1, "the first arrival counts");
+        join.arrived(0, 0, 14, 12_000);
+        join.placed(placed(14, 1, 0));
+        assert_eq!((samples(&join), join.missing()), (2, 0));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_forgotten_is_missing() {
+        let mut join = Join::default();
+        for batch in 0..=SEEN_LIMIT as i64 {
+            join.arrived(0, batch * 10, batch * 10 + 9, 1_000);
+        }
+        assert_eq!(join.lanes[&0].seen.len(), SEEN_LIMIT);
+        join.placed(placed(3, 1, 0));
+        assert_eq!((join.missing(), join.waiting()), (1, 0), "it can't arrive any more");
+        let far = i64::MAX - 10;
+        join.placed(placed(far, u32::MAX, 0));
+        join.arrived(0, far, i64::MAX, 1);
+        assert_eq!(join.waiting(), 0);
+    }
+
+    /// Any order of acknowledgements and arrivals gives the same count of samples.
+    #[test]
+    fn the_order_of_the_two_sides_does_not_matter() {
+        use rand_chacha::ChaCha8Rng;
+        use rand_core::{RngCore as _, SeedableRng as _};
+        for seed in 0..50 {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut join = Join::default();
+            let (mut placed_to, mut arrived_to, mut count) = (0_i64, 0_i64, 0);
+            while placed_to < 2_000 || arrived_to < placed_to {
+                let step = 1 + (random.next_u32() % 20);
+                if random.next_u32().is_multiple_of(2) && placed_to < 2_000 {
+                    join.placed(placed(placed_to, step, 0));
+                    placed_to += i64::from(step);
+                    count += 1;
+                } else {
+                    let last = arrived_to + i64::from(step) - 1;
+                    join.arrived(0, arrived_to, last, 1_000);
+                    arrived_to = last + 1;
+                }
+            }
+            assert_eq!((samples(&join), join.missing()), (count, 0), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Arrival times that were recorded, from a file or from a topic's own records.
+//!
+//! A file has one time a line: seconds, with up to nine decimals. Empty lines and lines that begin with `#` are skipped, the
+//! order does not matter, and the earliest time is the window's start; so Unix times will do as well as times from 0.
+
+use std::sync::Arc;
+
+use hone_kafka::batch::TimestampType;
+use hone_kafka::{batches, codec, records};
+use hone_record::{Schedule, Workload};
+use sha2::{Digest as _, Sha256};
+
+use crate::LoadError;
+use crate::admin::Admin;
+use crate::cluster::Edge;
+
+/// So many times have 400 MB.
+const MOST_ARRIVALS: usize = 50_000_000;
+/// What one batch may unpack to.
+const UNPACK_LIMIT_BYTES: usize = 256 << 20;
+/// How a topic is named as a source.
+pub(crate) const TOPIC_PREFIX: &str = "topic ";
+/// A broker that makes no progress over so many reads has lost something.
+const READS_WITHOUT_PROGRESS: u32 = 20;
+
+fn wrong(problem: String) -> LoadError {
+    LoadError::Setting { name: "replay", problem }
+}
+
+/// Reads what a workload replays, and writes number and hash of the times and the mean rate within the window into it. A hash
+/// that is there already must be the one of what was found. `None` for every other schedule.
+pub(crate) fn load(workload: &mut Workload, admin: &mut Admin) -> Result<Option<Arc<[u64]>>, LoadError> {
+    let Schedule::Replay { source, arrivals, sha256 } = &mut workload.schedule else { return Ok(None) };
+    let times = match source.strip_prefix(TOPIC_PREFIX) {
+        Some(topic) => of_topic(topic, admin)?,
+        None => {
+            let text = std::fs::read_to_string(&*source)
+                .map_err(|error| wrong(format!("{source} can't be read: {error}")))?;
+            times_of(&text).map_err(|problem| wrong(format!("{source}: {problem}")))?
+        }
+    };
+    let times = from_first(times);
+    let found = hash_of(&times);
+    if !sha256.is_empty() && *sha256 != found {
+        return Err(wrong(format!(
+            "{source} does not hold the times it did: SHA-256 {found}, wanted {sha256}"
+        )));
+    }
+    (*arrivals, *sha256) = (times.len() as u64, found);
+    let window_ns = (workload.duration_s * 1e9) as u64;
+    let within = times.partition_point(|due_ns| *due_ns < window_ns);
+    workload.requests_per_s = within as f64 / workload.duration_s;
+    Ok(Some(times.into()))
+}
+
+/// The times of a file's text, in nanoseconds, in order.
+fn times_of(text: &str) -> Result<Vec<u64>, String> {
+    let mut times = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let time = nanoseconds(line).ok_or_else(|| {
+            format!("line {}: `{line}` is no time; write seconds with up to nine decimals", index + 1)
+        })?;
+        times.push(time);
+        if times.len() > MOST_ARRIVALS {
+            return Err(format!("more than {MOST_ARRIVALS} times"));
+        }
+    }
+    if times.is_empty() {
+        return Err("no time in it; write one a line, in seconds".to_owned());
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// Decimal seconds, exactly: a floating-point number would lose the nanoseconds of a Unix time.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let seconds: u64 = whole.parse().ok()?;
+    let below: u64 = format!("{fraction:0<9}").parse().ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(below)
+}
+
+/// Times in order, counted from the first.
+fn from_first(mut times: Vec<u64>) -> Vec<u64> {
+    let first = times.first().copied().unwrap_or(0);
+    times.iter_mut().for_each(|time| *time -= first);
+    times
+}
+
+fn hash_of(times_ns: &[u64]) -> String {
+    let mut hasher = Sha256::new();
+    times_ns.iter().for_each(|time_ns| hasher.update(time_ns.to_le_bytes()));
+    hex(&hasher.finalize())
+}
+
+/// SHA-256 of bytes, in hexadecimal digits.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The timestamps of all records of a topic, in nanoseconds, in order. Kafka's are whole milliseconds.
+fn of_topic(topic: &str, admin: &mut Admin) -> Result<Vec<u64>, LoadError> {
+    let layout = admin.layout(topic, None)?;
+    let mut times = Vec::new();
+    for (address, partitions) in &layout.leaders {
+        let mut leader = admin.another(address)?;
+        for partition in partitions {
+            read_partition(topic, *partition, &mut leader, &mut times)?;
+        }
+    }
+    if times.is_empty() {
+        return Err(wrong(format!("topic {topic} holds no records")));
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn read_partition(
+    topic: &str,
+    partition: i32,
+    leader: &mut Admin,
+    times: &mut Vec<u64>,
+) -> Result<(), LoadError> {
+    let mut offset = leader.offset_at(topic, partition, Edge::Earliest)?;
+    let end = leader.offset_at(topic, partition, Edge::Latest)?;
+    let mut stuck = 0;
+    while offset < end {
+        let record_set = leader.fetch(topic, partition, offset)?;
+        let next = timestamps(&record_set, offset, end, times)
+            .map_err(|problem| wrong(format!("{topic}/{partition} from offset {offset}: {problem}")))?;
+        if times.len() > MOST_ARRIVALS {
+            return Err(wrong(format!("topic {topic} has more than {MOST_ARRIVALS} records")));
+        }
+        stuck = if next > offset { 0 } else { stuck + 1 };
+        if stuck == READS_WITHOUT_PROGRESS {
+            return Err(wrong(format!(
+                "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
+            )));
+        }
+        offset = next;
+    }
+    Ok(())
+}
+
+/// Adds the timestamps of the records from one offset to another; answers the offset behind the last whole batch. A torn
+/// batch at the end is what Fetch allows.
+fn timestamps(record_set: &[u8], from: i64, end: i64, times: &mut Vec<u64>) -> Result<i64, String> {
+    let mut next = from;
+    for found in batches(record_set) {
+        let Ok(found) = found else { break };
+        let header = &found.header;
+        next = next.max(header.last_offset().saturating_add(1));
+        if header.is_control() {
+            continue;
+        }
+        let plain = codec::decompress(header.codec(), found.payload(), UNPACK_LIMIT_BYTES)
+            .map_err(|error| error.to_string())?;
+        for record in records(&plain, header.record_count) {
+            let record = record.map_err(|error| error.to_string())?;
+            let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
+            if offset < from || offset >= end {
+                continue;
+            }
+            let time_ms = match header.timestamp_type() {
+                TimestampType::Create => header.base_timestamp.saturating_add(record.timestamp_delta),
+                TimestampType::LogAppend => header.max_timestamp,
+            };
+            let time_ms = u64::try_from(time_ms)
+                .map_err(|_| format!("the record at offset {offset} has the timestamp {time_ms}"))?;
+            times.push(time_ms.saturating_mul(1_000_000));
+        }
+    }
+    Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_kafka::{BatchBuilder, Codec, batch};
+
+    #[test]
+    fn times_are_read_exactly_and_counted_from_the_first() {
+        let text =
+            "# from production\n1795200420.000000002\n\n 1795200420.5\n1795200419.999999999\n1795200421\n";
+        assert_eq!(from_first(times_of(text).unwrap()), [0, 3, 500_000_001, 1_000_000_001]);
+    }
+
+    #[test]
+    fn what_is_no_time_is_named_with_its_line() {
+        for (text, expected) in [
+            ("0\n1.5 s\n", "line 2: `1.5 s` is no time"),
+            ("-1\n", "line 1"),
+            ("1e9\n", "line 1"),
+            ("0.0000000001\n", "line 1"),
+            (".5\n", "line 1"),
+            ("99999999999999999999\n", "line 1"),
+            ("# nothing\n", "no time in it"),
+        ] {
+            assert!(times_of(text).unwrap_err().contains(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_one_of_the_times_and_not_of_the_text() {
+        let of = |text: &str| hash_of(&from_first(times_of(text).unwrap()));
+        assert_eq!(of("5\n6.5"), of("# later\n106.500\n105"));
+        assert_ne!(of("5\n6.5"), of("5\n6.4"));
+    }
+
+    #[test]
+    fn a_topics_times_are_base_and_delta_of_each_record() {
+        let mut set = Vec::new();
+        for (codec, base_offset, times) in
+            [(Codec::None, 0, [1_000, 1_001, 1_500]), (Codec::Zstd, 3, [2_000, 1_999, 2_004])]
+        {
+            let mut builder = BatchBuilder::new(codec);
+            times.iter().for_each(|time| builder.push(None, Some(b"value"), *time));
+            let mut bytes = builder.build().unwrap();
+            batch::set_base_offset(&mut bytes, base_offset).unwrap();
+            set.extend(bytes);
+        }
+        let mut found = Vec::new();
+        // From the middle of the first batch, and the last record came after the end was asked for.
+        assert_eq!(timestamps(&set, 1, 5, &mut found).unwrap(), 6);
+        let milliseconds: Vec<u64> = found.iter().map(|time| time / 1_000_000).collect();
+        assert_eq!(milliseconds, [1_001, 1_500, 2_000, 1_999]);
+        let mut torn = Vec::new();
+        assert_eq!(timestamps(&set[..set.len() - 1], 0, 6, &mut torn).unwrap(), 3);
+        assert_eq!(torn.len(), 3);
+    }
+}

@@ -1,0 +1,69 @@
+//! A load in a file: the workload, and the rules that it has to meet.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use crate::experiment::{WorkloadFile, explain};
+use crate::require::Rule;
+
+/// What `hone load --file` reads.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoadFile {
+    /// The workload's name in the record.
+    pub(crate) name: String,
+    /// Where the load goes, unless the command line says so.
+    #[serde(default)]
+    pub(crate) broker: Option<String>,
+    /// What the target does before it acknowledges.
+    #[serde(default)]
+    pub(crate) storage: Option<String>,
+    #[serde(default)]
+    pub(crate) require: Vec<Rule>,
+    #[serde(default)]
+    pub(crate) workload: WorkloadFile,
+}
+
+impl LoadFile {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
+        Ok(toml::from_str(&text).map_err(|error| explain(&error, &text, path))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<LoadFile> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("load.toml");
+        std::fs::write(&path, text).unwrap();
+        LoadFile::read(&path)
+    }
+
+    #[test]
+    fn a_load_is_read_with_its_rules() {
+        let text =
+            "name = \"n\"\nrequire = [\"p99<3ms\"]\n[workload]\nschedule = \"bursts:2ms\"\nconsumers = 2\n";
+        let file = read(text).unwrap();
+        assert_eq!((file.require.len(), file.workload.consumers, file.broker), (1, 2, None));
+        assert_eq!(read("name = \"n\"\n").unwrap().workload, WorkloadFile::default());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, expected) in [
+            ("name = \"n\"\nrequire = [\"p99<3\"]\n", "load.toml:2: `3` is no time"),
+            ("name = \"n\"\n[workload]\nkeys = \"zip:3\"\n", "load.toml:3: unknown word `zip`"),
+            ("name = \"n\"\n[workload]\nrate = 3\n", "load.toml:3: unknown key `rate`"),
+            ("nme = \"n\"\n", "did you mean `name`?"),
+        ] {
+            let error = format!("{:#}", read(text).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

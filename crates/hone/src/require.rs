@@ -1,0 +1,366 @@
+//! Success rules: `p99<3ms`, `throughput>1400`, `lag<=2`. Read before the load, judged after it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hone_record::{Hdr, Metric, Outcome, Requirement, Window};
+
+use crate::Ending;
+use crate::experiment::{did_you_mean, nearest};
+use crate::notation::seconds;
+use crate::show::{number, span_us};
+
+/// A tail is told with at least so many samples beyond it, as everywhere.
+const SAMPLES_BEYOND: u64 = 10;
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rule {
+    what: What,
+    relation: Relation,
+    /// In the unit of `what`.
+    limit: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    /// Intended to ack, at a quantile.
+    Latency(f64),
+    Max,
+    Mean,
+    EndToEnd(f64),
+    EndToEndMax,
+    Throughput,
+    Records,
+    Lag,
+    Missing,
+    Errors,
+    Cpu(Metric),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relation {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+const RELATIONS: [(&str, Relation); 4] =
+    [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("<", Relation::Below), (">", Relation::Above)];
+
+/// Metrics without a number in their name.
+const NAMED: [(&str, What); 11] = [
+    ("max", What::Max),
+    ("mean", What::Mean),
+    ("e2e-max", What::EndToEndMax),
+    ("throughput", What::Throughput),
+    ("records", What::Records),
+    ("lag", What::Lag),
+    ("missing", What::Missing),
+    ("errors", What::Errors),
+    ("cpu-per-record", What::Cpu(Metric::CpuPerRecord)),
+    ("cpu-per-request", What::Cpu(Metric::CpuPerRequest)),
+    ("user-cpu-per-record", What::Cpu(Metric::UserCpuPerRecord)),
+];
+
+impl FromStr for What {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let quantile = |text: &str| {
+            let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
+            (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
+        };
+        if let Some(quantile) = quantile(text) {
+            return Ok(Self::Latency(quantile));
+        }
+        if let Some(quantile) = text.strip_prefix("e2e-").and_then(quantile) {
+            return Ok(Self::EndToEnd(quantile));
+        }
+        NAMED.iter().find(|(name, _)| *name == text).map(|(_, what)| *what).ok_or_else(|| {
+            let names = || NAMED.iter().map(|(name, _)| *name);
+            let near = did_you_mean(nearest(text, names()));
+            let known: Vec<&str> = names().collect();
+            format!("unknown metric `{text}`{near}; there are p50, p99.9 and their like, e2e-p99 and its like, {}", known.join(", "))
+        })
+    }
+}
+
+/// What is measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Time,
+    Requests,
+    Records,
+    Count,
+    Share,
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Time => "µs",
+            Self::Requests => "requests/s",
+            Self::Records => "records/s",
+            Self::Count => "records",
+            Self::Share => "share",
+        }
+    }
+
+    fn read(self, text: &str) -> Result<f64, String> {
+        let plain = |text: &str| text.trim().parse::<f64>().map_err(|_| format!("`{text}` is no number"));
+        match self {
+            Self::Time => seconds(text).map(|seconds| seconds * 1e6),
+            Self::Requests | Self::Records => plain(text.trim().trim_end_matches("/s")),
+            Self::Count => plain(text),
+            Self::Share => match text.trim().strip_suffix('%') {
+                Some(percent) => plain(percent).map(|percent| percent / 100.0),
+                None => Err(format!("`{text}` is no share; write it in percent, as in 0.1%")),
+            },
+        }
+    }
+
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Time => span_us(value),
+            Self::Requests | Self::Records => format!("{}/s", number(value)),
+            Self::Count => number(value),
+            Self::Share => format!("{} %", number(value * 100.0)),
+        }
+    }
+}
+
+impl What {
+    fn unit(self) -> Unit {
+        match self {
+            Self::Throughput => Unit::Requests,
+            Self::Records => Unit::Records,
+            Self::Lag | Self::Missing => Unit::Count,
+            Self::Errors => Unit::Share,
+            _ => Unit::Time,
+        }
+    }
+
+    /// What it is when the backlog only grew: everything that counts from the intended time has no bound.
+    fn is_unbounded_when_saturated(self) -> bool {
+        matches!(self, Self::Latency(_) | Self::Max | Self::Mean | Self::EndToEnd(_) | Self::EndToEndMax)
+    }
+
+    /// The value, or why there is none.
+    fn of(self, window: &Window) -> Result<f64, String> {
+        let facts = &window.facts;
+        let latency = &window.latencies.intended_to_ack;
+        let seen = window.end_to_end.as_ref();
+        let seen = || seen.ok_or("there were no consumers; ask for some with --consumers".to_owned());
+        let nothing = || "nothing was measured".to_owned();
+        match self {
+            Self::Latency(quantile) => at(latency, quantile),
+            Self::Max => latency.max_us().ok_or_else(nothing),
+            Self::Mean => latency.mean_us().ok_or_else(nothing),
+            Self::EndToEnd(quantile) => at(&seen()?.latency, quantile),
+            Self::EndToEndMax => seen()?.latency.max_us().ok_or_else(nothing),
+            Self::Throughput => Ok(facts.reached_requests_per_s),
+            Self::Records => {
+                let per_request = facts.acked_records as f64 / facts.acked_requests.max(1) as f64;
+                Ok(facts.reached_requests_per_s * per_request)
+            }
+            Self::Lag => Ok(seen()?.lag_records_max as f64),
+            Self::Missing => Ok(seen()?.missing as f64),
+            Self::Errors => {
+                let failed = facts.requests.saturating_sub(facts.acked_requests);
+                Ok(failed as f64 / facts.requests.max(1) as f64)
+            }
+            Self::Cpu(metric) => {
+                window.value(metric).ok_or_else(|| "the target's CPU is not known".to_owned())
+            }
+        }
+    }
+}
+
+fn at(latency: &Hdr, quantile: f64) -> Result<f64, String> {
+    latency.quantile_us_if_supported(quantile, SAMPLES_BEYOND).ok_or_else(|| {
+        let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
+        format!("too few samples: {}, needed {}", number(latency.count() as f64), number(needed))
+    })
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // 0.999 * 100 is 99.9 but for the last bits.
+        let percent = |quantile: f64| (quantile * 1e8).round() / 1e6;
+        match self {
+            Self::Latency(quantile) => write!(formatter, "p{}", percent(*quantile)),
+            Self::EndToEnd(quantile) => write!(formatter, "e2e-p{}", percent(*quantile)),
+            what => {
+                let name = NAMED.iter().find(|(_, known)| known == what).map(|(name, _)| *name);
+                formatter.write_str(name.unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = RELATIONS.iter().find_map(|(sign, relation)| {
+            let (what, limit) = text.split_once(sign)?;
+            Some((what.trim(), *relation, limit.trim()))
+        });
+        let (what, relation, limit) = found.ok_or_else(|| {
+            format!("`{text}` is no rule; write for example p99<3ms, throughput>1400, lag<=2")
+        })?;
+        let what: What = what.parse()?;
+        let limit = what.unit().read(limit)?;
+        if !(limit.is_finite() && limit >= 0.0) {
+            return Err(format!("`{text}`: the limit must be a number from 0 on"));
+        }
+        Ok(Self { what, relation, limit })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = RELATIONS.iter().find(|(_, relation)| *relation == self.relation).map(|(sign, _)| *sign);
+        write!(formatter, "{} {} {}", self.what, sign.unwrap_or_default(), self.what.unit().write(self.limit))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Rule {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Rule {
+    /// What a window says to it.
+    pub(crate) fn judge(&self, window: &Window) -> Requirement {
+        let (measured, reason) = match &window.outcome {
+            Outcome::Failed { reason } => (None, Some(format!("the window failed: {reason}"))),
+            Outcome::GeneratorLate { .. } => (None, Some("the generator was late".to_owned())),
+            Outcome::Saturated { .. } if self.what.is_unbounded_when_saturated() => {
+                (None, Some("saturated: it only grew".to_owned()))
+            }
+            _ => match self.what.of(window) {
+                Ok(measured) => (Some(measured), None),
+                Err(why) => (None, Some(why)),
+            },
+        };
+        let unbounded =
+            matches!(window.outcome, Outcome::Saturated { .. }) && self.what.is_unbounded_when_saturated();
+        let met = measured.map(|measured| self.holds(measured)).or(unbounded.then_some(false));
+        let unit = self.what.unit().name().to_owned();
+        Requirement { rule: self.to_string(), limit: self.limit, measured, unit, met, reason }
+    }
+
+    fn holds(&self, measured: f64) -> bool {
+        match self.relation {
+            Relation::Below => measured < self.limit,
+            Relation::AtMost => measured <= self.limit,
+            Relation::Above => measured > self.limit,
+            Relation::AtLeast => measured >= self.limit,
+        }
+    }
+}
+
+/// How a load ends that had to meet these rules; `None` when they were all met.
+pub(crate) fn ending(requirements: &[Requirement]) -> Option<Ending> {
+    if requirements.iter().any(|requirement| requirement.met == Some(false)) {
+        return Some(Ending::Worse);
+    }
+    requirements.iter().any(|requirement| requirement.met.is_none()).then_some(Ending::CouldNot)
+}
+
+/// A measured value in the words of its unit.
+pub(crate) fn measured_words(requirement: &Requirement) -> String {
+    let units = [Unit::Time, Unit::Requests, Unit::Records, Unit::Count, Unit::Share];
+    let unit = units.into_iter().find(|unit| unit.name() == requirement.unit).unwrap_or(Unit::Count);
+    requirement.measured.map_or("-".to_owned(), |value| unit.write(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::window::tests::window;
+
+    fn rule(text: &str) -> Rule {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn rules_are_read_and_written() {
+        for (text, written) in [
+            ("p99<3ms", "p99 < 3.00 ms"),
+            ("p99.9 <= 500us", "p99.9 <= 500 µs"),
+            ("e2e-p99.99<1s", "e2e-p99.99 < 1.00 s"),
+            ("throughput>1400", "throughput > 1,400/s"),
+            ("records >= 1400/s", "records >= 1,400/s"),
+            ("lag<=2", "lag <= 2.00"),
+            ("errors<0.1%", "errors < 0.100 %"),
+            ("cpu-per-record<20us", "cpu-per-record < 20.0 µs"),
+        ] {
+            assert_eq!(rule(text).to_string(), written, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_says_what_would_be() {
+        for (text, expected) in [
+            ("p99", "write for example p99<3ms"),
+            ("p99<3", "`3` is no time"),
+            ("p100<3ms", "unknown metric `p100`"),
+            ("thruput>3", "did you mean `throughput`?"),
+            ("lag<=two", "`two` is no number"),
+            ("errors<1", "write it in percent"),
+            ("throughput>nan", "must be a number"),
+        ] {
+            let problem = text.parse::<Rule>().unwrap_err();
+            assert!(problem.contains(expected), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_met_or_not_by_the_window() {
+        // 1,000 requests of 1 to 1,000 µs.
+        let window = window();
+        for (text, met) in [
+            ("p50<600us", Some(true)),
+            ("p50<400us", Some(false)),
+            ("p99<=2ms", Some(true)),
+            ("p99.9<1s", None),
+            ("max<=1.01ms", Some(true)),
+            ("throughput>100", Some(true)),
+            ("records>250", Some(false)),
+            ("errors<0.1%", Some(true)),
+            ("lag<=2", None),
+            ("cpu-per-record<1s", None),
+        ] {
+            assert_eq!(rule(text).judge(&window).met, met, "{text}");
+        }
+        let unknown = rule("p99.9<1s").judge(&window).reason.unwrap();
+        assert_eq!(unknown, "too few samples: 1,000, needed 10,000");
+    }
+
+    #[test]
+    fn saturation_breaks_latency_rules_and_a_late_generator_breaks_none() {
+        let mut window = window();
+        window.outcome = Outcome::Saturated { backlog_requests: 9 };
+        assert_eq!(rule("p50<1h").judge(&window).met, Some(false));
+        assert_eq!(rule("throughput>100").judge(&window).met, Some(true));
+        window.outcome = Outcome::GeneratorLate { lateness_us_p99: 1.0, limit_us: 0.5 };
+        assert_eq!(rule("p50<1h").judge(&window).met, None);
+        assert_eq!(rule("throughput>100").judge(&window).met, None);
+    }
+
+    #[test]
+    fn not_met_weighs_more_than_not_told() {
+        let window = window();
+        let judged =
+            |rules: &[&str]| ending(&rules.iter().map(|text| rule(text).judge(&window)).collect::<Vec<_>>());
+        assert_eq!(judged(&[]), None);
+        assert_eq!(judged(&["p50<1s"]), None);
+        assert_eq!(judged(&["p50<1s", "lag<=2"]), Some(Ending::CouldNot));
+        assert_eq!(judged(&["p50<1us", "lag<=2"]), Some(Ending::Worse));
+    }
+}

@@ -1,0 +1,93 @@
+//! Consumers see everything once, and a broker that stands still at its full length.
+
+use std::thread;
+use std::time::Duration;
+
+mod stage;
+use stage::{Broker, hone};
+
+fn end_to_end(record: &serde_json::Value) -> &serde_json::Value {
+    &record["body"]["end_to_end"]
+}
+
+fn latency(record: &serde_json::Value) -> hone_record::Hdr {
+    hone_record::Hdr::from_base64(end_to_end(record)["latency"].as_str().unwrap()).unwrap()
+}
+
+/// A record that is complete: everything acknowledged came out again, for each consumer, and nothing else.
+fn check_counts(record: &serde_json::Value, consumers: u64) {
+    let (facts, seen) = (&record["body"]["facts"], end_to_end(record));
+    assert_eq!(facts["acked_requests"], facts["requests"], "{facts}");
+    assert_eq!(seen["missing"], 0, "{seen}");
+    assert_eq!(seen["consumers"].as_u64(), Some(consumers));
+    let fetched = |of: &str| seen[of].as_u64().unwrap();
+    assert_eq!(fetched("fetched_records"), consumers * facts["acked_records"].as_u64().unwrap());
+    assert_eq!(fetched("fetched_bytes"), consumers * facts["acked_bytes"].as_u64().unwrap());
+    assert_eq!(latency(record).count(), consumers * facts["acked_requests"].as_u64().unwrap());
+}
+
+#[test]
+fn each_consumer_gets_everything_once() {
+    let broker = Broker::start();
+    let load =
+        ["load", &broker.address, "--rate", "2000", "--duration", "3", "--warmup", "500", "--records", "5"];
+    let record =
+        hone(&[&load[..], &["--consumers", "3", "--json", "--quiet"]].concat()).expect_code(0).json();
+    check_counts(&record, 3);
+    // Never before it was acknowledged by much: the broker gives away what it has stored, and both times are the kernel's.
+    let acked = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
+    let acked = hone_record::Hdr::from_base64(acked).unwrap();
+    let (fetched, acked) = (latency(&record).quantile_us(0.5).unwrap(), acked.quantile_us(0.5).unwrap());
+    assert!(fetched > acked * 0.3, "fetched after {fetched} µs, acknowledged after {acked} µs");
+    for point in record["body"]["series"].as_array().unwrap() {
+        assert!(point["consumer_lag_records"].is_u64(), "no lag in {point}");
+    }
+    let batches = &record["body"]["batches"][0];
+    assert_eq!(batches["source"], "own-frames");
+    assert_eq!(batches["records"].as_u64().unwrap(), 5 * batches["batches"].as_u64().unwrap());
+}
+
+#[test]
+fn a_stop_of_one_second_shows_from_end_to_end() {
+    let broker = Broker::start();
+    let load =
+        ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "100", "--consumers", "2"];
+    let record = thread::scope(|scope| {
+        let load = scope.spawn(|| hone(&[&load[..], &["--json", "--quiet"]].concat()));
+        thread::sleep(Duration::from_secs(5));
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_secs(1));
+        broker.signal(libc::SIGCONT);
+        load.join().unwrap().expect_code(0).json()
+    });
+    check_counts(&record, 2);
+    let latency = latency(&record);
+    let (p50_us, p99_us) = (latency.quantile_us(0.5).unwrap(), latency.quantile_us(0.99).unwrap());
+    assert!(p99_us > 500_000.0, "p99 {p99_us} µs: the stall is hidden");
+    assert!(p99_us < 1_500_000.0, "p99 {p99_us} µs: longer than the stall");
+    assert!(p50_us < 100_000.0, "p50 {p50_us} µs: the stall is everywhere");
+}
+
+#[test]
+fn without_acknowledgements_there_is_no_join_and_that_is_said() {
+    let broker = Broker::start();
+    let ran = hone(&["load", &broker.address, "--acks", "0", "--consumers", "1"]);
+    ran.expect_code(2).expect_error("with acks 0 no answer says at which offset a record lies");
+}
+
+#[test]
+fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
+    let broker = Broker::start();
+    let load =
+        ["load", &broker.address, "--rate", "500", "--duration", "6", "--warmup", "100", "--consumers", "1"];
+    let record = thread::scope(|scope| {
+        let load = scope.spawn(|| hone(&[&load[..], &["--timeout", "1", "--json", "--quiet"]].concat()));
+        thread::sleep(Duration::from_secs(3));
+        broker.signal(libc::SIGKILL);
+        load.join().unwrap().json()
+    });
+    let seen = end_to_end(&record);
+    assert!(seen["fetched_records"].as_u64().unwrap() > 200, "{seen}");
+    let events = record["body"]["events"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["kind"] == "connection-lost"), "{events:?}");
+}

@@ -1,0 +1,144 @@
+//! Every shape of a load reaches the broker as it was asked for.
+
+use std::collections::BTreeMap;
+
+mod stage;
+use stage::{Broker, hone, hone_in};
+
+/// Loads a broker briefly; answers the record's body.
+fn body(broker: &Broker, more: &[&str]) -> serde_json::Value {
+    let load = ["load", &broker.address, "--warmup", "0", "--json", "--quiet"];
+    hone(&[&load[..], more].concat()).expect_code(0).json()["body"].take()
+}
+
+fn requests_by_second(body: &serde_json::Value) -> Vec<u64> {
+    let points = body["series"].as_array().unwrap();
+    points.iter().map(|point| point["acked_requests"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_replay_of_a_file_sends_what_was_recorded_and_pins_it() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    // 30 at once, 20 in the second second, one beyond the window.
+    let late = (0..20).map(|step| format!("1700000001.{step:02}5\n")).collect::<String>();
+    std::fs::write(folder.path().join("times"), format!("{}{late}1700000009\n", "1700000000\n".repeat(30)))
+        .unwrap();
+    let load =
+        ["load", &broker.address, "--warmup", "0", "--json", "-q", "--schedule", "replay:times", "-d", "2s"];
+    let body = hone_in(folder.path(), &load).expect_code(0).json()["body"].take();
+    assert_eq!(body["facts"]["requests"], 50);
+    assert_eq!(body["workload"]["schedule"]["replay"]["arrivals"], 51);
+    assert_eq!(body["workload"]["schedule"]["replay"]["sha256"].as_str().unwrap().len(), 64);
+    assert_eq!(body["workload"]["requests_per_s"], 25.0);
+    assert_eq!(requests_by_second(&body), [30, 20]);
+}
+
+#[test]
+fn a_topics_own_timestamps_are_replayed() {
+    let broker = Broker::start();
+    let mut admin = hone_load::Admin::connect(&broker.address).unwrap();
+    admin.create_topic("recorded", 3, &BTreeMap::new()).unwrap();
+    for records in ["1", "5"] {
+        let recorded = ["--topic", "recorded", "--rate", "100", "--duration", "1", "--schedule", "uniform"];
+        body(&broker, &[&recorded[..], &["--records", records, "--compression", "lz4"]].concat());
+    }
+    let body = body(&broker, &["--schedule", "replay:topic:recorded", "--duration", "30s", "--records", "1"]);
+    assert_eq!(body["workload"]["schedule"]["replay"]["arrivals"], 600);
+    assert_eq!(body["facts"]["requests"], 600);
+}
+
+#[test]
+fn steps_and_bursts_reach_the_broker() {
+    let broker = Broker::start();
+    let stepped = body(&broker, &["--schedule", "steps:100,400", "--duration", "2s"]);
+    let seconds = requests_by_second(&stepped);
+    assert!(seconds[0].abs_diff(100) <= 5 && seconds[1].abs_diff(400) <= 20, "{seconds:?}");
+    assert_eq!(stepped["workload"]["requests_per_s"], 250.0);
+    let bursts = body(&broker, &["--schedule", "bursts:500ms", "--rate", "200", "--duration", "1"]);
+    assert_eq!(bursts["facts"]["requests"], 200);
+}
+
+#[test]
+fn keyed_records_of_spread_sizes_are_taken() {
+    let broker = Broker::start();
+    let keyed = ["--keys", "zipf:1000:1.1", "--sizes", "lognormal:0.8", "--bytes", "300", "--records", "4"];
+    let body =
+        body(&broker, &[&keyed[..], &["--rate", "300", "--duration", "1", "--compression", "zstd"]].concat());
+    assert_eq!(body["facts"]["acked_requests"], body["facts"]["requests"]);
+    assert_eq!(body["workload"]["keys"]["zipf"]["distinct"], 1000);
+}
+
+#[test]
+fn the_lines_of_a_file_are_sent_and_the_file_is_pinned() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("lines"), "first\nsecond line\n").unwrap();
+    let load = ["load", &broker.address, "--json", "-q", "-d", "1", "--rate", "50", "--warmup", "0"];
+    let ran = hone_in(folder.path(), &[&load[..], &["--payload", "file:lines"]].concat());
+    let payload = &ran.expect_code(0).json()["body"]["workload"]["payload"]["file"];
+    assert_eq!(payload["sha256"].as_str().unwrap().len(), 64);
+    let gone = hone_in(folder.path(), &[&load[..], &["--payload", "file:none"]].concat());
+    gone.expect_code(2).expect_error("none can't be read");
+}
+
+fn field_guide() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/field-guide/load.toml").to_owned()
+}
+
+#[test]
+fn the_field_guides_test_runs_from_its_file_and_is_judged() {
+    let broker = Broker::start();
+    let short = ["-d", "3", "--warmup", "100", "-q", "--json"];
+    let ran = hone(&[&["load", &broker.address, "--file", &field_guide()][..], &short].concat());
+    // Three seconds are too short for p99.9; whether the others are met is the machine's affair.
+    assert!(ran.code == 1 || ran.code == 3, "{}\n{}", ran.code, ran.stderr);
+    let body = ran.json()["body"].take();
+    assert_eq!(body["workload"]["name"], "field-guide");
+    assert_eq!(
+        (&body["workload"]["duration_s"], &body["workload"]["record_bytes"]),
+        (&3.0.into(), &1024.into())
+    );
+    assert_eq!(body["workload"]["consumers"], 1);
+    let rules = body["requirements"].as_array().unwrap();
+    let names: Vec<&str> = rules.iter().map(|rule| rule["rule"].as_str().unwrap()).collect();
+    assert_eq!(names, ["p99 < 3.00 ms", "p99.9 < 3.00 ms", "records > 1,400/s", "lag <= 2.00"]);
+    assert!(rules[1]["reason"].as_str().unwrap().contains("too few samples"), "{rules:#?}");
+    assert!(rules[3]["measured"].as_f64().is_some(), "{rules:#?}");
+}
+
+#[test]
+fn rules_decide_the_exit_code() {
+    let broker = Broker::start();
+    let load = ["load", &broker.address, "--rate", "300", "-d", "2", "--warmup", "10", "-q"];
+    let with = |rules: &[&str]| hone(&[&load[..], rules].concat());
+    let ran = with(&["--require", "p50<10s", "--require", "throughput>100"]).expect_code(0);
+    assert!(ran.stdout.contains("  met\n"), "{}", ran.stdout);
+    let ran = with(&["--require", "p50<10s", "--require", "throughput>100000"]).expect_code(3);
+    assert!(ran.stdout.contains("NOT MET"), "{}", ran.stdout);
+    let ran = with(&["--require", "p99.99<10s"]).expect_code(1);
+    assert!(ran.stdout.contains("can't be told: too few samples"), "{}", ran.stdout);
+    let ran = with(&["--require", "lag<=2"]).expect_code(1);
+    assert!(ran.stdout.contains("--consumers"), "{}", ran.stdout);
+    with(&["--require", "p99<3"]).expect_code(2).expect_error("`3` is no time");
+}
+
+#[test]
+fn a_file_may_name_the_broker_and_the_command_line_comes_first() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"n\"\nbroker = \"{}\"\nstorage = \"fsync\"\n[workload]\nrequests_per_s = 50\nduration_s = 1\nacks = 1\n\
+         warmup_requests = 0\n",
+        broker.address
+    );
+    std::fs::write(folder.path().join("load.toml"), &text).unwrap();
+    let body = hone_in(folder.path(), &["load", "--file", "load.toml", "--rate", "200", "-q", "--json"]);
+    let body = body.expect_code(0).json()["body"].take();
+    assert_eq!((&body["workload"]["requests_per_s"], &body["workload"]["acks"]), (&200.0.into(), &1.into()));
+    assert_eq!(body["durability"]["storage"], "fsync");
+    let nowhere = text.replace("broker = ", "# broker = ");
+    std::fs::write(folder.path().join("load.toml"), nowhere).unwrap();
+    hone_in(folder.path(), &["load", "-f", "load.toml"]).expect_code(2).expect_error("no broker");
+    hone_in(folder.path(), &["load"]).expect_code(2);
+}

@@ -69,6 +69,8 @@ fn window(cpu_us: f64, started_unix_ms: u64) -> Window {
         events: vec![],
         environment: Some(Environment { machine, ..Environment::default() }),
         shard: None,
+        client: None,
+        requirements: Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
+use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
@@ -86,7 +87,11 @@ pub struct Prepared {
     engine: Box<dyn Sender>,
     consumers: Option<Consumers>,
     topic: OwnTopic,
+    raw: Option<RawFile>,
 }
+
+/// Batches of a producer that brokers remember.
+const MOST_NUMBERED: u32 = 5;
 
 /// Each has a connection to every leader.
 const MOST_CONSUMERS: u32 = 1_000;
@@ -161,8 +166,18 @@ pub fn prepare(
     let engine = engine(&workload, &layout, &settings.address, &door)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
-    let mut prepared =
-        Prepared { settings, door, workload, layout, recorded, environment, engine, consumers, topic };
+    let mut prepared = Prepared {
+        settings,
+        door,
+        workload,
+        layout,
+        recorded,
+        environment,
+        engine,
+        consumers,
+        topic,
+        raw: None,
+    };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
@@ -256,6 +271,7 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     }
     check_consumers(workload)?;
     check_engine(workload)?;
+    check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
     sizes::check(workload.sizes, workload.record_bytes)?;
@@ -272,6 +288,37 @@ fn check_engine(workload: &Workload) -> Result<(), LoadError> {
         }
         Engine::Command { .. } => client::check(workload),
     }
+}
+
+/// What brokers ask of producers whose batches they number. Client engines hold their own rules against this.
+fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
+    if !workload.idempotent || workload.engine != Engine::Wire {
+        return Ok(());
+    }
+    let wrong = |name: &'static str, problem: String| Err(LoadError::Setting { name, problem });
+    if workload.acks != -1 {
+        return wrong("idempotent", "needs acks = \"all\": only then is it known what is stored".to_owned());
+    }
+    if workload.in_flight > MOST_NUMBERED {
+        return wrong(
+            "in_flight",
+            format!(
+                "must be at most {MOST_NUMBERED} with idempotence, got {}: brokers know the last {MOST_NUMBERED} batches of a \
+                 producer by their numbers, and no more",
+                workload.in_flight
+            ),
+        );
+    }
+    if workload.partitions_per_request != 1 {
+        return wrong(
+            "partitions_per_request",
+            format!(
+                "must be 1 with idempotence, got {}: each partition has its own order of batches",
+                workload.partitions_per_request
+            ),
+        );
+    }
+    Ok(())
 }
 
 fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
@@ -313,6 +360,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// Has the times of every request of the window written to a file, which is no part of its record.
+    pub fn keep_raw(&mut self, raw: RawFile) {
+        self.raw = Some(raw);
+    }
+
     /// Measures one window that opens at `start`, which may lie a little ahead.
     ///
     /// A target that breaks off gives a window whose outcome says so; it is a result.
@@ -332,6 +384,7 @@ impl Prepared {
             schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
                 .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
+        recorder.raw = self.raw.take().map(Raw::start).transpose()?;
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
         let mut told = 0;
@@ -366,7 +419,9 @@ impl Prepared {
         recorder.cut(end_ns.get());
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
-        let account = self.account(&recorder, from.as_ref(), progress);
+        let mut account = self.account(&recorder, from.as_ref(), progress);
+        let end_of_window_ns = (recorder.duration_s() * 1e9) as u64;
+        account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }

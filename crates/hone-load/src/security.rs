@@ -12,6 +12,8 @@ mod scram;
 mod tls;
 
 pub(crate) use door::{Door, round_trip_us};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use scram::{Exchange, Hash};
 pub(crate) use tls::advice;
 
 /// How to talk to a cluster. The default is neither TLS nor a login.

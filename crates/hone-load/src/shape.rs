@@ -9,7 +9,7 @@ use kafka_protocol::messages::ApiKey;
 
 /// What follows what in an answer.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+pub(crate) enum Part {
     /// So many bytes.
     Fixed(usize),
     /// 16-bit length, or -1 for null.
@@ -65,7 +65,7 @@ const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),

@@ -8,11 +8,13 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+mod aim;
 mod arm;
 mod budget;
 mod capacity;
 mod change;
 mod cmd;
+mod curve;
 mod drive;
 mod experiment;
 mod folder;

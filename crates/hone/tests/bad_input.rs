@@ -49,33 +49,11 @@ fn a_broker_that_closes_half_way() {
     hone(&["load", &address]).expect_code(1).expect_error("broke the connection during");
 }
 
-/// Passes bytes between a client and a real broker, and breaks off after so many bytes of answers.
-fn cut_after(broker: &str, bytes: usize, last_words: &'static [u8]) -> String {
-    let broker = broker.to_owned();
-    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = proxy.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for client in proxy.incoming().flatten() {
-            let server = std::net::TcpStream::connect(&broker).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-            thread::spawn(move || {
-                let mut client = client;
-                let _ = std::io::copy(&mut server.try_clone().unwrap().take(bytes as u64), &mut client);
-                let _ = client.write_all(last_words);
-                let _ = client.shutdown(std::net::Shutdown::Both);
-                let _ = server.shutdown(std::net::Shutdown::Both);
-            });
-        }
-    });
-    format!("127.0.0.1:{port}")
-}
-
 /// The broker names itself in Metadata, so the proxy's port must be the advertised one.
 fn load_through_cut(last_words: &'static [u8], more: &[&str]) -> stage::Ran {
     let data = tempfile::tempdir().unwrap();
     let behind = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let proxy = cut_after(&behind, 20_000, last_words);
+    let proxy = stage::cut_after(&behind, 20_000, last_words);
     let mut broker = stage::hone_command();
     broker
         .args(["broker", "--listen", &behind, "--advertise", &proxy, "--metrics", "off", "--data"])
@@ -323,7 +301,7 @@ fn reports_of_what_is_no_record() {
     report(r#"{"hone_record": 99, "kind": "window", "body": {}}"#).expect_error("use a newer hone");
     report(r#"{"hone_record": 1, "kind": "machine", "body": {}}"#).expect_error("of which there is no page");
     report(r#"{"hone_record": 1, "kind": "window", "body": {}}"#).expect_error("missing field");
-    hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("holds neither");
+    hone(&["report", folder.path().to_str().unwrap()]).expect_code(1).expect_error("holds none of");
     hone(&["report", "/no/such/file"]).expect_code(1).expect_error("/no/such/file can't be read");
 }
 

@@ -5,19 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, Settings, Topic};
+use hone_load::{Admin, RawFile, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
+use super::rates::RateOptions;
 use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
-use crate::arm::{is_address, processes_behind};
+use crate::aim::{Aim, Beside};
+use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
-use crate::live::LiveView;
 use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
-use crate::probe::TargetProbe;
 use crate::require::{self, Rule};
 use crate::show;
 use crate::{Ending, Usage, selftest};
@@ -39,6 +39,8 @@ use crate::{Ending, Usage, selftest};
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
   hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
+  hone load broker-1:9092 --rate 20000 --sweep-records 1,2,5,10,20,50,100 --repeats 3
   hone load --self-test
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
@@ -74,12 +76,18 @@ pub(crate) struct Arguments {
     /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Write the times of every request to this file: intended, sent and ended (ns since the window's start) and the
+    /// outcome, as CSV.
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
     #[command(flatten)]
     security: SecurityOptions,
     #[command(flatten)]
     shards: ShardOptions,
+    #[command(flatten)]
+    rates: RateOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
@@ -92,9 +100,13 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         print(&manifest)?;
         return Ok(Ending::Done);
     }
+    if arguments.rates.are_asked_for() {
+        let settings = job.settings(Topic::Fresh, &arguments, None)?;
+        return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
+    }
     let files = Files::claim(&arguments)?;
     let security = arguments.security.security()?;
-    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -120,6 +132,7 @@ struct Files {
     record: Option<Output>,
     hgrm: Option<Output>,
     series: Option<SeriesFile>,
+    raw: Option<RawFile>,
 }
 
 impl Files {
@@ -128,6 +141,7 @@ impl Files {
             record: arguments.output.as_deref().map(Output::claim).transpose()?,
             hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
             series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+            raw: arguments.raw.as_deref().map(RawFile::create).transpose()?,
         })
     }
 }
@@ -170,6 +184,18 @@ impl Job {
             rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
         })
     }
+
+    fn settings(&self, topic: Topic, arguments: &Arguments, shard: Option<Shard>) -> Result<Settings> {
+        Ok(Settings {
+            address: self.broker.clone(),
+            variant: "target".to_owned(),
+            storage: self.storage.clone(),
+            topic,
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            shard,
+            security: arguments.security.security()?,
+        })
+    }
 }
 
 /// What a measured window means to who waits for the exit code.
@@ -177,6 +203,9 @@ pub(super) fn ending(window: &Window) -> Ending {
     let required = require::ending(&window.requirements);
     if required == Some(Ending::Worse) {
         return Ending::Worse;
+    }
+    if window.events.iter().any(|event| event.kind == EventKind::RecordingFailed) {
+        return Ending::CouldNot;
     }
     match window.outcome {
         Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
@@ -225,7 +254,13 @@ struct Measured {
     meeting: Option<Meeting>,
 }
 
-fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
+fn measure(
+    arguments: &Arguments,
+    job: &Job,
+    series: Option<SeriesFile>,
+    raw: Option<RawFile>,
+    desk: &Desk,
+) -> Result<Measured> {
     let workload = job.workload.clone();
     desk.progress.doing("load");
     let mut meeting = arguments.shards.meeting()?;
@@ -233,32 +268,20 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
-    let settings = Settings {
-        address: job.broker.clone(),
-        variant: "target".to_owned(),
-        storage: job.storage.clone(),
-        topic,
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        shard: meeting.as_ref().map(Meeting::shard),
-        security: arguments.security.security()?,
+    let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
+    let aim = Aim { settings, pid: arguments.pid };
+    let mut start_unix_ms = 0;
+    let start = || match &meeting {
+        Some(meeting) => {
+            let (start, unix_ms) = meeting.start(desk)?;
+            start_unix_ms = unix_ms;
+            Ok(start)
+        }
+        None => Ok(Instant::now()),
     };
-    let view = LiveView::open(&desk.progress, workload.duration_s);
-    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
-    let prepared = hone_load::prepare(settings, workload, &mut listener)?;
-    let targets = match arguments.pid {
-        Some(pid) => vec![pid],
-        None => processes_behind(prepared.leaders()),
-    };
-    view.watch(&targets);
-    let mut probe = TargetProbe::new(targets.clone(), &targets);
-    let (start, start_unix_ms) = match &meeting {
-        Some(meeting) => meeting.start(desk)?,
-        None => (Instant::now(), 0),
-    };
-    let mut window = prepared.run(start, &mut probe, &mut listener)?;
+    let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
+    let mut window = aim.window(workload, files, start, &desk.progress)?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
-    drop(listener);
-    probe.describe_machine(&mut window);
     Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

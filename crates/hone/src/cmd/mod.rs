@@ -20,6 +20,7 @@ pub(crate) mod doctor;
 mod load;
 mod merge;
 mod optimize;
+mod rates;
 mod report;
 mod saved;
 mod security;
@@ -52,6 +53,7 @@ struct Common {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one is made in the life of the process")]
 enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),

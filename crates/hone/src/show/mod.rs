@@ -1,6 +1,7 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
 pub(crate) mod comparison;
+pub(crate) mod curve;
 pub(crate) mod doctor;
 pub(crate) mod optimization;
 pub(crate) mod plan;

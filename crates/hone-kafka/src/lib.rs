@@ -16,6 +16,7 @@ mod lz4_frame;
 pub mod partitioner;
 pub mod produce;
 pub mod records;
+mod sequence;
 pub mod wire;
 
 pub use batch::{Batch, BatchError, BatchHeader, batches};
@@ -25,4 +26,5 @@ pub use frame::{Frame, RequestHead};
 pub use partitioner::partition_of_key;
 pub use produce::{PartitionAck, ProduceFrame, ProduceResponse, parse_produce_response_v7};
 pub use records::{BatchBuilder, Record, RecordError, records};
+pub use sequence::SequencePatch;
 pub use wire::{Reader, WireError};

@@ -97,7 +97,14 @@ impl ProduceFrame {
 
     /// Patches the correlation id.
     pub fn set_correlation_id(&mut self, correlation_id: i32) {
-        self.bytes[CORRELATION_ID_AT..CORRELATION_ID_AT + 4].copy_from_slice(&correlation_id.to_be_bytes());
+        Self::write_correlation_id(&mut self.bytes, correlation_id);
+    }
+
+    /// The same in a copy of [`ProduceFrame::bytes`]; shorter bytes stay as they are.
+    pub fn write_correlation_id(copy: &mut [u8], correlation_id: i32) {
+        if let Some(field) = copy.get_mut(CORRELATION_ID_AT..CORRELATION_ID_AT + 4) {
+            field.copy_from_slice(&correlation_id.to_be_bytes());
+        }
     }
 }
 

@@ -3,15 +3,13 @@
 //! Versions are the last non-flexible ones; every broker since Kafka 2.1, Kafka 4.x and Redpanda included, has them.
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::Bytes;
 use hone_kafka::error_name;
 use kafka_protocol::messages::{
     ApiKey, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, FetchRequest, FetchResponse,
-    MetadataRequest, MetadataResponse, RequestHeader, TopicName,
+    MetadataRequest, MetadataResponse, TopicName,
     create_topics_request::{CreatableTopic, CreatableTopicConfig},
     fetch_request::{FetchPartition, FetchTopic},
     metadata_request::MetadataRequestTopic,
@@ -19,22 +17,20 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
 use crate::LoadError;
-use crate::connection::connect;
+use crate::line::Line;
+use crate::security::{Door, Security};
 
-const METADATA_VERSION: i16 = 7;
+pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
 const DELETE_TOPICS_VERSION: i16 = 3;
 const FETCH_VERSION: i16 = 11;
-/// A larger answer is not an answer to what is asked here.
-const ANSWER_LIMIT_BYTES: usize = 64 << 20;
 /// Brokers that create a topic across nodes need a moment; longer than this is a broker in trouble.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// A cluster may need this long to elect the leaders of a new topic.
 const NEW_TOPIC_LIMIT: Duration = Duration::from_secs(20);
 /// An existing topic's leaders are known, but for an election that happens to go on.
 const OLD_TOPIC_LIMIT: Duration = Duration::from_secs(2);
-/// Name under which the load introduces itself.
-pub(crate) const CLIENT_ID: &str = "hone-load";
+pub(crate) use crate::line::CLIENT_ID;
 
 /// Which partitions of a topic live where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,25 +41,51 @@ pub struct TopicLayout {
     pub leaders: Vec<(String, Vec<i32>)>,
 }
 
+/// A topic as a broker sees it at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TopicNow {
+    /// Where its partitions are, and which of them have no leader.
+    Led { layout: TopicLayout, leaderless: Vec<i32> },
+    /// The error's name.
+    Unknown(&'static str),
+}
+
 /// A blocking connection for administration.
 #[derive(Debug)]
 pub struct Admin {
-    address: String,
-    stream: TcpStream,
-    correlation_id: i32,
-    limit: Duration,
+    line: Line,
+    door: Door,
 }
 
 impl Admin {
-    /// Connects to `host:port`.
+    /// How long an answer may take.
+    pub(crate) const LIMIT: Duration = ANSWER_LIMIT;
+
+    /// Connects to `host:port`, in plain.
     ///
     /// # Errors
     /// When nobody listens there.
     pub fn connect(address: &str) -> Result<Self, LoadError> {
-        let stream = connect(address)?;
-        let mut admin = Self { address: address.to_owned(), stream, correlation_id: 0, limit: ANSWER_LIMIT };
-        admin.limit_answers(ANSWER_LIMIT)?;
-        Ok(admin)
+        Self::enter(address, Door::plain(), ANSWER_LIMIT)
+    }
+
+    /// Connects to `host:port` as `security` says.
+    ///
+    /// # Errors
+    /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
+    pub fn connect_with(address: &str, security: &Security) -> Result<Self, LoadError> {
+        Self::enter(address, Door::new(security)?, ANSWER_LIMIT)
+    }
+
+    /// Each step of the way and each answer may take `limit`.
+    pub(crate) fn enter(address: &str, door: Door, limit: Duration) -> Result<Self, LoadError> {
+        let line = door.enter(address, limit)?;
+        Ok(Self { line, door })
+    }
+
+    /// A connection of the same kind to another broker of the cluster.
+    pub(crate) fn another(&self, address: &str) -> Result<Self, LoadError> {
+        Self::enter(address, self.door.clone(), ANSWER_LIMIT)
     }
 
     /// Asks whether a Kafka-API broker answers at `host:port` within `limit`.
@@ -71,8 +93,15 @@ impl Admin {
     /// # Errors
     /// When nobody listens there, or what answers is not a broker that knows itself.
     pub fn ready(address: &str, limit: Duration) -> Result<(), LoadError> {
-        let mut admin = Self::connect(address)?;
-        admin.limit_answers(limit)?;
+        Self::ready_with(address, &Security::default(), limit)
+    }
+
+    /// As [`Admin::ready`], as `security` says.
+    ///
+    /// # Errors
+    /// As [`Admin::connect_with`], and when what answers is not a broker that knows itself.
+    pub fn ready_with(address: &str, security: &Security, limit: Duration) -> Result<(), LoadError> {
+        let mut admin = Self::enter(address, Door::new(security)?, limit)?;
         let request = MetadataRequest::default().with_topics(Some(Vec::new()));
         let answer: MetadataResponse = admin.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
         if answer.brokers.is_empty() {
@@ -81,13 +110,12 @@ impl Admin {
         Ok(())
     }
 
+    pub(crate) fn address(&self) -> &str {
+        self.line.address()
+    }
+
     pub(crate) fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {
-        for set in [TcpStream::set_read_timeout, TcpStream::set_write_timeout] {
-            set(&self.stream, Some(limit))
-                .map_err(|source| LoadError::System { what: "setting a socket's time limit", source })?;
-        }
-        self.limit = limit;
-        Ok(())
+        self.line.limit_answers(limit)
     }
 
     /// Creates a topic with one replica on a single node, the cluster's default elsewhere.
@@ -157,7 +185,7 @@ impl Admin {
             if partitions.is_none() { "; make the topic first, or let the load make its own" } else { "" };
         let message = format!(" after {} s: {last}{hint}", patience.as_secs());
         Err(LoadError::Refused {
-            address: self.address.clone(),
+            address: self.line.address().to_owned(),
             what: format!("to tell the leaders of topic `{topic}`"),
             error: "no leaders",
             message,
@@ -166,11 +194,22 @@ impl Admin {
 
     /// The inner `Err` says why the leaders are not known yet.
     fn layout_now(&mut self, topic: &str) -> Result<Result<TopicLayout, String>, LoadError> {
+        Ok(match self.topic_now(topic)? {
+            TopicNow::Unknown(error) => Err(error.to_owned()),
+            TopicNow::Led { layout, leaderless } => match leaderless.first() {
+                Some(partition) => Err(format!("partition {partition} has no leader")),
+                None => Ok(layout),
+            },
+        })
+    }
+
+    /// A topic as one broker sees it at this moment.
+    pub(crate) fn topic_now(&mut self, topic: &str) -> Result<TopicNow, LoadError> {
         let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
         let request =
             MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        Ok(leaders_of(&answer, topic))
+        topic_of(&answer, topic).map_err(|problem| self.garbage("Metadata", &problem))
     }
 
     /// Reads the record sets of one partition from an offset: whole batches, at most about a megabyte.
@@ -204,7 +243,7 @@ impl Admin {
             return Ok(());
         }
         Err(LoadError::Refused {
-            address: self.address.clone(),
+            address: self.line.address().to_owned(),
             what: what.to_owned(),
             error: error_name(code),
             message,
@@ -212,11 +251,12 @@ impl Admin {
     }
 
     pub(crate) fn garbage(&self, what: &str, problem: &str) -> LoadError {
-        LoadError::Garbage {
-            address: self.address.clone(),
-            what: what.to_owned(),
-            problem: problem.to_owned(),
-        }
+        self.line.garbage(what, problem)
+    }
+
+    /// Sends a frame and waits for its answer; `what` names it in errors.
+    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
+        self.line.exchange(frame, what)
     }
 
     pub(crate) fn ask<Q: Encodable, A: Decodable>(
@@ -225,41 +265,7 @@ impl Admin {
         version: i16,
         request: &Q,
     ) -> Result<A, LoadError> {
-        let what = format!("{key:?} v{version}");
-        self.correlation_id += 1;
-        let frame = encode(key, version, self.correlation_id, request)
-            .map_err(|problem| LoadError::Encode { what: what.clone(), problem })?;
-        let mut answer = self.exchange(&frame, &what)?;
-        if answer.len() < 4 || answer.get_i32() != self.correlation_id {
-            return Err(self.garbage(&what, "it answers another request (correlation id)"));
-        }
-        A::decode(&mut answer, version).map_err(|problem| self.garbage(&what, &problem.to_string()))
-    }
-
-    pub(crate) fn exchange(&mut self, frame: &[u8], what: &str) -> Result<Bytes, LoadError> {
-        let limit_s = self.limit.as_secs_f64();
-        let broken = |address: &str, source: std::io::Error| match source.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                LoadError::Slow { address: address.to_owned(), what: what.to_owned(), limit_s }
-            }
-            _ => LoadError::Broken { address: address.to_owned(), what: what.to_owned(), source },
-        };
-        self.stream.write_all(frame).map_err(|source| broken(&self.address, source))?;
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).map_err(|source| broken(&self.address, source))?;
-        let length = u32::from_be_bytes(length) as usize;
-        if length > ANSWER_LIMIT_BYTES {
-            return Err(self.garbage(what, &format!("its length field says {length} bytes")));
-        }
-        let mut body = Vec::new();
-        let read = (&mut self.stream)
-            .take(length as u64)
-            .read_to_end(&mut body)
-            .map_err(|source| broken(&self.address, source))?;
-        if read < length {
-            return Err(broken(&self.address, std::io::ErrorKind::UnexpectedEof.into()));
-        }
-        Ok(Bytes::from(body))
+        self.line.ask(key, version, request)
     }
 }
 
@@ -267,45 +273,27 @@ fn topic_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-fn encode<Q: Encodable>(
-    key: ApiKey,
-    version: i16,
-    correlation_id: i32,
-    request: &Q,
-) -> Result<BytesMut, String> {
-    let mut frame = BytesMut::from(&[0_u8; 4][..]);
-    let header = RequestHeader::default()
-        .with_request_api_key(key as i16)
-        .with_request_api_version(version)
-        .with_correlation_id(correlation_id)
-        .with_client_id(Some(StrBytes::from_static_str(CLIENT_ID)));
-    header.encode(&mut frame, key.request_header_version(version)).map_err(|error| error.to_string())?;
-    request.encode(&mut frame, version).map_err(|error| error.to_string())?;
-    let length = u32::try_from(frame.len() - 4).map_err(|error| error.to_string())?;
-    frame[..4].copy_from_slice(&length.to_be_bytes());
-    Ok(frame)
-}
-
-/// Partitions by leader, from a Metadata answer; `Err` says what is missing still.
-fn leaders_of(answer: &MetadataResponse, topic: &str) -> Result<TopicLayout, String> {
+/// A topic from a Metadata answer.
+fn topic_of(answer: &MetadataResponse, topic: &str) -> Result<TopicNow, String> {
     let brokers: BTreeMap<i32, String> = answer
         .brokers
         .iter()
         .map(|node| (node.node_id.0, format!("{}:{}", &*node.host, node.port)))
         .collect();
     let found = answer.topics.first().ok_or("the answer names no topic")?;
-    if found.error_code != 0 {
-        return Err(error_name(found.error_code).to_owned());
+    if found.error_code != 0 && found.partitions.is_empty() {
+        return Ok(TopicNow::Unknown(error_name(found.error_code)));
     }
     let mut leaders: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    let mut leaderless = Vec::new();
     for partition in &found.partitions {
-        let leader = brokers.get(&partition.leader_id.0);
-        let leader =
-            leader.ok_or_else(|| format!("partition {} has no leader", partition.partition_index))?;
-        leaders.entry(leader.clone()).or_default().push(partition.partition_index);
+        match brokers.get(&partition.leader_id.0) {
+            Some(leader) => leaders.entry(leader.clone()).or_default().push(partition.partition_index),
+            None => leaderless.push(partition.partition_index),
+        }
     }
-    for led in leaders.values_mut() {
-        led.sort_unstable();
-    }
-    Ok(TopicLayout { topic: topic.to_owned(), leaders: leaders.into_iter().collect() })
+    leaders.values_mut().for_each(|led| led.sort_unstable());
+    leaderless.sort_unstable();
+    let layout = TopicLayout { topic: topic.to_owned(), leaders: leaders.into_iter().collect() };
+    Ok(TopicNow::Led { layout, leaderless })
 }

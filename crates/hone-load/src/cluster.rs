@@ -46,11 +46,6 @@ impl Edge {
 }
 
 impl Admin {
-    /// A connection of the same kind to another broker of the cluster.
-    pub(crate) fn another(&self, address: &str) -> Result<Self, LoadError> {
-        Self::connect(address)
-    }
-
     /// The offset at an end of a partition's log; only its leader knows.
     pub(crate) fn offset_at(&mut self, topic: &str, partition: i32, edge: Edge) -> Result<i64, LoadError> {
         let wanted =
@@ -68,7 +63,7 @@ impl Admin {
 
     /// What the cluster tells of itself. Whatever it refuses is named in `unknown`: it is no reason not to measure.
     pub(crate) fn surroundings(&mut self, topic: &str) -> Environment {
-        let mut found = Environment { security: "plaintext".to_owned(), ..Environment::default() };
+        let mut found = Environment::default();
         let leader = self.add_cluster(topic, &mut found);
         self.add_topic_config(topic, &mut found);
         if let Some(leader) = leader {

@@ -1,18 +1,18 @@
 //! One connection to a broker: frames out, acknowledgements in, in order.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::io::ErrorKind;
+use std::os::fd::RawFd;
 use std::time::Duration;
 
-use hone_kafka::{Frame, ProduceFrame, ProduceResponse, parse_produce_response_v7};
+use hone_kafka::{Frame, ProduceResponse, parse_produce_response_v7};
 
 use crate::LoadError;
-use crate::clock::{Clock, receive_timed, stamp_arrivals};
+use crate::clock::{Clock, stamp_arrivals};
+use crate::frames::Request;
+use crate::security::Door;
+use crate::stream::Stream;
 
-/// Time to reach a broker on its own network.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// An acknowledgement of a thousand partitions has 30 kB; a megabyte is not an acknowledgement.
 const ACK_LIMIT_BYTES: usize = 1 << 20;
 /// With acks=0 nothing else bounds what is put behind each other between two writes.
@@ -49,29 +49,43 @@ pub(crate) struct Ack {
     pub error_code: i16,
 }
 
-/// Connects with no delay for small segments.
-pub(crate) fn connect(address: &str) -> Result<TcpStream, LoadError> {
-    let failed = |source| LoadError::Connect { address: address.to_owned(), source };
-    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for resolved in address.to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&resolved, CONNECT_LIMIT) {
-            Ok(stream) => {
-                stream.set_nodelay(true).map_err(failed)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(failed(last))
+/// A request that was written, and what it takes to write it again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    /// With the time at which it was written first.
+    pub request: InFlight,
+    /// When it was written last.
+    pub written_ns: u64,
+    /// The (first) partition that it writes to.
+    pub partition: i32,
+    /// Sequence of its first record; -1 for none yet.
+    pub sequence: i32,
+}
+
+/// The broker's answer to a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub sent: Sent,
+    /// Zero, or the first error among its partitions.
+    pub error_code: i16,
+    /// When the kernel had received it.
+    pub received_ns: u64,
+}
+
+/// Why a connection is of no use any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It broke, which may pass.
+    Broken(String),
+    /// What comes is not the protocol, which does not.
+    Garbage(String),
 }
 
 /// A connection of the wire engine.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
-    /// Index of the leader it goes to, which is the index of its frame pool.
-    pub leader: usize,
-    stream: TcpStream,
+    stream: Stream,
     outbound: Vec<u8>,
     written: usize,
     /// Zeroed once and reused; `received` says how much of it holds bytes.
@@ -79,24 +93,23 @@ pub(crate) struct Connection {
     received: usize,
     /// Size of the last acknowledgement; the next one is most likely as long.
     ack_bytes: usize,
-    in_flight: VecDeque<InFlight>,
+    in_flight: VecDeque<Sent>,
     first_unanswered: i32,
     next_correlation_id: i32,
-    next_frame: usize,
     blocked: bool,
 }
 
 impl Connection {
-    /// Connects; `first_frame` is where it begins its turn through the pool.
-    pub(crate) fn open(address: &str, leader: usize, first_frame: usize) -> Result<Self, LoadError> {
-        let stream = connect(address)?;
+    /// Connects, shakes hands, logs in; each may take `limit`. From then on it never blocks.
+    pub(crate) fn open(door: &Door, address: &str, limit: Duration) -> Result<Self, LoadError> {
+        let stream = door.enter(address, limit)?.into_stream();
         stream
+            .socket()
             .set_nonblocking(true)
-            .and_then(|()| stamp_arrivals(stream.as_raw_fd()))
+            .and_then(|()| stamp_arrivals(stream.raw()))
             .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
         Ok(Self {
             address: address.to_owned(),
-            leader,
             stream,
             outbound: Vec::new(),
             written: 0,
@@ -106,32 +119,26 @@ impl Connection {
             in_flight: VecDeque::new(),
             first_unanswered: 0,
             next_correlation_id: 0,
-            next_frame: first_frame,
             blocked: false,
         })
     }
 
-    /// The same place again, after a time-out made this connection useless.
-    pub(crate) fn reopen(&self) -> Result<Self, LoadError> {
-        Self::open(&self.address, self.leader, self.next_frame)
-    }
-
     pub(crate) fn socket(&self) -> RawFd {
-        self.stream.as_raw_fd()
+        self.stream.raw()
     }
 
     pub(crate) fn unanswered(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The request that waits longest.
-    pub(crate) fn oldest(&self) -> Option<InFlight> {
-        self.in_flight.front().copied()
+    /// The requests that wait for an answer, in the order in which they were written.
+    pub(crate) fn in_flight(&self) -> &VecDeque<Sent> {
+        &self.in_flight
     }
 
-    /// Gives up all requests that wait.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = InFlight> + '_ {
-        self.in_flight.drain(..)
+    /// Nothing is unanswered, nothing unwritten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.outbound.is_empty() && !self.blocked
     }
 
     /// The socket took no more at the last flush: the broker does not read.
@@ -144,54 +151,52 @@ impl Connection {
         !self.blocked && self.in_flight.len() < in_flight && self.outbound.len() < OUTBOUND_BYTES
     }
 
-    /// Puts the next request of the pool behind those not yet written. With `acks` 0 it is its own end.
-    pub(crate) fn enqueue(
-        &mut self,
-        frames: &mut [(ProduceFrame, Cargo)],
-        intended_ns: u64,
-        sent_ns: u64,
-    ) -> InFlight {
-        let index = self.next_frame % frames.len();
-        self.next_frame = index + 1;
-        let (frame, cargo) = &mut frames[index];
-        frame.set_correlation_id(self.next_correlation_id);
+    /// Puts a request behind those not yet written.
+    pub(crate) fn enqueue(&mut self, request: &Request, sequence: i32) {
+        request.put(&mut self.outbound, self.next_correlation_id, sequence);
         self.next_correlation_id = self.next_correlation_id.wrapping_add(1);
-        self.outbound.extend_from_slice(frame.bytes());
-        InFlight { intended_ns, sent_ns, cargo: *cargo }
     }
 
     /// The request will be acknowledged.
-    pub(crate) fn expect_ack(&mut self, request: InFlight) {
-        self.in_flight.push_back(request);
+    pub(crate) fn expect_ack(&mut self, sent: Sent) {
+        self.in_flight.push_back(sent);
     }
 
     /// Writes as much as the socket takes. The answer says whether interest in writability must change, and to what.
-    pub(crate) fn flush(&mut self) -> Result<Option<bool>, String> {
+    pub(crate) fn flush(&mut self) -> Result<Option<bool>, Lost> {
+        if self.outbound.is_empty() && !self.blocked {
+            return Ok(None);
+        }
+        let failed = |address: &str, error: &std::io::Error| {
+            Lost::Broken(format!("{address}: writing failed: {error}"))
+        };
+        self.stream.push().map_err(|error| failed(&self.address, &error))?;
         while self.written < self.outbound.len() {
-            match self.stream.write(&self.outbound[self.written..]) {
+            match self.stream.send(&self.outbound[self.written..]) {
                 Ok(0) => return Err(self.closed()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("{}: writing failed: {error}", self.address)),
+                Err(error) => return Err(failed(&self.address, &error)),
             }
         }
         if self.written == self.outbound.len() {
             self.outbound.clear();
             self.written = 0;
         }
-        let was_blocked = std::mem::replace(&mut self.blocked, !self.outbound.is_empty());
+        let unsent = !self.outbound.is_empty() || self.stream.has_unsent();
+        let was_blocked = std::mem::replace(&mut self.blocked, unsent);
         Ok((was_blocked != self.blocked).then_some(self.blocked))
     }
 
-    /// Reads what there is and hands every acknowledgement to `acked`, with the time at which the kernel had received it.
+    /// Reads what there is and hands every answer to `answered`, with the time at which the kernel had received it.
     pub(crate) fn receive(
         &mut self,
         clock: &Clock,
-        mut acked: impl FnMut(Ack, &ProduceResponse<'_>, u64),
-    ) -> Result<(), String> {
+        mut answered: impl FnMut(Answer, &ProduceResponse<'_>),
+    ) -> Result<(), Lost> {
         while let Some(received_ns) = self.read_once(clock)? {
-            let consumed = self.acknowledge(&mut |ack, answer| acked(ack, answer, received_ns))?;
+            let consumed = self.acknowledge(received_ns, &mut answered)?;
             self.inbound.copy_within(consumed..self.received, 0);
             self.received -= consumed;
             if self.in_flight.is_empty() {
@@ -203,37 +208,41 @@ impl Connection {
 
     /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
     /// the kernel's time is that of the last byte read.
-    fn read_once(&mut self, clock: &Clock) -> Result<Option<u64>, String> {
+    fn read_once(&mut self, clock: &Clock) -> Result<Option<u64>, Lost> {
         if self.received == self.inbound.len() {
             self.inbound.resize(self.received + READ_BYTES, 0);
         }
         let missing =
             self.ack_bytes.checked_sub(self.received).filter(|bytes| *bytes > 0).unwrap_or(READ_BYTES);
         let end = self.inbound.len().min(self.received + missing);
-        match receive_timed(self.stream.as_raw_fd(), &mut self.inbound[self.received..end]) {
+        match self.stream.receive(&mut self.inbound[self.received..end]) {
             Ok((0, _)) => Err(self.closed()),
             Ok((count, stamp)) => {
                 self.received += count;
                 Ok(Some(stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp))))
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-            Err(error) => Err(format!("{}: reading failed: {error}", self.address)),
+            Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
         }
     }
 
-    fn acknowledge(&mut self, acked: &mut impl FnMut(Ack, &ProduceResponse<'_>)) -> Result<usize, String> {
+    fn acknowledge(
+        &mut self,
+        received_ns: u64,
+        answered: &mut impl FnMut(Answer, &ProduceResponse<'_>),
+    ) -> Result<usize, Lost> {
         let mut consumed = 0;
         loop {
+            let garbage =
+                |problem: String| Lost::Garbage(format!("{}: sent garbage: {problem}", self.address));
             match Frame::split(&self.inbound[consumed..self.received], ACK_LIMIT_BYTES) {
                 Frame::Incomplete { .. } => return Ok(consumed),
                 Frame::TooLarge { length } => {
-                    return Err(format!(
-                        "{}: sent garbage: a frame that says it has {length} bytes where an acknowledgement was due",
-                        self.address
-                    ));
+                    return Err(garbage(format!(
+                        "a frame that says it has {length} bytes where an acknowledgement was due"
+                    )));
                 }
                 Frame::Complete { body, consumed_bytes } => {
-                    let garbage = |problem: String| format!("{}: sent garbage: {problem}", self.address);
                     let answer =
                         parse_produce_response_v7(body).map_err(|error| garbage(error.to_string()))?;
                     if answer.correlation_id != self.first_unanswered {
@@ -242,57 +251,58 @@ impl Connection {
                             answer.correlation_id, self.first_unanswered
                         )));
                     }
-                    let request = self.in_flight.pop_front();
-                    let request =
-                        request.ok_or_else(|| garbage("an acknowledgement nobody waits for".to_owned()))?;
+                    let Some(mut sent) = self.in_flight.pop_front() else {
+                        return Err(garbage("an acknowledgement nobody waits for".to_owned()));
+                    };
+                    if answer.first_error_code != 0 {
+                        let refused = answer.partitions().find(|partition| partition.error_code != 0);
+                        sent.partition = refused.map_or(sent.partition, |refused| refused.partition);
+                    }
                     self.first_unanswered = self.first_unanswered.wrapping_add(1);
                     consumed += consumed_bytes;
                     self.ack_bytes = consumed_bytes;
-                    acked(Ack { request, error_code: answer.first_error_code }, &answer);
+                    // Never before it was written: two clocks agree to a fraction of a microsecond only.
+                    let received_ns = received_ns.max(sent.written_ns);
+                    answered(Answer { sent, error_code: answer.first_error_code, received_ns }, &answer);
                 }
             }
         }
     }
 
-    fn closed(&self) -> String {
-        format!(
+    fn closed(&self) -> Lost {
+        Lost::Broken(format!(
             "{}: the broker closed the connection with {} requests unanswered",
             self.address,
             self.in_flight.len()
-        )
+        ))
     }
 
     /// Sends one request and waits for its answer, for callers without a window.
-    pub(crate) fn send_and_wait(
-        &mut self,
-        frames: &mut [(ProduceFrame, Cargo)],
-        timeout_s: f64,
-    ) -> Result<(), LoadError> {
+    pub(crate) fn send_and_wait(&mut self, request: &Request, timeout_s: f64) -> Result<(), LoadError> {
         let what = "Produce v7".to_owned();
-        let garbage = |address: &str, problem: String| LoadError::Garbage {
-            address: address.to_owned(),
-            what: "Produce v7".to_owned(),
-            problem,
+        let lost = |address: &str, lost: Lost| {
+            let (Lost::Broken(problem) | Lost::Garbage(problem)) = lost;
+            LoadError::Garbage { address: address.to_owned(), what: "Produce v7".to_owned(), problem }
         };
         let limit = std::time::Instant::now() + Duration::from_secs_f64(timeout_s);
-        let request = self.enqueue(frames, 0, 0);
-        self.expect_ack(request);
+        self.enqueue(request, -1);
+        self.expect_ack(request.sent(0, 0));
         let clock = Clock::new(std::time::Instant::now());
-        let mut code = None;
-        while code.is_none() {
-            self.flush().map_err(|problem| garbage(&self.address, problem))?;
-            self.receive(&clock, |ack, _, _| code = Some(ack.error_code))
-                .map_err(|problem| garbage(&self.address, problem))?;
-            if code.is_none() && std::time::Instant::now() > limit {
+        let mut answers = Vec::new();
+        while answers.is_empty() {
+            self.flush().map_err(|problem| lost(&self.address, problem))?;
+            self.receive(&clock, |answer, _| answers.push(answer))
+                .map_err(|problem| lost(&self.address, problem))?;
+            if answers.is_empty() && std::time::Instant::now() > limit {
                 return Err(LoadError::Slow { address: self.address.clone(), what, limit_s: timeout_s });
             }
-            if code.is_none() {
+            if answers.is_empty() {
                 std::thread::sleep(Duration::from_micros(100));
             }
         }
-        match code {
-            None | Some(0) => Ok(()),
-            Some(code) => Err(LoadError::Refused {
+        match answers.first().map_or(0, |answer| answer.error_code) {
+            0 => Ok(()),
+            code => Err(LoadError::Refused {
                 address: self.address.clone(),
                 what,
                 error: hone_kafka::error_name(code),
@@ -305,21 +315,24 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hone_kafka::ProduceFrame;
     use std::io::Read as _;
     use std::net::TcpListener;
 
-    fn frames() -> [(ProduceFrame, Cargo); 1] {
-        [(ProduceFrame::new("test", 1, 1_000, "topic", &[(0, &[0; 1_000])]).unwrap(), Cargo::default())]
+    fn request() -> Request {
+        let frame = ProduceFrame::new("test", 1, 1_000, "topic", &[(0, &[0; 1_000])]).unwrap();
+        Request::new(frame, Cargo::default(), 0)
     }
 
     #[test]
     fn requests_pile_up_behind_each_other_and_only_a_full_socket_blocks() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut connection = Connection::open(&listener.local_addr().unwrap().to_string(), 0, 0).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
         let mut server = listener.accept().unwrap().0;
-        let mut frames = frames();
+        let request = request();
         for _ in 0..64 {
-            connection.enqueue(&mut frames, 0, 0);
+            connection.enqueue(&request, -1);
             assert!(!connection.is_blocked(), "bytes that were never offered to the socket block it");
         }
         assert_eq!(connection.flush().unwrap(), None);
@@ -327,7 +340,7 @@ mod tests {
 
         let mut told = None;
         for _ in 0..100_000 {
-            connection.enqueue(&mut frames, 0, 0);
+            connection.enqueue(&request, -1);
             told = connection.flush().unwrap().or(told);
             if connection.is_blocked() {
                 break;

@@ -7,9 +7,7 @@
 //! Batches are not decoded: their headers say which offsets arrived.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write as _};
-use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
+use std::io::ErrorKind;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,12 +18,13 @@ use hone_record::{EndToEnd, Event, EventKind, Hdr};
 
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout};
-use crate::clock::{Clock, receive_timed, stamp_arrivals};
-use crate::connection::connect;
+use crate::clock::{Clock, stamp_arrivals};
 use crate::cpu::CpuTime;
 use crate::fetch::{FetchedPartition, Wanted, fetch_request, parse_fetched};
 use crate::join::{Join, Placed};
 use crate::poll::{Poll, Ready};
+use crate::security::Door;
+use crate::stream::Stream;
 
 /// What one Fetch asks for. A broker answers as soon as it has a byte.
 const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
@@ -78,13 +77,14 @@ impl Consumers {
     pub(crate) fn start(
         count: u32,
         address: &str,
+        door: &Door,
         layout: &TopicLayout,
         from: &BTreeMap<i32, i64>,
     ) -> Result<Self, LoadError> {
         let (orders, receiver) = mpsc::channel();
         let (started, answer) = mpsc::sync_channel(1);
-        let (address, layout, from) = (address.to_owned(), layout.clone(), from.clone());
-        let serve = move || match Desk::open(count, address, &layout, &from, receiver) {
+        let (address, door, layout, from) = (address.to_owned(), door.clone(), layout.clone(), from.clone());
+        let serve = move || match Desk::open(count, address, door, &layout, &from, receiver) {
             Ok(desk) => {
                 // SAFETY: no pointers are passed.
                 let _ = started.send(Ok(unsafe { libc::gettid() }));
@@ -170,6 +170,7 @@ impl Consumed {
 struct Desk {
     /// Brokers that may know the leaders.
     addresses: Vec<String>,
+    door: Door,
     topic: String,
     orders: mpsc::Receiver<Order>,
     poll: Poll,
@@ -218,7 +219,7 @@ struct Lane {
 /// A connection of a consumer to a leader.
 #[derive(Debug)]
 struct Link {
-    stream: TcpStream,
+    stream: Stream,
     token: usize,
     partitions: Vec<i32>,
     correlation_id: i32,
@@ -232,6 +233,7 @@ impl Desk {
     fn open(
         count: u32,
         address: String,
+        door: Door,
         layout: &TopicLayout,
         from: &BTreeMap<i32, i64>,
         orders: mpsc::Receiver<Order>,
@@ -241,6 +243,7 @@ impl Desk {
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
         let mut desk = Self {
             addresses: std::iter::once(address).chain(leaders).collect(),
+            door,
             topic: layout.topic.clone(),
             orders,
             poll,
@@ -270,9 +273,9 @@ impl Desk {
         self.consumers[index].links.clear();
         for (address, partitions) in &layout.leaders {
             let token = self.tokens.len();
-            let link = Link::open(address, token, partitions)?;
+            let link = Link::open(&self.door, address, token, partitions)?;
             self.poll
-                .add(link.stream.as_raw_fd(), token)
+                .add(link.stream.raw(), token)
                 .map_err(|source| LoadError::System { what: "watching a socket", source })?;
             self.tokens.push((index, self.consumers[index].links.len()));
             self.consumers[index].links.push(link);
@@ -407,8 +410,7 @@ impl Desk {
                 self.tell(EventKind::ConnectionLost, format!("consumer {}: {problem}", index + 1));
             }
             let ask = |address: &String| {
-                let mut admin = Admin::connect(address).ok()?;
-                admin.limit_answers(REPAIR_LIMIT).ok()?;
+                let mut admin = Admin::enter(address, self.door.clone(), REPAIR_LIMIT).ok()?;
                 admin.layout(&self.topic, None).ok()
             };
             if let Some(layout) = self.addresses.iter().find_map(ask)
@@ -517,11 +519,12 @@ impl Consumer {
 }
 
 impl Link {
-    fn open(address: &str, token: usize, partitions: &[i32]) -> Result<Self, LoadError> {
-        let stream = connect(address)?;
+    fn open(door: &Door, address: &str, token: usize, partitions: &[i32]) -> Result<Self, LoadError> {
+        let stream = door.enter(address, Admin::LIMIT)?.into_stream();
         stream
+            .socket()
             .set_nonblocking(true)
-            .and_then(|()| stamp_arrivals(stream.as_raw_fd()))
+            .and_then(|()| stamp_arrivals(stream.raw()))
             .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
         Ok(Self {
             stream,
@@ -551,8 +554,9 @@ impl Link {
 
     fn flush(&mut self, poll: &Poll) -> Result<(), String> {
         let was_whole = self.written == 0;
+        self.stream.push().map_err(|error| format!("writing failed: {error}"))?;
         while self.written < self.outbound.len() {
-            match self.stream.write(&self.outbound[self.written..]) {
+            match self.stream.send(&self.outbound[self.written..]) {
                 Ok(0) => return Err("closed the connection".to_owned()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -560,9 +564,9 @@ impl Link {
                 Err(error) => return Err(format!("writing failed: {error}")),
             }
         }
-        let blocked = self.written < self.outbound.len();
+        let blocked = self.written < self.outbound.len() || self.stream.has_unsent();
         if blocked || !was_whole {
-            poll.modify(self.stream.as_raw_fd(), self.token, blocked)
+            poll.modify(self.stream.raw(), self.token, blocked)
                 .map_err(|error| format!("watching a socket failed: {error}"))?;
         }
         Ok(())
@@ -574,7 +578,7 @@ impl Link {
             if self.received == self.inbound.len() {
                 self.inbound.resize(self.received + READ_BYTES, 0);
             }
-            let stamp = match receive_timed(self.stream.as_raw_fd(), &mut self.inbound[self.received..]) {
+            let stamp = match self.stream.receive(&mut self.inbound[self.received..]) {
                 Ok((0, _)) => return Err("closed the connection".to_owned()),
                 Ok((count, stamp)) => {
                     self.received += count;

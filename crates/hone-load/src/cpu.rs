@@ -65,6 +65,17 @@ impl CpuTime {
     }
 }
 
+/// Threads of this process whose names begin with one of these.
+pub(crate) fn threads_named(prefixes: &[&str]) -> Vec<i32> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let thread_id = |entry: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        let fits = prefixes.iter().any(|prefix| name.starts_with(prefix));
+        fits.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    };
+    tasks.flatten().filter_map(thread_id).collect()
+}
+
 /// Fields 14 and 15 of `/proc/PID/stat`, in ticks; the name before them may hold anything.
 fn user_and_system_s(stat: &str) -> Option<(f64, f64)> {
     let mut fields = stat.rsplit(") ").next()?.split(' ').skip(11);

@@ -1,17 +1,32 @@
-//! The wire engine: sends what is due, reads what is acknowledged, in one thread.
+//! The wire engine: sends what is due, reads what is acknowledged, in one thread, and follows the cluster.
+//!
+//! The thread never waits for a connection: the [`steward`](crate::steward) opens them. What a lost connection leaves
+//! unanswered, or a broker refuses for the moment, is put back and sent again with its intended time kept.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use hone_record::Workload;
+use hone_kafka::error_name;
+use hone_record::{Event, EventKind, Workload};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
-use crate::connection::Connection;
-use crate::frames::{Pool, pools};
+use crate::connection::{Ack, Answer, Lost, Sent};
 use crate::poll::{Poll, Ready};
 use crate::recorder::Recorder;
+use crate::security::Door;
+use crate::steward::{Desk, Steward};
+use events::Events;
+use lane::Lane;
+use put_back::PutBack;
+use verdict::{Verdict, verdict};
+
+mod events;
+mod follow;
+mod lane;
+mod put_back;
+mod verdict;
 
 /// A request that is due.
 #[derive(Debug, Clone, Copy)]
@@ -28,13 +43,20 @@ pub(crate) enum End {
     Complete,
     /// The target broke off.
     Broken(String),
+    /// The user ended it before its time; what was measured is whole up to then.
+    Interrupted,
 }
 
 /// The longest wait without a look at time-outs, interrupts and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while something is to be sent again, or the steward is at work.
+const LOOK_IN_TROUBLE_NS: u64 = 2_000_000;
 
 /// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
 const READ_WITHIN_NS: u64 = 1_000_000;
+
+/// What the answers to the last requests get when the user has ended the window.
+const LAST_ANSWERS_NS: u64 = 1_000_000_000;
 
 /// Called every [`LOOK_EVERY`] or so; `false` breaks the stretch off.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
@@ -43,64 +65,93 @@ pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
 #[derive(Debug)]
 pub(crate) struct Engine {
     poll: Poll,
-    connections: Vec<Connection>,
-    pools: Vec<Pool>,
+    lanes: Vec<Lane>,
     /// Requests that are due and have no slot yet.
     queue: VecDeque<Due>,
+    put_back: PutBack,
+    /// The next sequence of each partition; `None` without idempotence.
+    sequences: Option<BTreeMap<i32, i32>>,
+    /// Kept to be filled again.
     ready: Vec<Ready>,
+    answers: Vec<Answer>,
     cursor: usize,
+    follow: follow::Follow,
     in_flight: usize,
+    records_per_batch: i32,
     acks: i16,
     timeout_ns: u64,
-    records_per_batch: u32,
+    /// Produce requests written.
+    pub written: u64,
+    /// Errors after which a request was put back, by name.
+    pub retries: BTreeMap<String, u64>,
+    events: Events,
 }
 
 impl Engine {
-    pub(crate) fn new(workload: &Workload, layout: &TopicLayout) -> Result<Self, LoadError> {
+    /// Connects; `address` is a broker of the cluster.
+    pub(crate) fn new(
+        workload: &Workload,
+        layout: &TopicLayout,
+        address: &str,
+        door: &Door,
+    ) -> Result<Self, LoadError> {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
+        let mut steward = Steward::new(workload, address, &layout.topic, door.clone());
+        let outfits = steward.first(layout)?;
+        let count = outfits.len();
         let mut engine = Self {
             poll,
-            connections: Vec::new(),
-            pools: pools(workload, layout)?,
+            lanes: Vec::with_capacity(count),
             queue: VecDeque::new(),
+            put_back: PutBack::default(),
+            sequences: workload.idempotent.then(BTreeMap::new),
             ready: Vec::new(),
+            answers: Vec::new(),
             cursor: 0,
+            follow: follow::Follow::new(Desk::new(steward), layout.clone()),
             in_flight: workload.in_flight as usize,
+            records_per_batch: workload.records_per_batch as i32,
             acks: workload.acks,
             timeout_ns: (workload.timeout_s * 1e9) as u64,
-            records_per_batch: workload.records_per_batch,
+            written: 0,
+            retries: BTreeMap::new(),
+            events: Events::default(),
         };
-        for index in 0..workload.connections.max(layout.leaders.len() as u32) as usize {
-            let leader = index % layout.leaders.len();
+        for (index, outfit) in outfits.into_iter().enumerate() {
+            let mut lane = Lane::new(outfit);
             // Connections begin their turns at different places, so that they do not write the same bytes in step.
-            let first_frame =
-                index * engine.pools[leader].frames.len() / workload.connections.max(1) as usize;
-            let connection = Connection::open(&layout.leaders[leader].0, leader, first_frame)?;
-            engine.watch(&connection, index)?;
-            engine.connections.push(connection);
+            lane.next = index * lane.pool.requests.len() / count.max(1);
+            engine.lanes.push(lane);
+            engine.watch(index)?;
         }
         Ok(engine)
     }
 
-    fn watch(&self, connection: &Connection, token: usize) -> Result<(), LoadError> {
+    fn watch(&self, index: usize) -> Result<(), LoadError> {
+        let Some(connection) = &self.lanes[index].connection else { return Ok(()) };
         self.poll
-            .add(connection.socket(), token)
+            .add(connection.socket(), index)
             .map_err(|source| LoadError::System { what: "watching a socket", source })
     }
 
     /// Most requests that can be unanswered at once.
     pub(crate) fn in_flight_limit(&self) -> u64 {
-        (self.in_flight * self.connections.len()) as u64
+        (self.in_flight * self.lanes.len()) as u64
     }
 
     /// Records in every batch.
     pub(crate) fn records_per_batch(&self) -> u32 {
-        self.records_per_batch
+        self.records_per_batch as u32
     }
 
-    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, what
-    /// is not answered a time-out after the last arrival is given up, and the engine is of no further use: answers may
-    /// still be on their way.
+    /// What happened on the way.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        self.events.take()
+    }
+
+    /// Sends a request at each of `arrivals` (ns since `start`, in order) and waits for the answers. With `give_up`, the
+    /// engine follows the cluster through its troubles, what is not answered a time-out after the last arrival is given
+    /// up, and the engine is of no further use: answers may still be on their way.
     pub(crate) fn run(
         &mut self,
         start: Instant,
@@ -113,9 +164,13 @@ impl Engine {
         let clock = &mut Clock::new(start);
         let mut next_look_ns = 0;
         let mut last_due_ns = 0;
+        let mut interrupted_ns = None;
+        self.follow.patient = give_up;
         loop {
             let now_ns = clock.now_ns();
-            while let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns) {
+            while interrupted_ns.is_none()
+                && let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns)
+            {
                 self.queue.push_back(Due { intended_ns, waited: false });
                 recorder.due += 1;
                 last_due_ns = intended_ns;
@@ -127,24 +182,42 @@ impl Engine {
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY.as_nanos() as u64;
                 clock.adjust();
-                if !look(now_ns, recorder) {
-                    return Err(LoadError::Interrupted);
+                if interrupted_ns.is_none() && !look(now_ns, recorder) {
+                    if !give_up {
+                        return Err(LoadError::Interrupted);
+                    }
+                    interrupted_ns = Some(now_ns);
+                    self.stop_sending(now_ns, recorder);
                 }
-                if let Err(reason) = self.give_up_old(now_ns, recorder)? {
+                if let Err(reason) = self.give_up_old(now_ns, recorder) {
                     return Ok(self.broken(reason, now_ns, recorder));
                 }
             }
-            let next_due_ns = arrivals.peek().copied();
+            if self.follow.in_trouble()
+                && let Err(reason) = self.attend(now_ns)?
+            {
+                return Ok(self.broken(reason, now_ns, recorder));
+            }
+            let next_due_ns = arrivals.peek().copied().filter(|_| interrupted_ns.is_none());
             if next_due_ns.is_none() {
+                let end = || if interrupted_ns.is_some() { End::Interrupted } else { End::Complete };
                 if self.is_idle() {
-                    return Ok(End::Complete);
+                    return Ok(end());
                 }
-                if give_up && now_ns > last_due_ns + self.timeout_ns {
-                    self.give_up_all(now_ns, recorder, "timeout");
-                    return Ok(End::Complete);
+                let patience_ns = match interrupted_ns {
+                    Some(at_ns) => at_ns + self.timeout_ns.min(LAST_ANSWERS_NS),
+                    None => last_due_ns + self.timeout_ns,
+                };
+                if give_up && now_ns > patience_ns {
+                    let why = if interrupted_ns.is_some() { "interrupted" } else { "timeout" };
+                    self.give_up_all(now_ns, recorder, why);
+                    return Ok(end());
                 }
             }
-            let wake_ns = next_due_ns.unwrap_or(u64::MAX).min(next_look_ns);
+            let mut wake_ns = next_due_ns.unwrap_or(u64::MAX).min(next_look_ns);
+            if self.follow.in_trouble() || !self.put_back.is_empty() {
+                wake_ns = wake_ns.min(now_ns + LOOK_IN_TROUBLE_NS);
+            }
             let received = match next_due_ns {
                 // Nothing to do before the next request is due: the answers can wait, their times are kept for them.
                 Some(due_ns) if self.queue.is_empty() && due_ns <= now_ns + READ_WITHIN_NS => {
@@ -161,31 +234,23 @@ impl Engine {
     }
 
     fn is_idle(&self) -> bool {
-        self.queue.is_empty()
-            && self
-                .connections
-                .iter()
-                .all(|connection| connection.unanswered() == 0 && !connection.is_blocked())
+        let idle = |lane: &Lane| lane.connection.as_ref().is_none_or(crate::connection::Connection::is_idle);
+        self.queue.is_empty() && self.put_back.is_empty() && self.lanes.iter().all(idle)
     }
 
-    /// Gives queued requests to connections with a free slot, then writes each connection once.
+    /// Gives requests to connections with a free slot, first those that were put back, then writes each connection once.
     fn dispatch(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && self.put_back.is_empty() {
             return Ok(());
         }
-        let sent_ns = clock.now_ns();
+        let now_ns = clock.now_ns();
+        if !self.put_back.is_empty() {
+            self.send_again(now_ns, recorder);
+        }
         while let Some(due) = self.queue.front().copied() {
-            let Some(index) = self.free_connection() else { break };
+            let Some(index) = self.free_lane() else { break };
             self.queue.pop_front();
-            let connection = &mut self.connections[index];
-            let frames = &mut self.pools[connection.leader].frames;
-            let request = connection.enqueue(frames, due.intended_ns, sent_ns);
-            recorder.sent(request, due.waited);
-            if self.acks == 0 {
-                recorder.acked(crate::connection::Ack { request, error_code: 0 }, sent_ns);
-            } else {
-                connection.expect_ack(request);
-            }
+            self.send_new(index, due, now_ns, recorder);
         }
         // The queue is in order of arrival: everything behind the first that already waited has been marked before.
         for due in self.queue.iter_mut().rev() {
@@ -194,31 +259,94 @@ impl Engine {
             }
             due.waited = true;
         }
-        for index in 0..self.connections.len() {
-            self.flush(index)?;
+        (0..self.lanes.len()).try_for_each(|index| self.flush(index, now_ns, recorder))
+    }
+
+    fn send_new(&mut self, index: usize, due: Due, now_ns: u64, recorder: &mut Recorder) {
+        let lane = &mut self.lanes[index];
+        let Some(connection) = &mut lane.connection else { return };
+        let request = &lane.pool.requests[lane.next % lane.pool.requests.len()];
+        lane.next = (lane.next + 1) % lane.pool.requests.len();
+        let mut sent = request.sent(due.intended_ns, now_ns);
+        sent.sequence = next_sequence(&mut self.sequences, sent.partition, self.records_per_batch);
+        connection.enqueue(request, sent.sequence);
+        self.written += 1;
+        recorder.sent(sent.request, due.waited);
+        if self.acks == 0 {
+            recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+        } else {
+            connection.expect_ack(sent);
         }
-        Ok(())
+    }
+
+    /// Writes what was put back to whoever leads its partition now.
+    fn send_again(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        if self.follow.holds_sends() {
+            return;
+        }
+        for partition in self.put_back.partitions() {
+            while let Some(mut sent) = self.put_back.front(partition, now_ns) {
+                let in_flight = self.in_flight;
+                let fits =
+                    |lane: &Lane| lane.has_room(in_flight) && lane.pool.partitions.contains(&partition);
+                let Some(lane) = self.lanes.iter_mut().find(|lane| fits(lane)) else { break };
+                let (Some(connection), Some(request)) =
+                    (&mut lane.connection, lane.pool.request_for(partition, lane.next))
+                else {
+                    break;
+                };
+                self.put_back.pop(partition);
+                if sent.sequence < 0 {
+                    sent.sequence = next_sequence(&mut self.sequences, partition, self.records_per_batch);
+                }
+                sent.written_ns = now_ns;
+                connection.enqueue(request, sent.sequence);
+                self.written += 1;
+                if self.acks == 0 {
+                    recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+                } else {
+                    connection.expect_ack(sent);
+                }
+            }
+        }
     }
 
     /// The next connection, in turn, that has a free slot and takes bytes.
-    fn free_connection(&mut self) -> Option<usize> {
-        let count = self.connections.len();
-        let free = (0..count).map(|step| (self.cursor + step) % count).find(|&index| {
-            let connection = &self.connections[index];
-            connection.has_room(self.in_flight)
-        })?;
-        self.cursor = (free + 1) % count;
-        Some(free)
+    fn free_lane(&mut self) -> Option<usize> {
+        if self.follow.holds_sends() {
+            return None;
+        }
+        let in_order = self.sequences.is_some() && !self.put_back.is_empty();
+        let free = |index: usize| {
+            let lane = &self.lanes[index];
+            lane.has_room(self.in_flight)
+                && !(in_order && lane.pool.partitions.iter().any(|partition| self.put_back.holds(*partition)))
+        };
+        let count = self.lanes.len();
+        let mut index = self.cursor;
+        for _ in 0..count {
+            if index >= count {
+                index = 0;
+            }
+            if free(index) {
+                self.cursor = index + 1;
+                return Some(index);
+            }
+            index += 1;
+        }
+        None
     }
 
-    fn flush(&mut self, index: usize) -> Result<(), String> {
-        let connection = &mut self.connections[index];
-        if let Some(writable) = connection.flush()? {
-            self.poll
+    fn flush(&mut self, index: usize, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
+        let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
+        match connection.flush() {
+            Ok(None) => Ok(()),
+            Ok(Some(writable)) => self
+                .poll
                 .modify(connection.socket(), index, writable)
-                .map_err(|error| format!("watching a socket failed: {error}"))?;
+                .map_err(|error| format!("watching a socket failed: {error}")),
+            Err(lost) => self.lose(index, lost, "connection lost", now_ns, recorder),
         }
-        Ok(())
     }
 
     /// Waits for something to read or to write; the inner `Err` is the target breaking off.
@@ -235,7 +363,7 @@ impl Engine {
             .map_err(|source| LoadError::System { what: "waiting for sockets", source })?;
         let handled = ready.iter().try_for_each(|event| {
             if event.writable {
-                self.flush(event.token)?;
+                self.flush(event.token, clock.now_ns(), recorder)?;
             }
             if event.readable {
                 self.receive(event.token, clock, recorder)?;
@@ -248,60 +376,217 @@ impl Engine {
 
     /// Reads from every connection on which an answer is due.
     fn receive_all(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        (0..self.connections.len()).try_for_each(|index| {
-            if self.connections[index].is_blocked() {
-                self.flush(index)?;
+        (0..self.lanes.len()).try_for_each(|index| {
+            let Some(connection) = &self.lanes[index].connection else { return Ok(()) };
+            if connection.is_blocked() {
+                self.flush(index, clock.now_ns(), recorder)?;
             }
-            if self.connections[index].unanswered() == 0 {
-                return Ok(());
+            match &self.lanes[index].connection {
+                Some(connection) if connection.unanswered() > 0 => self.receive(index, clock, recorder),
+                _ => Ok(()),
             }
-            self.receive(index, clock, recorder)
         })
     }
 
     fn receive(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        self.connections[index].receive(clock, |ack, answer, received_ns| {
-            recorder.placed_batches(ack.request, answer);
-            // Never before it was sent: two clocks agree to a fraction of a microsecond only.
-            recorder.acked(ack, received_ns.max(ack.request.sent_ns));
-        })
+        let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
+        let mut answers = std::mem::take(&mut self.answers);
+        let received = connection.receive(clock, |answer, response| {
+            recorder.placed_batches(answer.sent.request, response);
+            answers.push(answer);
+        });
+        for answer in answers.drain(..) {
+            self.answered(answer, recorder);
+        }
+        self.answers = answers;
+        received.or_else(|lost| self.lose(index, lost, "connection lost", clock.now_ns(), recorder))
     }
 
-    /// Gives up connections whose oldest request timed out, and opens them again: answers come in order, so the
-    /// ones behind a lost one can't be trusted to come at all.
-    fn give_up_old(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<Result<(), String>, LoadError> {
-        for index in 0..self.connections.len() {
-            let old = |request: crate::connection::InFlight| now_ns > request.sent_ns + self.timeout_ns;
-            if !self.connections[index].oldest().is_some_and(old) {
-                continue;
+    fn answered(&mut self, answer: Answer, recorder: &mut Recorder) {
+        let Answer { sent, error_code, received_ns } = answer;
+        let ended = |error_code| Ack { request: sent.request, error_code };
+        if error_code == 0 {
+            self.follow.heard();
+            recorder.acked(ended(0), received_ns);
+            return;
+        }
+        match verdict(error_code, self.sequences.is_some()) {
+            // Stored by the first try, whose answer was lost.
+            Verdict::Stored => recorder.acked(ended(0), received_ns),
+            Verdict::Again { ask } if self.may_go_again(sent, received_ns) => {
+                self.follow.wants(ask);
+                self.put_back(sent, error_name(error_code), received_ns);
             }
-            for request in self.connections[index].abandon() {
-                recorder.gave_up(request, now_ns, "timeout");
-            }
-            match self.connections[index].reopen() {
-                Ok(fresh) => {
-                    self.watch(&fresh, index)?;
-                    self.connections[index] = fresh;
+            Verdict::OutOfOrder if self.may_go_again(sent, received_ns) => {
+                if !self.is_behind_another(sent) {
+                    self.follow.wants_new_producer();
                 }
-                Err(error) => return Ok(Err(format!("after a request timed out: {error}"))),
+                self.put_back(sent, error_name(error_code), received_ns);
+            }
+            Verdict::Again { .. } | Verdict::OutOfOrder | Verdict::Final => {
+                recorder.acked(ended(error_code), received_ns);
+                // Whatever follows it on this partition would be out of order.
+                if self.sequences.is_some() && self.follow.patient {
+                    self.follow.wants_new_producer();
+                }
             }
         }
-        Ok(Ok(()))
+    }
+
+    fn may_go_again(&self, sent: Sent, now_ns: u64) -> bool {
+        self.follow.patient && now_ns <= sent.request.sent_ns + self.timeout_ns
+    }
+
+    /// Whether an earlier batch of the same partition is not stored yet, so that this one is too early only.
+    fn is_behind_another(&self, sent: Sent) -> bool {
+        let earlier =
+            |other: &Sent| other.partition == sent.partition && is_before(other.sequence, sent.sequence);
+        self.put_back.any(sent.partition, earlier)
+            || self
+                .lanes
+                .iter()
+                .flat_map(|lane| &lane.connection)
+                .any(|connection| connection.in_flight().iter().any(earlier))
+    }
+
+    fn put_back(&mut self, sent: Sent, why: &str, now_ns: u64) {
+        match self.retries.get_mut(why) {
+            Some(count) => *count += 1,
+            None => {
+                self.retries.insert(why.to_owned(), 1);
+            }
+        }
+        self.put_back.add(sent, now_ns);
+    }
+
+    /// A connection is of no use any more: what it leaves unanswered is put back.
+    fn lose(
+        &mut self,
+        index: usize,
+        lost: Lost,
+        why: &str,
+        now_ns: u64,
+        recorder: &mut Recorder,
+    ) -> Result<(), String> {
+        let Some(connection) = self.lanes[index].connection.take() else { return Ok(()) };
+        let reason = match lost {
+            Lost::Broken(reason) if self.follow.patient => reason,
+            Lost::Broken(reason) | Lost::Garbage(reason) => {
+                for sent in connection.in_flight() {
+                    recorder.gave_up(sent.request, now_ns, why);
+                }
+                return Err(reason);
+            }
+        };
+        for sent in connection.in_flight().iter().copied() {
+            if self.may_go_again(sent, now_ns) {
+                self.put_back(sent, why, now_ns);
+            } else {
+                self.gave_up(sent, now_ns, recorder);
+            }
+        }
+        self.lanes[index].was_lost = true;
+        self.events.add(now_ns, EventKind::ConnectionLost, reason.clone());
+        self.follow.lost(reason);
+        if self.lanes.iter().all(|lane| lane.connection.is_none()) {
+            self.follow.all_lost(now_ns);
+        }
+        Ok(())
+    }
+
+    fn gave_up(&mut self, sent: Sent, now_ns: u64, recorder: &mut Recorder) {
+        recorder.gave_up(sent.request, now_ns, "timeout");
+        // Whether it was stored is not known, so nobody knows what the next sequence must be.
+        if self.sequences.is_some() && sent.sequence >= 0 {
+            self.follow.wants_new_producer();
+        }
+    }
+
+    /// Gives up connections whose oldest request timed out: answers come in order, so the ones behind a lost one can't be
+    /// trusted to come at all. And what was put back and has waited too long.
+    fn give_up_old(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
+        for index in 0..self.lanes.len() {
+            let Some(connection) = &self.lanes[index].connection else { continue };
+            let oldest = connection.in_flight().front();
+            if oldest.is_some_and(|sent| now_ns > sent.written_ns + self.timeout_ns) {
+                let reason = format!(
+                    "{}: no answer within {} s, {} requests unanswered",
+                    self.lanes[index].address,
+                    self.timeout_ns as f64 / 1e9,
+                    connection.unanswered()
+                );
+                self.lose(index, Lost::Broken(reason), "timeout", now_ns, recorder)?;
+            }
+        }
+        let timeout_ns = self.timeout_ns;
+        for sent in self.put_back.take_if(|sent| now_ns > sent.request.sent_ns + timeout_ns) {
+            self.gave_up(sent, now_ns, recorder);
+        }
+        Ok(())
+    }
+
+    /// The user wants no more: what was not sent never will be.
+    fn stop_sending(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        self.events.add(now_ns, EventKind::Interrupted, "the user ended the window".to_owned());
+        recorder.cut(now_ns);
+        for due in self.queue.drain(..) {
+            recorder.never_sent(due.intended_ns, now_ns, "interrupted");
+        }
+        for sent in self.put_back.take_if(|_| true) {
+            recorder.gave_up(sent.request, now_ns, "interrupted");
+        }
     }
 
     fn give_up_all(&mut self, now_ns: u64, recorder: &mut Recorder, error: &str) {
-        for connection in &mut self.connections {
-            for request in connection.abandon() {
-                recorder.gave_up(request, now_ns, error);
+        let timeout_ns = self.timeout_ns;
+        let error_of = |intended_ns: u64| if now_ns > intended_ns + timeout_ns { "timeout" } else { error };
+        for connection in self.lanes.iter_mut().filter_map(|lane| lane.connection.take()) {
+            for sent in connection.in_flight() {
+                recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
             }
         }
+        for sent in self.put_back.take_if(|_| true) {
+            recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
+        }
         for due in self.queue.drain(..) {
-            recorder.never_sent(due.intended_ns, now_ns, error);
+            recorder.never_sent(due.intended_ns, now_ns, error_of(due.intended_ns));
         }
     }
 
     fn broken(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder) -> End {
-        self.give_up_all(now_ns, recorder, "connection lost");
+        self.give_up_all(now_ns, recorder, self.follow.name_of_the_end());
+        recorder.cut(now_ns);
         End::Broken(reason)
+    }
+}
+
+/// The sequence of the next batch of a partition, -1 without idempotence. They run in a circle.
+fn next_sequence(sequences: &mut Option<BTreeMap<i32, i32>>, partition: i32, records: i32) -> i32 {
+    let Some(sequences) = sequences else { return -1 };
+    let next = sequences.entry(partition).or_insert(0);
+    let sequence = *next;
+    *next = sequence.wrapping_add(records) & i32::MAX;
+    sequence
+}
+
+/// In a circle, the nearer way round says which comes first.
+fn is_before(one: i32, other: i32) -> bool {
+    one >= 0 && one != other && (other.wrapping_sub(one) & i32::MAX) < i32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_run_in_a_circle() {
+        let mut sequences = Some(BTreeMap::from([(3, i32::MAX - 4)]));
+        let taken: Vec<i32> = (0..3).map(|_| next_sequence(&mut sequences, 3, 10)).collect();
+        assert_eq!(taken, [i32::MAX - 4, 5, 15]);
+        assert!(
+            is_before(taken[0], taken[1]) && is_before(taken[1], taken[2]) && !is_before(taken[2], taken[0])
+        );
+        assert_eq!(next_sequence(&mut sequences, 0, 10), 0);
+        assert_eq!(next_sequence(&mut None, 0, 10), -1);
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong before a window opens; what goes wrong inside of one is the window's outcome.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a load could not be prepared or measured.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum LoadError {
     },
     /// The answer is not what the protocol says.
     #[error(
-        "{address} gave an answer to {what} that is not Kafka's protocol: {problem}; is a Kafka-API broker (without TLS) listening there?"
+        "{address} gave an answer to {what} that is not Kafka's protocol: {problem}; is a Kafka-API broker listening there?"
     )]
     Garbage {
         /// `host:port`.
@@ -43,6 +44,58 @@ pub enum LoadError {
         what: String,
         /// What is wrong with the answer.
         problem: String,
+    },
+    /// A file that a setting names is of no use.
+    #[error("the file with the {what}, {}, can't be used: {problem}", path.display())]
+    File {
+        /// What should be in it.
+        what: &'static str,
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No TLS came about.
+    #[error("no TLS with {address}: {problem}; {advice}")]
+    Tls {
+        /// `host:port`.
+        address: String,
+        /// What went wrong.
+        problem: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The broker let nobody of that name in.
+    #[error("{address} refused the login of `{user}` by {mechanism}: {problem}; {advice}")]
+    Login {
+        /// `host:port`.
+        address: String,
+        /// As whom.
+        user: String,
+        /// How.
+        mechanism: &'static str,
+        /// The broker's words.
+        problem: String,
+        /// What to do.
+        advice: String,
+    },
+    /// A TLS port that was talked to in plain.
+    #[error("{address} speaks TLS: talk to it inside TLS (--tls), or name a port without")]
+    SpeaksTls {
+        /// `host:port`.
+        address: String,
+    },
+    /// Closed without a word at the first question.
+    #[error(
+        "{address} closed the connection at the first question ({what}) without an answer: does it want TLS (--tls) or a login (--sasl-mechanism), or is it no Kafka-API broker?"
+    )]
+    Mute {
+        /// `host:port`.
+        address: String,
+        /// What was asked.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
     },
     /// The broker answered with an error.
     #[error("{address} refused {what}: {error}{message}")]

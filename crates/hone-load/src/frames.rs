@@ -2,22 +2,89 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hone_kafka::{BatchBuilder, Codec, ProduceFrame};
+use hone_kafka::batch::set_producer;
+use hone_kafka::{BatchBuilder, Codec, ProduceFrame, SequencePatch};
 use hone_record::Workload;
 
 use crate::LoadError;
-use crate::admin::{CLIENT_ID, TopicLayout};
-use crate::connection::Cargo;
+use crate::admin::TopicLayout;
+use crate::connection::{Cargo, InFlight, Sent};
 use crate::keys::KeySource;
+use crate::line::CLIENT_ID;
 use crate::payload::Values;
 
 mod keyed;
 
-/// Distinct requests for one leader; they are sent in turn.
+/// A request that is sent again and again; only correlation id and sequence change between two sends.
+#[derive(Debug)]
+pub(crate) struct Request {
+    frame: ProduceFrame,
+    /// What it carries.
+    pub cargo: Cargo,
+    /// The first partition that it writes to.
+    pub partition: i32,
+    /// With a producer's id in its batch.
+    sequence: Option<SequencePatch>,
+}
+
+impl Request {
+    pub(crate) fn new(frame: ProduceFrame, cargo: Cargo, partition: i32) -> Self {
+        Self { frame, cargo, partition, sequence: None }
+    }
+
+    /// Appends its bytes.
+    pub(crate) fn put(&self, out: &mut Vec<u8>, correlation_id: i32, sequence: i32) {
+        let start = out.len();
+        out.extend_from_slice(self.frame.bytes());
+        let bytes = &mut out[start..];
+        ProduceFrame::write_correlation_id(bytes, correlation_id);
+        if let Some(patch) = &self.sequence
+            && let Some(batch) = self.frame.batches().first().and_then(|range| bytes.get_mut(range.clone()))
+        {
+            patch.apply(batch, sequence);
+        }
+    }
+
+    /// The same on its way.
+    pub(crate) fn sent(&self, intended_ns: u64, now_ns: u64) -> Sent {
+        Sent {
+            request: InFlight { intended_ns, sent_ns: now_ns, cargo: self.cargo },
+            written_ns: now_ns,
+            partition: self.partition,
+            sequence: -1,
+        }
+    }
+}
+
+/// Who writes, where the broker is to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+}
+
+/// Distinct requests for some partitions of one leader; they are sent in turn.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The requests and what each carries.
-    pub frames: Vec<(ProduceFrame, Cargo)>,
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// The partitions that they write to, in order.
+    pub partitions: Vec<i32>,
+}
+
+impl Pool {
+    /// Nothing to send, for a connection to a broker that leads nothing.
+    pub(crate) fn empty() -> Self {
+        Self { requests: Vec::new(), partitions: Vec::new() }
+    }
+
+    /// A request for a partition, from a place in the turn on.
+    pub(crate) fn request_for(&self, partition: i32, from: usize) -> Option<&Request> {
+        let count = self.requests.len();
+        (0..count)
+            .map(|step| &self.requests[(from + step) % count])
+            .find(|request| request.partition == partition)
+    }
 }
 
 /// So many distinct requests keep a broker from seeing the same bytes again while they are in its caches' memory of
@@ -26,16 +93,20 @@ const FRAMES: usize = 256;
 /// Memory for all requests of a pool; large requests get fewer.
 const POOL_BYTES: usize = 64 << 20;
 
-/// One pool for each leader of the layout.
-pub(crate) fn pools(workload: &Workload, layout: &TopicLayout) -> Result<Vec<Pool>, LoadError> {
+/// One pool for each entry of the layout: a leader, or a share of its partitions.
+pub(crate) fn pools(
+    workload: &Workload,
+    layout: &TopicLayout,
+    producer: Option<Producer>,
+) -> Result<Vec<Pool>, LoadError> {
     let mut values = Values::of(workload)?;
     if let Some(keys) = KeySource::new(&workload.keys, workload.seed) {
-        return keyed::pools(workload, layout, keys, &mut values);
+        return keyed::pools(workload, layout, keys, &mut values, producer);
     }
     layout
         .leaders
         .iter()
-        .map(|(_, partitions)| pool(workload, &layout.topic, partitions, &mut values))
+        .map(|(_, partitions)| pool(workload, &layout.topic, partitions, &mut values, producer))
         .collect()
 }
 
@@ -44,29 +115,36 @@ fn pool(
     topic: &str,
     partitions: &[i32],
     values: &mut Values,
+    producer: Option<Producer>,
 ) -> Result<Pool, LoadError> {
     let codec = codec_of(workload)?;
     let width = (workload.partitions_per_request as usize).min(partitions.len());
     let request_bytes = width * workload.records_per_batch as usize * workload.record_bytes.max(1) as usize;
     // A multiple of the partitions, so that the turn through the pool loads them evenly.
     let rounds = (FRAMES.min(POOL_BYTES / request_bytes.max(1))).div_ceil(partitions.len()).max(1);
-    let frames = (0..rounds * partitions.len()).map(|index| {
+    let requests = (0..rounds * partitions.len()).map(|index| {
         let batches = (0..width)
             .map(|offset| {
                 let partition = partitions[(index * width + offset) % partitions.len()];
                 Ok((partition, batch(workload.records_per_batch, codec, values)?))
             })
             .collect::<Result<Vec<_>, LoadError>>()?;
-        frame(workload, topic, &batches)
+        request(workload, topic, batches, producer)
     });
-    Ok(Pool { frames: frames.collect::<Result<_, _>>()? })
+    Ok(Pool { requests: requests.collect::<Result<_, _>>()?, partitions: partitions.to_vec() })
 }
 
-fn frame(
+fn request(
     workload: &Workload,
     topic: &str,
-    batches: &[(i32, Vec<u8>)],
-) -> Result<(ProduceFrame, Cargo), LoadError> {
+    mut batches: Vec<(i32, Vec<u8>)>,
+    producer: Option<Producer>,
+) -> Result<Request, LoadError> {
+    if let Some(Producer { id, epoch }) = producer {
+        for (_, batch) in &mut batches {
+            set_producer(batch, id, epoch, 0).map_err(|error| encoding(&error))?;
+        }
+    }
     let borrowed: Vec<(i32, &[u8])> =
         batches.iter().map(|(partition, batch)| (*partition, batch.as_slice())).collect();
     let cargo = Cargo {
@@ -76,7 +154,10 @@ fn frame(
     let timeout_ms = (workload.timeout_s * 1e3) as i32;
     let frame = ProduceFrame::new(CLIENT_ID, workload.acks, timeout_ms, topic, &borrowed)
         .map_err(|error| encoding(&error))?;
-    Ok((frame, cargo))
+    let (partition, batch) = borrowed.first().copied().unwrap_or_default();
+    let sequence =
+        producer.map(|_| SequencePatch::new(batch)).transpose().map_err(|error| encoding(&error))?;
+    Ok(Request { frame, cargo, partition, sequence })
 }
 
 /// One batch of fresh values.

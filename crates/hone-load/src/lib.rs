@@ -10,8 +10,10 @@
 //! [`Window`]: hone_record::Window
 
 mod admin;
+mod client;
 mod clock;
 mod cluster;
+mod cluster_setting;
 mod connection;
 mod consumer;
 mod cpu;
@@ -19,24 +21,35 @@ mod engine;
 mod error;
 mod fetch;
 mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod join;
 pub mod keys;
+mod line;
 mod live;
 pub mod payload;
 pub mod plant;
 mod poll;
+mod raw;
 mod readback;
 mod recorder;
 mod replay;
 mod run;
 pub mod schedule;
+pub mod security;
 mod sender;
+mod shape;
 pub mod sizes;
 mod smoke;
 mod steadiness;
+mod steward;
+mod stream;
 
 pub use admin::{Admin, TopicLayout};
+pub use cluster_setting::ClusterSetting;
 pub use error::LoadError;
 pub use live::{Live, Progress};
+pub use raw::RawFile;
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
+pub use security::Security;
 pub use smoke::smoke_test;

@@ -8,6 +8,7 @@ use hone_record::{BatchSource, TopicBatches};
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout};
 use crate::fetch::{Wanted, ends_request, fetch_request, parse_ends, parse_fetched};
+use crate::security::Door;
 
 /// Bytes that are read back at most, over all partitions.
 const BUDGET_BYTES: u64 = 128 << 20;
@@ -17,10 +18,10 @@ const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1
 const EMPTY_READS: u32 = 3;
 
 /// The end of every partition: the offset that the next record gets.
-pub(crate) fn ends(layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, LoadError> {
+pub(crate) fn ends(door: &Door, layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, LoadError> {
     let mut found = BTreeMap::new();
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::connect(address)?;
+        let mut admin = Admin::enter(address, door.clone(), Admin::LIMIT)?;
         let what = "ListOffsets v2";
         let answer = admin.exchange(&ends_request(1, &layout.topic, partitions), what)?;
         let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
@@ -42,15 +43,17 @@ pub(crate) fn ends(layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, LoadError
 /// The batches between two ends, by their headers. When they are more than the budget, they are read in pieces that are
 /// spread evenly over the window, and `seen_share` says so.
 pub(crate) fn batches_between(
+    door: &Door,
     layout: &TopicLayout,
     from: &BTreeMap<i32, i64>,
     to: &BTreeMap<i32, i64>,
 ) -> Result<TopicBatches, LoadError> {
-    batches_within(BUDGET_BYTES, layout, from, to)
+    batches_within(BUDGET_BYTES, door, layout, from, to)
 }
 
 fn batches_within(
     budget_bytes: u64,
+    door: &Door,
     layout: &TopicLayout,
     from: &BTreeMap<i32, i64>,
     to: &BTreeMap<i32, i64>,
@@ -59,7 +62,7 @@ fn batches_within(
     let (mut there, mut seen) = (0, 0);
     let share_bytes = budget_bytes / from.len().max(1) as u64;
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::connect(address)?;
+        let mut admin = Admin::enter(address, door.clone(), Admin::LIMIT)?;
         for partition in partitions {
             let (Some(&from), Some(&to)) = (from.get(partition), to.get(partition)) else { continue };
             there += (to - from).max(0).unsigned_abs();

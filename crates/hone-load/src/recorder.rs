@@ -9,6 +9,7 @@ use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint};
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::consumer::Order;
 use crate::join::Placed;
+use crate::raw::Raw;
 use crate::steadiness::SLOTS;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -41,6 +42,8 @@ pub(crate) struct Recorder {
     pub series: Vec<SeriesPoint>,
     /// Who wants to know where acknowledged records lie.
     pub placed: Option<mpsc::Sender<Order>>,
+    /// Where every request is written down.
+    pub raw: Option<Raw>,
     second: Hdr,
     second_lateness: Hdr,
     second_acked: u64,
@@ -63,6 +66,7 @@ impl Recorder {
             slots: SLOTS,
             series: Vec::new(),
             placed: None,
+            raw: None,
             second: Hdr::new(),
             second_lateness: Hdr::new(),
             second_acked: 0,
@@ -107,7 +111,8 @@ impl Recorder {
 
     /// A request was acknowledged, or refused.
     pub(crate) fn acked(&mut self, ack: Ack, now_ns: u64) {
-        self.end(ack.request, now_ns);
+        let error = (ack.error_code != 0).then(|| error_name(ack.error_code));
+        self.end(ack.request, true, now_ns, error);
         self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(ack.request.sent_ns));
         if ack.error_code == 0 {
             self.acked += 1;
@@ -122,7 +127,7 @@ impl Recorder {
 
     /// A request was given up: it counts at the time it waited.
     pub(crate) fn gave_up(&mut self, request: InFlight, now_ns: u64, error: &str) {
-        self.end(request, now_ns);
+        self.end(request, true, now_ns, Some(error));
         self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(request.sent_ns));
         self.count_error(error);
     }
@@ -130,16 +135,20 @@ impl Recorder {
     /// A request never went out.
     pub(crate) fn never_sent(&mut self, intended_ns: u64, now_ns: u64, error: &str) {
         let request = InFlight { intended_ns, sent_ns: now_ns, cargo: Cargo::default() };
-        self.end(request, now_ns);
+        self.end(request, false, now_ns, Some(error));
         self.latencies.intended_to_sent.record_ns(now_ns.saturating_sub(intended_ns));
         self.count_error(error);
     }
 
-    fn end(&mut self, request: InFlight, now_ns: u64) {
+    #[inline]
+    fn end(&mut self, request: InFlight, went: bool, now_ns: u64, error: Option<&str>) {
         let latency = now_ns.saturating_sub(request.intended_ns);
         self.ended += 1;
         self.latencies.intended_to_ack.record_ns(latency);
         self.second.record_ns(latency);
+        if let Some(raw) = &mut self.raw {
+            raw.ended(request, went, now_ns, error);
+        }
     }
 
     fn count_error(&mut self, name: &str) {

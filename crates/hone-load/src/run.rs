@@ -6,21 +6,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window, WindowFacts,
-    Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window,
+    WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
+use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
 use crate::live::{Live, Progress};
 use crate::payload::{self, Values};
+use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
+use crate::security::{Door, Security};
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames, keys, readback, replay, schedule, sizes};
+use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct Settings {
     pub lateness_limit_us: f64,
     /// Which part of the load this generator sends; `None` for all of it.
     pub shard: Option<Shard>,
+    /// TLS and login.
+    pub security: Security,
 }
 
 /// Looks at the target and the machine at the edges of a window.
@@ -73,6 +78,7 @@ pub struct ProbeFacts {
 #[derive(Debug)]
 pub struct Prepared {
     settings: Settings,
+    door: Door,
     workload: Workload,
     layout: TopicLayout,
     /// Arrival times of a replay.
@@ -81,7 +87,11 @@ pub struct Prepared {
     engine: Box<dyn Sender>,
     consumers: Option<Consumers>,
     topic: OwnTopic,
+    raw: Option<RawFile>,
 }
+
+/// Batches of a producer that brokers remember.
+const MOST_NUMBERED: u32 = 5;
 
 /// Each has a connection to every leader.
 const MOST_CONSUMERS: u32 = 1_000;
@@ -93,6 +103,7 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct OwnTopic {
     address: String,
+    door: Door,
     name: Option<String>,
 }
 
@@ -100,8 +111,7 @@ impl OwnTopic {
     fn remove(&mut self) -> Result<(), LoadError> {
         match self.name.take() {
             Some(name) => {
-                let mut admin = Admin::connect(&self.address)?;
-                admin.limit_answers(REMOVAL_LIMIT)?;
+                let mut admin = Admin::enter(&self.address, self.door.clone(), REMOVAL_LIMIT)?;
                 admin.delete_topic(&name)
             }
             None => Ok(()),
@@ -131,9 +141,10 @@ pub fn prepare(
         return Err(LoadError::Setting { name: "lateness limit", problem });
     }
     payload::pin(&mut workload.payload)?;
-    let mut admin = Admin::connect(&settings.address)?;
+    let door = Door::new(&settings.security)?;
+    let mut admin = Admin::enter(&settings.address, door.clone(), Admin::LIMIT)?;
     let recorded = replay::load(&mut workload, &mut admin)?;
-    let mut topic = OwnTopic { address: settings.address.clone(), name: None };
+    let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
         Topic::Shared(name) => {
@@ -152,20 +163,38 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&workload, &layout)?;
-    let consumers = consumers(&settings.address, &workload, &layout)?;
-    let environment = admin.surroundings(&layout.topic);
-    let mut prepared =
-        Prepared { settings, workload, layout, recorded, environment, engine, consumers, topic };
+    let engine = engine(&workload, &layout, &settings.address, &door)?;
+    let consumers = consumers(&settings.address, &door, &workload, &layout)?;
+    let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
+    let mut prepared = Prepared {
+        settings,
+        door,
+        workload,
+        layout,
+        recorded,
+        environment,
+        engine,
+        consumers,
+        topic,
+        raw: None,
+    };
     prepared.warm_up(progress)?;
     Ok(prepared)
 }
 
 /// What sends the workload.
-fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, LoadError> {
+fn engine(
+    workload: &Workload,
+    layout: &TopicLayout,
+    address: &str,
+    door: &Door,
+) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout)?)),
-        Engine::Librdkafka { .. } | Engine::Command { .. } => Err(LoadError::Setting {
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, address, door)?)),
+        Engine::Librdkafka { settings } => {
+            Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
+        }
+        Engine::Command { .. } => Err(LoadError::Setting {
             name: "engine",
             problem: "only `wire` is built into this version".to_owned(),
         }),
@@ -175,13 +204,15 @@ fn engine(workload: &Workload, layout: &TopicLayout) -> Result<Box<dyn Sender>, 
 /// The workload's consumers, which read the warm-up, too.
 fn consumers(
     address: &str,
+    door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
 ) -> Result<Option<Consumers>, LoadError> {
     if workload.consumers == 0 {
         return Ok(None);
     }
-    Consumers::start(workload.consumers, address, layout, &readback::ends(layout)?).map(Some)
+    let from = readback::ends(door, layout)?;
+    Consumers::start(workload.consumers, address, door, layout, &from).map(Some)
 }
 
 fn fresh_name() -> String {
@@ -239,11 +270,55 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
     check_consumers(workload)?;
+    check_engine(workload)?;
+    check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
     sizes::check(workload.sizes, workload.record_bytes)?;
     Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+fn check_engine(workload: &Workload) -> Result<(), LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(()),
+        Engine::Librdkafka { settings } => {
+            client::check(workload)?;
+            client::librdkafka::check(workload, settings)
+        }
+        Engine::Command { .. } => client::check(workload),
+    }
+}
+
+/// What brokers ask of producers whose batches they number. Client engines hold their own rules against this.
+fn check_idempotence(workload: &Workload) -> Result<(), LoadError> {
+    if !workload.idempotent || workload.engine != Engine::Wire {
+        return Ok(());
+    }
+    let wrong = |name: &'static str, problem: String| Err(LoadError::Setting { name, problem });
+    if workload.acks != -1 {
+        return wrong("idempotent", "needs acks = \"all\": only then is it known what is stored".to_owned());
+    }
+    if workload.in_flight > MOST_NUMBERED {
+        return wrong(
+            "in_flight",
+            format!(
+                "must be at most {MOST_NUMBERED} with idempotence, got {}: brokers know the last {MOST_NUMBERED} batches of a \
+                 producer by their numbers, and no more",
+                workload.in_flight
+            ),
+        );
+    }
+    if workload.partitions_per_request != 1 {
+        return wrong(
+            "partitions_per_request",
+            format!(
+                "must be 1 with idempotence, got {}: each partition has its own order of batches",
+                workload.partitions_per_request
+            ),
+        );
+    }
+    Ok(())
 }
 
 fn check_consumers(workload: &Workload) -> Result<(), LoadError> {
@@ -285,12 +360,17 @@ impl Prepared {
         Ok(())
     }
 
+    /// Has the times of every request of the window written to a file, which is no part of its record.
+    pub fn keep_raw(&mut self, raw: RawFile) {
+        self.raw = Some(raw);
+    }
+
     /// Measures one window that opens at `start`, which may lie a little ahead.
     ///
     /// A target that breaks off gives a window whose outcome says so; it is a result.
     ///
     /// # Errors
-    /// When the user interrupts, or this machine refuses a socket or a wait.
+    /// When this machine refuses a socket or a wait.
     pub fn run(
         mut self,
         start: Instant,
@@ -304,6 +384,7 @@ impl Prepared {
             schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
                 .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
+        recorder.raw = self.raw.take().map(Raw::start).transpose()?;
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
         let mut told = 0;
@@ -338,11 +419,22 @@ impl Prepared {
         recorder.cut(end_ns.get());
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
-        let account = self.account(&recorder, from.as_ref(), progress);
+        let mut account = self.account(&recorder, from.as_ref(), progress);
+        let end_of_window_ns = (recorder.duration_s() * 1e9) as u64;
+        account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
-        let mut window = self.window(end, recorder, account, started_unix_ms, generator_cpu, seen);
+        let read_back =
+            account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
+        let drawn_in = end_ns.get() < duration_ns;
+        let mut window =
+            self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
+        if let Some(batches) = read_back {
+            // Only the topic knows what a client's batches were.
+            window.facts.acked_bytes =
+                (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
+        }
         if let Some(consumed) = consumed {
             add_consumed(&mut window, consumed);
         }
@@ -354,7 +446,7 @@ impl Prepared {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
         }
-        let from = readback::ends(&self.layout)?;
+        let from = readback::ends(&self.door, &self.layout)?;
         if let Some(consumers) = &self.consumers {
             consumers.begin(from.clone(), limit);
         }
@@ -379,8 +471,8 @@ impl Prepared {
         let reads_back =
             !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
         if let Some(from) = from.filter(|_| reads_back) {
-            let found = readback::ends(&self.layout)
-                .and_then(|to| readback::batches_between(&self.layout, from, &to));
+            let found = readback::ends(&self.door, &self.layout)
+                .and_then(|to| readback::batches_between(&self.door, &self.layout, from, &to));
             match found {
                 Ok(found) => account.batches.push(found),
                 Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
@@ -395,13 +487,13 @@ impl Prepared {
         recorder: Recorder,
         account: Account,
         started_unix_ms: u64,
-        generator_cpu: CpuSeconds,
+        (generator_cpu, drawn_in): (CpuSeconds, bool),
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = recorder.duration_s();
+        let duration_s = recorder.duration_s().max(1e-9);
         let mut events = account.events;
-        if duration_s < self.workload.duration_s {
+        if drawn_in {
             let what = format!("the user ended the window of {} s", self.workload.duration_s);
             events.push(Event { at_s: duration_s, kind: EventKind::Interrupted, what });
         }
@@ -437,6 +529,7 @@ impl Prepared {
             events,
             environment: Some(self.environment),
             shard: self.settings.shard,
+            client: account.client,
             requirements: Vec::new(),
         }
     }

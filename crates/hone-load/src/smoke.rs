@@ -1,12 +1,15 @@
 //! Does a rebuilt broker still do its work? Produce, read back, compare byte for byte.
 
+use std::time::Duration;
+
 use hone_kafka::{Codec, ProduceFrame, batch, batches, codec, records};
 use hone_record::{SmokeTest, Workload};
 
 use crate::admin::{Admin, CLIENT_ID};
 use crate::connection::{Cargo, Connection};
-use crate::frames::{codec_of, encoding};
+use crate::frames::{Request, codec_of, encoding};
 use crate::payload::Values;
+use crate::security::Door;
 use crate::{LoadError, TopicLayout};
 
 /// What one batch may unpack to.
@@ -46,7 +49,7 @@ fn produce_and_read(
     let mut values = Values::new(&workload.payload, workload.record_bytes, workload.seed ^ 0x5AFE)?;
     let mut records = 0;
     for (address, partitions) in &layout.leaders {
-        let mut reader = Admin::connect(address)?;
+        let mut reader = admin.another(address)?;
         for &partition in partitions {
             let sent = produce(address, &layout, partition, workload, batches, codec, &mut values)?;
             records += sent.len() as u64;
@@ -68,7 +71,7 @@ fn produce(
     values: &mut Values,
 ) -> Result<Vec<Vec<u8>>, LoadError> {
     let mut sent = Vec::new();
-    let mut connection = Connection::open(address, 0, 0)?;
+    let mut connection = Connection::open(&Door::plain(), address, Duration::from_secs(10))?;
     for _ in 0..batches {
         let mut builder = hone_kafka::BatchBuilder::new(codec);
         for _ in 0..workload.records_per_batch {
@@ -78,8 +81,8 @@ fn produce(
         }
         let bytes = builder.build().map_err(|error| encoding(&error))?;
         let frame = ProduceFrame::new(CLIENT_ID, -1, 10_000, &layout.topic, &[(partition, &bytes)]);
-        let mut frames = [(frame.map_err(|error| encoding(&error))?, Cargo::default())];
-        connection.send_and_wait(&mut frames, workload.timeout_s)?;
+        let request = Request::new(frame.map_err(|error| encoding(&error))?, Cargo::default(), partition);
+        connection.send_and_wait(&request, workload.timeout_s)?;
     }
     Ok(sent)
 }

@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SelfTest, Window};
+use crate::{
+    Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest, Window,
+};
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
@@ -19,6 +21,9 @@ impl Body for Window {
 }
 impl Body for Comparison {
     const KIND: &'static str = "comparison";
+}
+impl Body for SavedComparison {
+    const KIND: &'static str = "saved-comparison";
 }
 impl Body for Optimization {
     const KIND: &'static str = "optimization";

@@ -18,13 +18,17 @@ mod merge;
 mod metric;
 mod optimization;
 mod requirement;
+mod saved;
 mod selftest;
 mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
-pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, PairOutcome, Rule, Verdict};
+pub use comparison::{
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, PairKind,
+    PairOutcome, Pilot, Promise, Rule, Verdict,
+};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
@@ -32,9 +36,10 @@ pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;
+pub use saved::{SavedComparison, SavedEstimate, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
-    BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
-    Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    BatchSource, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies,
+    LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

@@ -360,6 +360,8 @@ mod tests {
             events: Vec::new(),
             environment: None,
             shard: Some(Shard { index, of, start_unix_ms: 1_000 }),
+            client: None,
+            requirements: Vec::new(),
         }
     }
 

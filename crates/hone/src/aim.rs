@@ -4,7 +4,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use anyhow::Result;
-use hone_load::Settings;
+use hone_load::{RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::arm::processes_behind;
@@ -20,18 +20,26 @@ pub(crate) struct Aim {
     pub(crate) pid: Option<u32>,
 }
 
+/// What is written while a window is open.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    pub(crate) series: Option<Sender<SeriesPoint>>,
+    pub(crate) raw: Option<RawFile>,
+}
+
 impl Aim {
     /// Measures a window. `start` is asked when everything is warm.
     pub(crate) fn window(
         &self,
         workload: Workload,
-        series: Option<Sender<SeriesPoint>>,
+        files: Beside,
         start: impl FnOnce() -> Result<Instant>,
         progress: &Progress,
     ) -> Result<Window> {
         let view = LiveView::open(progress, workload.duration_s);
-        let mut listener = view.listener(series);
-        let prepared = hone_load::prepare(self.settings.clone(), workload, &mut listener)?;
+        let mut listener = view.listener(files.series);
+        let mut prepared = hone_load::prepare(self.settings.clone(), workload, &mut listener)?;
+        files.raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
         let targets = match self.pid {
             Some(pid) => vec![pid],
             None => processes_behind(prepared.leaders()),

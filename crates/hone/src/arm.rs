@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use hone_load::Admin;
+use hone_load::{Admin, Security};
 use hone_tool::{Call, Readiness, Runner, Session, Stopped};
 
 use crate::Usage;
@@ -39,6 +39,7 @@ pub(crate) enum Place {
 pub(crate) struct Arm {
     pub(crate) name: String,
     pub(crate) place: Place,
+    pub(crate) security: Security,
 }
 
 /// An arm that is up and answers.
@@ -123,7 +124,8 @@ impl Arm {
     pub(crate) fn start(&self, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         match &self.place {
             Place::Address(address) => {
-                Admin::ready(address, ANSWER_LIMIT).with_context(|| format!("{} is not ready", self.name))?;
+                Admin::ready_with(address, &self.security, ANSWER_LIMIT)
+                    .with_context(|| format!("{} is not ready", self.name))?;
                 Ok(Running { address: address.clone(), session: None, _data: None })
             }
             Place::Program(program) => self.start_program(program, runner, scratch),
@@ -140,7 +142,7 @@ impl Arm {
             call = call.env(name, value);
         }
         let mut session = runner.start(&call)?;
-        let ready = || match Admin::ready(&address, Duration::from_secs(2)) {
+        let ready = || match Admin::ready_with(&address, &self.security, Duration::from_secs(2)) {
             Ok(()) => Readiness::Ready,
             Err(error) => Readiness::NotYet(format!("{:#}", anyhow::Error::from(error))),
         };

@@ -9,7 +9,7 @@ use hone_record::{
     Window, Workload,
 };
 
-use crate::aim::Aim;
+use crate::aim::{Aim, Beside};
 use crate::capacity::{self, Next, Said};
 use crate::drive::why_it_does_not_count;
 use crate::folder::RunFolder;
@@ -111,10 +111,10 @@ impl Course<'_> {
             seed: self.workload.seed.wrapping_add(index as u64),
             ..self.workload.clone()
         };
-        let mut window = self
-            .aim
-            .window(workload, None, || Ok(Instant::now()), self.progress)
-            .with_context(|| format!("window {}, {} requests/s", index + 1, stop.requests_per_s))?;
+        let mut window =
+            self.aim
+                .window(workload, Beside::default(), || Ok(Instant::now()), self.progress)
+                .with_context(|| format!("window {}, {} requests/s", index + 1, stop.requests_per_s))?;
         window.requirements = promise.iter().map(|rule| rule.judge(&window)).collect();
         let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
         let name = format!("windows/{index:03}.json");

@@ -19,6 +19,8 @@ pub(crate) struct Manifest {
     pub(crate) load_s: u32,
     /// The arguments of `hone load`, without those that say which shard this is.
     pub(crate) arguments: Vec<String>,
+    /// What the merged record has to meet.
+    pub(crate) rules: Vec<String>,
 }
 
 /// DNS label: what Kubernetes takes as the name of an object whose pods carry it, with room for `-merge`.
@@ -48,7 +50,7 @@ impl Manifest {
             "--wait".to_owned(),
             self.wait_s.to_string(),
         ]);
-        let merge = [
+        let mut merge = vec![
             "merge".to_owned(),
             "--store".to_owned(),
             escaped(&self.store),
@@ -57,6 +59,7 @@ impl Manifest {
             "--wait".to_owned(),
             (2 * self.wait_s + self.load_s).to_string(),
         ];
+        merge.extend(self.rules.iter().flat_map(|rule| ["--require".to_owned(), escaped(rule)]));
         let mut text = String::new();
         let _ = write!(
             text,
@@ -192,6 +195,7 @@ mod tests {
                 "--topic-config".to_owned(),
                 "a=$(HOME) \"x\"".to_owned(),
             ],
+            rules: Vec::new(),
         };
         let text = manifest.text();
         assert!(text.contains(r#"- "a=$$(HOME) \"x\"""#), "{text}");

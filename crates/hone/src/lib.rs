@@ -10,13 +10,16 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod arm;
+mod budget;
 mod capacity;
+mod change;
 mod cmd;
 mod curve;
 mod drive;
 mod experiment;
 mod folder;
 mod kubernetes;
+mod lever;
 mod live;
 mod load_file;
 mod notation;
@@ -61,6 +64,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<hone_compare::DesignError>()
             || cause.is::<hone_broker::SettingsError>()
             || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
     })
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use hone_binary::{Built, CargoTarget, Merged, Pgo, Proven, profile_env};
 use hone_compare::Plan;
 use hone_ledger::Ledger;
-use hone_load::{Settings, Topic, smoke_test};
+use hone_load::{Security, Settings, Topic, smoke_test};
 use hone_record::{
     Artifact, Ceiling, Comparison, Design, Durability, LedgerEntry, Mode, Optimization, Outcome,
     ProfileApplied, SmokeTest, StepReceipt, Verdict, Window, Workload,
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program};
-use crate::drive::{Contest, compare};
+use crate::drive::{Contest, compare, whole};
 use crate::experiment::{Compare, Experiment, Target};
 use crate::folder::RunFolder;
 use crate::places::Places;
@@ -165,6 +165,10 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
         alpha: settings.alpha,
         equivalence: settings.equivalence,
         seed: settings.seed,
+        builds: [1, 1],
+        pilot_pairs: 0,
+        requests_per_window: None,
+        disturbance: Some(hone_compare::disturbance(settings.mode)),
     })?)
 }
 
@@ -269,7 +273,7 @@ impl Job<'_> {
             ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
         };
-        Arm { name: name.to_owned(), place: Place::Program(program) }
+        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
 
     /// One window of one variant, started and stopped for it.
@@ -282,10 +286,11 @@ impl Job<'_> {
             topic: Topic::Fresh,
             lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
             shard: None,
+            security: arm.security.clone(),
         };
         let prepared = hone_load::prepare(settings, workload.clone(), &mut self.progress.load())?;
         let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);
-        let window = prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?;
+        let window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         running.check_alive()?;
         let stopped = running.stop()?;
         if let Outcome::Failed { reason } = &window.outcome {
@@ -436,12 +441,17 @@ impl Job<'_> {
         let mut comparisons = Vec::new();
         for workload in &self.experiment.judging {
             let contest = Contest {
-                arms: [
-                    self.arm(BASELINE, &baseline.executable, BTreeMap::new()),
-                    self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new()),
+                names: [BASELINE, OPTIMIZED].map(str::to_owned),
+                builds: [
+                    vec![self.arm(BASELINE, &baseline.executable, BTreeMap::new())],
+                    vec![self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new())],
                 ],
-                workload: workload.clone(),
+                workloads: [workload.clone(), workload.clone()],
+                change: None,
+                lever: None,
                 design: design.clone(),
+                pilot: None,
+                clock: None,
                 storage: self.target().storage.clone(),
                 lateness_limit_us: settings.lateness_limit_ms * 1e3,
                 folder: self.folder,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::plant::{Fault, Relay};
-use hone_load::{Probe, ProbeFacts, Settings, Topic};
+use hone_load::{Probe, ProbeFacts, Security, Settings, Topic};
 use hone_record::{Engine, Outcome, Schedule, SelfCheck, SelfTest, Window, Workload};
 use hone_tool::{Call, Runner, Session, System};
 
@@ -229,6 +229,7 @@ impl Stage<'_> {
             topic: Topic::Fresh,
             lateness_limit_us: 1e6,
             shard: None,
+            security: Security::default(),
         };
         Ok(hone_load::prepare(settings, workload, &mut self.progress.load())?)
     }

@@ -66,6 +66,10 @@ fn share_the_schedule_and_merge_exactly(place: &str, settings: &[(String, String
     let merged = Ran::of(with_settings(hone_command()).args(merge).output().unwrap());
     let merged = merged.expect_code(0).json()["body"].clone();
 
+    let too_much = [&merge[..], &["--require", "throughput>100000"]].concat();
+    let judged = Ran::of(with_settings(hone_command()).args(too_much).output().unwrap()).expect_code(3);
+    assert_eq!(judged.json()["body"]["requirements"].as_array().unwrap().len(), 1);
+
     // One load alone has the same arrivals: the shards together must have had all of them, each once.
     let whole = ["load", &broker.address, "--json", "--quiet"];
     let whole = hone(&[&whole[..], &LOAD[..8]].concat()).expect_code(0).json()["body"].clone();
@@ -98,6 +102,10 @@ fn what_is_no_shard_is_refused() {
         (&["load", "127.0.0.1:1", "--shard", "one", "--store", "x"], "I/N"),
         (&["load", "127.0.0.1:1", "--shard", "0/2"], "--store"),
         (&["merge"], "required"),
+        (
+            &["load", "h:1", "--shard", "0/2", "--store", "x", "--require", "p99<3ms"],
+            "give --require to `hone merge`",
+        ),
         (&["load", "127.0.0.1:1", "--emit", "kubernetes", "--shards", "2", "--store", "s3://b/p"], "--image"),
         (
             &["load", "h:1", "--emit", "kubernetes", "--shards", "2", "--store", "/tmp/x", "--image", "i"],

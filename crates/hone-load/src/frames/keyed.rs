@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hone_kafka::{BatchBuilder, Codec, partition_of_key};
 use hone_record::Workload;
 
-use super::{POOL_BYTES, Pool, codec_of, encoding, frame};
+use super::{POOL_BYTES, Pool, Producer, codec_of, encoding, request};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::keys::KeySource;
@@ -26,8 +26,8 @@ struct Filling {
     builders: Vec<BatchBuilder>,
     /// Full batches of each leader, with their partition.
     full: Vec<VecDeque<(i32, Vec<u8>)>>,
-    /// The leader of each partition.
-    leader_of: Vec<usize>,
+    /// The leader of each partition; `None` while it has none: records for it are left out.
+    leader_of: Vec<Option<usize>>,
 }
 
 pub(super) fn pools(
@@ -35,8 +35,10 @@ pub(super) fn pools(
     layout: &TopicLayout,
     mut keys: KeySource,
     values: &mut Values,
+    producer: Option<Producer>,
 ) -> Result<Vec<Pool>, LoadError> {
-    let mut pools: Vec<Pool> = layout.leaders.iter().map(|_| Pool { frames: Vec::new() }).collect();
+    let pool = |(_, led): &(String, Vec<i32>)| Pool { requests: Vec::new(), partitions: led.clone() };
+    let mut pools: Vec<Pool> = layout.leaders.iter().map(pool).collect();
     let mut filling = Filling::new(workload, layout)?;
     let width = workload.partitions_per_request as usize;
     let records = width * workload.records_per_batch as usize;
@@ -45,14 +47,14 @@ pub(super) fn pools(
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let mut made = 0;
     for _ in 0..wanted * records * PATIENCE {
-        if made >= wanted && pools.iter().all(|pool| !pool.frames.is_empty()) {
+        if made >= wanted && pools.iter().all(|pool| !pool.requests.is_empty()) {
             return Ok(pools);
         }
         let key = keys.next_key();
-        let leader = filling.push(workload, &key, &values.next_value(), now_ms)?;
+        let Some(leader) = filling.push(workload, &key, &values.next_value(), now_ms)? else { continue };
         let width = width.min(layout.leaders[leader].1.len());
         while let Some(batches) = filling.take_request(leader, width) {
-            pools[leader].frames.push(frame(workload, &layout.topic, &batches)?);
+            pools[leader].requests.push(request(workload, &layout.topic, batches, producer)?);
             made += 1;
         }
     }
@@ -70,11 +72,12 @@ pub(super) fn pools(
 impl Filling {
     fn new(workload: &Workload, layout: &TopicLayout) -> Result<Self, LoadError> {
         let codec = codec_of(workload)?;
-        let mut leader_of = vec![0; layout.leaders.iter().map(|(_, led)| led.len()).sum()];
+        let led: usize = layout.leaders.iter().map(|(_, led)| led.len()).sum();
+        let mut leader_of = vec![None; led.max(workload.partitions as usize)];
         for (leader, (_, partitions)) in layout.leaders.iter().enumerate() {
             for partition in partitions {
                 if let Some(slot) = usize::try_from(*partition).ok().and_then(|at| leader_of.get_mut(at)) {
-                    *slot = leader;
+                    *slot = Some(leader);
                 }
             }
         }
@@ -86,16 +89,16 @@ impl Filling {
         })
     }
 
-    /// Puts a record where its key leads; answers the leader.
+    /// Puts a record where its key leads; answers the leader, if it has one.
     fn push(
         &mut self,
         workload: &Workload,
         key: &[u8],
         value: &[u8],
         now_ms: i64,
-    ) -> Result<usize, LoadError> {
+    ) -> Result<Option<usize>, LoadError> {
         let partition = partition_of_key(key, self.leader_of.len() as u32) as usize;
-        let leader = self.leader_of[partition];
+        let Some(leader) = self.leader_of[partition] else { return Ok(None) };
         let builder = &mut self.builders[partition];
         builder.push(Some(key), Some(value), now_ms);
         if builder.record_count() as u32 >= workload.records_per_batch {
@@ -103,7 +106,7 @@ impl Filling {
             *builder = BatchBuilder::new(self.codec);
             self.full[leader].push_back((partition as i32, batch));
         }
-        Ok(leader)
+        Ok(Some(leader))
     }
 
     /// The oldest full batches of as many partitions as a request has; a partition can stand in a request once.
@@ -181,11 +184,11 @@ mod tests {
     fn every_record_goes_where_its_key_leads() {
         for (per_batch, width) in [(1, 1), (7, 1), (3, 2)] {
             let workload = workload(Keys::Uniform { distinct: 1_000 }, per_batch, width);
-            let pools = super::super::pools(&workload, &layout()).unwrap();
+            let pools = super::super::pools(&workload, &layout(), None).unwrap();
             for (pool, (_, led)) in pools.iter().zip(layout().leaders) {
-                assert!(pool.frames.len() > 1_000, "{}", pool.frames.len());
-                for (frame, cargo) in &pool.frames {
-                    let found = contents(frame);
+                assert!(pool.requests.len() > 1_000, "{}", pool.requests.len());
+                for request in &pool.requests {
+                    let (found, cargo) = (contents(&request.frame), request.cargo);
                     assert_eq!((found.len(), cargo.records), (width as usize, u64::from(per_batch * width)));
                     let distinct: std::collections::BTreeSet<i32> =
                         found.iter().map(|batch| batch.0).collect();
@@ -203,10 +206,10 @@ mod tests {
     #[test]
     fn hot_keys_make_hot_partitions() {
         let workload = workload(Keys::Zipf { distinct: 1_000_000, exponent: 1.2 }, 1, 1);
-        let pools = super::super::pools(&workload, &layout()).unwrap();
+        let pools = super::super::pools(&workload, &layout(), None).unwrap();
         let mut by_partition = [0_usize; 6];
-        for (frame, _) in pools.iter().flat_map(|pool| &pool.frames) {
-            by_partition[contents(frame)[0].0 as usize] += 1;
+        for request in pools.iter().flat_map(|pool| &pool.requests) {
+            by_partition[contents(&request.frame)[0].0 as usize] += 1;
         }
         let hottest = partition_of_key(b"k00000000", 6) as usize;
         let share = by_partition[hottest] as f64 / by_partition.iter().sum::<usize>() as f64;
@@ -218,7 +221,7 @@ mod tests {
     #[test]
     fn keys_that_lead_past_a_leader_are_refused() {
         let error =
-            super::super::pools(&workload(Keys::Uniform { distinct: 1 }, 1, 1), &layout()).unwrap_err();
+            super::super::pools(&workload(Keys::Uniform { distinct: 1 }, 1, 1), &layout(), None).unwrap_err();
         assert!(error.to_string().contains("ask for more distinct keys"), "{error}");
     }
 }

@@ -123,6 +123,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         events: Vec::new(),
         environment: None,
         shard: None,
+        client: None,
         requirements: Vec::new(),
     }
 }
@@ -184,6 +185,7 @@ pub(crate) fn bare_comparison(
         confidence: 0.95,
         log_ratio_sd: 0.05,
         detectable_ratio,
+        builds: None,
     };
     Comparison {
         a: "baseline".to_owned(),
@@ -200,6 +202,10 @@ pub(crate) fn bare_comparison(
         }],
         not_estimated: BTreeMap::new(),
         machine: machine(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
     }
 }
 
@@ -230,6 +236,11 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
                     1/1.02 to 1.02; otherwise not shown."
                 .to_owned(),
         },
+        blocks: Vec::new(),
+        builds: [1, 1],
+        refused: BTreeMap::new(),
+        disturbance: None,
+        budget: None,
     }
 }
 
@@ -271,6 +282,10 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         judgements,
         not_estimated: BTreeMap::new(),
         machine: machine(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
     }
 }
 
@@ -303,6 +318,8 @@ fn pair(
         values_a: values(&a),
         values_b: values(&b),
         dropped,
+        block: 0,
+        took_s: 0.0,
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);
@@ -336,6 +353,7 @@ fn estimate(pairs: &[PairOutcome], kind: PairKind, metric: Metric) -> Option<Est
         confidence,
         log_ratio_sd: variance.sqrt(),
         detectable_ratio: ((width + 0.84) * (variance / n).sqrt()).exp(),
+        builds: None,
     })
 }
 

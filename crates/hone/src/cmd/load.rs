@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{Admin, Settings, Topic};
+use hone_load::{Admin, RawFile, Settings, Topic};
 use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
 use super::rates::RateOptions;
+use super::security::SecurityOptions;
 use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
 use super::{Desk, print};
-use crate::aim::Aim;
+use crate::aim::{Aim, Beside};
 use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
 use crate::load_file::LoadFile;
@@ -36,6 +37,7 @@ use crate::{Ending, Usage, selftest};
   hone load 127.0.0.1:9092 --duration 60s --require 'p99<3ms' --require 'throughput>1400'
   hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
+  hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
   hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
   hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
   hone load broker-1:9092 --rate 20000 --sweep-records 1,2,5,10,20,50,100 --repeats 3
@@ -74,8 +76,14 @@ pub(crate) struct Arguments {
     /// Write the latencies (intended to ack, µs) to this file in HdrHistogram's percentile format.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
+    /// Write the times of every request to this file: intended, sent and ended (ns since the window's start) and the
+    /// outcome, as CSV.
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
     #[command(flatten)]
     workload: WorkloadOptions,
+    #[command(flatten)]
+    security: SecurityOptions,
     #[command(flatten)]
     shards: ShardOptions,
     #[command(flatten)]
@@ -93,11 +101,12 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     if arguments.rates.are_asked_for() {
-        let settings = job.settings(Topic::Fresh, arguments.workload.lateness_limit_us(), None);
+        let settings = job.settings(Topic::Fresh, &arguments, None)?;
         return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
     }
     let files = Files::claim(&arguments)?;
-    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, desk)?;
+    let security = arguments.security.security()?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -107,7 +116,9 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         series,
         files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
-        meeting.map_or(Ok(()), |meeting| meeting.keep(&window, || Ok(Admin::connect(&job.broker)?), desk)),
+        meeting.map_or(Ok(()), |meeting| {
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
+        }),
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
@@ -121,6 +132,7 @@ struct Files {
     record: Option<Output>,
     hgrm: Option<Output>,
     series: Option<SeriesFile>,
+    raw: Option<RawFile>,
 }
 
 impl Files {
@@ -129,6 +141,7 @@ impl Files {
             record: arguments.output.as_deref().map(Output::claim).transpose()?,
             hgrm: arguments.hgrm.as_deref().map(Output::claim).transpose()?,
             series: arguments.series.as_deref().map(SeriesFile::create).transpose()?,
+            raw: arguments.raw.as_deref().map(RawFile::create).transpose()?,
         })
     }
 }
@@ -172,26 +185,32 @@ impl Job {
         })
     }
 
-    fn settings(&self, topic: Topic, lateness_limit_us: f64, shard: Option<Shard>) -> Settings {
-        Settings {
+    fn settings(&self, topic: Topic, arguments: &Arguments, shard: Option<Shard>) -> Result<Settings> {
+        Ok(Settings {
             address: self.broker.clone(),
             variant: "target".to_owned(),
             storage: self.storage.clone(),
             topic,
-            lateness_limit_us,
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
             shard,
-        }
+            security: arguments.security.security()?,
+        })
     }
 }
 
-fn ending(window: &Window) -> Ending {
+/// What a measured window means to who waits for the exit code.
+pub(super) fn ending(window: &Window) -> Ending {
     let required = require::ending(&window.requirements);
     if required == Some(Ending::Worse) {
         return Ending::Worse;
     }
-    let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
+    if window.events.iter().any(|event| event.kind == EventKind::RecordingFailed) {
+        return Ending::CouldNot;
+    }
     match window.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } if !interrupted => required.unwrap_or(Ending::Done),
+        Outcome::Steady | Outcome::Saturated { .. } if !window.was_interrupted() => {
+            required.unwrap_or(Ending::Done)
+        }
         _ => Ending::CouldNot,
     }
 }
@@ -210,6 +229,7 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
                 .to_owned()
         ));
     }
+    arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty())?;
     match arguments.pid.map(hone_host::cpu::sample) {
         Some(Err(error)) => Err(Usage(format!("--pid: {error}")).into()),
         _ => Ok(()),
@@ -234,7 +254,13 @@ struct Measured {
     meeting: Option<Meeting>,
 }
 
-fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &Desk) -> Result<Measured> {
+fn measure(
+    arguments: &Arguments,
+    job: &Job,
+    series: Option<SeriesFile>,
+    raw: Option<RawFile>,
+    desk: &Desk,
+) -> Result<Measured> {
     let workload = job.workload.clone();
     desk.progress.doing("load");
     let mut meeting = arguments.shards.meeting()?;
@@ -242,8 +268,7 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
         None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
-    let settings =
-        job.settings(topic, arguments.workload.lateness_limit_us(), meeting.as_ref().map(Meeting::shard));
+    let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
     let aim = Aim { settings, pid: arguments.pid };
     let mut start_unix_ms = 0;
     let start = || match &meeting {
@@ -254,8 +279,8 @@ fn measure(arguments: &Arguments, job: &Job, series: Option<SeriesFile>, desk: &
         }
         None => Ok(Instant::now()),
     };
-    let to_file = series.as_ref().map(SeriesFile::sender);
-    let mut window = aim.window(workload, to_file, start, &desk.progress)?;
+    let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
+    let mut window = aim.window(workload, files, start, &desk.progress)?;
     // Known only since the shards have met.
     window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
     Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })

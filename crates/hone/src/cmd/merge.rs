@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_record::{Outcome, Window};
+use hone_record::Window;
 
-use super::Desk;
+use super::{Desk, load};
 use crate::folder::read_record;
+use crate::require::Rule;
 use crate::{Ending, Usage, rendezvous, show};
 
 /// Merge the shards of one load into the record that one generator would have made.
@@ -33,17 +34,18 @@ pub(crate) struct Arguments {
     /// Seconds to wait for shards that have not kept their record yet.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "store")]
     wait: f64,
+    /// What the load as a whole has to meet, as for `hone load`; may be repeated.
+    #[arg(long, value_name = "RULE")]
+    require: Vec<Rule>,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    let merged = hone_record::merge(&shards(&arguments, desk)?)?;
+    let mut merged = hone_record::merge(&shards(&arguments, desk)?)?;
+    merged.requirements = arguments.require.iter().map(|rule| rule.judge(&merged)).collect();
     if let Some(place) = &arguments.store {
         rendezvous::keep_merged(place, &merged)?;
     }
-    let ending = match merged.outcome {
-        Outcome::Steady | Outcome::Saturated { .. } => Ending::Done,
-        Outcome::GeneratorLate { .. } | Outcome::Failed { .. } => Ending::CouldNot,
-    };
+    let ending = load::ending(&merged);
     desk.show(merged, show::window::text)?;
     Ok(ending)
 }

@@ -22,6 +22,8 @@ mod merge;
 mod optimize;
 mod rates;
 mod report;
+mod saved;
+mod security;
 mod shard;
 mod workload;
 
@@ -57,7 +59,7 @@ enum Verb {
     Broker(broker::Arguments),
     Load(load::Arguments),
     Merge(merge::Arguments),
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
 }
@@ -85,7 +87,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
         Verb::Merge(arguments) => merge::run(arguments, &desk),
-        Verb::Compare(arguments) => compare::run(arguments, &desk),
+        Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };

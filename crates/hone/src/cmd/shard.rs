@@ -77,6 +77,23 @@ pub(crate) struct Meeting {
 }
 
 impl ShardOptions {
+    /// Finds what does not go together with several generators.
+    pub(crate) fn check(&self, from_file: bool, has_rules: bool) -> Result<()> {
+        if self.emit.is_some() && from_file {
+            bail!(Usage(
+                "--emit hands the command line to the pods, which have no --file: write it as options"
+                    .to_owned()
+            ));
+        }
+        if self.shard.is_some() && has_rules {
+            bail!(Usage(
+                "a shard is only a part of the load: give --require to `hone merge`, which sees all of it"
+                    .to_owned()
+            ));
+        }
+        Ok(())
+    }
+
     /// The manifest that was asked for, for a load of `duration_s`.
     pub(crate) fn manifest(&self, duration_s: f64) -> Result<Option<String>> {
         let (Some(_), Some(shards), Some(store), Some(image)) =
@@ -89,9 +106,9 @@ impl ShardOptions {
                 "`{store}` is a folder, which pods do not share; name a store such as s3://BUCKET/PATH"
             )));
         }
-        let arguments = handed_on(std::env::args().skip(1));
+        let Handed { load: arguments, rules } = handed_on(std::env::args().skip(1));
         let (name, wait_s, load_s) = (self.job_name.clone(), self.wait, duration_s.ceil() as u32);
-        Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments }.text()))
+        Ok(Some(Manifest { name, image, shards, store, wait_s, load_s, arguments, rules }.text()))
     }
 
     /// Comes to the meeting, when this load is one of several.
@@ -156,21 +173,44 @@ impl Meeting {
     }
 }
 
-/// The arguments of this call that the shards need, too.
-fn handed_on(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    const WITH_VALUE: [&str; 8] =
-        ["--emit", "--shards", "--image", "--job-name", "--store", "--wait", "--output", "-o"];
+/// What the pods need of this call.
+#[derive(Debug, PartialEq, Eq)]
+struct Handed {
+    /// The arguments of the load.
+    load: Vec<String>,
+    /// The rules, which only the merge can judge.
+    rules: Vec<String>,
+}
+
+fn handed_on(arguments: impl Iterator<Item = String>) -> Handed {
+    const WITH_VALUE: [&str; 10] = [
+        "--emit",
+        "--shards",
+        "--image",
+        "--job-name",
+        "--store",
+        "--wait",
+        "--output",
+        "-o",
+        "--series",
+        "--hgrm",
+    ];
     let mut arguments = arguments.skip_while(|argument| argument != "load").skip(1);
-    let mut kept = Vec::new();
+    let mut handed = Handed { load: Vec::new(), rules: Vec::new() };
     while let Some(argument) = arguments.next() {
-        let name = argument.split('=').next().unwrap_or_default();
-        if !WITH_VALUE.contains(&name) {
-            kept.push(argument);
-        } else if !argument.contains('=') {
+        let (name, value) = match argument.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (argument.as_str(), None),
+        };
+        if name == "--require" {
+            handed.rules.extend(value.or_else(|| arguments.next()));
+        } else if !WITH_VALUE.contains(&name) {
+            handed.load.push(argument);
+        } else if value.is_none() {
             arguments.next();
         }
     }
-    kept
+    handed
 }
 
 #[cfg(test)]
@@ -187,8 +227,10 @@ mod tests {
 
     #[test]
     fn the_shards_get_the_load_and_not_the_manifest() {
-        let call = "--quiet load k:9092 --rate 5 --emit kubernetes --store=s3://b/p --shards 2 --acks=1 --image i -o f --json";
-        let kept = handed_on(call.split(' ').map(str::to_owned));
-        assert_eq!(kept, ["k:9092", "--rate", "5", "--acks=1", "--json"]);
+        let call = "--quiet load k:9092 --rate 5 --emit kubernetes --store=s3://b/p --shards 2 --acks=1 --image i -o f --json \
+                    --require p99<3ms --require=lag<=2";
+        let handed = handed_on(call.split(' ').map(str::to_owned));
+        assert_eq!(handed.load, ["k:9092", "--rate", "5", "--acks=1", "--json"]);
+        assert_eq!(handed.rules, ["p99<3ms", "lag<=2"]);
     }
 }

@@ -66,6 +66,10 @@ pub(crate) struct WorkloadOptions {
     /// 0, 1 or all.
     #[arg(short, long, default_value = "all", allow_hyphen_values = true)]
     acks: Acks,
+    /// Producer id and sequences in every batch, so that what is sent again is stored once; needs --acks all and --in-flight 5
+    /// or less.
+    #[arg(long)]
+    idempotent: bool,
     /// Time after which a request without an answer counts as timed out.
     #[arg(long, default_value = "10", value_name = "TIME")]
     timeout: Seconds,
@@ -110,6 +114,7 @@ impl WorkloadOptions {
             "sizes": sizes, "keys": keys, "payload": payload, "compressible": compressible_share,
             "compression": compression, "connections": connections, "in_flight": in_flight,
             "partitions": partitions, "partitions_per_request": partitions_per_request, "acks": acks,
+            "idempotent": idempotent,
             "warmup": warmup_requests, "duration": duration_s, "timeout": timeout_s, "seed": seed,
             "topic_config": topic_config, "client": client, "client_set": client_settings,
             "consumers": consumers,
@@ -133,6 +138,7 @@ impl WorkloadOptions {
             partitions: self.partitions,
             partitions_per_request: self.partitions_per_request,
             acks: self.acks,
+            idempotent: self.idempotent,
             warmup_requests: self.warmup,
             duration_s: self.duration.0,
             timeout_s: self.timeout.0,

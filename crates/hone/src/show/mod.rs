@@ -4,6 +4,8 @@ pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod doctor;
 pub(crate) mod optimization;
+pub(crate) mod plan;
+pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;
 pub(crate) mod window;

@@ -4,9 +4,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part of the stage")]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+
+pub mod papers;
 
 /// What a run of `hone` brought.
 pub struct Ran {
@@ -94,6 +96,22 @@ impl Broker {
         Self { address: field("kafka="), metrics: field("metrics="), child, data }
     }
 
+    /// Starts it once more where it was, on the same data, after it was killed.
+    pub fn start_again(&mut self) {
+        let _ = self.child.wait();
+        let mut child = hone_command()
+            .args(["broker", "--listen", &self.address, "--metrics", "off", "--data"])
+            .arg(self.data.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains(&self.address), "`{line}`");
+        self.child = child;
+    }
+
     /// Sends a signal to the broker.
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for, so its pid is its own.
@@ -106,6 +124,28 @@ impl Drop for Broker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Passes bytes between a client and a real broker, and breaks off after so many bytes of answers.
+pub fn cut_after(broker: &str, bytes: usize, last_words: &'static [u8]) -> String {
+    let broker = broker.to_owned();
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = proxy.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in proxy.incoming().flatten() {
+            let server = std::net::TcpStream::connect(&broker).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            std::thread::spawn(move || {
+                let mut client = client;
+                let _ = std::io::copy(&mut server.try_clone().unwrap().take(bytes as u64), &mut client);
+                let _ = client.write_all(last_words);
+                let _ = client.shutdown(std::net::Shutdown::Both);
+                let _ = server.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    format!("127.0.0.1:{port}")
 }
 
 /// Processes whose command line holds this text, which a test made unlike any other.

@@ -1,0 +1,257 @@
+//! Following the cluster: when to send the steward, and what to do with what it brings.
+
+use std::collections::BTreeMap;
+
+use hone_record::EventKind;
+
+use super::Engine;
+use crate::LoadError;
+use crate::admin::TopicLayout;
+use crate::steward::{Desk, News, Order, Outfit};
+
+/// Between two orders to the steward.
+const PAUSE_NS: u64 = 100_000_000;
+/// A topic that the cluster does not know for so long is gone. A broker that has just started may not know it yet.
+const GONE_NS: u64 = 1_000_000_000;
+
+/// What is wrong with the way to the cluster.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    desk: Desk,
+    /// Whether a trouble is followed through, or ends the stretch.
+    pub patient: bool,
+    /// Leaders must be asked for, or connections opened.
+    wanted: bool,
+    new_producer: bool,
+    /// Nothing new is sent until everything that was sent is answered.
+    renewing: bool,
+    /// Lanes wait for their last answers before they change.
+    changing: bool,
+    next_order_ns: u64,
+    /// Since when no connection has brought an answer.
+    away_since_ns: Option<u64>,
+    no_topic_since_ns: Option<u64>,
+    layout: TopicLayout,
+    last_trouble: String,
+}
+
+impl Follow {
+    pub(crate) fn new(desk: Desk, layout: TopicLayout) -> Self {
+        Self {
+            desk,
+            patient: false,
+            wanted: false,
+            new_producer: false,
+            renewing: false,
+            changing: false,
+            next_order_ns: 0,
+            away_since_ns: None,
+            no_topic_since_ns: None,
+            layout,
+            last_trouble: String::new(),
+        }
+    }
+
+    pub(crate) fn in_trouble(&self) -> bool {
+        self.wanted || self.new_producer || self.changing || self.desk.busy
+    }
+
+    /// Whether nothing may be sent for the moment.
+    pub(crate) fn holds_sends(&self) -> bool {
+        self.new_producer || self.renewing
+    }
+
+    pub(crate) fn wants(&mut self, ask: bool) {
+        self.wanted |= ask;
+    }
+
+    pub(crate) fn wants_new_producer(&mut self) {
+        self.new_producer = true;
+    }
+
+    pub(crate) fn lost(&mut self, reason: String) {
+        self.wanted = true;
+        self.last_trouble = reason;
+    }
+
+    pub(crate) fn all_lost(&mut self, now_ns: u64) {
+        self.away_since_ns.get_or_insert(now_ns);
+    }
+
+    /// An answer came.
+    pub(crate) fn heard(&mut self) {
+        self.away_since_ns = None;
+    }
+
+    /// What a request is counted as that a broken-off window leaves behind.
+    pub(crate) fn name_of_the_end(&self) -> &'static str {
+        if self.no_topic_since_ns.is_some() { "topic deleted" } else { "connection lost" }
+    }
+}
+
+impl Engine {
+    /// One look at the trouble; the inner `Err` is the end of the window.
+    pub(super) fn attend(&mut self, now_ns: u64) -> Result<Result<(), String>, LoadError> {
+        if let Some(news) = self.follow.desk.news() {
+            self.follow.next_order_ns = now_ns + PAUSE_NS;
+            self.take_news(news, now_ns);
+        }
+        if self.follow.changing {
+            self.settle(now_ns)?;
+        }
+        let follow = &mut self.follow;
+        if let Some(since_ns) = follow.no_topic_since_ns
+            && now_ns > since_ns + GONE_NS.min(self.timeout_ns)
+        {
+            let at_s = since_ns as f64 / 1e9;
+            return Ok(Err(format!(
+                "topic `{}` was deleted {at_s:.1} s into the window",
+                follow.layout.topic
+            )));
+        }
+        if let Some(since_ns) = follow.away_since_ns
+            && now_ns > since_ns + self.timeout_ns
+        {
+            return Ok(Err(format!(
+                "no broker of the cluster was there from {:.1} s into the window on, for longer than the time-out of {} \
+                 s; the last trouble: {}",
+                since_ns as f64 / 1e9,
+                self.timeout_ns as f64 / 1e9,
+                follow.last_trouble
+            )));
+        }
+        let idle = !follow.desk.busy && !follow.changing && now_ns >= follow.next_order_ns;
+        if idle && (follow.wanted || follow.new_producer) {
+            let order = Order {
+                posts: self.lanes.iter().map(super::Lane::post).collect(),
+                new_producer: self.follow.new_producer,
+            };
+            if !self.follow.desk.give(order) {
+                return Ok(Err("this machine has no thread left to reconnect with".to_owned()));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn take_news(&mut self, news: News, now_ns: u64) {
+        match news {
+            News::Away(why) => self.follow.last_trouble = why,
+            News::NoTopic(error) => {
+                if self.follow.no_topic_since_ns.is_none() {
+                    self.follow.no_topic_since_ns = Some(now_ns);
+                    let what = format!("topic `{}`: the cluster says {error}", self.follow.layout.topic);
+                    self.events.add(now_ns, EventKind::TopicDeleted, what);
+                }
+                self.follow.wanted = true;
+            }
+            News::Outfits { outfits, layout, leaderless, new_producer, trouble } => {
+                self.follow.no_topic_since_ns = None;
+                for what in moves(&self.follow.layout, &layout) {
+                    self.events.add(now_ns, EventKind::LeaderMoved, what);
+                }
+                self.follow.layout = layout;
+                self.follow.wanted = trouble.is_some() || !leaderless.is_empty();
+                if let Some(trouble) = trouble {
+                    self.follow.last_trouble = trouble;
+                }
+                if new_producer {
+                    self.follow.new_producer = false;
+                    self.follow.renewing = true;
+                }
+                self.follow.changing = true;
+                self.hand_out(outfits);
+            }
+        }
+    }
+
+    fn hand_out(&mut self, outfits: Vec<Outfit>) {
+        for (index, outfit) in outfits.into_iter().enumerate() {
+            match self.lanes.get_mut(index) {
+                Some(lane) => lane.take(outfit),
+                None => {
+                    let mut lane = super::Lane::new(Outfit {
+                        address: outfit.address.clone(),
+                        pool: None,
+                        connection: None,
+                    });
+                    lane.take(outfit);
+                    self.lanes.push(lane);
+                }
+            }
+        }
+    }
+
+    /// Puts what the steward brought into use, lane by lane, as their last answers come.
+    fn settle(&mut self, now_ns: u64) -> Result<(), LoadError> {
+        for index in 0..self.lanes.len() {
+            let Some(fresh) = self.lanes[index].settle() else { continue };
+            if fresh {
+                self.watch(index)?;
+                let lane = &mut self.lanes[index];
+                if std::mem::take(&mut lane.was_lost) {
+                    self.events.add(now_ns, EventKind::Reconnected, lane.address.clone());
+                }
+            }
+        }
+        self.follow.changing = self.lanes.iter().any(super::Lane::has_successor);
+        if !self.follow.changing {
+            if std::mem::take(&mut self.follow.renewing) {
+                self.put_back.forget_sequences();
+                self.sequences = Some(BTreeMap::new());
+            }
+            // Broke meanwhile, or could not be had.
+            self.follow.wanted |= self.lanes.iter().any(super::Lane::is_cut_off);
+        }
+        Ok(())
+    }
+}
+
+/// Which partitions have another leader, in words, one line for each pair of brokers.
+fn moves(before: &TopicLayout, after: &TopicLayout) -> Vec<String> {
+    let leaders = |layout: &TopicLayout| -> BTreeMap<i32, String> {
+        let led = |(address, led): &(String, Vec<i32>)| {
+            led.iter().map(|partition| (*partition, address.clone())).collect::<Vec<_>>()
+        };
+        layout.leaders.iter().flat_map(led).collect()
+    };
+    let (old, new) = (leaders(before), leaders(after));
+    let mut moved: BTreeMap<(Option<&String>, Option<&String>), Vec<String>> = BTreeMap::new();
+    for partition in old.keys().chain(new.keys().filter(|partition| !old.contains_key(partition))) {
+        let (from, to) = (old.get(partition), new.get(partition));
+        if from != to {
+            moved.entry((from, to)).or_default().push(partition.to_string());
+        }
+    }
+    moved
+        .into_iter()
+        .map(|((from, to), partitions)| {
+            let list = partitions.join(", ");
+            match (from, to) {
+                (Some(from), Some(to)) => format!("partitions {list}: from {from} to {to}"),
+                (Some(from), None) => format!("partitions {list}: no leader any more, it was {from}"),
+                (_, to) => format!("partitions {list}: {} leads", to.map_or("nobody", String::as_str)),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_are_told_by_broker() {
+        let layout = |leaders: &[(&str, &[i32])]| TopicLayout {
+            topic: "t".to_owned(),
+            leaders: leaders.iter().map(|(address, led)| ((*address).to_owned(), led.to_vec())).collect(),
+        };
+        let before = layout(&[("a:1", &[0, 2]), ("b:1", &[1, 3])]);
+        assert!(moves(&before, &before).is_empty());
+        let after = layout(&[("b:1", &[0, 1, 2])]);
+        assert_eq!(
+            moves(&before, &after),
+            ["partitions 0, 2: from a:1 to b:1", "partitions 3: no leader any more, it was b:1"]
+        );
+        assert_eq!(moves(&after, &before)[0], "partitions 3: b:1 leads");
+    }
+}

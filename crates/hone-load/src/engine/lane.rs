@@ -1,0 +1,83 @@
+//! A lane: a connection to one leader, and the requests that it sends in turn.
+
+use std::sync::Arc;
+
+use crate::connection::Connection;
+use crate::frames::Pool;
+use crate::steward::{Outfit, Post};
+
+/// A connection and what it is for.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub address: String,
+    pub connection: Option<Connection>,
+    pub pool: Arc<Pool>,
+    /// The request of the pool that is next.
+    pub next: usize,
+    /// The last connection broke; told when it is back.
+    pub was_lost: bool,
+    /// Comes into use when everything that was sent is answered.
+    successor: Option<Outfit>,
+}
+
+impl Lane {
+    pub(crate) fn new(outfit: Outfit) -> Self {
+        Self {
+            address: outfit.address,
+            connection: outfit.connection,
+            pool: outfit.pool.unwrap_or_else(|| Arc::new(Pool::empty())),
+            next: 0,
+            was_lost: false,
+            successor: None,
+        }
+    }
+
+    /// Whether another request may be put behind those not yet written.
+    pub(crate) fn has_room(&self, in_flight: usize) -> bool {
+        self.successor.is_none()
+            && !self.pool.requests.is_empty()
+            && self.connection.as_ref().is_some_and(|connection| connection.has_room(in_flight))
+    }
+
+    /// A connection is wanted and missing.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.connection.is_none() && self.successor.is_none() && !self.pool.partitions.is_empty()
+    }
+
+    pub(crate) fn has_successor(&self) -> bool {
+        self.successor.is_some()
+    }
+
+    /// As the steward is to see it: as it will be once a successor has come into use.
+    pub(crate) fn post(&self) -> Post {
+        Post {
+            address: self.address.clone(),
+            partitions: self.pool.partitions.clone(),
+            alive: self.connection.is_some(),
+        }
+    }
+
+    /// Takes what the steward brought into use, at once where nothing is on its way, and later otherwise.
+    pub(crate) fn take(&mut self, outfit: Outfit) {
+        self.successor = Some(outfit);
+    }
+
+    /// Puts a successor into use if everything is answered; whether a new connection came with it.
+    pub(crate) fn settle(&mut self) -> Option<bool> {
+        if !self.connection.as_ref().is_none_or(Connection::is_idle) {
+            return None;
+        }
+        let outfit = self.successor.take()?;
+        let moved = outfit.address != self.address;
+        self.address = outfit.address;
+        if let Some(pool) = outfit.pool {
+            self.pool = pool;
+            self.next %= self.pool.requests.len().max(1);
+        }
+        let fresh = outfit.connection.is_some();
+        if fresh || moved {
+            self.connection = outfit.connection;
+        }
+        Some(fresh)
+    }
+}

@@ -1,0 +1,335 @@
+//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a broker had sent them, and panics when a decoder
+//! breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
+
+use bytes::Bytes;
+use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, DescribeConfigsResponse,
+    FetchResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+};
+
+use crate::fetch::{parse_ends, parse_fetched};
+use crate::line::decode;
+use crate::security::Exchange;
+
+/// A target: bytes in, a panic when something is wrong.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name, which is also that of its corpus.
+pub const TARGETS: [(&str, Target); 4] =
+    [("answers", answers), ("acks", acks), ("fetched", fetched), ("login", login)];
+
+/// What a batch may unpack to here.
+const UNPACK_LIMIT_BYTES: usize = 1 << 20;
+
+/// A byte that names the request, then the body of the answer's frame.
+pub fn answers(data: &[u8]) {
+    let Some((which, body)) = data.split_first() else { return };
+    let body = Bytes::copy_from_slice(body);
+    let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
+    macro_rules! decode_as {
+        ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
+            match which % 11 {
+                $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
+                _ => {}
+            }
+        };
+    }
+    decode_as! {
+        0: Metadata 7 MetadataResponse,
+        1: CreateTopics 4 CreateTopicsResponse,
+        2: DeleteTopics 3 DeleteTopicsResponse,
+        3: Fetch 11 FetchResponse,
+        4: ListOffsets 2 ListOffsetsResponse,
+        5: InitProducerId 1 InitProducerIdResponse,
+        6: DescribeConfigs 2 DescribeConfigsResponse,
+        7: ApiVersions 0 ApiVersionsResponse,
+        8: ApiVersions 3 ApiVersionsResponse,
+        9: SaslHandshake 1 SaslHandshakeResponse,
+        10: SaslAuthenticate 1 SaslAuthenticateResponse,
+    }
+}
+
+/// A stream of acknowledgements.
+pub fn acks(data: &[u8]) {
+    let mut rest = data;
+    while let Frame::Complete { body, consumed_bytes } = Frame::split(rest, 1 << 20) {
+        if let Ok(answer) = parse_produce_response_v7(body) {
+            let refused = answer.partitions().find(|ack| ack.error_code != 0);
+            assert_eq!(refused.map_or(0, |ack| ack.error_code), answer.first_error_code);
+        }
+        rest = &rest[consumed_bytes..];
+    }
+}
+
+/// The body of a Fetch answer, and the batches and records in it; the same bytes as ends of partitions.
+pub fn fetched(data: &[u8]) {
+    let _ = parse_ends(data);
+    let _ = parse_fetched(data, |found| {
+        for found in batches(found.record_set).map_while(Result::ok) {
+            let _ = batch::verify_crc(found.bytes);
+            if let Ok(plain) = codec::decompress(found.header.codec(), found.payload(), UNPACK_LIMIT_BYTES) {
+                let _ = records(&plain, found.header.record_count).take_while(Result::is_ok).count();
+            }
+        }
+    });
+}
+
+/// The challenge and the last message of a SCRAM exchange, with a zero byte between.
+pub fn login(data: &[u8]) {
+    let (challenge, last) = match data.iter().position(|byte| *byte == 0) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &[][..]),
+    };
+    // Many iterations are asked for by design, and are no find.
+    let text = String::from_utf8_lossy(challenge);
+    if text.split(",i=").nth(1).is_some_and(|count| count.len() > 3) {
+        return;
+    }
+    let (_, exchange) = Exchange::begin(crate::security::Hash::Sha256, "user", "nonce");
+    if let Ok((_, expected)) = exchange.prove("password", challenge) {
+        assert!(expected.check(last).is_err(), "a proof that nobody could make");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+
+    use bytes::BytesMut;
+    use hone_kafka::{BatchBuilder, Codec};
+    use kafka_protocol::messages::api_versions_response::{ApiVersion, SupportedFeatureKey};
+    use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+    use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
+    use kafka_protocol::messages::describe_configs_response::{
+        DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+    };
+    use kafka_protocol::messages::fetch_response::{
+        AbortedTransaction, FetchableTopicResponse, PartitionData,
+    };
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{BrokerId, TopicName};
+    use kafka_protocol::protocol::{Encodable, StrBytes};
+    use proptest::prelude::*;
+
+    /// Notes the largest piece of memory that this thread asks for.
+    struct Watching;
+
+    thread_local! {
+        static LARGEST: Cell<usize> = const { Cell::new(0) };
+    }
+
+    // SAFETY: everything is handed on to the system's allocator as it came.
+    unsafe impl GlobalAlloc for Watching {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(layout.size())));
+            // SAFETY: the caller keeps the promises of `alloc`.
+            unsafe { System.alloc(layout) }
+        }
+        unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+            // SAFETY: the caller keeps the promises of `dealloc`.
+            unsafe { System.dealloc(memory, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static WATCHING: Watching = Watching;
+
+    fn text(text: &str) -> StrBytes {
+        StrBytes::from_string(text.to_owned())
+    }
+
+    fn topic(name: &str) -> TopicName {
+        TopicName(text(name))
+    }
+
+    fn encoded(which: u8, version: i16, answer: &impl Encodable) -> Vec<u8> {
+        let mut body = BytesMut::from(&[0, 0, 0, 7][..]);
+        answer.encode(&mut body, version).unwrap();
+        [&[which], &body[..]].concat()
+    }
+
+    fn record_set() -> Bytes {
+        let mut set = Vec::new();
+        for codec in Codec::ALL {
+            let mut builder = BatchBuilder::new(codec);
+            (0..3).for_each(|at| builder.push(Some(b"key"), Some(&[at; 40]), 1_000));
+            set.extend(builder.build().unwrap());
+        }
+        Bytes::from(set)
+    }
+
+    /// A whole answer of every kind, as a broker would give it.
+    fn samples() -> Vec<(Target, Vec<u8>)> {
+        let partition = MetadataResponsePartition::default()
+            .with_leader_id(BrokerId(1))
+            .with_replica_nodes(vec![BrokerId(1), BrokerId(2)])
+            .with_isr_nodes(vec![BrokerId(1)]);
+        let metadata = MetadataResponse::default()
+            .with_brokers(vec![
+                MetadataResponseBroker::default().with_host(text("host")).with_rack(Some(text("r"))),
+            ])
+            .with_cluster_id(Some(text("cluster")))
+            .with_topics(vec![
+                MetadataResponseTopic::default()
+                    .with_name(Some(topic("t")))
+                    .with_partitions(vec![partition.clone(), partition]),
+            ]);
+        let created = CreateTopicsResponse::default().with_topics(vec![
+            CreatableTopicResult::default().with_name(topic("t")).with_error_message(Some(text("no"))),
+        ]);
+        let deleted = DeleteTopicsResponse::default()
+            .with_responses(vec![DeletableTopicResult::default().with_name(Some(topic("t")))]);
+        let fetch = FetchResponse::default().with_responses(vec![
+            FetchableTopicResponse::default().with_topic(topic("t")).with_partitions(vec![
+                PartitionData::default()
+                    .with_aborted_transactions(Some(vec![AbortedTransaction::default()]))
+                    .with_records(Some(record_set())),
+            ]),
+        ]);
+        let ends = ListOffsetsResponse::default().with_topics(vec![
+            ListOffsetsTopicResponse::default()
+                .with_name(topic("t"))
+                .with_partitions(vec![ListOffsetsPartitionResponse::default()]),
+        ]);
+        let synonym = DescribeConfigsSynonym::default().with_name(text("n")).with_value(Some(text("v")));
+        let configs = DescribeConfigsResponse::default().with_results(vec![
+            DescribeConfigsResult::default().with_resource_name(text("1")).with_configs(vec![
+                DescribeConfigsResourceResult::default()
+                    .with_name(text("n"))
+                    .with_value(Some(text("v")))
+                    .with_synonyms(vec![synonym]),
+            ]),
+        ]);
+        let versions = ApiVersionsResponse::default().with_api_keys(vec![ApiVersion::default(); 3]);
+        let feature = SupportedFeatureKey::default().with_name(text("metadata.version"));
+        let features = versions.clone().with_supported_features(vec![feature]);
+        let handshake = SaslHandshakeResponse::default().with_mechanisms(vec![text("PLAIN"), text("OTHER")]);
+        let login_answer = SaslAuthenticateResponse::default()
+            .with_error_message(Some(text("no")))
+            .with_auth_bytes(Bytes::from_static(b"r=nonce1,s=AAAA,i=1"));
+        let ack = [
+            &[0, 0, 0, 56, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, b't', 0, 0, 0, 1][..],
+            &[0, 0, 0, 0, 0, 6],
+            &[0; 24],
+            &[0; 4],
+        ]
+        .concat();
+        let ack = [&((ack.len() - 4) as u32).to_be_bytes(), &ack[4..]].concat();
+        let fetched_body = encoded(3, 11, &fetch)[1..].to_vec();
+        vec![
+            (answers as Target, encoded(0, 7, &metadata)),
+            (answers, encoded(1, 4, &created)),
+            (answers, encoded(2, 3, &deleted)),
+            (answers, encoded(3, 11, &fetch)),
+            (answers, encoded(4, 2, &ends)),
+            (answers, encoded(5, 1, &InitProducerIdResponse::default())),
+            (answers, encoded(6, 2, &configs)),
+            (answers, encoded(7, 0, &versions)),
+            (answers, encoded(8, 3, &features)),
+            (answers, encoded(9, 1, &handshake)),
+            (answers, encoded(10, 1, &login_answer)),
+            (acks, [ack.clone(), ack].concat()),
+            (fetched, fetched_body),
+            (login, b"r=nonce1,s=AAAA,i=1\0v=AAAA".to_vec()),
+        ]
+    }
+
+    /// Runs a target; the largest piece of memory it asked for.
+    fn largest(target: Target, data: &[u8]) -> usize {
+        LARGEST.with(|largest| largest.set(0));
+        target(data);
+        LARGEST.with(Cell::get)
+    }
+
+    /// A decoded element is larger than its bytes, but not without measure. What a batch unpacks to has a limit of its own.
+    fn allowed(data: &[u8]) -> usize {
+        256 * data.len() + 4 * UNPACK_LIMIT_BYTES
+    }
+
+    #[test]
+    fn whole_answers_are_decoded() {
+        for (index, (target, data)) in samples().into_iter().enumerate() {
+            target(&data);
+            if let Some((which, body)) = data.split_first().filter(|_| index < 11) {
+                let known = crate::shape::KNOWN[usize::from(*which)];
+                assert_eq!(crate::shape::check(known.0, known.1, &body[4..]), Ok(()), "{:?}", known.0);
+            }
+        }
+    }
+
+    #[test]
+    fn every_single_damaged_byte_is_survived_without_much_memory() {
+        for (target, data) in samples() {
+            for position in 0..data.len() {
+                for byte in [0, 1, 0x7f, 0x80, 0xff, data[position] ^ 1] {
+                    let mut damaged = data.clone();
+                    damaged[position] = byte;
+                    assert!(largest(target, &damaged) <= allowed(&data), "byte {position} as {byte}");
+                }
+                target(&data[..position]);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damage_anywhere_is_survived_without_much_memory(
+            which in 0_usize..14,
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+            cut in proptest::option::of(any::<prop::sample::Index>()),
+            more in proptest::collection::vec(any::<u8>(), 0..16),
+        ) {
+            let (target, mut data) = samples().swap_remove(which);
+            for (at, byte) in changes {
+                let at = at.index(data.len());
+                data[at] = byte;
+            }
+            if let Some(cut) = cut {
+                data.truncate(cut.index(data.len()));
+            }
+            data.extend(more);
+            prop_assert!(largest(target, &data) <= allowed(&data));
+        }
+
+        #[test]
+        fn noise_is_survived(which in 0_usize..4, data in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let (_, target) = TARGETS[which];
+            prop_assert!(largest(target, &data) <= allowed(&data));
+        }
+    }
+
+    /// Writes the samples where the fuzzer begins. `cargo test -p hone-load --lib seeds -- --ignored`
+    #[test]
+    #[ignore = "writes into the repository"]
+    fn seeds() {
+        for (index, (target, data)) in samples().into_iter().enumerate() {
+            let is_it = |(_, known): &&(&str, Target)| std::ptr::fn_addr_eq(*known, target);
+            let (name, _) = TARGETS.iter().find(is_it).unwrap();
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(format!("sample-{index:02}")), data).unwrap();
+        }
+    }
+
+    /// What a fuzzer has found once is tried for ever.
+    #[test]
+    fn corpora_are_survived() {
+        for (name, target) in TARGETS {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+            let inputs: Vec<_> = std::fs::read_dir(&folder).unwrap().collect();
+            assert!(!inputs.is_empty(), "{}", folder.display());
+            for input in inputs {
+                target(&std::fs::read(input.unwrap().path()).unwrap());
+            }
+        }
+    }
+}

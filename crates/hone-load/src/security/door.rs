@@ -1,0 +1,118 @@
+//! Opens connections: to the address, inside TLS where wanted, logged in where wanted. Blocking, with a limit.
+
+use std::io::ErrorKind;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{ClientConfig, ClientConnection};
+
+use super::{Security, login, tls};
+use crate::LoadError;
+use crate::line::Line;
+use crate::stream::{Stream, TlsStream};
+
+/// Time to reach a broker on its own network, to shake hands and to log in, each.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// [`Security`] whose files were read and found good.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    security: Security,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Door {
+    /// Reads the files.
+    pub(crate) fn new(security: &Security) -> Result<Self, LoadError> {
+        let tls = security.tls.as_ref().map(tls::client_config).transpose()?;
+        Ok(Self { security: security.clone(), tls })
+    }
+
+    /// Neither TLS nor a login.
+    pub(crate) fn plain() -> Self {
+        Self { security: Security::default(), tls: None }
+    }
+
+    /// A connection that the broker has let in; each answer may take `limit`.
+    pub(crate) fn enter(&self, address: &str, limit: Duration) -> Result<Line, LoadError> {
+        let socket = connect(address, limit.min(CONNECT_LIMIT))?;
+        let stream = match (&self.tls, &self.security.tls) {
+            (Some(config), Some(wanted)) => {
+                let name = tls::server_name(wanted, address)?;
+                let session = ClientConnection::new(Arc::clone(config), name)
+                    .map_err(|error| refused(address, &error.to_string(), "look at the TLS settings"))?;
+                let mut stream = TlsStream::new(socket, session);
+                stream.shake_hands().map_err(|error| handshake(address, &error))?;
+                Stream::Tls(Box::new(stream))
+            }
+            _ => Stream::Plain(socket),
+        };
+        let mut line = Line::new(address, stream, self.tls.is_some());
+        if let Some(sasl) = &self.security.sasl {
+            login::log_in(&mut line, sasl)?;
+        }
+        line.limit_answers(limit)?;
+        Ok(line)
+    }
+}
+
+/// Connects with no delay for small segments.
+fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadError> {
+    let failed = |source| LoadError::Connect { address: address.to_owned(), source };
+    let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for resolved in address.to_socket_addrs().map_err(failed)? {
+        match TcpStream::connect_timeout(&resolved, limit) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(failed)?;
+                stream.set_read_timeout(Some(limit)).map_err(failed)?;
+                stream.set_write_timeout(Some(limit)).map_err(failed)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(failed(last))
+}
+
+/// The round trip to an address as the kernel sees it in the handshake of a fresh connection, in which the broker has no part.
+pub(crate) fn round_trip_us(address: &str) -> Option<f64> {
+    let stream = connect(address, CONNECT_LIMIT).ok()?;
+    // SAFETY: all zeroes is a valid value of this plain structure.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the structure and its length live through the call, and the length is its size.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && info.tcpi_rtt > 0).then(|| f64::from(info.tcpi_rtt))
+}
+
+fn refused(address: &str, problem: &str, advice: &str) -> LoadError {
+    LoadError::Tls { address: address.to_owned(), problem: problem.to_owned(), advice: advice.to_owned() }
+}
+
+fn handshake(address: &str, error: &std::io::Error) -> LoadError {
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return refused(address, &error.to_string(), tls::advice(error));
+    }
+    let (problem, advice) = match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => (
+            "no answer to the handshake".to_owned(),
+            "what listens there may not speak TLS: name the broker's TLS port, or leave out --tls",
+        ),
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => (
+            "the connection was closed during the handshake".to_owned(),
+            "what listens there may not speak TLS: name the broker's TLS port, or leave out --tls",
+        ),
+        _ => (error.to_string(), "look into the broker's log for its side of it"),
+    };
+    refused(address, &problem, advice)
+}

@@ -1,0 +1,158 @@
+//! Walks an answer before it is decoded.
+//!
+//! The decoders of `kafka-protocol` reserve memory for as many elements as an array says it has. Twelve bytes can ask for
+//! hundreds of gigabytes that way, which ends the process. So an answer is walked by its shape first: every length is held
+//! against the bytes that are there, and nothing is reserved.
+
+use hone_kafka::{Reader, WireError};
+use kafka_protocol::messages::ApiKey;
+
+/// What follows what in an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// So many bytes.
+    Fixed(usize),
+    /// 16-bit length, or -1 for null.
+    Text,
+    /// 32-bit length, or -1 for null.
+    Blob,
+    /// 32-bit count, or -1 for null.
+    Array(&'static [Part]),
+    /// Unsigned varint of the length + 1.
+    CompactText,
+    /// Unsigned varint of the count + 1.
+    CompactArray(&'static [Part]),
+    /// Tagged fields; those with a shape are walked, too.
+    Tags(&'static [(u32, &'static [Part])]),
+}
+
+use Part::{Array, Blob, CompactArray, CompactText, Fixed, Tags, Text};
+
+const NODES: Part = Array(&[Fixed(4)]);
+const METADATA_7: &[Part] = &[
+    Fixed(4),
+    Array(&[Fixed(4), Text, Fixed(4), Text]),
+    Text,
+    Fixed(4),
+    Array(&[Fixed(2), Text, Fixed(1), Array(&[Fixed(2 + 4 + 4 + 4), NODES, NODES, NODES])]),
+];
+const CREATE_TOPICS_4: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2), Text])];
+const DELETE_TOPICS_3: &[Part] = &[Fixed(4), Array(&[Text, Fixed(2)])];
+const FETCH_11: &[Part] = &[
+    Fixed(4 + 2 + 4),
+    Array(&[Text, Array(&[Fixed(4 + 2 + 8 + 8 + 8), Array(&[Fixed(16)]), Fixed(4), Blob])]),
+];
+const LIST_OFFSETS_2: &[Part] = &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 2 + 8 + 8)])])];
+const INIT_PRODUCER_ID_1: &[Part] = &[Fixed(4 + 2 + 8 + 2)];
+const DESCRIBE_CONFIGS_2: &[Part] = &[
+    Fixed(4),
+    Array(&[Fixed(2), Text, Fixed(1), Text, Array(&[Text, Text, Fixed(3), Array(&[Text, Text, Fixed(1)])])]),
+];
+const API_VERSIONS_0: &[Part] = &[Fixed(2), Array(&[Fixed(6)])];
+const API_VERSIONS_3: &[Part] = &[
+    Fixed(2),
+    CompactArray(&[Fixed(6), Tags(&[])]),
+    Fixed(4),
+    Tags(&[
+        (0, &[CompactArray(&[CompactText, Fixed(4), Tags(&[])])]),
+        (1, &[Fixed(8)]),
+        (2, &[CompactArray(&[CompactText, Fixed(4), Tags(&[])])]),
+        (3, &[Fixed(1)]),
+    ]),
+];
+const INCREMENTAL_ALTER_CONFIGS_0: &[Part] = &[Fixed(4), Array(&[Fixed(2), Text, Fixed(1), Text])];
+const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
+const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
+
+/// The answers that can be decoded.
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
+    (ApiKey::Metadata, 7, METADATA_7),
+    (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
+    (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
+    (ApiKey::Fetch, 11, FETCH_11),
+    (ApiKey::ListOffsets, 2, LIST_OFFSETS_2),
+    (ApiKey::InitProducerId, 1, INIT_PRODUCER_ID_1),
+    (ApiKey::DescribeConfigs, 2, DESCRIBE_CONFIGS_2),
+    (ApiKey::ApiVersions, 0, API_VERSIONS_0),
+    (ApiKey::ApiVersions, 3, API_VERSIONS_3),
+    (ApiKey::IncrementalAlterConfigs, 0, INCREMENTAL_ALTER_CONFIGS_0),
+    (ApiKey::SaslHandshake, 1, SASL_HANDSHAKE_1),
+    (ApiKey::SaslAuthenticate, 1, SASL_AUTHENTICATE_1),
+];
+
+fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
+    KNOWN.iter().find(|known| (known.0, known.1) == (key, version)).map(|known| known.2)
+}
+
+/// Whether every length in an answer (behind its correlation id) fits what is there.
+pub(crate) fn check(key: ApiKey, version: i16, answer: &[u8]) -> Result<(), String> {
+    // An older broker answers an ApiVersions request that it does not know in version 0, with an error code.
+    let refused = key == ApiKey::ApiVersions && answer.starts_with(&[0, 35]);
+    let shape = shape_of(key, if refused { 0 } else { version })
+        .ok_or_else(|| format!("the shape of {key:?} v{version} is not known here"))?;
+    let mut reader = Reader::new(answer);
+    walk(&mut reader, shape).and_then(|()| reader.finish()).map_err(|error| error.to_string())
+}
+
+fn walk(reader: &mut Reader<'_>, shape: &[Part]) -> Result<(), WireError> {
+    shape.iter().try_for_each(|part| step(reader, part))
+}
+
+fn step(reader: &mut Reader<'_>, part: &Part) -> Result<(), WireError> {
+    match part {
+        Fixed(bytes) => reader.take(*bytes, "a field").map(|_| ()),
+        Text => reader.nullable_string("a text").map(|_| ()),
+        Blob => reader.nullable_bytes("a field of bytes").map(|_| ()),
+        CompactText => reader.compact_nullable_string("a text").map(|_| ()),
+        Array(element) => {
+            let count = reader.array_length(least_bytes(element), "an array")?;
+            (0..count).try_for_each(|_| walk(reader, element))
+        }
+        CompactArray(element) => {
+            let count = reader.compact_nullable_array_length(least_bytes(element), "an array")?;
+            (0..count.unwrap_or(0)).try_for_each(|_| walk(reader, element))
+        }
+        Tags(known) => tags(reader, known),
+    }
+}
+
+fn tags(reader: &mut Reader<'_>, known: &[(u32, &'static [Part])]) -> Result<(), WireError> {
+    let count = reader.unsigned_varint("the number of tags")?;
+    for _ in 0..count {
+        let tag = reader.unsigned_varint("a tag")?;
+        let length = reader.unsigned_varint("a tag's length")?;
+        let body = reader.take(length as usize, "a tagged field")?;
+        if let Some((_, shape)) = known.iter().find(|(number, _)| *number == tag) {
+            let mut inner = Reader::new(body);
+            walk(&mut inner, shape)?;
+            inner.finish()?;
+        }
+    }
+    Ok(())
+}
+
+fn least_bytes(shape: &[Part]) -> usize {
+    let least = |part: &Part| match part {
+        Fixed(bytes) => *bytes,
+        Text => 2,
+        Blob | Array(_) => 4,
+        CompactText | CompactArray(_) | Tags(_) => 1,
+    };
+    shape.iter().map(least).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twelve_bytes_that_ask_for_gigabytes_are_refused() {
+        let answer = [0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        let problem = check(ApiKey::Metadata, 7, &answer).unwrap_err();
+        assert!(problem.contains("an array has the length 2147483647"), "{problem}");
+        // A tag that says that its array is long.
+        let mut answer = vec![0, 0, 1, 0, 0, 0, 0, 1, 0, 5];
+        answer.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
+        assert!(check(ApiKey::ApiVersions, 3, &answer).unwrap_err().contains("an array"));
+    }
+}

@@ -1,0 +1,388 @@
+//! Looks after the way to the cluster while the engine sends: asks who leads what, connects, encodes requests.
+//!
+//! The engine's thread never waits for a name, a connection or an encoder. It gives an order and goes on; a thread of its
+//! own carries the order out, once, and hands over what came of it. Whether to try again is the engine's to say.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use hone_record::Workload;
+use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, InitProducerIdResponse};
+
+use crate::LoadError;
+use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::connection::Connection;
+use crate::frames::{Pool, Producer, pools};
+use crate::security::Door;
+
+/// Time for each step of reaching a broker. A broker that is there answers in milliseconds.
+const STEP_LIMIT: Duration = Duration::from_secs(2);
+/// The same before the window, when there is time.
+const FIRST_LIMIT: Duration = Duration::from_secs(30);
+/// A cluster that has just started may have no coordinator of producers yet.
+const PRODUCER_LIMIT: Duration = Duration::from_secs(10);
+const INIT_PRODUCER_ID_VERSION: i16 = 1;
+
+/// What a connection of the engine goes to, and what it sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Post {
+    /// `host:port`.
+    pub address: String,
+    pub partitions: Vec<i32>,
+    /// Whether it has a connection that works.
+    pub alive: bool,
+}
+
+/// What the engine wants.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub posts: Vec<Post>,
+    /// The old producer can't go on: another id is needed.
+    pub new_producer: bool,
+}
+
+/// A post as it is now. What did not change is `None`.
+#[derive(Debug)]
+pub(crate) struct Outfit {
+    pub address: String,
+    pub pool: Option<Arc<Pool>>,
+    pub connection: Option<Connection>,
+}
+
+/// What came of an order.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// One for each post, in order, and perhaps more.
+    Outfits {
+        outfits: Vec<Outfit>,
+        layout: TopicLayout,
+        /// Partitions without a leader.
+        leaderless: Vec<i32>,
+        new_producer: bool,
+        /// Connections that did not come about.
+        trouble: Option<String>,
+    },
+    /// The cluster does not know the topic.
+    NoTopic(String),
+    /// No broker answered.
+    Away(String),
+}
+
+/// Carries orders out.
+#[derive(Debug)]
+pub(crate) struct Steward {
+    door: Door,
+    /// Where to ask, the last one that answered first.
+    addresses: Vec<String>,
+    topic: String,
+    workload: Workload,
+    producer: Option<Producer>,
+    /// Those made last.
+    pools: Vec<Arc<Pool>>,
+}
+
+impl Steward {
+    pub(crate) fn new(workload: &Workload, address: &str, topic: &str, door: Door) -> Self {
+        Self {
+            door,
+            addresses: vec![address.to_owned()],
+            topic: topic.to_owned(),
+            workload: workload.clone(),
+            producer: None,
+            pools: Vec::new(),
+        }
+    }
+
+    /// Everything that the first stretch needs; here a broker that can't be reached is an error.
+    pub(crate) fn first(&mut self, layout: &TopicLayout) -> Result<Vec<Outfit>, LoadError> {
+        self.remember(layout);
+        if self.workload.idempotent {
+            self.producer = Some(self.new_producer()?);
+        }
+        let lanes = (self.workload.connections as usize).max(layout.leaders.len());
+        let posts = assign(&[], lanes, layout, self.workload.idempotent);
+        let pools = self.pools(&posts)?;
+        let outfit = |(post, pool): (Post, Arc<Pool>)| {
+            // With more connections than partitions that are to be kept in order, some have nothing to do.
+            let connection = match post.partitions.as_slice() {
+                [] => None,
+                _ => Some(Connection::open(&self.door, &post.address, FIRST_LIMIT)?),
+            };
+            Ok(Outfit { address: post.address, pool: Some(pool), connection })
+        };
+        posts.into_iter().zip(pools).map(outfit).collect()
+    }
+
+    fn remember(&mut self, layout: &TopicLayout) {
+        for (address, _) in &layout.leaders {
+            if !self.addresses.contains(address) {
+                self.addresses.push(address.clone());
+            }
+        }
+    }
+
+    /// Requests for each post; the same ones for posts with the same partitions.
+    fn pools(&mut self, posts: &[Post]) -> Result<Vec<Arc<Pool>>, LoadError> {
+        let mut wanted: Vec<(String, Vec<i32>)> = Vec::new();
+        for post in posts.iter().filter(|post| !post.partitions.is_empty()) {
+            if !wanted.iter().any(|(_, partitions)| *partitions == post.partitions) {
+                wanted.push((post.address.clone(), post.partitions.clone()));
+            }
+        }
+        let is_made = |(_, partitions): &(String, Vec<i32>)| {
+            self.pools.iter().any(|pool| pool.partitions == *partitions)
+        };
+        if !wanted.iter().all(is_made) {
+            let layout = TopicLayout { topic: self.topic.clone(), leaders: wanted };
+            self.pools = pools(&self.workload, &layout, self.producer)?.into_iter().map(Arc::new).collect();
+        }
+        let pool_of = |post: &Post| {
+            let made = self.pools.iter().find(|pool| pool.partitions == post.partitions);
+            made.map_or_else(|| Arc::new(Pool::empty()), Arc::clone)
+        };
+        Ok(posts.iter().map(pool_of).collect())
+    }
+
+    /// Serves until the engine is gone.
+    fn serve(mut self, orders: &Receiver<Order>, news: &Sender<News>) {
+        while let Ok(order) = orders.recv() {
+            let told = self.carry_out(&order).unwrap_or_else(|error| News::Away(in_words(&error)));
+            if news.send(told).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: &Order) -> Result<News, LoadError> {
+        let (layout, leaderless) = match self.ask()? {
+            TopicNow::Led { layout, leaderless } => (layout, leaderless),
+            TopicNow::Unknown(error) if error.starts_with("UNKNOWN_TOPIC") => {
+                return Ok(News::NoTopic(error.to_owned()));
+            }
+            TopicNow::Unknown(error) => return Ok(News::Away(format!("the topic's leaders: {error}"))),
+        };
+        self.remember(&layout);
+        if order.new_producer {
+            self.producer = Some(self.new_producer()?);
+            self.pools.clear();
+        }
+        let mut trouble = None;
+        let posts = assign(&order.posts, order.posts.len(), &layout, self.workload.idempotent);
+        let pools = self.pools(&posts)?;
+        let mut outfits = Vec::with_capacity(posts.len());
+        for (index, (post, pool)) in posts.into_iter().zip(pools).enumerate() {
+            let before = order.posts.get(index);
+            let stays = before.is_some_and(|before| before.alive && before.address == post.address);
+            let connection = if stays || post.partitions.is_empty() {
+                None
+            } else {
+                let opened = Connection::open(&self.door, &post.address, STEP_LIMIT);
+                opened.map_err(|error| trouble = Some(in_words(&error))).ok()
+            };
+            let same = before.is_some_and(|before| before.partitions == post.partitions);
+            let pool = (!same || order.new_producer).then_some(pool);
+            outfits.push(Outfit { address: post.address, pool, connection });
+        }
+        Ok(News::Outfits { outfits, layout, leaderless, new_producer: order.new_producer, trouble })
+    }
+
+    /// Asks every known broker in turn until one answers.
+    fn ask(&mut self) -> Result<TopicNow, LoadError> {
+        let mut last = None;
+        for index in 0..self.addresses.len() {
+            let asked = self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic));
+            match asked {
+                Ok(topic) => {
+                    self.addresses.swap(0, index);
+                    return Ok(topic);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or(LoadError::Interrupted))
+    }
+
+    fn admin(&self, index: usize) -> Result<Admin, LoadError> {
+        let mut admin = Admin::enter(&self.addresses[index], self.door.clone(), STEP_LIMIT)?;
+        admin.limit_answers(STEP_LIMIT)?;
+        Ok(admin)
+    }
+
+    fn new_producer(&self) -> Result<Producer, LoadError> {
+        let deadline = Instant::now() + PRODUCER_LIMIT;
+        let mut index = 0;
+        loop {
+            let asked = self.admin(index % self.addresses.len()).and_then(|mut admin| producer(&mut admin));
+            match asked {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+                asked => return asked,
+            }
+            index += 1;
+        }
+    }
+}
+
+fn producer(admin: &mut Admin) -> Result<Producer, LoadError> {
+    let request =
+        InitProducerIdRequest::default().with_transactional_id(None).with_transaction_timeout_ms(60_000);
+    let answer: InitProducerIdResponse =
+        admin.ask(ApiKey::InitProducerId, INIT_PRODUCER_ID_VERSION, &request)?;
+    admin.accepted("a producer id", answer.error_code, String::new())?;
+    Ok(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch })
+}
+
+/// An error with its causes.
+fn in_words(error: &LoadError) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        words.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    words
+}
+
+/// Which connection goes where. Who goes to a leader already stays; every leader gets at least one, and the rest are
+/// spread evenly. With `apart` the connections to one leader share its partitions out, so that each partition is written
+/// by one connection only, in order.
+fn assign(before: &[Post], lanes: usize, layout: &TopicLayout, apart: bool) -> Vec<Post> {
+    let leaders = &layout.leaders;
+    if leaders.is_empty() {
+        let nothing = |post: &Post| Post { partitions: Vec::new(), ..post.clone() };
+        return before.iter().map(nothing).collect();
+    }
+    let lanes = lanes.max(leaders.len());
+    let mut goes_to: Vec<Option<usize>> = (0..lanes)
+        .map(|lane| {
+            leaders
+                .iter()
+                .position(|(address, _)| Some(address) == before.get(lane).map(|post| &post.address))
+        })
+        .collect();
+    let count =
+        |goes_to: &[Option<usize>], leader: usize| goes_to.iter().filter(|to| **to == Some(leader)).count();
+    for lane in 0..lanes {
+        if goes_to[lane].is_none() {
+            goes_to[lane] = (0..leaders.len()).min_by_key(|leader| count(&goes_to, *leader));
+        }
+    }
+    for leader in 0..leaders.len() {
+        if count(&goes_to, leader) == 0 {
+            // There are at least as many connections as leaders, so some leader has two.
+            let rich = (0..leaders.len()).max_by_key(|other| count(&goes_to, *other));
+            if let Some(lane) = (0..lanes).rev().find(|lane| goes_to[*lane] == rich) {
+                goes_to[lane] = Some(leader);
+            }
+        }
+    }
+    (0..lanes)
+        .filter_map(|lane| {
+            let leader = goes_to[lane]?;
+            let (address, led) = &leaders[leader];
+            let place = goes_to[..lane].iter().filter(|to| **to == Some(leader)).count();
+            let sharers = count(&goes_to, leader);
+            let mine = led.iter().enumerate().filter(|(at, _)| !apart || at % sharers == place);
+            let alive = before.get(lane).is_some_and(|post| post.alive);
+            let partitions = mine.map(|(_, partition)| *partition).collect();
+            Some(Post { address: address.clone(), partitions, alive })
+        })
+        .collect()
+}
+
+/// The engine's end of a steward, whose thread is started by the first order.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    resting: Option<Box<Steward>>,
+    line: Option<(Sender<Order>, Receiver<News>)>,
+    /// An order is being carried out.
+    pub busy: bool,
+}
+
+impl Desk {
+    pub(crate) fn new(steward: Steward) -> Self {
+        Self { resting: Some(Box::new(steward)), line: None, busy: false }
+    }
+
+    /// Hands an order over. `false`: this machine has no thread for it.
+    pub(crate) fn give(&mut self, order: Order) -> bool {
+        if let Some(steward) = self.resting.take() {
+            let (to, orders) = channel();
+            let (news, from) = channel();
+            let started = std::thread::Builder::new()
+                .name("steward".to_owned())
+                .spawn(move || steward.serve(&orders, &news));
+            if started.is_err() {
+                return false;
+            }
+            self.line = Some((to, from));
+        }
+        self.busy = self.line.as_ref().is_some_and(|(to, _)| to.send(order).is_ok());
+        self.busy
+    }
+
+    /// What came of the last order, once.
+    pub(crate) fn news(&mut self) -> Option<News> {
+        let (_, from) = self.line.as_ref().filter(|_| self.busy)?;
+        match from.try_recv() {
+            Ok(news) => {
+                self.busy = false;
+                Some(news)
+            }
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                self.busy = false;
+                Some(News::Away("the thread that reconnects has ended".to_owned()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(leaders: &[(&str, &[i32])]) -> TopicLayout {
+        let leaders = leaders.iter().map(|(address, led)| ((*address).to_owned(), led.to_vec())).collect();
+        TopicLayout { topic: "t".to_owned(), leaders }
+    }
+
+    fn addresses(posts: &[Post]) -> Vec<&str> {
+        posts.iter().map(|post| post.address.as_str()).collect()
+    }
+
+    #[test]
+    fn connections_are_spread_and_those_that_can_stay_do() {
+        let both = layout(&[("a:1", &[0, 2]), ("b:1", &[1, 3])]);
+        let first = assign(&[], 4, &both, false);
+        assert_eq!(addresses(&first), ["a:1", "b:1", "a:1", "b:1"]);
+        assert!(first.iter().all(|post| post.partitions.len() == 2));
+        // One leader is gone.
+        let one = assign(&first, 4, &layout(&[("a:1", &[0, 1, 2, 3])]), false);
+        assert_eq!(addresses(&one), ["a:1"; 4]);
+        // It comes back, and gets one of the rich one's connections.
+        let again = assign(&one, 4, &both, false);
+        assert_eq!(addresses(&again), ["a:1", "a:1", "a:1", "b:1"]);
+        // More leaders than connections: one each.
+        let three = assign(&first[..1], 1, &layout(&[("a:1", &[0]), ("b:1", &[1]), ("c:1", &[2])]), false);
+        assert_eq!(addresses(&three), ["a:1", "b:1", "c:1"]);
+    }
+
+    #[test]
+    fn in_order_means_that_each_partition_has_one_connection() {
+        for lanes in 1..6 {
+            let posts = assign(&[], lanes, &layout(&[("a:1", &[0, 2, 4]), ("b:1", &[1, 3])]), true);
+            let mut all: Vec<i32> = posts.iter().flat_map(|post| post.partitions.clone()).collect();
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2, 3, 4], "{lanes} connections");
+        }
+    }
+
+    #[test]
+    fn without_any_leader_everybody_waits() {
+        let first = assign(&[], 2, &layout(&[("a:1", &[0])]), false);
+        let nobody = assign(&first, 2, &layout(&[]), false);
+        assert!(nobody.iter().all(|post| post.partitions.is_empty()));
+        assert_eq!(addresses(&nobody), ["a:1"; 2]);
+    }
+}

@@ -1,0 +1,161 @@
+//! The cluster changes under an open window: a broker dies and comes back, or does not; the topic goes; the user has seen
+//! enough. Nothing hangs, no window is lost, and the record says what happened.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+mod stage;
+use stage::{Broker, Ran, hone, hone_command};
+
+/// A load that runs beside the test.
+fn load_beside<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    address: &str,
+    more: &[&str],
+) -> thread::ScopedJoinHandle<'scope, Ran> {
+    let mut args: Vec<String> =
+        ["load", address, "--warmup", "50", "--json", "--quiet"].map(str::to_owned).to_vec();
+    args.extend(more.iter().map(|arg| (*arg).to_owned()));
+    scope.spawn(move || hone(&args.iter().map(String::as_str).collect::<Vec<_>>()))
+}
+
+fn kinds(record: &Value) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for event in record["body"]["events"].as_array().unwrap() {
+        *kinds.entry(event["kind"].as_str().unwrap().to_owned()).or_default() += 1;
+        assert!(!event["what"].as_str().unwrap().is_empty());
+        assert!(event["at_s"].as_f64().unwrap() >= 0.0);
+    }
+    kinds
+}
+
+/// Every request that was due came to an end, well or not.
+#[track_caller]
+fn expect_nothing_dropped(record: &Value) {
+    let facts = &record["body"]["facts"];
+    let errors: u64 =
+        facts["errors"].as_object().unwrap().values().map(|times| times.as_u64().unwrap()).sum();
+    let acked = facts["acked_requests"].as_u64().unwrap();
+    assert_eq!(acked + errors, facts["requests"].as_u64().unwrap(), "{facts:#}");
+    let hdr = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
+    assert_eq!(hone_record::Hdr::from_base64(hdr).unwrap().count(), acked + errors);
+}
+
+#[test]
+fn a_broker_that_is_killed_and_comes_back_shows_as_an_outage_of_its_true_length() {
+    let mut broker = Broker::start();
+    let address = broker.address.clone();
+    thread::scope(|scope| {
+        let load = load_beside(scope, &address, &["--rate", "500", "--duration", "6"]);
+        thread::sleep(Duration::from_millis(2_500));
+        broker.signal(libc::SIGKILL);
+        thread::sleep(Duration::from_millis(1_000));
+        broker.start_again();
+        let record = load.join().unwrap().expect_code(0).json();
+        assert_eq!(record["body"]["outcome"], "steady", "{}", record["body"]["events"]);
+        let facts = &record["body"]["facts"];
+        // Up to 64 requests were on their way; all of them were sent again and taken.
+        assert_eq!(facts["acked_requests"], facts["requests"], "{facts:#}");
+        assert!(facts["produce_requests"].as_u64() >= facts["requests"].as_u64(), "{facts:#}");
+        let kinds = kinds(&record);
+        assert_eq!(kinds["connection-lost"], 4, "{kinds:?}");
+        assert_eq!(kinds["reconnected"], 4, "{kinds:?}");
+        let hdr = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
+        let max_s = hone_record::Hdr::from_base64(hdr).unwrap().max_us().unwrap() / 1e6;
+        assert!(max_s > 0.9, "the outage of a second shows as {max_s} s");
+        expect_nothing_dropped(&record);
+    });
+}
+
+#[test]
+fn a_broker_that_stays_away_ends_the_window_and_keeps_what_was_measured() {
+    let broker = Broker::start();
+    let address = broker.address.clone();
+    thread::scope(|scope| {
+        let begun = Instant::now();
+        let load = load_beside(scope, &address, &["--rate", "500", "--duration", "60", "--timeout", "1"]);
+        thread::sleep(Duration::from_millis(2_500));
+        broker.signal(libc::SIGKILL);
+        let record = load.join().unwrap().expect_code(1).json();
+        assert!(begun.elapsed() < Duration::from_secs(40), "it waited for the end of the window");
+        let reason = record["body"]["outcome"]["failed"]["reason"].as_str().unwrap();
+        assert!(reason.contains("for longer than the time-out of 1 s"), "{reason}");
+        assert!(reason.contains("no connection to"), "{reason}");
+        let duration_s = record["body"]["duration_s"].as_f64().unwrap();
+        assert!((1.5..30.0).contains(&duration_s), "{duration_s} s");
+        let acked = record["body"]["facts"]["acked_requests"].as_u64().unwrap();
+        assert!(acked > 300, "only {acked} requests were kept");
+        assert_eq!(kinds(&record)["connection-lost"], 4);
+        expect_nothing_dropped(&record);
+    });
+}
+
+#[test]
+fn a_topic_that_is_deleted_ends_the_window_and_says_so() {
+    let broker = Broker::start();
+    let address = broker.address.clone();
+    let mut admin = hone_load::Admin::connect(&address).unwrap();
+    // Others write to it, too, so that it is there to be named.
+    admin.create_topic("doomed", 4, &BTreeMap::new()).unwrap();
+    thread::scope(|scope| {
+        let load = load_beside(scope, &address, &["--topic", "doomed", "--rate", "500", "--duration", "60"]);
+        thread::sleep(Duration::from_millis(2_500));
+        admin.delete_topic("doomed").unwrap();
+        let record = load.join().unwrap().expect_code(1).json();
+        let reason = record["body"]["outcome"]["failed"]["reason"].as_str().unwrap();
+        assert!(reason.contains("topic `doomed` was deleted"), "{reason}");
+        assert_eq!(kinds(&record)["topic-deleted"], 1);
+        let facts = &record["body"]["facts"];
+        assert!(facts["retries"]["UNKNOWN_TOPIC_OR_PARTITION"].as_u64().unwrap() > 0, "{facts:#}");
+        assert!(facts["errors"]["topic deleted"].as_u64().unwrap() > 0, "{facts:#}");
+        expect_nothing_dropped(&record);
+    });
+}
+
+#[test]
+fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("window.json");
+    let load = hone_command()
+        .args([
+            "load",
+            &broker.address,
+            "--warmup",
+            "50",
+            "--rate",
+            "500",
+            "--duration",
+            "60",
+            "--json",
+            "--quiet",
+        ])
+        .arg("--output")
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_secs(3));
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(load.id() as i32, libc::SIGINT) }, 0);
+    let ended = Instant::now();
+    let ran = Ran::of(load.wait_with_output().unwrap()).expect_code(1);
+    assert!(ended.elapsed() < Duration::from_secs(20), "the end took {:?}", ended.elapsed());
+    let record = ran.json();
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(kept, record);
+    assert_eq!(record["body"]["outcome"], "steady");
+    let duration_s = record["body"]["duration_s"].as_f64().unwrap();
+    assert!((1.0..20.0).contains(&duration_s), "{duration_s} s");
+    let facts = &record["body"]["facts"];
+    let requests = facts["requests"].as_f64().unwrap();
+    assert!((requests / duration_s / 500.0 - 1.0).abs() < 0.2, "{requests} requests in {duration_s} s");
+    assert_eq!(kinds(&record)["interrupted"], 1);
+    assert_eq!(record["body"]["series"].as_array().unwrap().len() as f64, duration_s.ceil());
+    expect_nothing_dropped(&record);
+}

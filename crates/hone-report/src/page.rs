@@ -67,6 +67,8 @@ pub fn window_page(window: &Window) -> String {
         .child(load_run::of(window))
         .child(workloads::alone(&window.workload))
         .child(circumstances::durability(&window.durability))
+        .children(window.environment.as_ref().map(circumstances::environment))
+        .children(window.environment.as_ref().map(|found| circumstances::machine(&found.machine)))
         .child(method::of_window(window));
     let title = format!("{} under {} – Hone", window.variant, window.workload.name);
     document(&title, headline::window(window), main)

@@ -43,6 +43,9 @@ struct Tally {
 /// A generator that was late twice at a rate is late at that rate.
 const LATE_IS_LATE: u32 = 2;
 
+/// Windows that have to break the promise before half of the rates are given up for it.
+const SECOND_LOOK: u32 = 2;
+
 /// Rates of a search, in thousandths, so that they can be found again.
 type Tallies = BTreeMap<u64, Tally>;
 
@@ -97,8 +100,13 @@ impl Search<'_> {
         let Some(lower) = lower else { return self.below() };
         let upper =
             self.tallies.range(lower + 1..).find(|(_, tally)| tally.broke > 0 && tally.broke >= tally.held);
-        let Some((&upper, _)) = upper else { return self.above(lower) };
-        if rate(upper) / rate(lower) > design.precision {
+        let Some((&upper, tally)) = upper else { return self.above(lower) };
+        let apart = rate(upper) / rate(lower);
+        // Where much hangs on it, one disturbed window must not send the search the wrong way.
+        if apart > design.growth.sqrt() && (tally.broke < SECOND_LOOK || tally.broke == tally.held) {
+            return self.measure(rate(upper));
+        }
+        if apart > design.precision {
             let middle = rounded((rate(lower) * rate(upper)).sqrt());
             // Rounding must not bring back an end.
             if key(middle) > lower && key(middle) < upper && !self.is_late(key(middle)) {
@@ -126,7 +134,8 @@ impl Search<'_> {
         let Some((&lowest, tally)) = self.tallies.first_key_value() else {
             return self.measure(design.start_requests_per_s);
         };
-        if tally.broke == 0 && !self.is_late(lowest) {
+        let is_first = self.tallies.len() == 1;
+        if !self.is_late(lowest) && (tally.broke == 0 || is_first && tally.broke < SECOND_LOOK) {
             return self.measure(rate(lowest));
         }
         if lowest <= key(design.least_requests_per_s) {

@@ -87,13 +87,14 @@ fn dot((x, y): (f64, f64), stroke: Stroke) -> Element {
         Stroke::A => "spot a",
         Stroke::B => "spot b",
         Stroke::C => "spot c",
+        Stroke::D => "spot d",
     };
     let at = super::frame::coordinate;
     el("circle").class(class).attr("cx", at(x)).attr("cy", at(y)).attr("r", "3")
 }
 
 /// The median figure of each place, in order; of two, the lower one.
-fn medians(windows: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
+pub(crate) fn medians(windows: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let mut sorted: Vec<(f64, f64)> = windows.to_vec();
     sorted.sort_by(|left, right| left.0.total_cmp(&right.0).then(left.1.total_cmp(&right.1)));
     let places = sorted.chunk_by(|left, right| left.0.total_cmp(&right.0).is_eq());

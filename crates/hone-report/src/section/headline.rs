@@ -72,7 +72,8 @@ pub(crate) fn curve(found: &Curve) -> Element {
         CurveOver::Rate => "Sweep over rates",
         CurveOver::RecordsPerBatch => "Sweep over batch sizes",
     };
-    header(kind, &format!("{} under {}", found.variant, found.workload.name)).child(
+    let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
+    header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
         el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
     )
 }

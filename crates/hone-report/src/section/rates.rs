@@ -12,17 +12,46 @@ use crate::table::{Cell, Column, Table};
 /// The result of a search, in a sentence.
 pub(crate) fn knee_sentence(found: &Capacity) -> String {
     let promise = found.design.promise.join(", ");
-    let rate = quantity::significant;
     match (found.held_requests_per_s, found.failed_requests_per_s) {
         (Some(held), Some(failed)) => {
-            format!("{promise} holds up to {} requests/s and breaks by {}.", rate(held), rate(failed))
+            format!(
+                "{promise} holds up to {} requests/s and breaks by {}.",
+                rate_words(held),
+                rate_words(failed)
+            )
         }
-        (Some(held), None) => format!("{promise} holds at {} requests/s.", rate(held)),
+        (Some(held), None) => format!("{promise} holds at {} requests/s.", rate_words(held)),
         (None, Some(failed)) => {
-            format!("{promise} breaks at {} requests/s; no lower rate was confirmed.", rate(failed))
+            format!("{promise} breaks at {} requests/s; no lower rate was confirmed.", rate_words(failed))
         }
         (None, None) => format!("No rate was confirmed for {promise}."),
     }
+}
+
+/// Rates of a search have four digits, so that they can be asked for again.
+fn rate_words(requests_per_s: f64) -> String {
+    if requests_per_s >= 100.0 {
+        quantity::count(requests_per_s.round() as u64)
+    } else {
+        quantity::significant(requests_per_s)
+    }
+}
+
+/// What batches bring: the first and the last size of a sweep.
+pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
+    let cpu = line(&found.points, CurveOver::RecordsPerBatch, Metric::CpuPerRecord, Stroke::B);
+    let medians: Vec<(f64, f64)> = xy::medians(&cpu.windows).collect();
+    let ((least, at_least), (most, at_most)) = (*medians.first()?, *medians.last()?);
+    (found.over == CurveOver::RecordsPerBatch && most > least && at_most > 0.0).then(|| {
+        format!(
+            "A record costs {} of the target’s CPU in batches of {}, and {} in batches of {}: a factor of {}.",
+            quantity::time_us(at_least),
+            quantity::plain(least),
+            quantity::time_us(at_most),
+            quantity::plain(most),
+            quantity::significant(at_least / at_most)
+        )
+    })
 }
 
 /// How the search ended, where that limits what it says.
@@ -181,9 +210,16 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
         let value = |metric| point.values.get(metric).map_or(NONE.to_owned(), |us| quantity::time_us(*us));
         cells.extend(metrics.iter().map(|metric| Cell::number(&value(metric))));
         cells.push(Cell::text(&said(point)));
-        table.row(Markup::text(&quantity::significant(point.position(over))), cells);
+        table.row(Markup::text(&rate_words_of(point.position(over), over)), cells);
     }
     table.finish()
+}
+
+fn rate_words_of(position: f64, over: CurveOver) -> String {
+    match over {
+        CurveOver::Rate => rate_words(position),
+        CurveOver::RecordsPerBatch => quantity::plain(position),
+    }
 }
 
 fn said(point: &CurvePoint) -> String {

@@ -130,7 +130,7 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> String {
             CurveOver::Rate => point.reached_requests_per_s,
             CurveOver::RecordsPerBatch => point.reached_records_per_s,
         }));
-        let mut row = vec![number(place), count(at.len() as u64)];
+        let mut row = vec![place_words(place), count(at.len() as u64)];
         row.extend(
             promised.then(|| count(at.iter().filter(|point| point.held == Some(true)).count() as u64)),
         );
@@ -148,6 +148,11 @@ fn points_table(points: &[CurvePoint], over: CurveOver) -> String {
         rows.push(row);
     }
     table(&rows)
+}
+
+/// Batch sizes are whole, and so are most rates.
+fn place_words(place: f64) -> String {
+    if place.fract() == 0.0 { count(place as u64) } else { number(place) }
 }
 
 /// The middle value; of two, the lower one.

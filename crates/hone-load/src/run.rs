@@ -22,7 +22,7 @@ use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
-use crate::sender::{Account, Sender};
+use crate::sender::{Account, Helpers, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
@@ -561,6 +561,13 @@ impl Prepared {
             own_lateness_us_p99: recorder.own_lateness.quantile_us(0.99).unwrap_or(0.0),
             lateness_limit_us: self.settings.lateness_limit_us,
         })
+    }
+
+    /// Who works for this load beside the thread that will run it.
+    pub fn helpers(&self) -> Helpers {
+        let mut helpers = self.engine.helpers();
+        helpers.threads.extend(self.consumers.as_ref().map(Consumers::thread_id));
+        helpers
     }
 
     /// `host:port` of every broker that gets some of the load.

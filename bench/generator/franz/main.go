@@ -1,5 +1,5 @@
 // Sends single-record Produce requests at a rate through franz-go and prints how many requests it made of them, and in how
-// many seconds: franz ADDRESS TOPIC RATE SECONDS.
+// many seconds: franz ADDRESS TOPIC RATE SECONDS IN_FLIGHT.
 //
 // Of two values of 600 bytes only one fits the smallest batch that franz-go allows (1 KiB), and the topic has one partition, so
 // that each request holds one record.
@@ -30,8 +30,8 @@ func (h *hook) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 }
 
 func main() {
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: franz ADDRESS TOPIC RATE SECONDS")
+	if len(os.Args) != 6 {
+		fmt.Fprintln(os.Stderr, "usage: franz ADDRESS TOPIC RATE SECONDS IN_FLIGHT")
 		os.Exit(2)
 	}
 	rate, err := strconv.Atoi(os.Args[3])
@@ -39,12 +39,14 @@ func main() {
 	seconds, err := strconv.Atoi(os.Args[4])
 	check(err)
 	count := &hook{}
+	inFlight, err := strconv.Atoi(os.Args[5])
+	check(err)
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(os.Args[1]),
 		kgo.DefaultProduceTopic(os.Args[2]),
 		kgo.RequiredAcks(kgo.LeaderAck()),
 		kgo.DisableIdempotentWrite(),
-		kgo.MaxProduceRequestsInflightPerBroker(5),
+		kgo.MaxProduceRequestsInflightPerBroker(inFlight),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(1<<10),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),

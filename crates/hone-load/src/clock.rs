@@ -97,6 +97,19 @@ struct Control([u8; 64]);
 
 /// Reads from a socket; also says when the kernel had received the last byte (time of day), if it knows.
 pub(crate) fn receive_timed(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+    receive_with(socket, buffer, 0)
+}
+
+/// The same, and the bytes stay where they are.
+pub(crate) fn peek_timed(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+    receive_with(socket, buffer, libc::MSG_PEEK)
+}
+
+fn receive_with(
+    socket: RawFd,
+    buffer: &mut [u8],
+    flags: libc::c_int,
+) -> io::Result<(usize, Option<Duration>)> {
     let mut control = Control([0; 64]);
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: an all-zero header is valid (it points to nothing).
@@ -106,7 +119,7 @@ pub(crate) fn receive_timed(socket: RawFd, buffer: &mut [u8]) -> io::Result<(usi
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len();
     // SAFETY: the header points to a buffer and a control area that live through the call, with their sizes.
-    let count = unsafe { libc::recvmsg(socket, &raw mut message, 0) };
+    let count = unsafe { libc::recvmsg(socket, &raw mut message, flags) };
     if count < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -19,6 +19,12 @@ const ACK_LIMIT_BYTES: usize = 1 << 20;
 const OUTBOUND_BYTES: usize = 1 << 20;
 /// What one read takes at most.
 const READ_BYTES: usize = 64 << 10;
+/// Acknowledgements that arrived within this time of each other may share one: a read for each costs more than it tells.
+const TOGETHER_NS: u64 = 1_000;
+/// With fewer requests under way, looking ahead costs more than it saves.
+const LOOK_AHEAD_FROM: usize = 4;
+/// After it did not pay, it is left alone for so many acknowledgements.
+const LOOK_AHEAD_PAUSE: u32 = 64;
 
 /// A request that waits for its acknowledgement.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +103,8 @@ pub(crate) struct Connection {
     first_unanswered: i32,
     next_correlation_id: i32,
     blocked: bool,
+    /// Acknowledgements until the next look ahead.
+    pause: u32,
 }
 
 impl Connection {
@@ -120,6 +128,7 @@ impl Connection {
             first_unanswered: 0,
             next_correlation_id: 0,
             blocked: false,
+            pause: 0,
         })
     }
 
@@ -202,8 +211,38 @@ impl Connection {
             if self.in_flight.is_empty() {
                 break;
             }
+            if let Some(received_ns) = self.look_ahead(clock, received_ns)? {
+                let consumed = self.acknowledge(received_ns, &mut answered)?;
+                self.inbound.copy_within(consumed..self.received, 0);
+                self.received -= consumed;
+            }
         }
         Ok(())
+    }
+
+    /// Reads all that there is at once where it arrived together with what was read last, as the kernel's times of the two
+    /// say: a broker often answers many requests in one segment, and segments that wait unread behind each other are joined
+    /// by the kernel, which keeps the time of the last one.
+    fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<u64>, Lost> {
+        if self.pause > 0 || self.received > 0 || self.in_flight.len() < LOOK_AHEAD_FROM {
+            self.pause = self.pause.saturating_sub(1);
+            return Ok(None);
+        }
+        let Ok((count, Some(stamp))) = self.stream.peek(&mut self.inbound) else {
+            return Ok(None);
+        };
+        let at_ns = clock.at_ns(stamp);
+        if count <= self.ack_bytes || at_ns > last_ns + TOGETHER_NS {
+            self.pause = LOOK_AHEAD_PAUSE;
+            return Ok(None);
+        }
+        match self.stream.receive(&mut self.inbound[..count]) {
+            Ok((count, _)) => {
+                self.received = count;
+                Ok(Some(at_ns))
+            }
+            Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
+        }
     }
 
     /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
@@ -316,7 +355,7 @@ impl Connection {
 mod tests {
     use super::*;
     use hone_kafka::ProduceFrame;
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     fn request() -> Request {
@@ -353,5 +392,54 @@ mod tests {
             told = connection.flush().unwrap().or(told);
         }
         assert_eq!(told, Some(false), "interest in writability was kept");
+    }
+
+    /// An acknowledgement as a broker writes it.
+    fn ack(correlation_id: i32) -> Vec<u8> {
+        let mut bytes = [0, 0, 0, 53].to_vec();
+        bytes.extend(correlation_id.to_be_bytes());
+        bytes.extend([0, 0, 0, 1, 0, 5, b't', b'o', b'p', b'i', b'c', 0, 0, 0, 1]);
+        bytes.extend([0; 4 + 2 + 8 + 16 + 4]);
+        bytes
+    }
+
+    #[test]
+    fn answers_that_came_together_share_a_time_and_others_have_their_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        server.set_nodelay(true).unwrap();
+        let clock = Clock::new(std::time::Instant::now());
+        let (request, mut told) = (request(), Vec::new());
+        let mut next = 0;
+        for round in 0..40 {
+            for _ in 0..30 {
+                connection.enqueue(&request, -1);
+                connection.expect_ack(request.sent(0, 0));
+            }
+            connection.flush().unwrap();
+            // Twenty in one segment, ten each on its own.
+            let many: Vec<u8> = (next..next + 20).flat_map(ack).collect();
+            server.write_all(&many).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+            connection.receive(&clock, |answer, _| told.push(answer.received_ns)).unwrap();
+            for id in next + 20..next + 30 {
+                std::thread::sleep(Duration::from_micros(300));
+                server.write_all(&ack(id)).unwrap();
+                while told.len() <= id as usize {
+                    connection.receive(&clock, |answer, _| told.push(answer.received_ns)).unwrap();
+                }
+            }
+            next += 30;
+            assert_eq!(told.len(), 30 * (round + 1), "every answer is told once");
+        }
+        assert!(told.is_sorted());
+        // The kernel begins to stamp a moment after it was asked; by the last rounds it does.
+        for round in told.chunks(30).skip(20) {
+            assert!(round[19] - round[0] <= TOGETHER_NS, "one segment, and {round:?}");
+            let own = round[19..].windows(2).filter(|pair| pair[1] - pair[0] >= 250_000).count();
+            assert_eq!(own, 10, "{round:?}");
+        }
     }
 }

@@ -46,6 +46,12 @@ impl CpuTime {
         Some(Self { total_s, user_s, system_s })
     }
 
+    /// Of a process, since its start.
+    pub(crate) fn from(cpu: CpuSeconds) -> Self {
+        let user_s = cpu.total_s * cpu.user_share.unwrap_or(0.0);
+        Self { total_s: cpu.total_s, user_s, system_s: cpu.total_s - user_s }
+    }
+
     /// Together with that of another thread or process.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {

@@ -46,6 +46,7 @@ mod steward;
 mod stream;
 
 pub use admin::{Admin, TopicLayout};
+pub use client::command::{Launched, Launcher, Watch};
 pub use cluster_setting::ClusterSetting;
 pub use error::LoadError;
 pub use live::{Live, Progress};

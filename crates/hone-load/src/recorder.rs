@@ -309,4 +309,44 @@ mod tests {
         assert_eq!(recorder.series.len(), 4, "the drain is no second of the window");
         assert_eq!(recorder.acked_cargo.records, 4);
     }
+
+    /// What it costs to record. `cargo test --release -p hone-load --lib cost -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement, for a quiet machine"]
+    #[expect(clippy::print_stdout, reason = "a measurement says what it found")]
+    fn cost() {
+        const REQUESTS: u64 = 2_000_000;
+        let mut recorder = Recorder::new(3_600 * SECOND_NS);
+        let record = |recorder: &mut Recorder, count: u64| {
+            for at in 0..count {
+                let intended_ns = at * 50_000;
+                let request = InFlight {
+                    intended_ns,
+                    sent_ns: intended_ns + 9_000 + at % 4_096,
+                    cargo: Cargo::default(),
+                };
+                recorder.due += 1;
+                recorder.sent(request, false);
+                recorder.acked(Ack { request, error_code: 0 }, request.sent_ns + 80_000 + at * 7 % 60_000);
+            }
+        };
+        record(&mut recorder, 10_000);
+        let before = crate::cpu::CpuTime::of_this_thread();
+        record(&mut recorder, REQUESTS);
+        let used = before.until(crate::cpu::CpuTime::of_this_thread()).total_s;
+        println!("{:.1} ns a request", used * 1e9 / REQUESTS as f64);
+        let mut longest = std::time::Duration::ZERO;
+        let before = crate::cpu::CpuTime::of_this_thread();
+        for second in 1..=100 {
+            record(&mut recorder, 20_000);
+            let begun = std::time::Instant::now();
+            recorder.tick(second * SECOND_NS);
+            longest = longest.max(begun.elapsed());
+        }
+        let used = before.until(crate::cpu::CpuTime::of_this_thread()).total_s;
+        println!(
+            "{:.0} µs of CPU a second with 20,000 requests; closing it took {longest:?} at most",
+            used * 1e4
+        );
+    }
 }

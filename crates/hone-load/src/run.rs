@@ -11,6 +11,7 @@ use hone_record::{
 };
 
 use crate::admin::{Admin, TopicLayout};
+use crate::client::command::{Command, Launcher};
 use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
@@ -126,13 +127,15 @@ impl Drop for OwnTopic {
     }
 }
 
-/// Checks the workload, makes the topic, encodes the requests, connects and warms up.
+/// Checks the workload, makes the topic, encodes the requests, connects and warms up. The launcher starts the program of a
+/// client engine that is a command.
 ///
 /// # Errors
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
     mut workload: Workload,
+    launcher: &dyn Launcher,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
@@ -163,7 +166,7 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&workload, &layout, &settings.address, &door)?;
+    let engine = engine(launcher, &settings, &door, &workload, &layout)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     let mut prepared = Prepared {
@@ -184,20 +187,20 @@ pub fn prepare(
 
 /// What sends the workload.
 fn engine(
+    launcher: &dyn Launcher,
+    to: &Settings,
+    door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
-    address: &str,
-    door: &Door,
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, address, door)?)),
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, door)?)),
         Engine::Librdkafka { settings } => {
-            Ok(Box::new(Librdkafka::new(address, workload, settings, &layout.topic)?))
+            Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
         }
-        Engine::Command { .. } => Err(LoadError::Setting {
-            name: "engine",
-            problem: "only `wire` is built into this version".to_owned(),
-        }),
+        Engine::Command { command, settings } => {
+            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic)?))
+        }
     }
 }
 
@@ -352,6 +355,9 @@ impl Prepared {
             message,
         };
         if let End::Broken(reason) = end {
+            if self.workload.engine != Engine::Wire {
+                return Err(LoadError::WarmUp { reason });
+            }
             return Err(refused("connection lost", format!(": {reason}")));
         }
         if requests > 0 && recorder.acked == 0 {

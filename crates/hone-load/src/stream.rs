@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConnection;
 
-use crate::clock::receive_timed;
+use crate::clock::{peek_timed, receive_timed};
 
 /// What one read of ciphertext takes at most: a TLS record of the largest size and a bit.
 const CIPHER_BYTES: usize = 17 << 10;
@@ -128,6 +128,14 @@ impl Stream {
                 tls.push()?;
                 if taken == 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
             }
+        }
+    }
+
+    /// Looks at what there is without taking it. Inside TLS there is nothing to be seen.
+    pub(crate) fn peek(&mut self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+        match self {
+            Self::Plain(socket) => peek_timed(socket.as_raw_fd(), buffer),
+            Self::Tls(_) => Err(ErrorKind::WouldBlock.into()),
         }
     }
 

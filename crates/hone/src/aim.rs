@@ -8,6 +8,7 @@ use hone_load::{RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
 use crate::arm::processes_behind;
+use crate::clients::Clients;
 use crate::live::LiveView;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -38,7 +39,8 @@ impl Aim {
     ) -> Result<Window> {
         let view = LiveView::open(progress, workload.duration_s);
         let mut listener = view.listener(files.series);
-        let mut prepared = hone_load::prepare(self.settings.clone(), workload, &mut listener)?;
+        let mut prepared =
+            hone_load::prepare(self.settings.clone(), workload, &Clients::apart(), &mut listener)?;
         files.raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
         let targets = match self.pid {
             Some(pid) => vec![pid],

@@ -17,6 +17,7 @@ use hone_record::{
 use hone_tool::{Runner, interrupt};
 
 use crate::arm::{Arm, Place, Running};
+use crate::clients::Clients;
 use crate::folder::RunFolder;
 use crate::lever::{Held, Lever};
 use crate::places::{Places, Seat};
@@ -301,7 +302,8 @@ impl Contest<'_> {
             shard: None,
             security: side.arm.security.clone(),
         };
-        hone_load::prepare(settings, side.workload.clone(), &mut progress.load())
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
             .with_context(|| format!("loading {}", side.arm.name))
     }
 

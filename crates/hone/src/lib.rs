@@ -13,6 +13,7 @@ mod arm;
 mod budget;
 mod capacity;
 mod change;
+mod clients;
 mod cmd;
 mod curve;
 mod drive;

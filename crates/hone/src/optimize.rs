@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program};
+use crate::clients::Clients;
 use crate::drive::{Contest, compare, whole};
 use crate::experiment::{Compare, Experiment, Target};
 use crate::folder::RunFolder;
@@ -288,7 +289,8 @@ impl Job<'_> {
             shard: None,
             security: arm.security.clone(),
         };
-        let prepared = hone_load::prepare(settings, workload.clone(), &mut self.progress.load())?;
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        let prepared = hone_load::prepare(settings, workload.clone(), &clients, &mut self.progress.load())?;
         let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);
         let window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         running.check_alive()?;

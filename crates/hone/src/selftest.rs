@@ -231,7 +231,12 @@ impl Stage<'_> {
             shard: None,
             security: Security::default(),
         };
-        Ok(hone_load::prepare(settings, workload, &mut self.progress.load())?)
+        Ok(hone_load::prepare(
+            settings,
+            workload,
+            &crate::clients::Clients::apart(),
+            &mut self.progress.load(),
+        )?)
     }
 }
 

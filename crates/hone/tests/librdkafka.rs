@@ -4,7 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 mod stage;
-use stage::{Broker, hone};
+use stage::papers::Papers;
+use stage::{Broker, hone, hone_command};
 
 fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
     hone_record::Hdr::from_base64(text.as_str().unwrap()).unwrap()
@@ -178,4 +179,32 @@ fn records_a_batch_rise_with_the_linger() {
         assert!(five > 1.5 * none, "{rate}/s: {none} records a batch without linger, {five} with 5 ms");
         assert!(ten > 1.3 * five, "{rate}/s: {five} records a batch with 5 ms, {ten} with 10 ms");
     }
+}
+
+/// The load's TLS and login are those of the client, of the consumers and of everything else.
+#[test]
+fn it_goes_in_private_and_under_a_name() {
+    let papers = Papers::make();
+    let [certificate, key, ca, own, own_key] =
+        ["broker.pem", "broker.key", "ca.pem", "client.pem", "client.key"].map(|name| papers.text(name));
+    let password = papers.note("password", "correct horse = battery, staple");
+    let user = format!("ada:{password}");
+    let private =
+        ["--tls-cert", &certificate, "--tls-key", &key, "--tls-client-ca", &ca, "--sasl", "--user", &user];
+    let broker = Broker::start_as(hone_command().arg("broker").args(private));
+    let tls = ["--tls-ca", &ca, "--tls-cert", &own, "--tls-key", &own_key];
+    for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
+        let login = ["--sasl-mechanism", mechanism, "--sasl-user", "ada", "--sasl-password-file", &password];
+        let more = ["--rate", "500", "--duration", "2", "--consumers", "1", "--connections", "1"];
+        let ran = run(&load(&broker, &[&more[..], &tls, &login].concat())).expect_code(0);
+        let body = &ran.json()["body"];
+        assert_eq!(body["facts"]["acked_requests"], body["facts"]["requests"], "{body}");
+        assert_eq!(body["end_to_end"]["missing"], 0);
+        assert!(!ran.stdout.contains("correct horse"), "the password is in the record");
+    }
+    run(&load(&broker, &["--client-set", "security.protocol=SSL"]))
+        .expect_code(2)
+        .expect_error("TLS and login");
+    let login = ["--tls-ca", &ca, "--tls-server-name", "localhost"];
+    run(&load(&broker, &login)).expect_error("TLS");
 }

@@ -27,6 +27,7 @@ use crate::cpu::{CpuTime, threads_named};
 use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
+use crate::run::Settings;
 use crate::security::round_trip_us;
 use crate::sender::{Account, Due, Sender};
 
@@ -147,12 +148,13 @@ pub(crate) fn check(workload: &Workload, given: &BTreeMap<String, String>) -> Re
 
 impl Librdkafka {
     pub(crate) fn new(
-        address: &str,
+        to: &Settings,
         workload: &Workload,
         given: &BTreeMap<String, String>,
         topic: &str,
     ) -> Result<Self, LoadError> {
-        let config = settings::config(address, workload, given)?;
+        let mut config = settings::config(&to.address, workload, given)?;
+        settings::secure(&mut config, &to.security)?;
         let count = workload.connections as usize;
         let shared = Arc::new(Shared {
             reports: Mutex::default(),

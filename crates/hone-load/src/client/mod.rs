@@ -1,6 +1,8 @@
 //! Engines that are real clients: they get records, and make the requests themselves.
 
+pub(crate) mod command;
 pub(crate) mod librdkafka;
+mod protocol;
 mod settings;
 mod statistics;
 

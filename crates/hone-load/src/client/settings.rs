@@ -7,9 +7,10 @@ use rdkafka::ClientConfig;
 
 use crate::LoadError;
 use crate::admin::CLIENT_ID;
+use crate::security::Security;
 
 /// Properties that the workload says, with what says them. Aliases of one property stand beside each other.
-const OWN: [(&str, &str); 19] = [
+const OWN: [(&str, &str); 28] = [
     ("bootstrap.servers", "the broker's address"),
     ("metadata.broker.list", "the broker's address"),
     ("acks", "acks"),
@@ -19,6 +20,15 @@ const OWN: [(&str, &str); 19] = [
     ("enable.idempotence", "idempotent"),
     ("message.timeout.ms", "timeout_s"),
     ("delivery.timeout.ms", "timeout_s"),
+    ("security.protocol", SECURITY),
+    ("ssl.ca.location", SECURITY),
+    ("ssl.certificate.location", SECURITY),
+    ("ssl.key.location", SECURITY),
+    ("enable.ssl.certificate.verification", SECURITY),
+    ("sasl.mechanism", SECURITY),
+    ("sasl.mechanisms", SECURITY),
+    ("sasl.username", SECURITY),
+    ("sasl.password", SECURITY),
     ("statistics.interval.ms", "Hone, which reads the statistics"),
     ("delivery.report.only.error", "Hone, which needs every report"),
     ("dr_cb", "Hone, which needs every report"),
@@ -30,6 +40,8 @@ const OWN: [(&str, &str); 19] = [
     ("log_cb", "Hone, which keeps the client's errors as events"),
     ("plugin.library.paths", "nothing: a foreign library in the generator is another generator"),
 ];
+
+const SECURITY: &str = "the load's TLS and login, which Hone's own connections need, too,";
 
 /// What is told of the settings in a record, whether they were set or are the client's defaults.
 const TOLD: [&str; 15] = [
@@ -89,6 +101,46 @@ pub(super) fn config(
     // librdkafka itself knows every property and every value.
     config.create_native_config().map_err(|error| wrong(error.to_string()))?;
     Ok(config)
+}
+
+/// Puts TLS and the login into the configuration, in librdkafka's words.
+pub(super) fn secure(config: &mut ClientConfig, security: &Security) -> Result<(), LoadError> {
+    let protocol = match (&security.tls, &security.sasl) {
+        (None, None) => return Ok(()),
+        (Some(_), None) => "SSL",
+        (None, Some(_)) => "SASL_PLAINTEXT",
+        (Some(_), Some(_)) => "SASL_SSL",
+    };
+    config.set("security.protocol", protocol);
+    if let Some(tls) = &security.tls {
+        if tls.server_name.is_some() {
+            return Err(LoadError::Setting {
+                name: "TLS server name",
+                problem: "is something that librdkafka can't be told: it wants the brokers' certificates to be for the \
+                          names that it connects to; use the wire engine, or other addresses"
+                    .to_owned(),
+            });
+        }
+        for (key, file) in [
+            ("ssl.ca.location", &tls.authorities),
+            ("ssl.certificate.location", &tls.certificate),
+            ("ssl.key.location", &tls.key),
+        ] {
+            if let Some(file) = file {
+                config.set(key, file.display().to_string());
+            }
+        }
+        if tls.believe_anyone {
+            config.set("enable.ssl.certificate.verification", "false");
+        }
+    }
+    if let Some(sasl) = &security.sasl {
+        config
+            .set("sasl.mechanism", sasl.mechanism.name())
+            .set("sasl.username", &sasl.user)
+            .set("sasl.password", sasl.password.reveal());
+    }
+    Ok(())
 }
 
 /// The settings that shape a load, as they are in force.

@@ -3,7 +3,9 @@
 # options of its own start script. Needs a JDK (17 or newer) and, the first time, Maven.
 #   bench/kafka.sh fetch                 its jars by Maven into .hone/kafka; does nothing when they are there
 #   bench/kafka.sh run DIR [KEY=VALUE]   runs it over DIR (formatted when it is new) with more properties, until SIGTERM or ^C
-# `run` prints `ready kafka=ADDR pid=N` once it serves, as hone-broker does. Its log is DIR/server.log.
+#   bench/kafka.sh cluster DIR [KEY=VALUE]   runs three nodes over DIR/1, DIR/2 and DIR/3, topics with three replicas
+# `run` prints `ready kafka=ADDR pid=N` once it serves, as hone-broker does; `cluster` prints `ready kafka=ADDR pids=N,N,N` with the
+# first node's address. Logs are server.log in each folder.
 # Environment: PORT, CONTROLLER_PORT (free ones are found otherwise), KAFKA_HEAP (1G).
 set -euo pipefail
 version=4.3.1
@@ -35,25 +37,26 @@ POM
 # Below the range from which the kernel takes ports for others: Kafka binds them seconds later.
 free_ports() {
   python3 -c '
-import random, socket
+import random, socket, sys
 found = []
-while len(found) < 2:
+while len(found) < int(sys.argv[1]):
     port = random.randrange(20000, 32000)
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError:
         continue
     found.append(port)
-print(*found)'
+print(*found)' "$1"
 }
 
+# properties ID PORT CONTROLLER_PORT VOTERS REPLICAS [KEY=VALUE]
 properties() {
   cat <<P
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$2
-listeners=PLAINTEXT://127.0.0.1:$1,CONTROLLER://127.0.0.1:$2
-advertised.listeners=PLAINTEXT://127.0.0.1:$1
+node.id=$1
+controller.quorum.voters=$4
+listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$3
+advertised.listeners=PLAINTEXT://127.0.0.1:$2
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
@@ -64,13 +67,14 @@ socket.send.buffer.bytes=102400
 socket.receive.buffer.bytes=102400
 num.recovery.threads.per.data.dir=2
 auto.create.topics.enable=false
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
+default.replication.factor=$5
+offsets.topic.replication.factor=$5
+transaction.state.log.replication.factor=$5
 transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=$5
 share.coordinator.state.topic.min.isr=1
 P
-  printf '%s\n' "${@:3}"
+  printf '%s\n' "${@:6}"
 }
 
 logging() {
@@ -85,19 +89,23 @@ L
 # Java dies with this script, however that ends.
 java_here=(setpriv --pdeathsig TERM java)
 
-run() {
-  dir=$(mkdir -p "$1" && cd "$1" && pwd)
-  shift
+prepare() {
   [ -d "$libs" ] || fetch
   command -v java >/dev/null || die "Kafka needs a JDK, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
-  local port=${PORT:-} controller_port=${CONTROLLER_PORT:-} pid
-  if [ -z "$port" ] || [ -z "$controller_port" ]; then read -r port controller_port < <(free_ports); fi
-  properties "$port" "$controller_port" "$@" > "$dir/server.properties"
+}
+
+cluster_id() { head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d =; }
+
+# node CLUSTER_ID ID DIR PORT CONTROLLER_PORT VOTERS REPLICAS [KEY=VALUE]: starts one and sets `pid`.
+node() {
+  local id=$1 dir
+  dir=$(mkdir -p "$3" && cd "$3" && pwd)
+  properties "$2" "$4" "$5" "$6" "$7" "${@:8}" > "$dir/server.properties"
   logging > "$dir/log4j2.yaml"
   local class=(-cp "$libs/*" "-Dlog4j2.configurationFile=$dir/log4j2.yaml")
   if [ ! -f "$dir/data/meta.properties" ]; then
     "${java_here[@]}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "${class[@]}" kafka.tools.StorageTool format \
-      -t "$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d =)" -c "$dir/server.properties" > "$dir/format.log" 2>&1 \
+      -t "$id" -c "$dir/server.properties" > "$dir/format.log" 2>&1 \
       || die "the storage could not be formatted: $(tail -n 3 "$dir/format.log")"
   fi
   : > "$dir/server.log"
@@ -105,20 +113,53 @@ run() {
     -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true \
     "${class[@]}" kafka.Kafka "$dir/server.properties" > "$dir/server.log" 2>&1 &
   pid=$!
-  # shellcheck disable=SC2064  # the pid as it is now
-  trap "kill $pid 2>/dev/null || true" TERM INT
-  until grep -q 'Kafka Server started' "$dir/server.log"; do
-    kill -0 "$pid" 2>/dev/null || die "Kafka has ended: $(tail -n 5 "$dir/server.log")"
+}
+
+# serves PID DIR: waits until it does.
+serves() {
+  until grep -q 'Kafka Server started' "$2/server.log"; do
+    kill -0 "$1" 2>/dev/null || die "Kafka has ended: $(tail -n 5 "$2/server.log")"
     sleep 0.02
   done
+}
+
+# A signal ends the first wait early; Kafka is still closing its logs then.
+until_ended() {
+  wait "$@" || true
+  wait "$@" 2>/dev/null || true
+}
+
+run() {
+  local port=${PORT:-} controller_port=${CONTROLLER_PORT:-} pid
+  prepare
+  if [ -z "$port" ] || [ -z "$controller_port" ]; then read -r port controller_port < <(free_ports 2); fi
+  node "$(cluster_id)" 1 "$1" "$port" "$controller_port" "1@127.0.0.1:$controller_port" 1 "${@:2}"
+  # shellcheck disable=SC2064  # the pid as it is now
+  trap "kill $pid 2>/dev/null || true" TERM INT
+  serves "$pid" "$1"
   echo "ready kafka=127.0.0.1:$port pid=$pid"
-  # A signal ends the first wait early; Kafka is still closing its logs then.
-  wait "$pid" || true
-  wait "$pid" 2>/dev/null || true
+  until_ended "$pid"
+}
+
+cluster() {
+  local ports voters="" id pid pids=() number
+  prepare
+  read -r -a ports < <(free_ports 6)
+  for number in 1 2 3; do voters+="${voters:+,}$number@127.0.0.1:${ports[number + 2]}"; done
+  id=$(cluster_id)
+  for number in 1 2 3; do
+    node "$id" "$number" "$1/$number" "${ports[number - 1]}" "${ports[number + 2]}" "$voters" 3 "${@:2}"
+    pids+=("$pid")
+  done
+  # shellcheck disable=SC2064  # the pids as they are now
+  trap "kill ${pids[*]} 2>/dev/null || true" TERM INT
+  for number in 1 2 3; do serves "${pids[number - 1]}" "$1/$number"; done
+  echo "ready kafka=127.0.0.1:${ports[0]} pids=$(IFS=,; echo "${pids[*]}")"
+  until_ended "${pids[@]}"
 }
 
 case "${1:-}" in
   fetch) fetch ;;
-  run) [ $# -ge 2 ] || die "run wants a folder"; run "${@:2}" ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

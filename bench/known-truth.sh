@@ -1,62 +1,90 @@
 #!/usr/bin/env bash
-# Does `hone compare` tell the truth? Against two truths that are known:
-#   1. a broker that burns 10 % more CPU for each Produce request (a build with the feature `planted-slowdown`) against the
-#      plain one: must come out worse, in every run;
-#   2. two identical brokers: must come out `not shown` or `equivalent` in at least 19 of 20 runs.
-#   bench/known-truth.sh [A_A_RUNS] [PLANTED_RUNS]
-# Exit code 0 when both hold. About 20 minutes with the defaults.
+# Does `hone compare` tell the truth, and does its planner keep its word? Against truths that are known:
+#   1. two identical brokers: must come out `not shown` or `equivalent` in at least 19 of 20 runs;
+#   2. a broker that burns 5, 10 or 30 % more CPU for each Produce request (a build with the feature `planted-slowdown`; both arms
+#      are that build, the environment is the one change): must be found as often as the plan of each run promised, and never with
+#      the wrong sign. The limit is three standard errors of the promises below their sum.
+# Every run has a budget, begins with an A/A pilot, and must keep the clock.
+#   bench/known-truth.sh [A_A_RUNS] [RUNS_FOR_EACH_EFFECT] [BUDGET_S]
+# Exit code 0 when all holds. About 40 minutes with the defaults, on a machine that has nothing else to do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 a_a_runs=${1:-20}
-planted_runs=${2:-5}
+planted_runs=${2:-6}
+budget=${3:-60}
+target=${CARGO_TARGET_DIR:-target}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
 cargo build --release --locked -p hone -p hone-broker
-cp target/release/hone-broker "$out/plain"
-cargo build --release --locked -p hone-broker --features planted-slowdown --target-dir target/planted
-cp target/planted/release/hone-broker "$out/planted"
-printf '#!/bin/sh\nHONE_PLANTED_SLOWDOWN=1.10 exec "%s/planted" "$@"\n' "$out" > "$out/slower"
-chmod +x "$out/slower"
+cp "$target/release/hone-broker" "$out/plain"
+cargo build --release --locked -p hone-broker --features planted-slowdown --target-dir "$target/planted"
+cp "$target/planted/release/hone-broker" "$out/planted"
 
 arguments='--listen 127.0.0.1:{port} --metrics off --data {data}'
 load=(--payload orders --bytes 500 --records 5 --compression lz4 --topic-config compression.type=zstd --rate 2000
-  --warmup 1000 --duration 2 --pairs 10 --control-pairs 5 --storage page-cache)
+  --warmup 1000 --duration 1 --storage page-cache --budget "${budget}s")
 
-# verdict SEED PROGRAM_A PROGRAM_B
-verdict() {
-  local status=0 found
-  target/release/hone compare "$2 $arguments" "$3 $arguments" "${load[@]}" --seed "$1" --output "$out/runs" --json --quiet \
+# One run: its seed, its effect in per cent, and what is compared. Prints a line `VERDICT PROMISE RATIO LOW HIGH PAIRS SECONDS`.
+run() {
+  local status=0 begun=$EPOCHREALTIME seed=$1 effect=$2
+  shift 2
+  "$target/release/hone" compare "$@" "${load[@]}" --effect "$effect%" --seed "$seed" --output "$out/runs" --json --quiet \
     > "$out/record.json" || status=$?
-  [ "$status" = 0 ] || [ "$status" = 3 ] || { echo "compare failed ($status)" >&2; exit 1; }
-  # Everything is cleared before the answer is given: the caller goes on as soon as it has read it.
-  found=$(python3 -c '
+  [ "$status" = 0 ] || [ "$status" = 3 ] || { echo "compare failed ($status)" >&2; return 1; }
+  python3 - "$out/record.json" "$begun" "$EPOCHREALTIME" <<'PY'
 import json, sys
 body = json.load(open(sys.argv[1]))["body"]
 first = next((j for j in body["judgements"] if j["primary"]), None)
-if first is None: print("not-shown - - -"); sys.exit()
-e = first["estimate"]
-print(first["verdict"], "%.3f %.3f %.3f" % (e["ratio"], e["low"], e["high"]))' "$out/record.json")
+promise = body["pilot"]["metrics"][0]["power_for_effect"]
+took = float(sys.argv[3]) - float(sys.argv[2])
+tests = sum(pair["kind"] == "test" for pair in body["pairs"])
+if first is None:
+    print("not-shown", promise, "- - -", tests, "%.1f" % took)
+else:
+    e = first["estimate"]
+    print(first["verdict"], promise, "%.3f %.3f %.3f" % (e["ratio"], e["low"], e["high"]), tests, "%.1f" % took)
+PY
   rm -rf "$out/runs"
-  echo "$found"
 }
 
-failed=0
-silent=0
-for run in $(seq "$a_a_runs"); do
-  read -r word numbers < <(verdict "$run" "$out/plain" "$out/plain")
-  echo "A/A     run $run: $word $numbers"
-  case "$word" in not-shown | equivalent) silent=$((silent + 1)) ;; esac
+for number in $(seq "$a_a_runs"); do
+  line=$(run "$number" 5 "$out/plain $arguments" "$out/plain $arguments")
+  echo "A/A run $number: $line"
+  echo "0 $line" >> "$out/lines"
 done
-echo "A/A: silent in $silent of $a_a_runs"
-[ $((silent * 20)) -ge $((a_a_runs * 19)) ] || failed=1
+for effect in 5 10 30; do
+  for number in $(seq "$planted_runs"); do
+    factor=$(python3 -c "print(1 + $effect / 100)")
+    line=$(run "$((1000 * effect + number))" "$effect" "$out/planted $arguments" --change "env.HONE_PLANTED_SLOWDOWN=$factor")
+    echo "planted +$effect % run $number: $line"
+    echo "$effect $line" >> "$out/lines"
+  done
+done
 
-found=0
-for run in $(seq "$planted_runs"); do
-  read -r word numbers < <(verdict "$run" "$out/plain" "$out/slower")
-  echo "planted run $run: $word $numbers"
-  if [ "$word" = worse ]; then found=$((found + 1)); fi
-done
-echo "planted +10 %: found worse in $found of $planted_runs"
-[ "$found" = "$planted_runs" ] || failed=1
-exit "$failed"
+python3 - "$out/lines" "$budget" <<'PY'
+import math, sys
+runs = [line.split() for line in open(sys.argv[1])]
+budget, good = float(sys.argv[2]), True
+
+def say(holds, text):
+    global good
+    good = good and holds
+    print("holds" if holds else "FAILS", text)
+
+a_a = [run for run in runs if run[0] == "0"]
+silent = sum(run[1] in ("not-shown", "equivalent") for run in a_a)
+say(silent * 20 >= len(a_a) * 19, f"A/A: silent in {silent} of {len(a_a)}")
+for effect in ("5", "10", "30"):
+    planted = [run for run in runs if run[0] == effect]
+    promises = [float(run[2]) for run in planted]
+    found = sum(run[1] == "worse" for run in planted)
+    wrong = sum(run[1] == "better" for run in planted)
+    error = math.sqrt(sum(p * (1 - p) for p in promises))
+    say(found >= sum(promises) - 3 * error - 0.01 and wrong == 0,
+        f"planted +{effect} %: promised {sum(promises):.1f}, found {found}, wrong sign {wrong}, of {len(planted)}")
+# The last pair was begun because it fitted; a start on a busy machine may still take longer than any before it.
+longest = max(float(run[-1]) for run in runs)
+say(longest < budget * 1.1 + 2, f"budget {budget:.0f} s: the longest run took {longest:.1f} s")
+sys.exit(not good)
+PY

@@ -1,10 +1,12 @@
 //! Which pairs to measure, in which order: decided, and written down, before the first window.
 
-use hone_record::{Design, Metric, Mode, PairKind, Rule};
+use std::collections::BTreeMap;
+
+use hone_record::{Design, Disturbance, Metric, Mode, PairKind, Rule};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::estimate::FEWEST_PAIRS;
+use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
 
 /// What the user asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +29,14 @@ pub struct Plan {
     pub equivalence: f64,
     /// Seed of order and bootstrap.
     pub seed: u64,
+    /// Builds of A and of B; pairs are spread over them.
+    pub builds: [u32; 2],
+    /// The first of the control pairs that are a pilot: they are measured before anything else.
+    pub pilot_pairs: u32,
+    /// Requests that nearly every window will have; `None` asks nothing of the tails.
+    pub requests_per_window: Option<u64>,
+    /// When neighbours make a pair not count.
+    pub disturbance: Option<Disturbance>,
 }
 
 /// Why a plan can't be carried out.
@@ -53,6 +63,30 @@ pub enum DesignError {
         /// Largest sensible value.
         limit: f64,
     },
+    /// The windows are too short for a tail that the verdict hangs on.
+    #[error(
+        "{what} {} can't be told from these windows: {reason}; lengthen them (--duration), raise the rate, or name another \
+         metric", metric.label()
+    )]
+    NotTold {
+        /// `the primary metric` or `the guard rail`.
+        what: &'static str,
+        /// Which.
+        metric: Metric,
+        /// What it would need.
+        reason: String,
+    },
+    /// Builds that can't be laid out in blocks.
+    #[error(
+        "{a} builds of A and {b} of B can't be compared: give both as many (at least {FEWEST_BLOCKS}), or one to a side \
+         whose build is not in question; with two, an interval would be 13 standard errors wide"
+    )]
+    Builds {
+        /// Of A.
+        a: u32,
+        /// Of B.
+        b: u32,
+    },
 }
 
 /// More pairs than anybody waits for.
@@ -68,9 +102,14 @@ const RESAMPLES: u32 = 10_000;
 pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
     check(plan)?;
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
-    let order = spread(plan.pairs, plan.control_pairs);
+    let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
+    order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
     let swapped = balanced(&order, &mut random);
-    let secondary = Metric::ALL.into_iter().filter(|&metric| metric != plan.primary).collect();
+    let refused = refused(plan.requests_per_window);
+    let secondary = Metric::ALL
+        .into_iter()
+        .filter(|metric| *metric != plan.primary && !refused.contains_key(metric))
+        .collect();
     let mut rule = Rule {
         primary: plan.primary,
         secondary,
@@ -87,13 +126,89 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         places: plan.places,
         pairs: plan.pairs,
         control_pairs: plan.control_pairs,
+        blocks: blocks(&order, plan.builds, &mut random),
         order,
         swapped,
         rule,
+        builds: plan.builds,
+        refused,
+        disturbance: plan.disturbance.clone(),
+        budget: None,
     })
 }
 
+/// The A/A pairs before a plan can be made: the same first pairs, in the same order, that [`plan`] gives a design with
+/// as many pilot pairs.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
+    let mut design =
+        self::plan(&Plan { pairs: FEWEST_PAIRS, control_pairs: plan.pilot_pairs, ..plan.clone() })?;
+    let pairs = plan.pilot_pairs as usize;
+    design.pairs = 0;
+    design.order.truncate(pairs);
+    design.swapped.truncate(pairs);
+    design.blocks.truncate(pairs);
+    Ok(design)
+}
+
+/// Metrics that a window of so many requests can't tell.
+fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
+    let Some(requests) = requests else { return BTreeMap::new() };
+    let short = |metric: Metric| {
+        let needed = metric.samples_needed()?;
+        let reason = format!(
+            "a {} needs {needed} requests in every window, and here nearly all have {requests} or more",
+            metric.label()
+        );
+        (requests < needed).then_some((metric, reason))
+    };
+    Metric::ALL.into_iter().filter_map(short).collect()
+}
+
+/// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
+/// has the morning and another the evening; control pairs go through A's builds in turn.
+fn blocks(order: &[PairKind], builds: [u32; 2], random: &mut ChaCha8Rng) -> Vec<u32> {
+    let count = builds[0].max(builds[1]);
+    if count < 2 {
+        return Vec::new();
+    }
+    let mut round: Vec<u32> = Vec::new();
+    let mut controls = 0;
+    let mut next = |kind: &PairKind| {
+        if *kind == PairKind::Control {
+            controls += 1;
+            return (controls - 1) % count;
+        }
+        if round.is_empty() {
+            round = shuffled(count, random);
+        }
+        round.pop().unwrap_or(0)
+    };
+    order.iter().map(&mut next).collect()
+}
+
+/// 0 to `count` - 1 in random order (Fisher and Yates).
+fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..count).collect();
+    for last in (1..all.len()).rev() {
+        let other = (u64::from(random.next_u32()) * (last as u64 + 1)) >> 32;
+        all.swap(last, other as usize);
+    }
+    all
+}
+
 fn check(plan: &Plan) -> Result<(), DesignError> {
+    check_builds(plan.builds)?;
+    let refused = refused(plan.requests_per_window);
+    let named = std::iter::once(("the primary metric", plan.primary))
+        .chain(plan.guards.iter().map(|guard| ("the guard rail", *guard)));
+    for (what, metric) in named {
+        if let Some(reason) = refused.get(&metric) {
+            return Err(DesignError::NotTold { what, metric, reason: reason.clone() });
+        }
+    }
     if plan.pairs < FEWEST_PAIRS {
         return Err(DesignError::TooFewPairs { kind: "A/B", pairs: plan.pairs, or_none: "" });
     }
@@ -114,10 +229,16 @@ fn check(plan: &Plan) -> Result<(), DesignError> {
     Ok(())
 }
 
+fn check_builds([a, b]: [u32; 2]) -> Result<(), DesignError> {
+    let alone = |count: u32, other: u32| count == 1 && (other == 1 || other >= FEWEST_BLOCKS);
+    let both = a == b && a >= FEWEST_BLOCKS;
+    if both || alone(a, b) || alone(b, a) { Ok(()) } else { Err(DesignError::Builds { a, b }) }
+}
+
 /// Control pairs at even distances among the test pairs.
 fn spread(tests: u32, controls: u32) -> Vec<PairKind> {
     let total = u64::from(tests) + u64::from(controls);
-    let controls_before = |index: u64| index * u64::from(controls) / total;
+    let controls_before = |index: u64| index * u64::from(controls) / total.max(1);
     (0..total)
         .map(|index| {
             if controls_before(index + 1) > controls_before(index) {
@@ -198,6 +319,10 @@ mod tests {
             alpha: 0.05,
             equivalence: 0.02,
             seed,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: None,
+            disturbance: None,
         }
     }
 
@@ -240,5 +365,67 @@ mod tests {
         );
         assert!(plan(&Plan { alpha: 0.0, ..asked(9, 0, 1) }).is_err());
         assert!(plan(&Plan { equivalence: f64::NAN, ..asked(9, 0, 1) }).is_err());
+    }
+
+    #[test]
+    fn the_pilot_is_the_beginning_of_the_design_that_follows_it() {
+        for seed in 0..20 {
+            let asked = Plan { pilot_pairs: 7, ..asked(20, 10, seed) };
+            let pilot = pilot(&asked).unwrap();
+            let design = plan(&asked).unwrap();
+            assert_eq!((pilot.order.len(), pilot.pairs, pilot.control_pairs), (7, 0, 7));
+            assert_eq!((&design.order[..7], &design.swapped[..7]), (&pilot.order[..], &pilot.swapped[..]));
+            assert!(pilot.order.iter().all(|kind| *kind == PairKind::Control));
+            assert_eq!(design.order.iter().filter(|kind| **kind == PairKind::Control).count(), 10);
+        }
+    }
+
+    #[test]
+    fn every_build_meets_as_many_pairs_and_rounds_are_shuffled() {
+        let design = plan(&Plan { builds: [3, 3], ..asked(12, 6, 5) }).unwrap();
+        let tests: Vec<u32> = (0..18)
+            .filter(|&index| design.order[index] == PairKind::Test)
+            .map(|index| design.block(index))
+            .collect();
+        for round in tests.chunks(3) {
+            let mut round = round.to_vec();
+            round.sort_unstable();
+            assert_eq!(round, [0, 1, 2]);
+        }
+        let orders = |seed| plan(&Plan { builds: [3, 3], ..asked(12, 6, seed) }).unwrap().blocks;
+        assert!((0..10).any(|seed| orders(seed) != orders(5)));
+    }
+
+    #[test]
+    fn builds_that_cannot_be_laid_out_are_refused() {
+        for (builds, good) in [
+            ([1, 1], true),
+            ([3, 3], true),
+            ([1, 3], true),
+            ([5, 1], true),
+            ([2, 2], false),
+            ([1, 2], false),
+            ([3, 4], false),
+        ] {
+            assert_eq!(plan(&Plan { builds, ..asked(15, 5, 1) }).is_ok(), good, "{builds:?}");
+        }
+    }
+
+    #[test]
+    fn a_tail_that_no_window_can_tell_is_refused_before_the_run() {
+        let short = |primary, guards: Vec<Metric>, requests| {
+            plan(&Plan { primary, guards, requests_per_window: Some(requests), ..asked(9, 5, 1) })
+        };
+        let message = short(Metric::LatencyP999, vec![], 9_999).unwrap_err().to_string();
+        assert!(
+            message.contains("p99.9 needs 10000 requests in every window, and here nearly all have 9999"),
+            "{message}"
+        );
+        assert!(short(Metric::LatencyP999, vec![], 10_000).is_ok());
+        assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
+        // As a secondary metric it is named, and no longer counted in the correction.
+        let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 2);
+        assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

@@ -1,6 +1,8 @@
 //! A ratio with its interval, from pairs.
 
-use hone_record::{Estimate, Metric};
+use std::collections::BTreeMap;
+
+use hone_record::{BuildSpread, Estimate, Metric};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -9,6 +11,10 @@ use crate::student::t_quantile;
 /// Below this number a resampled interval has too few distinct resamples to mean anything (5 pairs: 126).
 pub const FEWEST_PAIRS: u32 = 5;
 
+/// Builds an arm needs before the spread between builds can be told. With two, the interval would be 13 standard
+/// errors wide on either side.
+pub const FEWEST_BLOCKS: u32 = 3;
+
 /// Values of one metric, `(first arm, second arm)` a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
@@ -16,6 +22,15 @@ pub struct Pairs {
     pub metric: Metric,
     /// Both values positive and finite; others are refused.
     pub values: Vec<(f64, f64)>,
+    /// Which builds each pair measured: pairs of one block share both. Empty when each arm is one build.
+    pub blocks: Vec<u32>,
+}
+
+impl Pairs {
+    /// Pairs of arms that are one build each.
+    pub fn of_one_build(metric: Metric, values: Vec<(f64, f64)>) -> Self {
+        Self { metric, values, blocks: Vec::new() }
+    }
 }
 
 /// Why there is no estimate.
@@ -31,40 +46,150 @@ pub enum NotEstimated {
     /// A ratio of these has no logarithm.
     #[error("a value is zero, negative or not finite")]
     NotPositive,
+    /// The spread between builds can't be told from so few.
+    #[error("only {blocks} of the builds have a pair that counts, at least {FEWEST_BLOCKS} are needed")]
+    TooFewBlocks {
+        /// Blocks with pairs.
+        blocks: usize,
+    },
 }
 
 /// Power at which the smallest detectable effect is told.
-const POWER: f64 = 0.8;
+pub(crate) const POWER: f64 = 0.8;
 
 /// Estimates the ratio second/first: the geometric mean over pairs, with a symmetric studentised bootstrap interval.
 ///
 /// The studentised ("bootstrap-t") interval keeps its promise with few pairs, where the plain percentile interval is
 /// too narrow (Hall 1988; `crates/hone-compare/tests/coverage.rs` measures both claims). Resampled are pairs.
 ///
+/// With several builds an arm, pairs of one block share the luck of its builds. Then the estimate is the mean of the
+/// blocks' means, and the interval is studentised by the spread between blocks: resampled are blocks, and pairs within
+/// them (Kalibera and Jones 2013). With fewer than five blocks there are too few distinct resamples, and Student's t
+/// over the blocks' means takes their place.
+///
 /// `confidence` is two-sided, `seed` fixes the resamples: the same record gives the same estimate.
 ///
 /// # Errors
-/// When fewer than [`FEWEST_PAIRS`] pairs are given, or a value has no logarithm.
+/// When fewer than [`FEWEST_PAIRS`] pairs or [`FEWEST_BLOCKS`] blocks are given, or a value has no logarithm.
 pub fn estimate(pairs: &Pairs, confidence: f64, resamples: u32, seed: u64) -> Result<Estimate, NotEstimated> {
-    let logs = log_ratios(pairs)?;
-    let (mean, sd) = mean_and_sd(&logs);
-    let error = sd / (logs.len() as f64).sqrt();
-    let half_width = bootstrap_t(&logs, mean, confidence, resamples, seed) * error;
-    let geometric = |side: fn(&(f64, f64)) -> f64| {
-        (pairs.values.iter().map(|pair| side(pair).ln()).sum::<f64>() / pairs.values.len() as f64).exp()
+    Ok(Resampled::new(pairs, resamples, seed)?.estimate(confidence))
+}
+
+/// Pairs with the resamples of their mean, ready for an interval of any confidence.
+#[derive(Debug)]
+pub(crate) struct Resampled {
+    estimate: Estimate,
+    mean: f64,
+    /// Standard error of the mean.
+    error: f64,
+    freedom: f64,
+    /// |t*| of the resamples, sorted; empty where Student's t takes their place.
+    deviations: Vec<f64>,
+}
+
+impl Resampled {
+    pub(crate) fn new(pairs: &Pairs, resamples: u32, seed: u64) -> Result<Self, NotEstimated> {
+        let logs = log_ratios(pairs)?;
+        let blocks = blocks_of(&logs, &pairs.blocks)?;
+        let (pair_mean, sd) = mean_and_sd(&logs);
+        let geometric = |side: fn(&(f64, f64)) -> f64| {
+            (pairs.values.iter().map(|pair| side(pair).ln()).sum::<f64>() / logs.len() as f64).exp()
+        };
+        let estimate = Estimate {
+            metric: pairs.metric,
+            pairs: logs.len() as u32,
+            value_a: geometric(|pair| pair.0),
+            value_b: geometric(|pair| pair.1),
+            ratio: 1.0,
+            low: 1.0,
+            high: 1.0,
+            confidence: 0.0,
+            log_ratio_sd: sd,
+            detectable_ratio: 1.0,
+            builds: None,
+        };
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        if blocks.len() < 2 {
+            let error = sd / (logs.len() as f64).sqrt();
+            let deviations = resample(&centred(&logs, pair_mean), resamples, &mut random);
+            return Ok(Self {
+                estimate,
+                mean: pair_mean,
+                error,
+                freedom: logs.len() as f64 - 1.0,
+                deviations,
+            });
+        }
+        let means: Vec<f64> = blocks.iter().map(|block| mean_and_sd(block).0).collect();
+        let (mean, between) = mean_and_sd(&means);
+        let deviations = if blocks.len() < FEWEST_PAIRS as usize {
+            Vec::new()
+        } else {
+            resample_blocks(&blocks, mean, resamples, &mut random)
+        };
+        Ok(Self {
+            estimate: Estimate { builds: Some(build_spread(&blocks, between)), ..estimate },
+            mean,
+            error: between / (means.len() as f64).sqrt(),
+            freedom: means.len() as f64 - 1.0,
+            deviations,
+        })
+    }
+
+    pub(crate) fn estimate(&self, confidence: f64) -> Estimate {
+        let student = t_quantile(f64::midpoint(1.0, confidence), self.freedom);
+        let half_width = standard_errors(&self.deviations, confidence, student) * self.error;
+        Estimate {
+            ratio: ratio_of(self.mean),
+            low: ratio_of(self.mean - half_width),
+            high: ratio_of(self.mean + half_width),
+            confidence,
+            detectable_ratio: ratio_of(detectable(self.error, self.freedom, confidence)),
+            ..self.estimate.clone()
+        }
+    }
+}
+
+/// Half the width of an interval in standard errors: the `confidence` quantile of |t*| over sorted resamples, or Student's t
+/// without any.
+pub(crate) fn standard_errors(deviations: &[f64], confidence: f64, student: f64) -> f64 {
+    let count = deviations.len();
+    if count == 0 {
+        return student;
+    }
+    let rank = (confidence * count as f64).ceil() as usize;
+    deviations[rank.clamp(1, count) - 1].min(MOST_OF_STUDENT * student)
+}
+
+/// The logs by block, one block when no builds are told apart.
+fn blocks_of(logs: &[f64], blocks: &[u32]) -> Result<Vec<Vec<f64>>, NotEstimated> {
+    if blocks.is_empty() {
+        return Ok(vec![logs.to_vec()]);
+    }
+    let mut found: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (log, block) in logs.iter().zip(blocks) {
+        found.entry(*block).or_default().push(*log);
+    }
+    if found.len() < FEWEST_BLOCKS as usize {
+        return Err(NotEstimated::TooFewBlocks { blocks: found.len() });
+    }
+    Ok(found.into_values().collect())
+}
+
+/// How much of the spread the builds bring: the spread of the blocks' means has a share of the spread within them in it.
+fn build_spread(blocks: &[Vec<f64>], between_sd: f64) -> BuildSpread {
+    let squares = |block: &Vec<f64>| {
+        let mean = mean_and_sd(block).0;
+        block.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
     };
-    Ok(Estimate {
-        metric: pairs.metric,
-        pairs: logs.len() as u32,
-        value_a: geometric(|pair| pair.0),
-        value_b: geometric(|pair| pair.1),
-        ratio: ratio_of(mean),
-        low: ratio_of(mean - half_width),
-        high: ratio_of(mean + half_width),
-        confidence,
-        log_ratio_sd: sd,
-        detectable_ratio: ratio_of(detectable(error, logs.len() as f64 - 1.0, confidence)),
-    })
+    let freedom = blocks.iter().map(|block| block.len() - 1).sum::<usize>();
+    let within = blocks.iter().map(squares).sum::<f64>() / freedom.max(1) as f64;
+    let share = blocks.iter().map(|block| 1.0 / block.len() as f64).sum::<f64>() / blocks.len() as f64;
+    BuildSpread {
+        blocks: blocks.len() as u32,
+        between_log_sd: (between_sd * between_sd - within * share).max(0.0).sqrt(),
+        within_log_sd: within.sqrt(),
+    }
 }
 
 fn log_ratios(pairs: &Pairs) -> Result<Vec<f64>, NotEstimated> {
@@ -79,54 +204,92 @@ fn log_ratios(pairs: &Pairs) -> Result<Vec<f64>, NotEstimated> {
 }
 
 /// Back from a logarithm. A ratio beyond a trillion is no measurement; kept finite, it can still be written down.
-fn ratio_of(log: f64) -> f64 {
+pub(crate) fn ratio_of(log: f64) -> f64 {
     log.exp().clamp(1e-12, 1e12)
 }
 
-/// Mean and sample standard deviation (n - 1).
-fn mean_and_sd(values: &[f64]) -> (f64, f64) {
+/// Mean and sample standard deviation (n - 1; 0 for a single value).
+pub(crate) fn mean_and_sd(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    (mean, (squares / (count - 1.0)).sqrt())
+    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
 }
 
-/// The `confidence` quantile of |t*| over resamples.
-fn bootstrap_t(logs: &[f64], mean: f64, confidence: f64, resamples: u32, seed: u64) -> f64 {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut sample = vec![0.0; logs.len()];
-    let root = (logs.len() as f64).sqrt();
-    let mut deviations: Vec<f64> = (0..resamples.max(1))
-        .map(|_| {
-            for slot in &mut sample {
-                *slot = logs[below(&mut random, logs.len())];
-            }
-            let (resampled_mean, resampled_sd) = mean_and_sd(&sample);
-            let distance = (resampled_mean - mean).abs() * root;
-            // A resample of equal values knows nothing of the spread; counting it as infinitely far keeps the
-            // interval honest. Where all pairs agree exactly there is no spread to know.
-            if resampled_sd > 0.0 {
-                distance / resampled_sd
-            } else if distance == 0.0 {
-                0.0
-            } else {
-                f64::INFINITY
-            }
-        })
-        .collect();
-    deviations.sort_by(f64::total_cmp);
-    let rank = (confidence * deviations.len() as f64).ceil() as usize;
-    let found = deviations[rank.clamp(1, deviations.len()) - 1];
-    found.min(MOST_OF_STUDENT * t_quantile(f64::midpoint(1.0, confidence), logs.len() as f64 - 1.0))
+pub(crate) fn centred(values: &[f64], mean: f64) -> Vec<f64> {
+    values.iter().map(|value| value - mean).collect()
+}
+
+/// |t*| of resamples of values whose mean is 0, sorted.
+pub(crate) fn resample(values: &[f64], resamples: u32, random: &mut ChaCha8Rng) -> Vec<f64> {
+    let one = |random: &mut ChaCha8Rng| {
+        let mut sums = Sums::default();
+        for _ in 0..values.len() {
+            sums.add(values[below(random, values.len())]);
+        }
+        sums.deviation()
+    };
+    sorted((0..resamples.max(1)).map(|_| one(random)).collect())
+}
+
+/// |t*| of resamples of blocks, and of pairs within them, sorted.
+fn resample_blocks(blocks: &[Vec<f64>], mean: f64, resamples: u32, random: &mut ChaCha8Rng) -> Vec<f64> {
+    let blocks: Vec<Vec<f64>> = blocks.iter().map(|block| centred(block, mean)).collect();
+    let one = |random: &mut ChaCha8Rng| {
+        let mut sums = Sums::default();
+        for _ in 0..blocks.len() {
+            let block = &blocks[below(random, blocks.len())];
+            let total: f64 = (0..block.len()).map(|_| block[below(random, block.len())]).sum();
+            sums.add(total / block.len() as f64);
+        }
+        sums.deviation()
+    };
+    sorted((0..resamples.max(1)).map(|_| one(random)).collect())
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// Mean and spread of a resample in one pass. The values lie around 0, so nothing cancels.
+#[derive(Default)]
+struct Sums {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    /// |mean| in units of its own standard error.
+    ///
+    /// A resample of equal values knows nothing of the spread; counting it as infinitely far keeps the interval
+    /// honest. Where all pairs agree exactly there is no spread to know.
+    fn deviation(&self) -> f64 {
+        let about_mean = self.squares - self.sum * self.sum / self.count;
+        if about_mean > 1e-12 * self.squares {
+            self.sum.abs() / (self.count * about_mean / (self.count - 1.0)).sqrt()
+        } else if self.squares <= f64::EPSILON * f64::EPSILON * self.count {
+            0.0
+        } else {
+            f64::INFINITY
+        }
+    }
 }
 
 /// With five or six pairs and a high confidence the far resamples are nearly degenerate (one value again and again),
 /// and their distance says nothing any more. Twice Student's t bounds them; `tests/coverage.rs` holds at that level too.
 const MOST_OF_STUDENT: f64 = 2.0;
 
-/// An unbiased index below `limit`: multiply and shift, rejection is pointless at these sizes (bias < 2^-50).
+/// An unbiased index below `limit`: multiply and shift, rejection is pointless at these sizes (bias < 2^-18).
 fn below(random: &mut ChaCha8Rng, limit: usize) -> usize {
-    ((u128::from(random.next_u64()) * limit as u128) >> 64) as usize
+    ((u64::from(random.next_u32()) * limit as u64) >> 32) as usize
 }
 
 /// Log of the smallest effect shown with [`POWER`]: (t for the confidence + t for the power) standard errors.
@@ -134,13 +297,35 @@ fn detectable(error: f64, freedom: f64, confidence: f64) -> f64 {
     (t_quantile(f64::midpoint(1.0, confidence), freedom) + t_quantile(POWER, freedom)) * error
 }
 
-/// Pairs needed to show an effect of `ratio` with the spread of `estimate`; `None` when more than 10,000 would not do.
+/// Pairs needed to show an effect of `ratio` with the spread of `estimate`; `None` when more than 10,000 would not do,
+/// or when builds are what is missing.
 pub(crate) fn pairs_needed(estimate: &Estimate, ratio: f64) -> Option<u32> {
     let effect = ratio.ln().abs();
-    (FEWEST_PAIRS..=10_000).find(|&count| {
+    let enough = |count: u32| {
         let error = estimate.log_ratio_sd / f64::from(count).sqrt();
         detectable(error, f64::from(count) - 1.0, estimate.confidence) <= effect
-    })
+    };
+    if estimate.builds.is_some() {
+        return None;
+    }
+    first_enough(FEWEST_PAIRS, 10_000, enough)
+}
+
+/// The first number from `least` to `most` that is enough, where all after it are too.
+pub(crate) fn first_enough(least: u32, most: u32, mut enough: impl FnMut(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (least, least);
+    while !enough(high) {
+        if high == most {
+            return None;
+        }
+        low = high + 1;
+        high = high.saturating_mul(2).min(most);
+    }
+    while low < high {
+        let middle = u32::midpoint(low, high);
+        if enough(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(high)
 }
 
 #[cfg(test)]
@@ -148,7 +333,7 @@ mod tests {
     use super::*;
 
     fn pairs(values: &[(f64, f64)]) -> Pairs {
-        Pairs { metric: Metric::CpuPerRecord, values: values.to_vec() }
+        Pairs::of_one_build(Metric::CpuPerRecord, values.to_vec())
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Estimate, Judgement, Metric, PairKind, PairOutcome, Rule, Verdict};
+use hone_record::{Design, Estimate, Judgement, Metric, PairKind, PairOutcome, Rule, Verdict};
 
-use crate::estimate::{NotEstimated, Pairs, estimate, pairs_needed};
+use crate::estimate::{NotEstimated, Pairs, Resampled, pairs_needed};
 
 /// What was found for every metric of the rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,11 +15,12 @@ pub struct Judged {
     pub not_estimated: BTreeMap<Metric, String>,
 }
 
-/// Judges all metrics of a rule.
-pub fn judge(rule: &Rule, pairs: &[PairOutcome]) -> Judged {
-    let mut judged = Judged { judgements: Vec::new(), not_estimated: BTreeMap::new() };
+/// Judges all metrics of a design's rule.
+pub fn judge(design: &Design, pairs: &[PairOutcome]) -> Judged {
+    let rule = &design.rule;
+    let mut judged = Judged { judgements: Vec::new(), not_estimated: design.refused.clone() };
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
-        match judge_metric(rule, metric, pairs) {
+        match judge_metric(design, metric, pairs) {
             Ok(judgement) => judged.judgements.push(judgement),
             Err(reason) => {
                 judged.not_estimated.insert(metric, reason.to_string());
@@ -29,14 +30,23 @@ pub fn judge(rule: &Rule, pairs: &[PairOutcome]) -> Judged {
     judged
 }
 
-fn judge_metric(rule: &Rule, metric: Metric, pairs: &[PairOutcome]) -> Result<Judgement, NotEstimated> {
-    let primary = metric == rule.primary;
-    let alpha = if primary { rule.alpha } else { rule.alpha / rule.secondary.len().max(1) as f64 };
-    let of = |kind, alpha| estimate(&values(metric, kind, pairs), 1.0 - alpha, rule.resamples, rule.seed);
-    let test = of(PairKind::Test, alpha)?;
-    let tost = of(PairKind::Test, 2.0 * alpha)?;
+/// Two-sided error at which a metric is judged: the primary's own, or its share among the secondary ones.
+pub(crate) fn alpha_of(rule: &Rule, metric: Metric) -> f64 {
+    if metric == rule.primary { rule.alpha } else { rule.alpha / rule.secondary.len().max(1) as f64 }
+}
+
+fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Result<Judgement, NotEstimated> {
+    let rule = &design.rule;
+    let alpha = alpha_of(rule, metric);
+    let of = |kind| {
+        // The truth of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds.
+        let by_build = kind == PairKind::Test && design.builds != [1, 1];
+        Resampled::new(&values(metric, kind, pairs, by_build), rule.resamples, rule.seed)
+    };
+    let test = of(PairKind::Test)?;
+    let (test, tost) = (test.estimate(1.0 - alpha), test.estimate(1.0 - 2.0 * alpha));
     let planned = pairs.iter().any(|pair| pair.kind == PairKind::Control);
-    let control = of(PairKind::Control, alpha);
+    let control = of(PairKind::Control).map(|control| control.estimate(1.0 - alpha));
     let (verdict, why) = match &control {
         // A control that was planned and could not be read must not be passed over in silence.
         Err(reason) if planned => {
@@ -45,57 +55,106 @@ fn judge_metric(rule: &Rule, metric: Metric, pairs: &[PairOutcome]) -> Result<Ju
         _ => decide(rule, &test, &tost, control.as_ref().ok()),
     };
     let control = control.ok();
-    Ok(Judgement { estimate: test, control, verdict, why, primary })
+    Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
 }
 
 /// The pairs of a kind that count and have the metric on both sides.
-fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome]) -> Pairs {
-    let both = |pair: &PairOutcome| Some((*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?));
-    let values =
-        pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).filter_map(both).collect();
-    Pairs { metric, values }
+fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], by_build: bool) -> Pairs {
+    let both =
+        |pair: &PairOutcome| Some((pair.block, (*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?)));
+    let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).filter_map(both);
+    let (blocks, values): (Vec<u32>, Vec<(f64, f64)>) = counted.unzip();
+    Pairs { metric, values, blocks: if by_build { blocks } else { Vec::new() } }
 }
 
-/// The rule of [`crate::rule_words`], in its order.
+/// A log ratio and half the width of its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) mean: f64,
+    pub(crate) half: f64,
+}
+
+impl Span {
+    fn of(estimate: &Estimate) -> Self {
+        let mean = estimate.ratio.ln();
+        Self { mean, half: (estimate.high.ln() - mean).max(mean - estimate.low.ln()) }
+    }
+
+    fn excludes_one(self) -> bool {
+        self.mean.abs() > self.half
+    }
+}
+
+/// What the rule finds, in the order of [`crate::rule_words`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    ControlDiffers,
+    Equivalent,
+    HoldsOne,
+    NoLargerThanControl,
+    Differs,
+}
+
+/// The rule itself, on numbers: the planner asks it what it will say as often as the judge asks it what it says.
+pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<Span>) -> Finding {
+    match control {
+        Some(control) if control.excludes_one() && control.mean.abs() > margin => Finding::ControlDiffers,
+        _ if tost.mean.abs() + tost.half < margin => Finding::Equivalent,
+        _ if !test.excludes_one() => Finding::HoldsOne,
+        Some(control) if test.mean.abs() <= control.mean.abs() => Finding::NoLargerThanControl,
+        _ => Finding::Differs,
+    }
+}
+
+/// Log of the margin inside which two variants count as equal.
+pub(crate) fn margin(rule: &Rule) -> f64 {
+    (1.0 + rule.equivalence).ln()
+}
+
+/// The verdict with its reason.
 fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Estimate>) -> (Verdict, String) {
-    let margin = (1.0 + rule.equivalence).ln();
-    let beyond = |found: &Estimate| found.low.ln() > 0.0 || found.high.ln() < 0.0;
-    if let Some(control) = control
-        && beyond(control)
-        && control.ratio.ln().abs() > margin
-    {
-        let why = format!(
-            "the A/A control itself differs: {}; this session can't tell the variants apart",
-            ratio_words(control)
-        );
-        return (Verdict::NotShown, why);
+    let shown = || control.map(ratio_words).unwrap_or_default();
+    match find(margin(rule), Span::of(test), Span::of(tost), control.map(Span::of)) {
+        Finding::ControlDiffers => (
+            Verdict::NotShown,
+            format!(
+                "the A/A control itself differs: {}; this session can't tell the variants apart",
+                shown()
+            ),
+        ),
+        Finding::Equivalent => {
+            (Verdict::Equivalent, format!("the interval lies within {} % of equal", rule.equivalence * 100.0))
+        }
+        Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(rule, test)),
+        Finding::NoLargerThanControl => {
+            (Verdict::NotShown, format!("no larger than what the A/A control showed: {}", shown()))
+        }
+        Finding::Differs => {
+            let better = (test.ratio < 1.0) == test.metric.lower_is_better();
+            let why =
+                format!("the {:.4} % interval excludes 1", test.confidence * 100.0).replace(".0000 %", " %");
+            (if better { Verdict::Better } else { Verdict::Worse }, why)
+        }
     }
-    if tost.low.ln() > -margin && tost.high.ln() < margin {
-        return (
-            Verdict::Equivalent,
-            format!("the interval lies within {} % of equal", rule.equivalence * 100.0),
-        );
-    }
-    if !beyond(test) {
-        let why = format!(
-            "the interval holds 1; these {} pairs would have shown {:.1} % or more{}",
-            test.pairs,
-            (test.detectable_ratio - 1.0) * 100.0,
-            pairs_needed(test, 1.0 + rule.equivalence)
-                .map(|pairs| format!(", and {:.0} % needs about {pairs} pairs", rule.equivalence * 100.0))
-                .unwrap_or_default()
-        );
-        return (Verdict::NotShown, why);
-    }
-    if let Some(control) = control
-        && test.ratio.ln().abs() <= control.ratio.ln().abs()
-    {
-        let why = format!("no larger than what the A/A control showed: {}", ratio_words(control));
-        return (Verdict::NotShown, why);
-    }
-    let better = (test.ratio < 1.0) == test.metric.lower_is_better();
-    let verdict = if better { Verdict::Better } else { Verdict::Worse };
-    (verdict, format!("the {:.4} % interval excludes 1", test.confidence * 100.0).replace(".0000 %", " %"))
+}
+
+fn why_it_holds_one(rule: &Rule, test: &Estimate) -> String {
+    let percent = rule.equivalence * 100.0;
+    let (counted, more) = match &test.builds {
+        Some(builds) => (
+            format!("{} builds an arm", builds.blocks),
+            "; more builds would narrow it, more pairs hardly".to_owned(),
+        ),
+        None => {
+            let needed = pairs_needed(test, 1.0 + rule.equivalence);
+            let more = needed.map(|pairs| format!(", and {percent:.0} % needs about {pairs} pairs"));
+            (format!("{} pairs", test.pairs), more.unwrap_or_default())
+        }
+    };
+    format!(
+        "the interval holds 1; these {counted} would have shown {:.1} % or more{more}",
+        (test.detectable_ratio - 1.0) * 100.0
+    )
 }
 
 fn ratio_words(estimate: &Estimate) -> String {
@@ -108,7 +167,7 @@ mod tests {
     use crate::design::{Plan, plan};
     use hone_record::Mode;
 
-    fn rule() -> Rule {
+    fn design() -> Design {
         let asked = Plan {
             mode: Mode::Duet,
             places: false,
@@ -119,8 +178,18 @@ mod tests {
             alpha: 0.05,
             equivalence: 0.02,
             seed: 3,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: None,
+            disturbance: None,
         };
-        plan(&asked).unwrap().rule
+        plan(&asked).unwrap()
+    }
+
+    /// With this primary metric and no other.
+    fn alone(metric: Metric) -> Design {
+        let design = design();
+        Design { rule: Rule { primary: metric, secondary: vec![], ..design.rule }, ..design }
     }
 
     /// Pairs whose ratios scatter by +-`spread` around `test` and `control`.
@@ -135,6 +204,8 @@ mod tests {
                 values_a: [(metric, 10.0)].into(),
                 values_b: [(metric, 10.0 * ratio * (1.0 + spread * offset))].into(),
                 dropped: None,
+                block: 0,
+                took_s: 0.0,
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));
@@ -142,8 +213,7 @@ mod tests {
     }
 
     fn check(metric: Metric, test: f64, control: f64, spread: f64, verdict: Verdict, why: &str) {
-        let rule = Rule { primary: metric, secondary: vec![], ..rule() };
-        let judged = judge(&rule, &pairs(metric, test, control, spread));
+        let judged = judge(&alone(metric), &pairs(metric, test, control, spread));
         let judgement = &judged.judgements[0];
         assert_eq!(judgement.verdict, verdict, "{metric:?} {test} {control} {spread}: {judgement:?}");
         assert!(judgement.why.contains(why), "{}", judgement.why);
@@ -165,7 +235,7 @@ mod tests {
     #[test]
     fn an_effect_no_larger_than_the_controls_is_not_shown() {
         // The control scatters too much to exclude 1, but its mean is as far off as the test's.
-        let rule = Rule { secondary: vec![], ..rule() };
+        let rule = alone(Metric::CpuPerRecord);
         let mut all = pairs(Metric::CpuPerRecord, 1.05, 1.0, 0.01);
         let controls = all.iter_mut().filter(|pair| pair.kind == PairKind::Control);
         for (pair, value) in controls.zip([9.0, 15.0, 9.5, 12.5, 10.0]) {
@@ -178,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_planned_control_that_cannot_be_read_shows_nothing() {
-        let rule = Rule { secondary: vec![], ..rule() };
+        let rule = alone(Metric::CpuPerRecord);
         let mut all = pairs(Metric::CpuPerRecord, 0.8, 1.0, 0.01);
         all.retain(|pair| pair.kind == PairKind::Test || pair.index < 3);
         let judged = judge(&rule, &all);
@@ -193,7 +263,7 @@ mod tests {
     fn dropped_pairs_and_missing_values_do_not_count() {
         let mut all = pairs(Metric::CpuPerRecord, 0.9, 1.0, 0.02);
         all[0].dropped = Some("saturated".to_owned());
-        let judged = judge(&rule(), &all);
+        let judged = judge(&design(), &all);
         assert_eq!(judged.judgements[0].estimate.pairs, 9);
         let reason = &judged.not_estimated[&Metric::LatencyP999];
         assert!(reason.contains("only 0 of the pairs"), "{reason}");

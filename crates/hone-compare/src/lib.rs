@@ -8,10 +8,17 @@
 //! caches and its layout, and are not independent.
 
 mod design;
+mod disturb;
 mod estimate;
 mod judge;
+mod power;
+mod random;
+mod saved;
 mod student;
 
-pub use design::{DesignError, Plan, plan, rule_words};
-pub use estimate::{FEWEST_PAIRS, NotEstimated, Pairs, estimate};
+pub use design::{DesignError, Plan, pilot, plan, rule_words};
+pub use disturb::{Neighbours, disturbance, disturbed};
+pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};
+pub use power::{Layout, Outlook, Promises, Widths, promises};
+pub use saved::{FEWEST_WINDOWS, SavedRule, compare_saved};

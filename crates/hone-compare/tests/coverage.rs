@@ -4,32 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use hone_compare::{Pairs, Plan, estimate, judge, plan};
-use hone_record::{Metric, Mode, PairKind, PairOutcome, Verdict};
+use hone_compare::{Pairs, estimate, judge, plan};
+use hone_record::{Metric, PairKind, Verdict};
 use rand_chacha::ChaCha8Rng;
-use rand_core::{RngCore, SeedableRng};
+use rand_core::SeedableRng;
 
-fn uniform(random: &mut ChaCha8Rng) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Box and Muller.
-fn normal(random: &mut ChaCha8Rng) -> f64 {
-    let (radius, angle) = (1.0 - uniform(random), uniform(random));
-    (-2.0 * radius.ln()).sqrt() * (2.0 * std::f64::consts::PI * angle).cos()
-}
-
-/// One in ten pairs meets a noisy neighbour: five times the spread.
-fn heavy(random: &mut ChaCha8Rng) -> f64 {
-    let scale = if uniform(random) < 0.1 { 5.0 } else { 1.0 };
-    scale * normal(random)
-}
-
-type Noise = fn(&mut ChaCha8Rng) -> f64;
-
-fn session(random: &mut ChaCha8Rng, noise: Noise, pairs: usize, effect: f64, sd: f64) -> Vec<(f64, f64)> {
-    (0..pairs).map(|_| (1.0, (effect.ln() + sd * noise(random)).exp())).collect()
-}
+mod sessions;
+use sessions::{Noise, heavy, normal, outcomes, plan_of, session, uniform};
 
 #[test]
 fn the_interval_holds_the_truth_as_often_as_it_says() {
@@ -40,7 +21,7 @@ fn the_interval_holds_the_truth_as_often_as_it_says() {
             let misses = (0..sessions)
                 .filter(|&seed| {
                     let values = session(&mut random, noise, count, 1.07, 0.1);
-                    let pairs = Pairs { metric: Metric::CpuPerRecord, values };
+                    let pairs = Pairs::of_one_build(Metric::CpuPerRecord, values);
                     let found = estimate(&pairs, 0.95, 1_000, seed).unwrap();
                     found.low > 1.07 || found.high < 1.07
                 })
@@ -80,7 +61,7 @@ fn secondary_intervals_hold_with_the_fewest_pairs_and_stay_finite() {
     let misses = (0..sessions)
         .filter(|&seed| {
             let values = session(&mut random, normal, 5, 1.0, 0.8);
-            let pairs = Pairs { metric: Metric::LatencyP99, values };
+            let pairs = Pairs::of_one_build(Metric::LatencyP99, values);
             let found = estimate(&pairs, 1.0 - 0.05 / 8.0, 1_000, seed).unwrap();
             assert!(found.high < 1e12 && found.low > 1e-12, "{found:?}");
             found.low > 1.0 || found.high < 1.0
@@ -90,41 +71,17 @@ fn secondary_intervals_hold_with_the_fewest_pairs_and_stay_finite() {
     assert!(misses < 15, "{misses} of {sessions} intervals miss the truth");
 }
 
-fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> impl Iterator<Item = PairOutcome> {
-    values.iter().enumerate().map(move |(index, &(first, second))| PairOutcome {
-        index: index as u32,
-        kind,
-        window_a: String::new(),
-        window_b: String::new(),
-        values_a: BTreeMap::from([(Metric::CpuPerRecord, first)]),
-        values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
-        dropped: None,
-    })
-}
-
 fn verdicts(effect: f64, noise: Noise, sessions: u64) -> BTreeMap<&'static str, u32> {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let mut counts = BTreeMap::new();
     for seed in 0..sessions {
-        let asked = Plan {
-            mode: Mode::Duet,
-            places: false,
-            pairs: 14,
-            control_pairs: 6,
-            primary: Metric::CpuPerRecord,
-            guards: vec![],
-            alpha: 0.05,
-            equivalence: 0.02,
-            seed,
-        };
-        let mut rule = plan(&asked).unwrap().rule;
-        rule.secondary.clear();
-        rule.resamples = 1_000;
+        let mut design = plan(&plan_of(14, 6, seed)).unwrap();
+        design.rule.secondary.clear();
+        design.rule.resamples = 1_000;
         let test = session(&mut random, noise, 14, effect, 0.03);
         let control = session(&mut random, noise, 6, 1.0, 0.03);
-        let pairs: Vec<_> =
-            outcomes(PairKind::Test, &test).chain(outcomes(PairKind::Control, &control)).collect();
-        *counts.entry(judge(&rule, &pairs).judgements[0].verdict.label()).or_insert(0) += 1;
+        let pairs = [outcomes(PairKind::Test, &test), outcomes(PairKind::Control, &control)].concat();
+        *counts.entry(judge(&design, &pairs).judgements[0].verdict.label()).or_insert(0) += 1;
     }
     counts
 }

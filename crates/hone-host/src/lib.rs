@@ -23,6 +23,7 @@ mod platform;
 pub mod pmu;
 pub mod ports;
 pub mod pressure;
+pub mod setting;
 pub mod tools;
 
 pub use error::HostError;

@@ -20,7 +20,7 @@ use crate::LoadError;
 use crate::line::Line;
 use crate::security::{Door, Security};
 
-const METADATA_VERSION: i16 = 7;
+pub(crate) const METADATA_VERSION: i16 = 7;
 const CREATE_TOPICS_VERSION: i16 = 4;
 const DELETE_TOPICS_VERSION: i16 = 3;
 const FETCH_VERSION: i16 = 11;
@@ -108,6 +108,10 @@ impl Admin {
             return Err(admin.garbage("Metadata", "it names no broker, not even itself"));
         }
         Ok(())
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.line.address()
     }
 
     pub(crate) fn limit_answers(&mut self, limit: Duration) -> Result<(), LoadError> {

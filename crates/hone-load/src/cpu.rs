@@ -46,6 +46,12 @@ impl CpuTime {
         Some(Self { total_s, user_s, system_s })
     }
 
+    /// Of a process, since its start.
+    pub(crate) fn from(cpu: CpuSeconds) -> Self {
+        let user_s = cpu.total_s * cpu.user_share.unwrap_or(0.0);
+        Self { total_s: cpu.total_s, user_s, system_s: cpu.total_s - user_s }
+    }
+
     /// Together with that of another thread or process.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
@@ -63,6 +69,17 @@ impl CpuTime {
         let user_share = (both_s >= 0.1).then(|| user_s / both_s);
         CpuSeconds { total_s: later.total_s - self.total_s, user_share }
     }
+}
+
+/// Threads of this process whose names begin with one of these.
+pub(crate) fn threads_named(prefixes: &[&str]) -> Vec<i32> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let thread_id = |entry: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        let fits = prefixes.iter().any(|prefix| name.starts_with(prefix));
+        fits.then(|| entry.file_name().to_str()?.parse().ok()).flatten()
+    };
+    tasks.flatten().filter_map(thread_id).collect()
 }
 
 /// Fields 14 and 15 of `/proc/PID/stat`, in ticks; the name before them may hold anything.

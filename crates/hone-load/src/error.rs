@@ -135,6 +135,20 @@ pub enum LoadError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A client failed before the window.
+    #[error("the warm-up failed: {reason}")]
+    WarmUp {
+        /// What happened.
+        reason: String,
+    },
+    /// A client program can't be used.
+    #[error("the client `{command}`: {problem}")]
+    Client {
+        /// The program.
+        command: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,

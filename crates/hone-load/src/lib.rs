@@ -10,8 +10,10 @@
 //! [`Window`]: hone_record::Window
 
 mod admin;
+mod client;
 mod clock;
 mod cluster;
+mod cluster_setting;
 mod connection;
 mod consumer;
 mod cpu;
@@ -26,6 +28,7 @@ pub mod keys;
 mod line;
 mod live;
 pub mod payload;
+pub mod plant;
 mod poll;
 mod raw;
 mod readback;
@@ -43,6 +46,8 @@ mod steward;
 mod stream;
 
 pub use admin::{Admin, TopicLayout};
+pub use client::command::{Launched, Launcher, Watch};
+pub use cluster_setting::ClusterSetting;
 pub use error::LoadError;
 pub use live::{Live, Progress};
 pub use raw::RawFile;

@@ -1,6 +1,7 @@
 //! What a window left in its topic, read back: where it begins and ends, and its batches by their headers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hone_kafka::batches;
 use hone_record::{BatchSource, TopicBatches};
@@ -12,6 +13,8 @@ use crate::security::Door;
 
 /// Bytes that are read back at most, over all partitions.
 const BUDGET_BYTES: u64 = 128 << 20;
+/// A broker that has stopped keeps nobody waiting who has measured already.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// One read.
 const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
 /// A broker that gives nothing so many times has lost something, or is in trouble; what was seen until then is told.
@@ -21,7 +24,7 @@ const EMPTY_READS: u32 = 3;
 pub(crate) fn ends(door: &Door, layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, LoadError> {
     let mut found = BTreeMap::new();
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::enter(address, door.clone(), Admin::LIMIT)?;
+        let mut admin = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
         let what = "ListOffsets v2";
         let answer = admin.exchange(&ends_request(1, &layout.topic, partitions), what)?;
         let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
@@ -62,7 +65,7 @@ fn batches_within(
     let (mut there, mut seen) = (0, 0);
     let share_bytes = budget_bytes / from.len().max(1) as u64;
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::enter(address, door.clone(), Admin::LIMIT)?;
+        let mut admin = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
         for partition in partitions {
             let (Some(&from), Some(&to)) = (from.get(partition), to.get(partition)) else { continue };
             there += (to - from).max(0).unsigned_abs();

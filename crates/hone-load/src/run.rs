@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Window, WindowFacts, Workload,
+    BatchSource, CpuSeconds, Durability, Engine, Environment, Event, EventKind, Outcome, Shard, Window,
+    WindowFacts, Workload,
 };
 
 use crate::admin::{Admin, TopicLayout};
+use crate::client::command::{Command, Launcher};
+use crate::client::librdkafka::Librdkafka;
 use crate::consumer::{Consumed, Consumers};
 use crate::cpu::CpuTime;
 use crate::engine::{End, Engine as Wire};
@@ -21,7 +24,7 @@ use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
 use crate::sender::{Account, Sender};
 use crate::steadiness::{Seen, outcome};
-use crate::{LoadError, frames, keys, readback, replay, schedule, sizes};
+use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
 /// Which topic the load goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum Topic {
     Fresh,
     /// One that is there; it stays.
     Existing(String),
+    /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
+    Shared(String),
 }
 
 /// What a load needs beside the workload.
@@ -45,6 +50,8 @@ pub struct Settings {
     pub topic: Topic,
     /// 99th percentile of the generator's own lateness above which the run counts as failed, in microseconds.
     pub lateness_limit_us: f64,
+    /// Which part of the load this generator sends; `None` for all of it.
+    pub shard: Option<Shard>,
     /// TLS and login.
     pub security: Security,
 }
@@ -120,13 +127,15 @@ impl Drop for OwnTopic {
     }
 }
 
-/// Checks the workload, makes the topic, encodes the requests, connects and warms up.
+/// Checks the workload, makes the topic, encodes the requests, connects and warms up. The launcher starts the program of a
+/// client engine that is a command.
 ///
 /// # Errors
 /// When a setting makes no sense, the broker can't be reached or refuses, or the user interrupts.
 pub fn prepare(
     settings: Settings,
     mut workload: Workload,
+    launcher: &dyn Launcher,
     progress: &mut dyn Progress,
 ) -> Result<Prepared, LoadError> {
     check(&workload)?;
@@ -141,6 +150,13 @@ pub fn prepare(
     let mut topic = OwnTopic { address: settings.address.clone(), door: door.clone(), name: None };
     let layout = match &settings.topic {
         Topic::Existing(topic) => admin.layout(topic, None)?,
+        Topic::Shared(name) => {
+            match admin.create_topic(name, workload.partitions, &workload.topic_config) {
+                Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) | Ok(()) => {}
+                Err(other) => return Err(other),
+            }
+            admin.layout(name, Some(workload.partitions))?
+        }
         Topic::Fresh => {
             let name = fresh_name();
             admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
@@ -150,7 +166,7 @@ pub fn prepare(
     };
     let partitions = layout.leaders.iter().map(|(_, led)| led.len() as u32).sum();
     let workload = Workload { partitions, ..workload };
-    let engine = engine(&workload, &layout, &settings.address, &door)?;
+    let engine = engine(launcher, &settings, &door, &workload, &layout)?;
     let consumers = consumers(&settings.address, &door, &workload, &layout)?;
     let environment = Environment { security: settings.security.name(), ..admin.surroundings(&layout.topic) };
     let mut prepared = Prepared {
@@ -171,17 +187,20 @@ pub fn prepare(
 
 /// What sends the workload.
 fn engine(
+    launcher: &dyn Launcher,
+    to: &Settings,
+    door: &Door,
     workload: &Workload,
     layout: &TopicLayout,
-    address: &str,
-    door: &Door,
 ) -> Result<Box<dyn Sender>, LoadError> {
     match &workload.engine {
-        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, address, door)?)),
-        Engine::Librdkafka { .. } | Engine::Command { .. } => Err(LoadError::Setting {
-            name: "engine",
-            problem: "only `wire` is built into this version".to_owned(),
-        }),
+        Engine::Wire => Ok(Box::new(Wire::new(workload, layout, &to.address, door)?)),
+        Engine::Librdkafka { settings } => {
+            Ok(Box::new(Librdkafka::new(to, workload, settings, &layout.topic)?))
+        }
+        Engine::Command { command, settings } => {
+            Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic)?))
+        }
     }
 }
 
@@ -254,12 +273,24 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
         return Err(LoadError::Setting { name: "acks", problem: "must be 0, 1 or -1 (all)".to_owned() });
     }
     check_consumers(workload)?;
+    check_engine(workload)?;
     check_idempotence(workload)?;
     schedule::check(workload)?;
     keys::check(&workload.keys)?;
     sizes::check(workload.sizes, workload.record_bytes)?;
     Values::of(workload)?;
     frames::codec_of(workload).map(|_| ())
+}
+
+fn check_engine(workload: &Workload) -> Result<(), LoadError> {
+    match &workload.engine {
+        Engine::Wire => Ok(()),
+        Engine::Librdkafka { settings } => {
+            client::check(workload)?;
+            client::librdkafka::check(workload, settings)
+        }
+        Engine::Command { .. } => client::check(workload),
+    }
 }
 
 /// What brokers ask of producers whose batches they number. Client engines hold their own rules against this.
@@ -324,6 +355,9 @@ impl Prepared {
             message,
         };
         if let End::Broken(reason) = end {
+            if self.workload.engine != Engine::Wire {
+                return Err(LoadError::WarmUp { reason });
+            }
             return Err(refused("connection lost", format!(": {reason}")));
         }
         if requests > 0 && recorder.acked == 0 {
@@ -353,7 +387,8 @@ impl Prepared {
         // Where the window ends; the user may draw it in.
         let end_ns = Cell::new(duration_ns);
         let mut arrivals =
-            Arrivals::new(&self.workload, self.recorded.clone()).take_while(|due| *due < end_ns.get());
+            schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
+                .take_while(|due| *due < end_ns.get());
         let mut recorder = Recorder::new(duration_ns);
         recorder.raw = self.raw.take().map(Raw::start).transpose()?;
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
@@ -396,9 +431,16 @@ impl Prepared {
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
+        let read_back =
+            account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
         let drawn_in = end_ns.get() < duration_ns;
         let mut window =
             self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
+        if let Some(batches) = read_back {
+            // Only the topic knows what a client's batches were.
+            window.facts.acked_bytes =
+                (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
+        }
         if let Some(consumed) = consumed {
             add_consumed(&mut window, consumed);
         }
@@ -431,7 +473,10 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Account {
         let mut account = self.engine.account(recorder, &self.layout);
-        if let Some(from) = from.filter(|_| !self.engine.knows_batches()) {
+        // Of a topic that is shared, one generator reads back what all of them wrote.
+        let reads_back =
+            !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
+        if let Some(from) = from.filter(|_| reads_back) {
             let found = readback::ends(&self.door, &self.layout)
                 .and_then(|to| readback::batches_between(&self.door, &self.layout, from, &to));
             match found {
@@ -489,7 +534,8 @@ impl Prepared {
             split: account.split,
             events,
             environment: Some(self.environment),
-            shard: None,
+            shard: self.settings.shard,
+            client: account.client,
             requirements: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hone_record::{Schedule, Workload};
+use hone_record::{Schedule, Shard, Workload};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -152,6 +152,12 @@ fn steps_ns(count: f64, rates: &[f64], step_ns: f64) -> Option<f64> {
     None
 }
 
+/// Every so many-th arrival of the one schedule: all shards together send it whole, and none of them sends bursts.
+pub(crate) fn part_of(arrivals: Arrivals, shard: Option<Shard>) -> impl Iterator<Item = u64> {
+    let (index, of) = shard.map_or((0, 1), |shard| (shard.index as usize, shard.of.max(1) as usize));
+    arrivals.skip(index).step_by(of)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +239,18 @@ mod tests {
         );
         assert!(times.iter().all(|due_ns| due_ns % 2_500_000 == 0));
         assert_eq!(times.iter().filter(|due_ns| **due_ns < 500_000_000).count(), 500);
+    }
+
+    #[test]
+    fn the_shards_together_have_every_arrival_once() {
+        let arrivals = || Arrivals::new(&workload(Schedule::Poisson, 1_000.0, 5), None);
+        let whole: Vec<u64> = arrivals().take(3_000).collect();
+        let of = |index| Some(Shard { index, of: 3, start_unix_ms: 0 });
+        let mut parts: Vec<u64> =
+            (0..3).flat_map(|index| part_of(arrivals(), of(index)).take(1_000).collect::<Vec<_>>()).collect();
+        parts.sort_unstable();
+        assert_eq!(parts, whole);
+        assert_eq!(part_of(arrivals(), None).take(3_000).collect::<Vec<_>>(), whole);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use hone_record::{BatchSource, Event, LatencySplit, TopicBatches};
+use hone_record::{BatchSource, ClientFacts, Event, LatencySplit, TopicBatches};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -28,6 +28,8 @@ pub(crate) struct Account {
     pub retries: BTreeMap<String, u64>,
     /// What happened on the way, in order.
     pub events: Vec<Event>,
+    /// The client, where there is one.
+    pub client: Option<ClientFacts>,
 }
 
 /// An engine: wire, librdkafka, or a command. Schedule, recorder, outcome and record are the same for all of them.

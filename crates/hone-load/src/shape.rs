@@ -60,11 +60,12 @@ const API_VERSIONS_3: &[Part] = &[
         (3, &[Fixed(1)]),
     ]),
 ];
+const INCREMENTAL_ALTER_CONFIGS_0: &[Part] = &[Fixed(4), Array(&[Fixed(2), Text, Fixed(1), Text])];
 const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 11] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -74,6 +75,7 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 11] = [
     (ApiKey::DescribeConfigs, 2, DESCRIBE_CONFIGS_2),
     (ApiKey::ApiVersions, 0, API_VERSIONS_0),
     (ApiKey::ApiVersions, 3, API_VERSIONS_3),
+    (ApiKey::IncrementalAlterConfigs, 0, INCREMENTAL_ALTER_CONFIGS_0),
     (ApiKey::SaslHandshake, 1, SASL_HANDSHAKE_1),
     (ApiKey::SaslAuthenticate, 1, SASL_AUTHENTICATE_1),
 ];

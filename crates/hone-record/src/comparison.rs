@@ -65,6 +65,124 @@ pub struct Design {
     pub swapped: Vec<bool>,
     /// How the verdict is found.
     pub rule: Rule,
+    /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds. Empty when each
+    /// arm is one build.
+    #[serde(default)]
+    pub blocks: Vec<u32>,
+    /// Builds of A and of B.
+    #[serde(default = "one_build_each")]
+    pub builds: [u32; 2],
+    /// Metrics that windows of this length can't tell, with the reason; known before the first one, and not counted in
+    /// the correction for many metrics.
+    #[serde(default)]
+    pub refused: BTreeMap<Metric, String>,
+    /// When neighbours make a pair not count; `None` when nothing is dropped for them.
+    #[serde(default)]
+    pub disturbance: Option<Disturbance>,
+    /// The time that the run may take; `None` when only the number of pairs was asked for.
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+fn one_build_each() -> [u32; 2] {
+    [1, 1]
+}
+
+impl Design {
+    /// The block of a pair; 0 when each arm is one build.
+    pub fn block(&self, index: usize) -> u32 {
+        self.blocks.get(index).copied().unwrap_or(0)
+    }
+}
+
+/// When neighbours make a pair not count. Looks at nothing that the arms themselves do: no latency, no CPU of theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Largest difference of the stolen share of all cores between the two windows of a pair.
+    pub steal_difference: f64,
+    /// Largest stolen share in any one of them.
+    pub steal_most: f64,
+    /// Largest difference of the share of all cores that everybody else used.
+    pub others_difference: f64,
+    /// Largest memory pressure (share of the window in which some task waited for memory) in any one of them.
+    pub memory_pressure_most: f64,
+    /// The rule in words, with its reasons.
+    pub words: String,
+}
+
+/// A limit on the time of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// All that the run may take, starts and warm-ups included, in seconds.
+    pub total_s: f64,
+    /// The pairs of the pilot: the first ones of the order. They count as control pairs.
+    pub pilot_pairs: u32,
+    /// What one pair was expected to take, from the pilot, in seconds.
+    pub pair_s: f64,
+    /// The rule in words.
+    pub words: String,
+}
+
+/// What the A/A pairs at the beginning of a run say about what the rest of it can show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pilot {
+    /// A/A pairs of the pilot that count.
+    pub pairs: u32,
+    /// How long the pilot took, in seconds.
+    pub took_s: f64,
+    /// A/B pairs that are planned.
+    pub planned_pairs: u32,
+    /// A/A pairs that are planned, those of the pilot included.
+    pub planned_control_pairs: u32,
+    /// What the rest is expected to take, in seconds.
+    pub rest_s: f64,
+    /// The effect that was asked for, as a ratio above 1.
+    pub effect_ratio: Option<f64>,
+    /// Probability at which an effect counts as detectable.
+    pub power: f64,
+    /// One for each metric of the rule, the primary first.
+    pub metrics: Vec<Promise>,
+    /// Metrics of which nothing can be promised, with the reason.
+    pub not_planned: BTreeMap<Metric, String>,
+}
+
+/// What the planned pairs can show of one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// What is compared.
+    pub metric: Metric,
+    /// Spread of the log ratio in the pilot.
+    pub log_ratio_sd: f64,
+    /// Smallest effect that will be found with the pilot's power, as a ratio above 1; `None` above a factor of 1000.
+    pub detectable_ratio: Option<f64>,
+    /// Pairs that the effect asked for needs; `None` when none was asked for, or 10,000 would not do.
+    pub pairs_needed: Option<u32>,
+    /// Probability that the effect asked for will be found with the planned pairs.
+    pub power_for_effect: Option<f64>,
+}
+
+/// The one thing in which B differs from A, where both are the same target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// `client`, `load`, `topic`, `broker`, `host`, `env` or `arg`.
+    pub kind: String,
+    /// Which setting.
+    pub name: String,
+    /// Its value in A; `None` when A is left as it is.
+    pub from: Option<String>,
+    /// Its value in B.
+    pub to: String,
+    /// What was in force in A, where A was left as it is and the value could be read.
+    #[serde(default)]
+    pub was: Option<String>,
+}
+
+impl Change {
+    /// The change for people: `topic.flush.messages: as it is -> 1`.
+    pub fn words(&self) -> String {
+        let from = self.from.as_deref().or(self.was.as_deref()).unwrap_or("as it is");
+        format!("{}.{}: {from} -> {}", self.kind, self.name, self.to)
+    }
 }
 
 /// One pair as measured. A pair with a window that can't be used is kept with its reason and left out of the estimate.
@@ -84,6 +202,12 @@ pub struct PairOutcome {
     pub values_b: BTreeMap<Metric, f64>,
     /// Why the pair does not count, if it does not.
     pub dropped: Option<String>,
+    /// Its block, see [`Design::blocks`].
+    #[serde(default)]
+    pub block: u32,
+    /// How long it took, starts and warm-ups included, in seconds.
+    #[serde(default)]
+    pub took_s: f64,
 }
 
 /// A ratio with its interval over pairs.
@@ -109,6 +233,20 @@ pub struct Estimate {
     pub log_ratio_sd: f64,
     /// Smallest effect these pairs would have shown with 80 % power, as a ratio above 1 (1.08 = 8 %).
     pub detectable_ratio: f64,
+    /// What the builds contribute; `None` when each arm is one build.
+    #[serde(default)]
+    pub builds: Option<BuildSpread>,
+}
+
+/// Spread between builds and within them. The interval rests on the blocks, not on the pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BuildSpread {
+    /// Blocks: pairs of a build of A and a build of B.
+    pub blocks: u32,
+    /// Standard deviation of the log ratio between blocks, without what the spread within them explains.
+    pub between_log_sd: f64,
+    /// Standard deviation of the log ratio of pairs within a block.
+    pub within_log_sd: f64,
 }
 
 /// The four verdicts, about B against A.
@@ -171,6 +309,18 @@ pub struct Comparison {
     pub not_estimated: BTreeMap<Metric, String>,
     /// Where it ran.
     pub machine: Machine,
+    /// The one thing in which B differs, where both arms are the same target; `None` when two targets were named.
+    #[serde(default)]
+    pub change: Option<Change>,
+    /// B's load, where it is the load that differs.
+    #[serde(default)]
+    pub workload_b: Option<Workload>,
+    /// What was promised before the first A/B window.
+    #[serde(default)]
+    pub pilot: Option<Pilot>,
+    /// Pairs of the design that the budget's clock left out.
+    #[serde(default)]
+    pub unmeasured_pairs: u32,
 }
 
 impl Comparison {

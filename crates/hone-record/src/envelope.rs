@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Comparison, LedgerEntry, Machine, Optimization, Window};
+use crate::{
+    Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest, Window,
+};
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
 pub const FORMAT_VERSION: u32 = 1;
@@ -20,11 +22,23 @@ impl Body for Window {
 impl Body for Comparison {
     const KIND: &'static str = "comparison";
 }
+impl Body for SavedComparison {
+    const KIND: &'static str = "saved-comparison";
+}
 impl Body for Optimization {
     const KIND: &'static str = "optimization";
 }
+impl Body for Capacity {
+    const KIND: &'static str = "capacity";
+}
+impl Body for Curve {
+    const KIND: &'static str = "curve";
+}
 impl Body for Machine {
     const KIND: &'static str = "machine";
+}
+impl Body for SelfTest {
+    const KIND: &'static str = "self-test";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

@@ -79,6 +79,12 @@ impl Hdr {
         (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
     }
 
+    /// Samples above a latency, within the histogram's precision.
+    pub fn count_above_us(&self, latency_us: f64) -> u64 {
+        let above_ns = (latency_us * 1e3) as u64;
+        self.0.count_between(above_ns.saturating_add(1), LATENCY_HIGH_NS)
+    }
+
     /// Largest sample, in microseconds.
     pub fn max_us(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e3)
@@ -185,6 +191,14 @@ mod tests {
         let read = Hdr::from_base64(&STANDARD.encode(bytes)).unwrap();
         assert_eq!(read.count(), 1);
         assert!((read.max_us().unwrap() - 123.456).abs() < 0.1);
+    }
+
+    #[test]
+    fn samples_above_a_latency_are_counted() {
+        let mut hdr = Hdr::new();
+        (1..=1_000).for_each(|step| hdr.record_ns(step * 1_000_000));
+        assert!(hdr.count_above_us(250_000.0).abs_diff(750) <= 1, "{}", hdr.count_above_us(250_000.0));
+        assert_eq!(hdr.count_above_us(2e6), 0);
     }
 
     #[test]

@@ -8,27 +8,38 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod capacity;
 mod comparison;
 mod envelope;
 mod hgrm;
 mod histogram;
 mod machine;
+mod merge;
 mod metric;
 mod optimization;
 mod requirement;
+mod saved;
+mod selftest;
 mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
-pub use comparison::{Comparison, Design, Estimate, Judgement, Mode, PairKind, PairOutcome, Rule, Verdict};
+pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
+pub use comparison::{
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, PairKind,
+    PairOutcome, Pilot, Promise, Rule, Verdict,
+};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
+pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;
+pub use saved::{SavedComparison, SavedEstimate, SavedSide};
+pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
-    BatchSource, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies, LatencySplit,
-    Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    BatchSource, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies,
+    LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

@@ -83,6 +83,17 @@ impl Metric {
         !matches!(self, Self::Throughput)
     }
 
+    /// Requests that a window needs before it tells a percentile: ten beyond the quantile. `None` for what is no percentile.
+    pub fn samples_needed(self) -> Option<u64> {
+        match self {
+            Self::LatencyP50 => Some(20),
+            Self::LatencyP90 => Some(100),
+            Self::LatencyP99 => Some(1_000),
+            Self::LatencyP999 => Some(10_000),
+            _ => None,
+        }
+    }
+
     /// The metric of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)

@@ -286,9 +286,21 @@ pub struct Window {
     /// Which part of a load over several generators this is; `None` for a whole one.
     #[serde(default)]
     pub shard: Option<Shard>,
+    /// The client that sent it; `None` for the wire engine.
+    #[serde(default)]
+    pub client: Option<ClientFacts>,
     /// The rules it had to meet, and what it said to them.
     #[serde(default)]
     pub requirements: Vec<Requirement>,
+}
+
+/// A client that sent a load.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientFacts {
+    /// Name and version, for example `librdkafka 2.12.1`.
+    pub software: String,
+    /// The settings that shape its requests, as they were in force: those that were given, and its own defaults.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Part of a load that several generators share.

@@ -25,6 +25,17 @@ pub enum Engine {
     },
 }
 
+impl Engine {
+    /// The name for people and options.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::Librdkafka { .. } => "librdkafka",
+            Self::Command { .. } => "command",
+        }
+    }
+}
+
 /// When requests are due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

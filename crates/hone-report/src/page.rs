@@ -1,11 +1,13 @@
-//! The three pages and their skeleton.
+//! The pages and their skeleton.
 
 use std::collections::BTreeMap;
 
-use hone_record::{Comparison, Optimization, Window, Workload};
+use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
-use crate::section::{builds, ceiling, circumstances, headline, load_run, method, results, steps, workloads};
+use crate::section::{
+    builds, ceiling, circumstances, headline, load_run, method, rates, results, steps, workloads,
+};
 
 /// The style sheet; part of the page.
 const STYLE: &str = include_str!("page.css");
@@ -65,9 +67,31 @@ pub fn window_page(window: &Window) -> String {
         .child(load_run::of(window))
         .child(workloads::alone(&window.workload))
         .child(circumstances::durability(&window.durability))
+        .children(window.environment.as_ref().map(circumstances::environment))
+        .children(window.environment.as_ref().map(|found| circumstances::machine(&found.machine)))
         .child(method::of_window(window));
     let title = format!("{} under {} – Hone", window.variant, window.workload.name);
     document(&title, headline::window(window), main)
+}
+
+/// The page of a search for a capacity.
+pub fn capacity_page(capacity: &Capacity) -> String {
+    let main = el("main")
+        .child(rates::of_capacity(capacity))
+        .child(workloads::alone(&capacity.workload))
+        .child(circumstances::machine(&capacity.machine))
+        .child(method::of_rates(&capacity.address));
+    document(&format!("Capacity of {} – Hone", capacity.variant), headline::capacity(capacity), main)
+}
+
+/// The page of a sweep.
+pub fn curve_page(curve: &Curve) -> String {
+    let main = el("main")
+        .child(rates::of_curve(curve))
+        .child(workloads::alone(&curve.workload))
+        .child(circumstances::machine(&curve.machine))
+        .child(method::of_rates(&curve.address));
+    document(&format!("{} at many rates – Hone", curve.variant), headline::curve(curve), main)
 }
 
 fn document(title: &str, header: Element, main: Element) -> String {

@@ -45,6 +45,15 @@ fn grouped(plain: &str) -> String {
     out
 }
 
+/// A mark of an axis of counts or rates: `200`, `5k`, `1.5M`.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        large if large >= 1e6 => format!("{}M", plain(large / 1e6)),
+        middle if middle >= 1e3 => format!("{}k", plain(middle / 1e3)),
+        small => plain(small),
+    }
+}
+
 /// An exact count, thousands apart.
 pub(crate) fn count(value: u64) -> String {
     grouped(&value.to_string())

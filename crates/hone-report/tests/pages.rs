@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{Hdr, Metric, Optimization, Outcome, Verdict, Window, WindowFacts};
-use hone_report::{comparison_page, optimization_page, window_page};
+use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
 
 mod sample;
@@ -428,4 +428,60 @@ fn one_sample_makes_a_page() {
 fn the_same_records_give_the_same_page() {
     let (optimization, windows) = sample::optimization();
     assert_eq!(optimization_page(&optimization, &windows), optimization_page(&optimization, &windows));
+}
+
+#[test]
+fn a_capacity_is_a_sentence_a_curve_and_every_window() {
+    let page = capacity_page(&sample::capacity());
+    let html = check(&page);
+    let text = words(&page);
+    assert!(text.contains("p99 <= 10.0 ms holds up to 2,828 requests/s and breaks by 3,364."), "{text}");
+    assert!(text.contains("broke: target was saturated <b>"), "{text}");
+    assert_eq!(select(&html, "svg.plot.wide").len(), 2);
+    assert_eq!(select(&html, "svg.plot.wide rect.band").len(), 1, "the interval is shaded");
+    let mut nothing = sample::capacity();
+    nothing.points.clear();
+    (nothing.held_requests_per_s, nothing.failed_requests_per_s) = (None, None);
+    nothing.end = hone_record::CapacityEnd::BrokenOff { why: "the target closed the connection".to_owned() };
+    let page = capacity_page(&nothing);
+    check(&page);
+    assert!(words(&page).contains("broken off: the target closed the connection"));
+}
+
+#[test]
+fn a_sweep_says_what_a_batch_brings() {
+    let page = curve_page(&sample::curve());
+    let html = check(&page);
+    let text = words(&page);
+    assert!(
+        text.contains(
+            "30.0 µs of the target’s CPU in batches of 1, and 0.300 µs in batches of 100: a factor of 100"
+        ),
+        "{text}"
+    );
+    // Six windows and a line on each of the two drawings of CPU.
+    assert_eq!(select(&html, "svg.plot.wide circle.spot.b").len(), 12);
+}
+
+#[test]
+fn a_load_run_tells_rules_events_consumers_and_environment() {
+    let page = window_page(&sample::eventful());
+    let html = check(&page);
+    let text = words(&page);
+    for expected in [
+        "not met",
+        "can’t be told: too few samples",
+        "partition 0 has another leader <2>",
+        "intended to consumer: end to end",
+        "records that the slowest consumer was behind",
+        "batch headers read back (50.0 % of them)",
+        "Where the time went",
+        "features metadata.version 30",
+        "cpu 25.0 %",
+        "num.io.threads",
+        "topic settings: CLUSTER_AUTHORIZATION_FAILED",
+    ] {
+        assert!(text.contains(expected), "no `{expected}` in:\n{text}");
+    }
+    assert_eq!(select(&html, "svg.plot.wide line.event").len(), 8, "two events in four panels");
 }

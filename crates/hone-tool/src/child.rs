@@ -32,7 +32,17 @@ impl Group {
     /// Starts the call with its outputs going straight into the two files: a grandchild that keeps them open can then
     /// never make us wait for an end of file.
     pub(crate) fn start(call: &Call, stdout: File, stderr: File) -> io::Result<Self> {
+        Self::spawn(command_of(call)?, stdout, stderr)
+    }
+
+    /// As [`Group::start`], with something to read in place of the call's own.
+    pub(crate) fn start_reading(call: &Call, stdin: File, stdout: File, stderr: File) -> io::Result<Self> {
         let mut command = command_of(call)?;
+        command.stdin(stdin);
+        Self::spawn(command, stdout, stderr)
+    }
+
+    fn spawn(mut command: Command, stdout: File, stderr: File) -> io::Result<Self> {
         command.stdout(stdout).stderr(stderr);
         let child = spawn_on_lasting_thread(command)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;

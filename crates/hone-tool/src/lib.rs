@@ -25,7 +25,7 @@ pub use call::{Call, DEFAULT_LIMIT, Promise};
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
 pub use replay::Replay;
-pub use runner::{Finished, Runner};
+pub use runner::{Conversation, Finished, Runner};
 pub use session::{Readiness, Session, StopSignal, Stopped};
 pub use system::{Progress, System};
 pub use tool::{Found, Install, Origin, Tool, Version};

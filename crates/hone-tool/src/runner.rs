@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::Scene;
 use crate::{Call, Session, ToolError};
 
 /// No more of a log is read into memory than this.
@@ -23,6 +24,29 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// When it could not be started, or when this runner starts none.
     fn start(&self, call: &Call) -> Result<Session, ToolError>;
+
+    /// Starts a long-lived child that is talked to: its standard input and output are pipes instead of a file and a log.
+    ///
+    /// # Errors
+    /// As [`Runner::start`].
+    fn converse(&self, call: &Call) -> Result<Conversation, ToolError> {
+        Err(ToolError::Refused {
+            scene: Scene::of(call, None),
+            reason: "this runner talks to no program".to_owned(),
+            next: "use the real runner for what needs a live process".to_owned(),
+        })
+    }
+}
+
+/// A child and the two ends that belong to us.
+#[derive(Debug)]
+pub struct Conversation {
+    /// The child. Its log of standard output stays empty.
+    pub session: Session,
+    /// What is written here, the child reads; when this is dropped, its input ends.
+    pub to_child: File,
+    /// What the child writes; it ends with the last process that holds the other end.
+    pub from_child: File,
 }
 
 /// A call that did what it promised.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -12,7 +13,7 @@ use crate::child::{Group, Pause};
 use crate::error::Scene;
 use crate::replay::Recorder;
 use crate::tail::last_line;
-use crate::{Call, Finished, Lack, Promise, Runner, Session, ToolError, interrupt};
+use crate::{Call, Conversation, Finished, Lack, Promise, Runner, Session, ToolError, interrupt};
 
 /// Between TERM and KILL, for a call that is ended from outside.
 const GRACE: Duration = Duration::from_secs(2);
@@ -83,6 +84,15 @@ impl System {
     }
 
     fn spawn(&self, call: &Call) -> Result<(Group, Logs), ToolError> {
+        let (logs, stdout, stderr) = self.logs(call)?;
+        match Group::start(call, stdout, stderr) {
+            Ok(group) => Ok((group, logs)),
+            Err(error) => Err(refusal(call, &error)),
+        }
+    }
+
+    /// The log files of the next child, open.
+    fn logs(&self, call: &Call) -> Result<(Logs, File, File), ToolError> {
         if interrupt::requested() {
             return Err(ToolError::Interrupted { scene: Scene::of(call, None) });
         }
@@ -93,10 +103,7 @@ impl System {
             stderr_path: self.log_dir.join(format!("{stem}.stderr")),
         };
         let (stdout, stderr) = (create(&logs.stdout_path)?, create(&logs.stderr_path)?);
-        match Group::start(call, stdout, stderr) {
-            Ok(group) => Ok((group, logs)),
-            Err(error) => Err(refusal(call, &error)),
-        }
+        Ok((logs, stdout, stderr))
     }
 
     /// Waits for the end; ends the group on an interrupt or at the limit.
@@ -170,6 +177,24 @@ impl Runner for System {
     fn start(&self, call: &Call) -> Result<Session, ToolError> {
         let (group, logs) = self.spawn(call)?;
         Ok(Session::new(call.clone(), group, logs))
+    }
+
+    fn converse(&self, call: &Call) -> Result<Conversation, ToolError> {
+        let (logs, _, stderr) = self.logs(call)?;
+        let pipes = io::pipe().and_then(|to| Ok((to, io::pipe()?)));
+        let ((its_input, to_child), (from_child, its_output)) =
+            pipes.map_err(|error| refusal(call, &error))?;
+        let file = |end: OwnedFd| File::from(end);
+        // The child's ends are closed here when it has them; else its end would never be seen.
+        let group = Group::start_reading(call, file(its_input.into()), file(its_output.into()), stderr);
+        match group {
+            Ok(group) => Ok(Conversation {
+                session: Session::new(call.clone(), group, logs),
+                to_child: file(to_child.into()),
+                from_child: file(from_child.into()),
+            }),
+            Err(error) => Err(refusal(call, &error)),
+        }
     }
 }
 

@@ -509,3 +509,25 @@ proptest! {
         prop_assert_eq!(room.system.run(&shell).unwrap().stdout_text().unwrap(), expected);
     }
 }
+
+#[test]
+fn a_child_that_is_talked_to_answers_and_ends_with_its_input() {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let room = Room::new();
+    let body = "echo said >&2; while read -r line; do echo \"got $line\"; done; echo bye";
+    let mut talk = room.system.converse(&room.call("talk", body)).unwrap();
+    let mut answers = BufReader::new(talk.from_child);
+    for word in ["one", "two"] {
+        writeln!(talk.to_child, "{word}").unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer, format!("got {word}\n"));
+    }
+    drop(talk.to_child);
+    let mut rest = String::new();
+    answers.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "bye\n", "the end of its output is seen");
+    let stopped = talk.session.stop(PLENTY).unwrap();
+    assert_eq!(fs::read_to_string(stopped.stderr_path).unwrap(), "said\n");
+    assert!(Dry::default().converse(&room.call("dry", "true")).is_err());
+}

@@ -7,25 +7,40 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use hone_compare::{Neighbours, disturbed};
 use hone_host::affinity;
 use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
-    Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Window, Workload,
+    Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
+    Workload,
 };
-use hone_tool::Runner;
+use hone_tool::{Runner, interrupt};
 
-use crate::arm::{Arm, Running};
+use crate::arm::{Arm, Place, Running};
+use crate::clients::Clients;
 use crate::folder::RunFolder;
+use crate::lever::{Held, Lever};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 
 /// Everything a comparison needs.
 pub(crate) struct Contest<'a> {
-    /// A and B.
-    pub(crate) arms: [Arm; 2],
-    pub(crate) workload: Workload,
+    /// Names of A and B.
+    pub(crate) names: [String; 2],
+    /// The builds of A and of B, at least one each.
+    pub(crate) builds: [Vec<Arm>; 2],
+    /// The loads of A and B. They differ only where that is the change.
+    pub(crate) workloads: [Workload; 2],
+    /// The one thing that differs, where both arms are the same target.
+    pub(crate) change: Option<Change>,
+    /// What carries out a change of the world outside the arms.
+    pub(crate) lever: Option<Lever>,
     pub(crate) design: Design,
+    /// What was promised.
+    pub(crate) pilot: Option<Pilot>,
+    /// What limits the time.
+    pub(crate) clock: Option<Clock>,
     pub(crate) storage: String,
     pub(crate) lateness_limit_us: f64,
     pub(crate) folder: &'a RunFolder,
@@ -33,6 +48,30 @@ pub(crate) struct Contest<'a> {
     pub(crate) prefix: String,
     pub(crate) runner: &'a dyn Runner,
     pub(crate) machine: Machine,
+}
+
+/// The time of a run with a budget.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    pub(crate) total_s: f64,
+    /// What the pairs of earlier attempts took.
+    pub(crate) earlier_s: f64,
+    pub(crate) started: Instant,
+}
+
+impl Clock {
+    pub(crate) fn left_s(&self) -> f64 {
+        self.total_s - self.earlier_s - self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// One side of a pair: what is loaded, how, and what is set for it.
+#[derive(Debug, Clone)]
+struct Side {
+    arm: Arm,
+    workload: Workload,
+    /// Value of the contest's lever; `None` leaves it as it is.
+    set: Option<String>,
 }
 
 /// Both arms of a duet begin this long after both are warm: time for two threads to get to their start.
@@ -51,84 +90,126 @@ const ERROR_SHARE_LIMIT: f64 = 0.01;
 /// measured stay in the folder; the next attempt goes on behind them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     contest.folder.write_note(&format!("{}design.json", contest.prefix), &contest.design)?;
-    let mut pairs = Vec::new();
-    let mut failures = 0;
-    for index in 0..contest.design.order.len() {
-        let note = format!("{}pairs/{index:03}.json", contest.prefix);
-        let pair: PairOutcome = match contest.folder.read_note(&note)? {
-            Some(pair) => pair,
-            None => {
-                let pair = contest.measure(index, progress).with_context(|| format!("pair {}", index + 1))?;
-                contest.folder.write_note(&note, &pair)?;
-                progress.pair(&contest.design, &pair);
-                // Only those of this attempt: one that goes on may find the trouble gone.
-                failures = if pair.dropped.is_some() { failures + 1 } else { 0 };
-                if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.dropped) {
-                    bail!("{failures} pairs in a row do not count, the last because {reason}");
-                }
-                pair
-            }
-        };
-        pairs.push(pair);
-    }
+    let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?;
     Ok(judged(contest, pairs))
 }
 
+/// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,
+/// what is left of the clock, and how many pairs count. Nobody asks what the pairs showed.
+///
+/// # Errors
+/// As for [`compare`].
+pub(crate) fn measure_pairs(
+    contest: &Contest<'_>,
+    progress: &Progress,
+    mut goes_on: impl FnMut(f64, f64, usize) -> bool,
+) -> Result<Vec<PairOutcome>> {
+    let mut pairs: Vec<PairOutcome> = Vec::new();
+    let (mut failures, mut longest_s, mut counted) = (0, 0.0_f64, 0);
+    for index in 0..contest.design.order.len() {
+        let note = format!("{}pairs/{index:03}.json", contest.prefix);
+        let pair: PairOutcome = match contest.folder.read_note::<PairOutcome>(&note)? {
+            Some(pair) => pair,
+            None => {
+                if contest.clock.is_some_and(|clock| !goes_on(longest_s, clock.left_s(), counted)) {
+                    break;
+                }
+                let pair = contest.measure(index, progress).with_context(|| format!("pair {}", index + 1))?;
+                contest.folder.write_note(&note, &pair.outcome)?;
+                progress.pair(&contest.design, &pair.outcome);
+                // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
+                failures = if pair.failed { failures + 1 } else { 0 };
+                if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.outcome.dropped) {
+                    bail!("{failures} pairs in a row do not count, the last because {reason}");
+                }
+                pair.outcome
+            }
+        };
+        longest_s = longest_s.max(pair.took_s);
+        counted += usize::from(pair.dropped.is_none());
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
 fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
-    let found = hone_compare::judge(&contest.design.rule, &pairs);
+    let found = hone_compare::judge(&contest.design, &pairs);
+    let [a, b] = contest.names.clone();
+    let [workload, other] = contest.workloads.clone();
     Comparison {
-        a: contest.arms[0].name.clone(),
-        b: contest.arms[1].name.clone(),
-        workload: contest.workload.clone(),
+        a,
+        b,
+        workload_b: (other != workload).then_some(other),
+        workload,
         design: contest.design.clone(),
+        unmeasured_pairs: (contest.design.order.len() - pairs.len()) as u32,
         pairs,
         judgements: found.judgements,
         not_estimated: found.not_estimated,
         machine: contest.machine.clone(),
+        change: contest.change.clone(),
+        pilot: contest.pilot.clone(),
     }
 }
 
+/// A pair, and whether an arm failed in it (neighbours that disturb it are no failure).
+struct Measured {
+    outcome: PairOutcome,
+    failed: bool,
+}
+
 impl Contest<'_> {
-    fn measure(&self, index: usize, progress: &Progress) -> Result<PairOutcome> {
+    fn measure(&self, index: usize, progress: &Progress) -> Result<Measured> {
+        let begun = Instant::now();
         let kind = self.design.order[index];
-        let sides = self.sides(kind);
-        // Other arrivals in each pair, the same for both arms of it.
-        let workload =
-            Workload { seed: self.workload.seed.wrapping_add(index as u64), ..self.workload.clone() };
+        let sides = self.sides(kind, index);
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
         let windows = match self.design.mode {
-            Mode::Duet => self.duet(&sides, order, &workload, progress)?,
-            Mode::Solo => self.solo(&sides, order, &workload, progress)?,
+            Mode::Duet => self.duet(&sides, order, progress)?,
+            Mode::Solo => self.solo(&sides, order, progress)?,
         };
-        self.keep(index, kind, windows)
+        // A window that the user ended is no window of the design.
+        if interrupt::requested() {
+            bail!("interrupted");
+        }
+        self.keep(index, kind, windows, begun)
     }
 
-    /// A and B, or A and a twin of A.
-    fn sides(&self, kind: PairKind) -> [Arm; 2] {
-        let [a, b] = self.arms.clone();
+    /// A and B, or A and a twin of A, each in the build whose turn it is.
+    fn sides(&self, kind: PairKind, index: usize) -> [Side; 2] {
+        let block = self.design.block(index) as usize;
+        let build = |side: usize| self.builds[side][block % self.builds[side].len()].clone();
+        // Other arrivals in each pair, the same for both arms of it.
+        let workload = |side: usize| {
+            let workload = self.workloads[side].clone();
+            Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
+        };
+        let change = self.change.as_ref().filter(|_| self.lever.is_some());
+        let a =
+            Side { arm: build(0), workload: workload(0), set: change.and_then(|change| change.from.clone()) };
         let second = match kind {
-            PairKind::Test => b,
-            PairKind::Control => Arm { name: format!("{}-twin", a.name), ..a.clone() },
+            PairKind::Test => {
+                Side { arm: build(1), workload: workload(1), set: change.map(|change| change.to.clone()) }
+            }
+            PairKind::Control => {
+                Side { arm: Arm { name: format!("{}-twin", a.arm.name), ..a.arm.clone() }, ..a.clone() }
+            }
         };
         [a, second]
     }
 
-    fn duet(
-        &self,
-        sides: &[Arm; 2],
-        order: [usize; 2],
-        workload: &Workload,
-        progress: &Progress,
-    ) -> Result<[Window; 2]> {
-        let mut running = in_order(order, |side| sides[side].start(self.runner, &self.folder.scratch()))?;
-        let prepared =
-            in_order(order, |side| self.prepare(&sides[side], &running[side], workload, progress))?;
+    fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
+        let mut running = in_order(order, |side| sides[side].arm.start(self.runner, &self.folder.scratch()))?;
+        let prepared = in_order(order, |side| {
+            self.set_for_good(&sides[side], &running[side])?;
+            self.prepare(&sides[side], &running[side], progress)
+        })?;
         let targets = [0, 1].map(|side: usize| running[side].processes(prepared[side].leaders()));
         let foreign = foreign(&running, &targets);
         // One process that serves both arms has one CPU time, which can't be told apart.
         let shared = targets[0] == targets[1];
-        let starts = staggered(order, workload);
+        let starts = staggered(order, &sides[0].workload);
         let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
             let mut probe = TargetProbe::new(targets, &foreign);
             let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
@@ -169,49 +250,71 @@ impl Contest<'_> {
         Ok(windows)
     }
 
-    fn solo(
-        &self,
-        sides: &[Arm; 2],
-        order: [usize; 2],
-        workload: &Workload,
-        progress: &Progress,
-    ) -> Result<[Window; 2]> {
-        in_order(order, |side| {
-            let mut running = sides[side].start(self.runner, &self.folder.scratch())?;
-            let prepared = self.prepare(&sides[side], &running, workload, progress)?;
-            let targets = running.processes(prepared.leaders());
-            let mut probe =
-                TargetProbe::new(targets.clone(), if running.child().is_some() { &[] } else { &targets });
-            let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
-            probe.describe_machine(&mut window);
-            running.check_alive()?;
-            running.stop()?;
+    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
+        in_order(order, |index| {
+            let side = &sides[index];
+            let held = match (&self.lever, &side.set, &side.arm.place) {
+                // The machine is set before the arm starts, a broker that runs already before it is loaded.
+                (Some(lever @ Lever::Host { .. }), Some(value), _) => {
+                    Some(lever.set(value, "", self.folder.path())?)
+                }
+                (Some(lever), Some(value), Place::Address(address)) => {
+                    Some(lever.set(value, address, self.folder.path())?)
+                }
+                _ => None,
+            };
+            let window = self.window_alone(side, progress)?;
+            held.map_or(Ok(()), Held::put_back)?;
             Ok(window)
         })
     }
 
-    fn prepare(
-        &self,
-        arm: &Arm,
-        running: &Running,
-        workload: &Workload,
-        progress: &Progress,
-    ) -> Result<Prepared> {
+    fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
+        let mut running = side.arm.start(self.runner, &self.folder.scratch())?;
+        self.set_for_good(side, &running)?;
+        let prepared = self.prepare(side, &running, progress)?;
+        let targets = running.processes(prepared.leaders());
+        let foreign = if running.child().is_some() { &[][..] } else { &targets };
+        let mut probe = TargetProbe::new(targets.clone(), foreign);
+        let window = prepared.run(Instant::now(), &mut probe, &mut progress.load())?;
+        running.check_alive()?;
+        running.stop()?;
+        Ok(window)
+    }
+
+    /// A setting of a broker that Hone started goes with the broker.
+    fn set_for_good(&self, side: &Side, running: &Running) -> Result<()> {
+        match (&self.lever, &side.set) {
+            (Some(lever @ Lever::Cluster { .. }), Some(value)) if running.child().is_some() => {
+                lever.set_for_good(value, &running.address)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn prepare(&self, side: &Side, running: &Running, progress: &Progress) -> Result<Prepared> {
         let settings = Settings {
             address: running.address.clone(),
-            variant: arm.name.clone(),
+            variant: side.arm.name.clone(),
             storage: self.storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.lateness_limit_us,
-            security: arm.security.clone(),
+            shard: None,
+            security: side.arm.security.clone(),
         };
-        hone_load::prepare(settings, workload.clone(), &mut progress.load())
-            .with_context(|| format!("loading {}", arm.name))
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
+            .with_context(|| format!("loading {}", side.arm.name))
     }
 
     /// Window files first, then the pair that names them: a pair on disk always has its windows.
-    fn keep(&self, index: usize, kind: PairKind, windows: [Window; 2]) -> Result<PairOutcome> {
-        let dropped = windows.iter().find_map(why_it_does_not_count);
+    fn keep(&self, index: usize, kind: PairKind, windows: [Window; 2], begun: Instant) -> Result<Measured> {
+        let failure = windows.iter().find_map(why_it_does_not_count);
+        let failed = failure.is_some();
+        let dropped = failure.or_else(|| {
+            let seen = [0, 1].map(|side: usize| Neighbours::of(&windows[side]));
+            disturbed(self.design.disturbance.as_ref()?, [&seen[0], &seen[1]])
+        });
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
@@ -221,7 +324,18 @@ impl Contest<'_> {
             self.folder.write_record(name, window)?;
         }
         let [window_a, window_b] = names;
-        Ok(PairOutcome { index: index as u32, kind, window_a, window_b, values_a, values_b, dropped })
+        let outcome = PairOutcome {
+            index: index as u32,
+            kind,
+            window_a,
+            window_b,
+            values_a,
+            values_b,
+            dropped,
+            block: self.design.block(index),
+            took_s: begun.elapsed().as_secs_f64(),
+        };
+        Ok(Measured { outcome, failed })
     }
 }
 

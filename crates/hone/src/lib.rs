@@ -8,11 +8,19 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
+mod aim;
 mod arm;
+mod budget;
+mod capacity;
+mod change;
+mod clients;
 mod cmd;
+mod curve;
 mod drive;
 mod experiment;
 mod folder;
+mod kubernetes;
+mod lever;
 mod live;
 mod load_file;
 mod notation;
@@ -21,7 +29,9 @@ mod output;
 mod places;
 mod probe;
 mod progress;
+mod rendezvous;
 mod require;
+mod selftest;
 mod show;
 
 /// How a verb ended; the exit code is an interface.
@@ -55,6 +65,7 @@ fn is_usage(error: &anyhow::Error) -> bool {
             || cause.is::<hone_compare::DesignError>()
             || cause.is::<hone_broker::SettingsError>()
             || matches!(cause.downcast_ref(), Some(hone_load::LoadError::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(hone_host::setting::SettingError::Elsewhere { .. }))
     })
 }
 

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program};
+use crate::clients::Clients;
 use crate::drive::{Contest, compare, whole};
 use crate::experiment::{Compare, Experiment, Target};
 use crate::folder::RunFolder;
@@ -165,6 +166,10 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
         alpha: settings.alpha,
         equivalence: settings.equivalence,
         seed: settings.seed,
+        builds: [1, 1],
+        pilot_pairs: 0,
+        requests_per_window: None,
+        disturbance: Some(hone_compare::disturbance(settings.mode)),
     })?)
 }
 
@@ -281,9 +286,11 @@ impl Job<'_> {
             storage: self.target().storage.clone(),
             topic: Topic::Fresh,
             lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
+            shard: None,
             security: arm.security.clone(),
         };
-        let prepared = hone_load::prepare(settings, workload.clone(), &mut self.progress.load())?;
+        let clients = Clients::within(self.runner, self.folder.scratch());
+        let prepared = hone_load::prepare(settings, workload.clone(), &clients, &mut self.progress.load())?;
         let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);
         let window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         running.check_alive()?;
@@ -436,12 +443,17 @@ impl Job<'_> {
         let mut comparisons = Vec::new();
         for workload in &self.experiment.judging {
             let contest = Contest {
-                arms: [
-                    self.arm(BASELINE, &baseline.executable, BTreeMap::new()),
-                    self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new()),
+                names: [BASELINE, OPTIMIZED].map(str::to_owned),
+                builds: [
+                    vec![self.arm(BASELINE, &baseline.executable, BTreeMap::new())],
+                    vec![self.arm(OPTIMIZED, &optimized.executable, BTreeMap::new())],
                 ],
-                workload: workload.clone(),
+                workloads: [workload.clone(), workload.clone()],
+                change: None,
+                lever: None,
                 design: design.clone(),
+                pilot: None,
+                clock: None,
                 storage: self.target().storage.clone(),
                 lateness_limit_us: settings.lateness_limit_ms * 1e3,
                 folder: self.folder,

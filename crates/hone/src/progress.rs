@@ -87,7 +87,7 @@ impl Progress {
     }
 
     pub(crate) fn begin_pair(&self, design: &Design, index: usize) {
-        self.doing(&format!("pair {} of {}", index + 1, design.order.len()));
+        self.doing(&format!("pair {}{}", index + 1, of_all(design)));
     }
 
     /// One line for a measured pair.
@@ -100,7 +100,7 @@ impl Progress {
             Some(reason) => format!("does not count: {reason}"),
             None => ratios(design, pair),
         };
-        self.line(&format!("  pair {:>2} of {}  {kind}  {what}", pair.index + 1, design.order.len()));
+        self.line(&format!("  pair {:>2}{}  {kind}  {what}", pair.index + 1, of_all(design)));
     }
 
     /// A view for a load.
@@ -112,6 +112,11 @@ impl Progress {
 #[expect(clippy::print_stderr, reason = "progress belongs to the person at the terminal")]
 fn say(text: &str) {
     eprintln!("{text}");
+}
+
+/// A pilot has as many pairs as its clock allows: nobody knows how many.
+fn of_all(design: &Design) -> String {
+    if design.pairs == 0 { " of the pilot".to_owned() } else { format!(" of {}", design.order.len()) }
 }
 
 fn ratios(design: &Design, pair: &PairOutcome) -> String {

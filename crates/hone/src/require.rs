@@ -180,9 +180,14 @@ impl What {
 
 fn at(latency: &Hdr, quantile: f64) -> Result<f64, String> {
     latency.quantile_us_if_supported(quantile, SAMPLES_BEYOND).ok_or_else(|| {
-        let needed = (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round();
-        format!("too few samples: {}, needed {}", number(latency.count() as f64), number(needed))
+        let needed = number(samples_for(quantile) as f64);
+        format!("too few samples: {}, needed {needed}", number(latency.count() as f64))
     })
+}
+
+/// Samples of which enough lie beyond a quantile.
+fn samples_for(quantile: f64) -> u64 {
+    (SAMPLES_BEYOND as f64 / (1.0 - quantile)).round() as u64
 }
 
 impl fmt::Display for What {
@@ -234,6 +239,14 @@ impl<'de> serde::Deserialize<'de> for Rule {
 }
 
 impl Rule {
+    /// Requests without which the rule can't be judged.
+    pub(crate) fn samples_needed(&self) -> u64 {
+        match self.what {
+            What::Latency(quantile) | What::EndToEnd(quantile) => samples_for(quantile),
+            _ => 1,
+        }
+    }
+
     /// What a window says to it.
     pub(crate) fn judge(&self, window: &Window) -> Requirement {
         let (measured, reason) = match &window.outcome {

@@ -80,3 +80,34 @@ fn an_arm_that_works_twice_as_much_is_worse() {
     let ran = hone_in(folder.path(), &args).expect_code(3);
     assert!(ran.stdout.contains("worse"), "{}", ran.stdout);
 }
+
+#[test]
+fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let small =
+        ["--rate", "500", "--duration", "0.5", "--warmup", "10", "--lateness-limit", "2000", "--quiet"];
+    for (name, acks) in [("a.json", "all"), ("b.json", "1")] {
+        let args = [&["load", &broker.address, "--output", name, "--acks", acks][..], &small].concat();
+        hone_in(folder.path(), &args).expect_code(0);
+    }
+    let shown = hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(0).stdout;
+    for part in [
+        "No verdict",
+        "a single window says nothing",
+        "load, acks: -1 in A, 1 in B",
+        "there is no A/A control",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let record = hone_in(folder.path(), &["compare", "a.json", "b.json", "--json"]).expect_code(0).json();
+    assert_eq!(record["kind"], "saved-comparison");
+    assert!(record["body"]["estimates"][0]["ratio"].as_f64().unwrap() > 0.0);
+    hone_in(folder.path(), &["compare", "a.json", "./a.json"])
+        .expect_code(2)
+        .expect_error("the same records");
+    fs::create_dir(folder.path().join("none")).unwrap();
+    hone_in(folder.path(), &["compare", "a.json", "none"])
+        .expect_code(1)
+        .expect_error("holds no record of a window");
+}

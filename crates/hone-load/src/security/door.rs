@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +74,25 @@ fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadError> {
         }
     }
     Err(failed(last))
+}
+
+/// The round trip to an address as the kernel sees it in the handshake of a fresh connection, in which the broker has no part.
+pub(crate) fn round_trip_us(address: &str) -> Option<f64> {
+    let stream = connect(address, CONNECT_LIMIT).ok()?;
+    // SAFETY: all zeroes is a valid value of this plain structure.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the structure and its length live through the call, and the length is its size.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0 && info.tcpi_rtt > 0).then(|| f64::from(info.tcpi_rtt))
 }
 
 fn refused(address: &str, problem: &str, advice: &str) -> LoadError {

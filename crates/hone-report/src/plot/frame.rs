@@ -76,6 +76,8 @@ pub(crate) enum Stroke {
     B,
     /// A third line: grey, dotted.
     C,
+    /// A fourth line: green, dashes and dots.
+    D,
 }
 
 impl Stroke {
@@ -85,6 +87,7 @@ impl Stroke {
             Self::A => "line a",
             Self::B => "line b",
             Self::C => "line c",
+            Self::D => "line d",
         }
     }
 
@@ -94,6 +97,7 @@ impl Stroke {
             Self::A => "line a faint",
             Self::B => "line b faint",
             Self::C => "line c faint",
+            Self::D => "line d faint",
         }
     }
 }

@@ -8,5 +8,6 @@ pub(crate) mod pairs;
 mod scale;
 pub(crate) mod series;
 pub(crate) mod spectrum;
+pub(crate) mod xy;
 
 pub(crate) use frame::{Stroke, legend};

@@ -1,8 +1,8 @@
 //! Time series: median, 99th percentile and backlog, second by second, in panels above one another.
 
-use hone_record::SeriesPoint;
+use hone_record::{Event, SeriesPoint};
 
-use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, path};
+use super::frame::{Anchor, Drawing, Pane, Size, Stroke, both_sizes, label, line, path};
 use super::scale::{self, Scale};
 use super::spectrum::latency_ticks;
 use crate::escape::Markup;
@@ -35,26 +35,57 @@ fn backlog(point: &SeriesPoint) -> Option<f64> {
     Some(point.backlog_requests as f64)
 }
 
-/// The plot; `None` when no track has a second.
-pub(crate) fn plot(id: &str, title: &str, tracks: &[Track]) -> Option<Markup> {
+fn failed(point: &SeriesPoint) -> Option<f64> {
+    Some(point.failed_requests as f64)
+}
+
+fn consumer_lag(point: &SeriesPoint) -> Option<f64> {
+    point.consumer_lag_records.map(|records| records as f64)
+}
+
+/// A panel: its name, what it shows, and whether its axis is logarithmic.
+type Panel = (&'static str, Reading, bool);
+
+/// The panels of these tracks: three always, the others where there is something to be seen.
+fn panels(tracks: &[Track]) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = vec![
+        ("p50 (log)", p50, true),
+        ("p99 (log)", p99, true),
+        ("requests waiting at the end of each second", backlog, false),
+    ];
+    let any = |reading: Reading| {
+        tracks
+            .iter()
+            .flat_map(|track| track.points)
+            .any(|point| reading(point).is_some_and(|value| value > 0.0))
+    };
+    if any(failed) {
+        panels.push(("requests that ended with an error", failed, false));
+    }
+    if tracks.iter().flat_map(|track| track.points).any(|point| point.consumer_lag_records.is_some()) {
+        panels.push(("records that the slowest consumer was behind", consumer_lag, false));
+    }
+    panels
+}
+
+/// The plot, with a numbered line for each event; `None` when no track has a second.
+pub(crate) fn plot(id: &str, title: &str, tracks: &[Track], events: &[Event]) -> Option<Markup> {
     let seconds = tracks.iter().flat_map(|track| track.points.iter());
     let (start, end) = scale::extent(seconds.map(|point| point.at_s))?;
     // A point stands for the second after it, so the axis goes on to its end.
     let domain = (start.min(0.0), end + 1.0);
     let names = tracks.iter().map(|track| track.label.as_str()).collect::<Vec<_>>().join(" and ");
     let description = format!(
-        "Three panels over {} seconds: median latency, 99th percentile and requests waiting, for {names}.",
-        quantity::plain(domain.1 - domain.0)
+        "Panels over {} seconds: median latency, 99th percentile, requests waiting{}, for {names}.",
+        quantity::plain(domain.1 - domain.0),
+        if events.is_empty() { "" } else { ", with what happened" }
     );
-    Some(both_sizes(id, title, &description, |size| draw(size, tracks, domain)))
+    Some(both_sizes(id, title, &description, |size| draw(size, tracks, events, domain)))
 }
 
-fn draw(size: Size, tracks: &[Track], domain: (f64, f64)) -> Drawing {
-    let panels: [(&str, Reading, bool); 3] = [
-        ("p50 (log)", p50, true),
-        ("p99 (log)", p99, true),
-        ("requests waiting at the end of each second", backlog, false),
-    ];
+fn draw(size: Size, tracks: &[Track], events: &[Event], domain: (f64, f64)) -> Drawing {
+    let panels = panels(tracks);
+    let last = panels.len() - 1;
     let (panel_height, gap) = (size.pick(112.0, 96.0), 34.0);
     let mut body = Markup::default();
     let mut top = 24.0;
@@ -64,7 +95,8 @@ fn draw(size: Size, tracks: &[Track], domain: (f64, f64)) -> Drawing {
         let x = Scale::linear(domain, (pane.left, pane.right));
         body.push(label(0.0, top - 11.0, Anchor::Start, name));
         body.push(panel(&pane, &x, tracks, reading, log));
-        if index == 2 {
+        body.push(event_lines(&pane, &x, events, index == 0));
+        if index == last {
             body.push(time_axis(&pane, &x, domain, size));
         }
         top += panel_height + gap;
@@ -92,6 +124,23 @@ fn panel(pane: &Pane, x: &Scale, tracks: &[Track], reading: Reading, log: bool) 
             .iter()
             .map(|point| reading(point).map(|value| (x.at(point.at_s + 0.5), y.at(value))));
         out.push(path(points, track.stroke.class()));
+    }
+    out
+}
+
+/// More lines than these would hide what they mark.
+const EVENTS_DRAWN: usize = 40;
+
+fn event_lines(pane: &Pane, x: &Scale, events: &[Event], numbered: bool) -> Markup {
+    let mut out = Markup::default();
+    let places: Vec<(f64, f64)> = events.iter().map(|event| (x.at(event.at_s), 14.0)).collect();
+    let kept = scale::without_overlap(&places, 2.0);
+    for (index, (at, _)) in places.iter().enumerate().take(EVENTS_DRAWN) {
+        out.push(line((*at, pane.top), (*at, pane.bottom), "event"));
+        if numbered && kept.contains(&index) {
+            let mark = label(*at, pane.top - 3.0, Anchor::Middle, &(index + 1).to_string());
+            out.push(mark.class("event-mark"));
+        }
     }
     out
 }
@@ -143,7 +192,7 @@ mod tests {
 
     fn drawn(points: &[SeriesPoint]) -> Option<String> {
         let track = Track { stroke: Stroke::A, label: "baseline".to_owned(), points };
-        plot("series", "t", &[track]).map(Markup::into_string)
+        plot("series", "t", &[track], &[]).map(Markup::into_string)
     }
 
     #[test]
@@ -157,6 +206,21 @@ mod tests {
     fn a_window_without_any_answer_says_so() {
         let svg = drawn(&[second(0.0, 0), second(1.0, 0)]).unwrap();
         assert!(svg.contains("nothing acknowledged") && !svg.contains("NaN"));
+    }
+
+    #[test]
+    fn events_stand_on_the_time_axis_and_errors_get_a_panel() {
+        let points = [second(0.0, 5), SeriesPoint { failed_requests: 3, ..second(1.0, 5) }, second(2.0, 5)];
+        let track = || [Track { stroke: Stroke::A, label: "baseline".to_owned(), points: &points }];
+        let event =
+            |at_s| Event { at_s, kind: hone_record::EventKind::LeaderMoved, what: "moved".to_owned() };
+        let svg = plot("series", "t", &track(), &[event(1.5), event(1.5), event(3.0)]).unwrap().into_string();
+        // Four panels, three lines, two sizes; of two events at one time one has room for its number.
+        assert_eq!(svg.matches("class=\"event\"").count(), 24);
+        assert_eq!(svg.matches("event-mark").count(), 4);
+        let middle = svg.split("class=\"event\" x1=\"").nth(1).unwrap().split('"').next().unwrap();
+        assert_eq!(middle, "468", "half-way between 70 and 866");
+        assert!(svg.contains("ended with an error") && !svg.contains("consumer"));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Durability class and machine.
 
-use hone_record::{Durability, Machine, PmuState};
+use std::collections::BTreeMap;
+
+use hone_record::{Durability, Environment, Machine, PmuState};
 
 use super::{paragraph, section};
-use crate::escape::Element;
+use crate::escape::{Element, Markup, el};
 use crate::quantity;
 use crate::sentence;
-use crate::table::Table;
+use crate::table::{Cell, Column, Table};
 
 /// What an acknowledgement promised.
 pub(crate) fn durability(class: &Durability) -> Element {
@@ -33,6 +35,46 @@ pub(crate) fn machine(machine: &Machine) -> Element {
     table.fact("load average, 1 min", &quantity::significant(machine.load_average_1m));
     table.fact("stolen CPU time since boot", &quantity::share(machine.steal_share));
     section("machine", "The machine").child(table.finish())
+}
+
+/// What a window ran against, as the cluster tells; and how hard the machine was pressed.
+pub(crate) fn environment(found: &Environment) -> Element {
+    let mut table = Table::facts("Cluster and way to it");
+    table.fact("cluster", found.cluster_id.as_deref().unwrap_or("unknown"));
+    let brokers: Vec<String> =
+        found.brokers.iter().map(|(id, address)| format!("{id} at {address}")).collect();
+    table.fact("brokers", known(&brokers.join(", ")));
+    table.fact("broker software", found.broker_software.as_deref().unwrap_or("unknown"));
+    table.fact("replicas of the topic", &counted(u64::from(found.replicas.unwrap_or(0))));
+    table.fact("security", known(&found.security));
+    let pressure: Vec<String> =
+        found.pressure.iter().map(|(name, share)| format!("{name} {}", quantity::share(*share))).collect();
+    table.fact("time in which some task waited for", known(&pressure.join(", ")));
+    section("environment", "The environment")
+        .child(table.finish())
+        .children(settings("Settings of the topic that are not defaults", &found.topic_config))
+        .children(settings("Settings of the broker that are not defaults", &found.broker_config))
+        .children(unknown(&found.unknown))
+}
+
+fn settings(title: &str, settings: &BTreeMap<String, String>) -> Option<Element> {
+    if settings.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(title, vec![Column::words("setting"), Column::words("value")]);
+    for (name, value) in settings {
+        table.row(Markup::text(name), vec![Cell::text(value)]);
+    }
+    let summary = format!("{title}: {}", quantity::count(settings.len() as u64));
+    Some(el("details").child(el("summary").text(&summary)).child(table.finish()))
+}
+
+fn unknown(unknown: &[String]) -> Option<Element> {
+    if unknown.is_empty() {
+        return None;
+    }
+    let items = unknown.iter().map(|text| el("li").text(text));
+    Some(el("div").child(el("h3").text("What could not be found out")).child(el("ul").children(items)))
 }
 
 fn known(text: &str) -> &str {

@@ -1,8 +1,8 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
-use hone_record::{Comparison, Optimization, Verdict, Window};
+use hone_record::{Capacity, Comparison, Curve, CurveOver, Optimization, Verdict, Window};
 
-use super::paragraph;
+use super::{paragraph, rates};
 use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity;
@@ -53,6 +53,29 @@ pub(crate) fn window(window: &Window) -> Element {
     header("Load run", &title)
         .child(el("p").class("sentence").text(&sentence::outcome(window)))
         .child(el("p").class("meta").text(&origin))
+}
+
+/// Of a search for a capacity.
+pub(crate) fn capacity(found: &Capacity) -> Element {
+    header("Capacity", &format!("{} under {}", found.variant, found.workload.name))
+        .child(el("p").class("sentence").text(&rates::knee_sentence(found)))
+        .child(el("p").class("meta").text(&format!(
+            "{} · {}",
+            found.address,
+            machine_in_short(&found.machine)
+        )))
+}
+
+/// Of a sweep.
+pub(crate) fn curve(found: &Curve) -> Element {
+    let kind = match found.over {
+        CurveOver::Rate => "Sweep over rates",
+        CurveOver::RecordsPerBatch => "Sweep over batch sizes",
+    };
+    let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
+    header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
+        el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
+    )
 }
 
 fn header(kind: &str, title: &str) -> Element {

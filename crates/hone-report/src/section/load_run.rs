@@ -1,17 +1,138 @@
 //! One load run: its facts, its three latencies, its seconds.
 
-use hone_record::{CpuSeconds, Metric, Outcome, Window};
+use std::collections::BTreeMap;
+
+use hone_record::{BatchSource, CpuSeconds, Metric, Outcome, Window};
 
 use super::{absent, figure, no_figure, results, section};
-use crate::escape::Element;
+use crate::escape::{Element, Markup};
 use crate::plot::spectrum::{Line, SAMPLES_BEYOND};
 use crate::plot::{Stroke, legend, series, spectrum};
-use crate::quantity::{self, NBSP};
-use crate::table::Table;
+use crate::quantity::{self, NBSP, NONE};
+use crate::table::{Cell, Column, Table};
 
 /// The section.
 pub(crate) fn of(window: &Window) -> Element {
-    section("run", "What was measured").child(facts(window)).child(latencies(window)).child(seconds(window))
+    section("run", "What was measured")
+        .children(required(window))
+        .child(facts(window))
+        .child(latencies(window))
+        .child(seconds(window))
+        .children(happened(window))
+        .children(consumers(window))
+        .children(batches(window))
+        .children(split(window))
+}
+
+/// The rules and what the window said to them; `None` without any.
+fn required(window: &Window) -> Option<Element> {
+    if window.requirements.is_empty() {
+        return None;
+    }
+    let columns =
+        vec![Column::words("required"), Column::numbers(Markup::text("measured")), Column::words("")];
+    let mut table = Table::new("What was required", columns);
+    for rule in &window.requirements {
+        let measured = rule.measured.map_or(NONE.to_owned(), |value| measured_words(value, &rule.unit));
+        let why = rule.reason.as_deref().unwrap_or_default();
+        let (class, verdict) = match rule.met {
+            Some(true) => ("plain", "met".to_owned()),
+            Some(false) if why.is_empty() => ("primary", "not met".to_owned()),
+            Some(false) => ("primary", format!("not met: {why}")),
+            None => ("plain", format!("can’t be told: {why}")),
+        };
+        table.row_of_class(
+            class,
+            Markup::text(&rule.rule),
+            vec![Cell::number(&measured), Cell::text(&verdict)],
+        );
+    }
+    Some(table.finish())
+}
+
+fn measured_words(value: f64, unit: &str) -> String {
+    match unit {
+        "µs" => quantity::time_us(value),
+        "share" => quantity::share(value),
+        unit => format!("{}{NBSP}{unit}", quantity::significant(value)),
+    }
+}
+
+/// What happened, numbered as in the plot; `None` when nothing did.
+fn happened(window: &Window) -> Option<Element> {
+    if window.events.is_empty() {
+        return None;
+    }
+    let columns = vec![Column::words("event"), Column::numbers(Markup::text("at")), Column::words("what")];
+    let mut table = Table::new("What happened", columns).remark("Numbered as in the plot.");
+    for (index, event) in window.events.iter().enumerate() {
+        let at = format!("{:.1}{NBSP}s", event.at_s);
+        table.row(Markup::text(&(index + 1).to_string()), vec![Cell::number(&at), Cell::text(&event.what)]);
+    }
+    Some(table.finish())
+}
+
+fn consumers(window: &Window) -> Option<Element> {
+    let seen = window.end_to_end.as_ref()?;
+    let mut table = Table::facts("What consumers saw");
+    table.fact("consumers, each of which reads everything", &quantity::count(u64::from(seen.consumers)));
+    table.fact("records fetched, over all of them", &quantity::count(seen.fetched_records));
+    table.fact("batch bytes fetched", &quantity::bytes(seen.fetched_bytes));
+    table.fact("acknowledged requests not seen", &quantity::count(seen.missing));
+    table.fact("most records behind at the end of a second", &quantity::count(seen.lag_records_max));
+    Some(table.finish())
+}
+
+fn batches(window: &Window) -> Option<Element> {
+    if window.batches.is_empty() {
+        return None;
+    }
+    let number = |title: &str| Column::numbers(Markup::text(title));
+    let columns = vec![
+        Column::words("topic"),
+        number("batches"),
+        number("records each"),
+        number("bytes each"),
+        Column::words("known from"),
+    ];
+    let mut table = Table::new("The effective batch", columns)
+        .remark("What was really written, not what was configured.");
+    for topic in &window.batches {
+        let each = |total: u64| total as f64 / topic.batches.max(1) as f64;
+        let source = match topic.source {
+            BatchSource::OwnFrames => "the generator’s own requests".to_owned(),
+            BatchSource::Fetched => {
+                format!("batch headers read back ({} of them)", quantity::share(topic.seen_share))
+            }
+        };
+        let cells = vec![
+            Cell::number(&quantity::count(topic.batches)),
+            Cell::number(&quantity::significant(each(topic.records))),
+            Cell::number(&quantity::bytes(each(topic.bytes) as u64)),
+            Cell::text(&source),
+        ];
+        table.row(Markup::text(&topic.topic), cells);
+    }
+    Some(table.finish())
+}
+
+fn split(window: &Window) -> Option<Element> {
+    let split = window.split.as_ref()?;
+    let number = |title: &str| Column::numbers(Markup::text(title));
+    let columns = vec![Column::words("part"), number("p50"), number("p99")];
+    let mut table = Table::new("Where the time went", columns)
+        .remark(&format!("{} Percentiles of parts can’t be added up.", split.how));
+    for (name, part) in
+        [("client queue", split.client_queue), ("network", split.network), ("broker", split.broker)]
+    {
+        let Some(part) = part else { continue };
+        let tail = part.us_p99.map_or(NONE.to_owned(), quantity::time_us);
+        table.row(
+            Markup::text(name),
+            vec![Cell::number(&quantity::time_us(part.us_p50)), Cell::number(&tail)],
+        );
+    }
+    Some(table.finish())
 }
 
 fn facts(window: &Window) -> Element {
@@ -24,7 +145,10 @@ fn facts(window: &Window) -> Element {
     table.fact("requests acknowledged", &quantity::count(facts.acked_requests));
     table.fact("records acknowledged", &quantity::count(facts.acked_records));
     table.fact("batch bytes acknowledged", &quantity::bytes(facts.acked_bytes));
-    table.fact("errors", &errors(window));
+    table.fact("errors", &named(&facts.errors));
+    if !facts.retries.is_empty() {
+        table.fact("sent again after", &named(&facts.retries));
+    }
     for metric in [Metric::CpuPerRecord, Metric::UserCpuPerRecord, Metric::CpuPerRequest] {
         let value = window.value(metric).map_or_else(|| no_cpu(window).to_owned(), quantity::time_us);
         table.fact(metric.label(), &value);
@@ -44,9 +168,9 @@ fn no_cpu(window: &Window) -> &'static str {
     }
 }
 
-fn errors(window: &Window) -> String {
+fn named(counts: &BTreeMap<String, u64>) -> String {
     let each = |(name, count): (&String, &u64)| format!("{name}: {}", quantity::count(*count));
-    let all: Vec<String> = window.facts.errors.iter().map(each).collect();
+    let all: Vec<String> = counts.iter().map(each).collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
@@ -69,11 +193,14 @@ fn latencies(window: &Window) -> Element {
         label: label.to_owned(),
         histogram: histogram.clone(),
     };
-    let lines = [
+    let mut lines = vec![
         line(Stroke::B, "intended to ack: what a client waits", &window.latencies.intended_to_ack),
         line(Stroke::A, "sent to ack: what the service takes", &window.latencies.sent_to_ack),
         line(Stroke::C, "intended to sent: how late the generator was", &window.latencies.intended_to_sent),
     ];
+    if let Some(seen) = &window.end_to_end {
+        lines.push(line(Stroke::D, "intended to consumer: end to end", &seen.latency));
+    }
     let Some(plot) = spectrum::plot("run-spectrum", title, &lines) else {
         return no_figure(title, "Nothing was acknowledged, so there is no latency to draw.");
     };
@@ -87,11 +214,16 @@ fn latencies(window: &Window) -> Element {
 fn seconds(window: &Window) -> Element {
     let title = "Second by second";
     let track = [series::Track { stroke: Stroke::B, label: window.variant.clone(), points: &window.series }];
-    let Some(plot) = series::plot("run-series", title, &track) else {
+    let Some(plot) = series::plot("run-series", title, &track, &window.events) else {
         return no_figure(title, "The window holds no time series.");
     };
     let entries = [(Stroke::B, window.variant.clone())];
-    let caption = "A second in which nothing was acknowledged leaves a gap.";
+    let caption = match window.events.is_empty() {
+        true => "A second in which nothing was acknowledged leaves a gap.",
+        false => {
+            "A second in which nothing was acknowledged leaves a gap. The numbered lines are what happened, listed below."
+        }
+    };
     figure(title, Some(legend(&entries)), plot, caption, Some(results::series_numbers(title, &track)))
 }
 

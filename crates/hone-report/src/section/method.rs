@@ -37,6 +37,20 @@ pub(crate) fn of_window(window: &Window) -> Element {
     section("method", "How to read this page").child(reading_latency()).child(list(&limits))
 }
 
+/// Of windows at many rates.
+pub(crate) fn of_rates(address: &str) -> Element {
+    let limits = [
+        "Each window has a topic and arrivals of its own, one after the other: what the machine does in between is in them.",
+        if is_loopback(address) {
+            LOOPBACK
+        } else {
+            "The load went over a network, whose delay is part of the latency."
+        },
+        target_sentence(None),
+    ];
+    section("method", "How to read this page").child(reading_latency()).child(list(&limits))
+}
+
 fn page(comparisons: &[Comparison], limits: &[&str]) -> Element {
     section("method", "How to read this page")
         .child(reading_latency())
@@ -88,14 +102,16 @@ fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec
     limits
 }
 
+const LOOPBACK: &str = "Loopback: the load came from the same machine. No network card and no network takes part, and the \
+     generator shares the cores with the target.";
+
 fn network_sentence<'a>(windows: impl Iterator<Item = &'a Window>) -> &'static str {
     let local: Vec<bool> = windows.map(|window| is_loopback(&window.address)).collect();
     if local.is_empty() {
         "Where the load came from is not known here: over loopback no network takes part, and the generator shares the \
          cores with the target."
     } else if local.iter().all(|local| *local) {
-        "Loopback: the load came from the same machine. No network card and no network takes part, and the generator \
-         shares the cores with the target."
+        LOOPBACK
     } else {
         "Some windows went over a network: its delay is part of their latency, and the target's CPU is known only where \
          it runs on the measuring machine."

@@ -7,6 +7,7 @@ mod conditions;
 pub(crate) mod headline;
 pub(crate) mod load_run;
 pub(crate) mod method;
+pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;
 pub(crate) mod workloads;

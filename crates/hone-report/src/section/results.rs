@@ -326,7 +326,7 @@ fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
         series::Track { stroke: Stroke::A, label: comparison.a.clone(), points: &a.series },
         series::Track { stroke: Stroke::B, label: comparison.b.clone(), points: &b.series },
     ];
-    let Some(plot) = series::plot(&format!("{id}-series"), title, &tracks) else {
+    let Some(plot) = series::plot(&format!("{id}-series"), title, &tracks, &[]) else {
         return no_figure(title, "The windows of the median pair hold no time series.");
     };
     let caption = format!(

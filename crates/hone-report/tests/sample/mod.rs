@@ -123,6 +123,7 @@ pub(crate) fn window(variant: &str, seed: u64, factor: f64) -> Window {
         events: Vec::new(),
         environment: None,
         shard: None,
+        client: None,
         requirements: Vec::new(),
     }
 }
@@ -184,6 +185,7 @@ pub(crate) fn bare_comparison(
         confidence: 0.95,
         log_ratio_sd: 0.05,
         detectable_ratio,
+        builds: None,
     };
     Comparison {
         a: "baseline".to_owned(),
@@ -200,6 +202,10 @@ pub(crate) fn bare_comparison(
         }],
         not_estimated: BTreeMap::new(),
         machine: machine(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
     }
 }
 
@@ -230,6 +236,11 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
                     1/1.02 to 1.02; otherwise not shown."
                 .to_owned(),
         },
+        blocks: Vec::new(),
+        builds: [1, 1],
+        refused: BTreeMap::new(),
+        disturbance: None,
+        budget: None,
     }
 }
 
@@ -271,6 +282,10 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         judgements,
         not_estimated: BTreeMap::new(),
         machine: machine(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
     }
 }
 
@@ -303,6 +318,8 @@ fn pair(
         values_a: values(&a),
         values_b: values(&b),
         dropped,
+        block: 0,
+        took_s: 0.0,
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);
@@ -336,6 +353,7 @@ fn estimate(pairs: &[PairOutcome], kind: PairKind, metric: Metric) -> Option<Est
         confidence,
         log_ratio_sd: variance.sqrt(),
         detectable_ratio: ((width + 0.84) * (variance / n).sqrt()).exp(),
+        builds: None,
     })
 }
 
@@ -509,4 +527,126 @@ fn ceiling(workload: &str, cpu_us_per_record: f64, user_share: f64) -> Ceiling {
             user_share * 100.0
         ),
     }
+}
+
+fn curve_point(requests_per_s: f64, records_per_batch: u32, held: Option<bool>) -> hone_record::CurvePoint {
+    let us = 100.0 + requests_per_s / 50.0;
+    let values = [
+        (Metric::LatencyP50, us),
+        (Metric::LatencyP99, us * 9.0),
+        (Metric::CpuPerRecord, 30.0 / f64::from(records_per_batch)),
+    ];
+    let broke = held == Some(false);
+    hone_record::CurvePoint {
+        requests_per_s,
+        records_per_batch,
+        reached_requests_per_s: requests_per_s * 0.99,
+        reached_records_per_s: requests_per_s * 0.99 * f64::from(records_per_batch),
+        outcome: if broke { Outcome::Saturated { backlog_requests: 900 } } else { Outcome::Steady },
+        values: if broke { BTreeMap::new() } else { values.into_iter().collect() },
+        held,
+        why: broke.then(|| "target was saturated <b>".to_owned()),
+        window: "windows/000.json".to_owned(),
+    }
+}
+
+/// A search that found its interval.
+pub(crate) fn capacity() -> hone_record::Capacity {
+    let window = window("target", 1, 1.0);
+    let points = [(1_000.0, true), (2_000.0, true), (4_000.0, false), (2_828.0, true), (3_364.0, false)];
+    hone_record::Capacity {
+        variant: "target".to_owned(),
+        address: window.address,
+        workload: window.workload,
+        design: hone_record::CapacityDesign {
+            promise: vec!["p99 <= 10.0 ms".to_owned()],
+            start_requests_per_s: 1_000.0,
+            least_requests_per_s: 300.0,
+            most_requests_per_s: 1e6,
+            growth: 2.0,
+            precision: 1.2,
+            confirmations: 1,
+            most_windows: 60,
+        },
+        points: points.map(|(rate, held)| curve_point(rate, 1, Some(held))).to_vec(),
+        held_requests_per_s: Some(2_828.0),
+        failed_requests_per_s: Some(3_364.0),
+        end: hone_record::CapacityEnd::Found,
+        machine: machine(),
+    }
+}
+
+/// A sweep over batch sizes, twice each.
+pub(crate) fn curve() -> hone_record::Curve {
+    let window = window("target", 1, 1.0);
+    let sizes = [10, 1, 100, 1, 100, 10];
+    hone_record::Curve {
+        variant: "target".to_owned(),
+        address: window.address,
+        workload: window.workload,
+        over: hone_record::CurveOver::RecordsPerBatch,
+        points: sizes.map(|size| curve_point(20_000.0 / f64::from(size), size, None)).to_vec(),
+        machine: machine(),
+    }
+}
+
+/// A window in which everything happened.
+pub(crate) fn eventful() -> Window {
+    let mut window = window("target", 1, 1.0);
+    let requirement = |rule: &str, met: Option<bool>, reason: Option<&str>| hone_record::Requirement {
+        rule: rule.to_owned(),
+        limit: 3_000.0,
+        measured: met.map(|_| 4_200.0),
+        unit: "µs".to_owned(),
+        met,
+        reason: reason.map(str::to_owned),
+    };
+    window.requirements = vec![
+        requirement("p50 < 5.00 ms", Some(true), None),
+        requirement("p99 < 3.00 ms", Some(false), None),
+        requirement("p99.99 < 3.00 ms", None, Some("too few samples")),
+    ];
+    let event = |at_s, what: &str| hone_record::Event {
+        at_s,
+        kind: hone_record::EventKind::LeaderMoved,
+        what: what.to_owned(),
+    };
+    window.events = vec![event(3.2, "partition 0 has another leader <2>"), event(5.0, "connected again")];
+    window.end_to_end = Some(hone_record::EndToEnd {
+        latency: window.latencies.intended_to_ack.clone(),
+        consumers: 2,
+        fetched_records: 10,
+        fetched_bytes: 1_000,
+        missing: 3,
+        lag_records_max: 41,
+    });
+    window.batches = vec![hone_record::TopicBatches {
+        topic: "orders".to_owned(),
+        source: hone_record::BatchSource::Fetched,
+        batches: 10,
+        records: 250,
+        bytes: 81_920,
+        seen_share: 0.5,
+    }];
+    let part = |us_p50| Some(hone_record::Part { us_p50, us_p99: None });
+    window.split = Some(hone_record::LatencySplit {
+        client_queue: part(12.0),
+        network: None,
+        broker: part(80.0),
+        how: "From the client's statistics.".to_owned(),
+    });
+    window.environment = Some(hone_record::Environment {
+        machine: machine(),
+        pressure: BTreeMap::from([("cpu".to_owned(), 0.25)]),
+        brokers: BTreeMap::from([(1, "10.0.0.1:9092".to_owned())]),
+        cluster_id: Some("cluster-1".to_owned()),
+        broker_software: Some("features metadata.version 30".to_owned()),
+        broker_config: BTreeMap::from([("num.io.threads".to_owned(), "2".to_owned())]),
+        topic_config: BTreeMap::new(),
+        replicas: Some(3),
+        security: "plaintext".to_owned(),
+        unknown: vec!["topic settings: CLUSTER_AUTHORIZATION_FAILED".to_owned()],
+    });
+    window.series.iter_mut().for_each(|point| point.consumer_lag_records = Some(4));
+    window
 }

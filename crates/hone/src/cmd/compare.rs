@@ -1,21 +1,28 @@
 //! `hone compare A B`: two brokers, pair by pair.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use hone_compare::Plan;
-use hone_load::Admin;
-use hone_record::{Comparison, Design, Metric, Mode, Verdict};
+use hone_compare::{Plan, SavedRule};
+use hone_load::{Admin, Security};
+use hone_record::{
+    Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Schedule, Verdict, Workload,
+};
 use hone_tool::System;
+use serde::{Deserialize, Serialize};
 
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
-use super::{Desk, default_runs};
+use super::{Desk, default_runs, saved};
 use crate::arm::{Arm, Place, processes_behind};
-use crate::drive::{Contest, compare};
+use crate::budget::{self, Wanted};
+use crate::change;
+use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
+use crate::lever::{self, Lever};
 use crate::places::Places;
 use crate::show;
 use crate::{Ending, Usage};
@@ -29,21 +36,74 @@ enum ModeName {
 /// Compare two brokers under the same load, pair by pair, and say what may be said.
 ///
 /// A and B are each host:port of a broker that runs, or a command that Hone starts for every window and stops
-/// afterwards, with {port} and {data} (a fresh folder) filled in. Arrivals and payloads are the same for both arms of a
-/// pair; the order is random; A/A control pairs run in the same session. The rule for the verdict is written to the run's
-/// folder before the first window.
+/// afterwards, with {port} and {data} (a fresh folder) filled in. Or name one of them, and with --change the one thing that
+/// differs. Arrivals and payloads are the same for both arms of a pair; the order is random; A/A control pairs run in the
+/// same session. The rule for the verdict is written to the run's folder before the first window.
+///
+/// With --budget, about a minute of A/A pairs finds out what the rest of the time can show; --plan stops there.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone compare 127.0.0.1:9092 127.0.0.1:9192
+  hone compare old:9092 new:9092 --budget 5m --effect 5%
   hone compare --mode solo --pairs 20 old:9092 new:9092 --rate 5000
   hone compare './old/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}' \\
                './new/hone-broker --listen 127.0.0.1:{port} --metrics 127.0.0.1:0 --data {data}'
-  hone compare A B --primary latency-p50 --guard latency-p99 --json")]
+  hone compare A B --primary latency-p50 --guard latency-p99 --json
+
+One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both sides):
+  client.linger.ms=0,5       a setting of the client that sends the load
+  load.acks=1                a property of the load (acks, records_per_batch, record_bytes, compression ...)
+  topic.flush.messages=1     a property of the topic that is made for the load
+  broker.KEY=VALUE           a setting of the cluster, set through its API for B's windows and put back after each
+  host.vm.swappiness=1       a file under /proc/sys or /sys/block, set and put back the same way
+  env.NAME=VALUE, arg.--flag=VALUE   of a command
+
+Windows that were saved (hone load --output), without pairs: what can still be said of them:
+  hone compare before.json after.json
+  hone compare monday/ friday/
+
+A run that was interrupted:
+  hone compare --resume runs/compare-007
+  hone compare --undo runs/compare-007      (puts a setting back that a killed run left)")]
 pub(crate) struct Arguments {
     /// The state before: host:port, or a command.
-    a: String,
-    /// The state after: host:port, or a command.
-    b: String,
+    #[arg(required_unless_present_any = ["resume", "undo"])]
+    a: Option<String>,
+    /// The state after: host:port, or a command; left out with --change.
+    #[arg(required_unless_present_any = ["change", "resume", "undo"])]
+    b: Option<String>,
+    /// The one thing in which B differs from A, where both are the same target.
+    #[arg(long, value_name = "KIND.NAME=VALUE", conflicts_with = "b")]
+    change: Vec<String>,
+    /// Another build of A, as a command like A itself; may be repeated. Pairs are spread over the builds, and the interval
+    /// rests on them: at least 3 an arm.
+    #[arg(long = "a-build", value_name = "COMMAND")]
+    a_builds: Vec<String>,
+    /// Another build of B.
+    #[arg(long = "b-build", value_name = "COMMAND")]
+    b_builds: Vec<String>,
+    /// All the time the run may take, starts and warm-ups included: 300, 90s, 5m, 1h. Takes the place of --pairs.
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["pairs", "control_pairs"])]
+    budget: Option<String>,
+    /// The effect that should be found, 5% or 0.05: no more pairs than it needs are measured.
+    #[arg(long, value_name = "SHARE", requires = "budget")]
+    effect: Option<String>,
+    /// Only measure the pilot and say what the budget could show.
+    #[arg(long, requires = "budget")]
+    plan: bool,
+    /// Go on with an interrupted run, behind its last pair, by its own design. TLS and login are said again: they are kept
+    /// nowhere.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
+    resume: Option<PathBuf>,
+    /// Put back the setting that a killed run left set.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget", "resume"])]
+    undo: Option<PathBuf>,
+    /// Change a setting of this machine without asking.
+    #[arg(long)]
+    yes: bool,
+    /// Where the machine's files are.
+    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
+    host_root: PathBuf,
     /// Both arms at once (steadier), or one after the other (true magnitudes). Duet for two commands; solo as soon as
     /// one arm is an address, because a broker that runs already has no twin for the control of a duet.
     #[arg(long, value_enum)]
@@ -52,6 +112,9 @@ pub(crate) struct Arguments {
     /// the cores and swapping them four times a second.
     #[arg(long)]
     free: bool,
+    /// Count every pair, whatever neighbours did to the machine in one of its windows.
+    #[arg(long)]
+    keep_disturbed: bool,
     /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
@@ -91,91 +154,415 @@ fn metric(name: &str) -> Result<Metric, String> {
     Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    let arms = arms(&arguments)?;
-    let workload = arguments.workload.workload("command-line")?;
-    hone_load::check(&workload)?;
-    let design = design(&arguments, &arms, workload.seed)?;
-    check_cpu(&arms, design.rule.primary)?;
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Asked {
+    /// The builds of A, and those of B; none of B when a change makes B.
+    a: Vec<String>,
+    b: Vec<String>,
+    change: Option<Change>,
+    host_root: PathBuf,
+    /// Where commands and their relative paths were meant.
+    working_folder: PathBuf,
+    mode: Option<Mode>,
+    free: bool,
+    keep_disturbed: bool,
+    pairs: u32,
+    control_pairs: u32,
+    primary: Metric,
+    guards: Vec<Metric>,
+    alpha: f64,
+    equivalence: f64,
+    ready_timeout_s: f64,
+    stop_timeout_s: f64,
+    workload: Workload,
+    storage: String,
+    lateness_limit_us: f64,
+    budget_s: Option<f64>,
+    /// As a ratio above 1.
+    effect: Option<f64>,
+    plan_only: bool,
+}
+
+const ASKED: &str = "asked.json";
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let security = arguments.security.security()?;
+    if let Some(folder) = &arguments.undo {
+        return undo(folder, &security, desk);
+    }
+    if let Some(folder) = &arguments.resume {
+        return resume(folder, &security, desk);
+    }
+    if let (Some(a), Some(b)) = (&arguments.a, &arguments.b)
+        && let (Some(a), Some(b)) = (saved::place(a), saved::place(b))
+    {
+        let rule = SavedRule {
+            primary: arguments.primary,
+            alpha: arguments.alpha,
+            equivalence: arguments.equivalence,
+        };
+        return saved::run([a, b], rule, desk);
+    }
+    let mut asked = Asked::of(arguments)?;
+    let sides = asked.sides(&security)?;
+    let plan = asked.plan(&sides)?;
+    hone_compare::plan(&plan)?;
+    sides.workloads.iter().try_for_each(hone_load::check)?;
+    if let Some(wanted) = asked.wanted() {
+        budget::check(&wanted, asked.windows_s(plan.mode))?;
+    }
+    lever::put_back_left_overs(&arguments.output, &security, &desk.progress);
+    check_cpu(&sides.builds, plan.primary)?;
     let folder = RunFolder::create(&arguments.output, "compare")?;
+    if let Some(change) = &mut asked.change {
+        change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
+    }
+    folder.write_note(ASKED, &asked)?;
+    go(&asked, sides, &plan, &folder, desk)
+}
+
+fn undo(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+    if !lever::put_back_left_over(folder, security, &desk.progress)? {
+        desk.progress.line(&format!("{} left nothing set", folder.display()));
+    }
+    Ok(Ending::Done)
+}
+
+fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
+    let folder = RunFolder::open(folder)?;
+    lever::put_back_left_over(folder.path(), security, &desk.progress)?;
+    let missing =
+        || Usage(format!("{} is no run of hone compare: it has no {ASKED}", folder.path().display()));
+    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    // Commands may hold paths that were meant from where the run began.
+    std::env::set_current_dir(&asked.working_folder)
+        .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
+    // One who goes on wants the pairs and not the plan again.
+    let asked = Asked { plan_only: false, ..asked };
+    let sides = asked.sides(security)?;
+    let plan = asked.plan(&sides)?;
+    go(&asked, sides, &plan, &folder, desk)
+}
+
+/// Measures what is not measured yet, judges, shows.
+fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
     let runner = System::new(folder.join("logs"))?;
-    let contest = Contest {
-        arms,
-        workload,
-        design,
-        storage: arguments.workload.storage.clone(),
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        folder: &folder,
+    let mut contest = Contest {
+        names: ["A", "B"].map(str::to_owned),
+        builds: sides.builds,
+        workloads: sides.workloads,
+        change: asked.change.clone(),
+        lever: sides.lever,
+        design: hone_compare::plan(plan)?,
+        pilot: None,
+        clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
+        storage: asked.storage.clone(),
+        lateness_limit_us: asked.lateness_limit_us,
+        folder,
         prefix: String::new(),
         runner: &runner,
         machine: hone_host::observe::machine(Path::new("/")),
     };
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let comparison = compare(&contest, &desk.progress)?;
+    let result = planned(asked, plan, &mut contest, desk).and_then(|pilot| match pilot {
+        Some(pilot) if asked.plan_only => {
+            desk.show_found("pilot", &pilot, |pilot| {
+                show::plan::text(pilot, asked.budget_s.unwrap_or_default())
+            })?;
+            Ok(Ending::Done)
+        }
+        _ => judged(&contest, folder, desk),
+    });
+    let kept = folder.join("pairs").exists();
+    let hint =
+        || format!("go on behind the last pair with: hone compare --resume {}", folder.path().display());
+    if kept { result.with_context(hint) } else { result }
+}
+
+fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
+    let comparison = compare(contest, &desk.progress)?;
     let ending = if comparison.verdict() == Verdict::Worse { Ending::Worse } else { Ending::Done };
     folder.write_record("comparison.json", comparison.clone())?;
     desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
     Ok(ending)
 }
 
+/// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first
+/// A/B window.
+fn planned(asked: &Asked, plan: &Plan, contest: &mut Contest<'_>, desk: &Desk) -> Result<Option<Pilot>> {
+    let (Some(wanted), Some(clock)) = (asked.wanted(), contest.clock) else {
+        // A design that is on the disk is the one that counts.
+        if let Some(design) = contest.folder.read_note("design.json")? {
+            contest.design = design;
+        }
+        return Ok(None);
+    };
+    let earlier: (Option<Design>, Option<Pilot>) =
+        (contest.folder.read_note("design.json")?, contest.folder.read_note("pilot.json")?);
+    let (design, pilot) = match earlier {
+        (Some(design), Some(pilot)) => (design, pilot),
+        _ => {
+            contest.design = budget::pilot_design(plan)?;
+            contest.folder.write_note("pilot-design.json", &contest.design)?;
+            desk.progress.line("Pilot: A/A pairs, to find out what the rest of the budget can show");
+            let measured = budget::measure_pilot(contest, &wanted, &desk.progress)?;
+            let (design, pilot) = budget::lay_out(plan, &measured, clock.left_s(), &wanted)?;
+            contest.folder.write_note("pilot.json", &pilot)?;
+            contest.folder.write_note("design.json", &design)?;
+            (design, pilot)
+        }
+    };
+    desk.progress.line(&show::plan::headline(&pilot));
+    contest.design = design;
+    contest.pilot = Some(pilot.clone());
+    Ok(Some(pilot))
+}
+
+/// The clock of this attempt; what earlier ones took is on the disk.
+fn clock(total_s: f64, folder: &RunFolder) -> Result<Clock> {
+    let mut earlier_s = 0.0;
+    for index in 0.. {
+        let note = format!("pairs/{index:03}.json");
+        let Some(pair) = folder.read_note::<PairOutcome>(&note)? else { break };
+        earlier_s += pair.took_s;
+    }
+    Ok(Clock { total_s, earlier_s, started: Instant::now() })
+}
+
 fn with_place(comparison: &Comparison, folder: &Path) -> String {
     format!("{}\nRecord: {}\n", show::comparison::text(comparison), folder.join("comparison.json").display())
 }
 
-fn arms(arguments: &Arguments) -> Result<[Arm; 2]> {
-    let limit = |seconds: f64| {
-        let within = (0.0..=3_600.0).contains(&seconds);
-        let wrong =
-            || Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned());
-        within.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
-    };
-    let (ready, stop) = (limit(arguments.ready_timeout)?, limit(arguments.stop_timeout)?);
-    let security = arguments.security.security()?;
-    let arm = |name: &str, text: &str| {
-        let place = Place::parse(text, ready, stop)?;
-        anyhow::Ok(Arm { name: name.to_owned(), place, security: security.clone() })
-    };
-    let arms = [arm("A", &arguments.a)?, arm("B", &arguments.b)?];
-    if matches!(arms[0].place, Place::Address(_)) && arms[0].place == arms[1].place {
-        bail!(Usage(format!("A and B are the same broker, {}; for an A/A test start two", arguments.a)));
-    }
-    Ok(arms)
+/// What stands on the two sides.
+struct Sides {
+    builds: [Vec<Arm>; 2],
+    workloads: [Workload; 2],
+    lever: Option<Lever>,
 }
 
-fn design(arguments: &Arguments, arms: &[Arm; 2], seed: u64) -> Result<Design> {
-    let programs = arms.iter().all(|arm| matches!(arm.place, Place::Program(_)));
-    let mode = match arguments.mode {
-        Some(ModeName::Duet) => Mode::Duet,
-        None if programs => Mode::Duet,
-        Some(ModeName::Solo) | None => Mode::Solo,
-    };
-    if mode == Mode::Duet && !programs && arguments.control_pairs > 0 {
-        bail!(Usage(
-            "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
-             commands, or go without a control (--control-pairs 0)"
-                .to_owned()
-        ));
+impl Asked {
+    fn of(arguments: &Arguments) -> Result<Self> {
+        let change = match &arguments.change[..] {
+            [] => None,
+            [one] => Some(change::parse(one)?),
+            more => bail!(Usage(format!(
+                "{} changes at once: nobody could say which of them did it. One change at a time; what is kept becomes \
+                 part of A for the next one",
+                more.len()
+            ))),
+        };
+        let builds = |first: &Option<String>, more: &[String]| {
+            first.iter().chain(more).cloned().collect::<Vec<String>>()
+        };
+        if change.is_some() && !(arguments.a_builds.is_empty() && arguments.b_builds.is_empty()) {
+            bail!(Usage(
+                "--change compares one build with itself; leave out --a-build and --b-build".to_owned()
+            ));
+        }
+        Ok(Self {
+            a: builds(&arguments.a, &arguments.a_builds),
+            b: builds(&arguments.b, &arguments.b_builds),
+            change,
+            host_root: arguments.host_root.clone(),
+            working_folder: std::env::current_dir().context("the working folder is gone")?,
+            mode: arguments.mode.map(|mode| match mode {
+                ModeName::Duet => Mode::Duet,
+                ModeName::Solo => Mode::Solo,
+            }),
+            free: arguments.free,
+            keep_disturbed: arguments.keep_disturbed,
+            pairs: arguments.pairs,
+            control_pairs: arguments.control_pairs,
+            primary: arguments.primary,
+            guards: arguments.guards.clone(),
+            alpha: arguments.alpha,
+            equivalence: arguments.equivalence,
+            ready_timeout_s: arguments.ready_timeout,
+            stop_timeout_s: arguments.stop_timeout,
+            workload: arguments.workload.workload("command-line")?,
+            storage: arguments.workload.storage.clone(),
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
+            effect: arguments.effect.as_deref().map(ratio).transpose()?,
+            plan_only: arguments.plan,
+        })
     }
-    let plan = Plan {
-        mode,
-        places: mode == Mode::Duet && programs && !arguments.free && Places::halves().is_some(),
-        pairs: arguments.pairs,
-        control_pairs: arguments.control_pairs,
-        primary: arguments.primary,
-        guards: arguments.guards.clone(),
-        alpha: arguments.alpha,
-        equivalence: arguments.equivalence,
-        seed,
+
+    fn wanted(&self) -> Option<Wanted> {
+        Some(Wanted { total_s: self.budget_s?, effect: self.effect })
+    }
+
+    /// What the windows of a pair take by themselves.
+    fn windows_s(&self, mode: Mode) -> f64 {
+        self.workload.duration_s * if mode == Mode::Solo { 2.0 } else { 1.0 }
+    }
+
+    fn sides(&self, security: &Security) -> Result<Sides> {
+        let limit = |seconds: f64| {
+            let within = (0.0..=3_600.0).contains(&seconds);
+            let wrong =
+                || Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned());
+            within.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
+        };
+        let (ready, stop) = (limit(self.ready_timeout_s)?, limit(self.stop_timeout_s)?);
+        let place = |text: &String| Place::parse(text, ready, stop);
+        let arms = |name: &str, places: Vec<Place>| {
+            let several = places.len() > 1;
+            let name =
+                |number: usize| if several { format!("{name}{}", number + 1) } else { name.to_owned() };
+            let arm = |(number, place)| Arm { name: name(number), place, security: security.clone() };
+            places.into_iter().enumerate().map(arm).collect::<Vec<Arm>>()
+        };
+        let a = self.a.iter().map(place).collect::<Result<Vec<_>>>()?;
+        let Some(change) = &self.change else {
+            let b = self.b.iter().map(place).collect::<Result<Vec<_>>>()?;
+            if a.iter().any(|place| matches!(place, Place::Address(_)) && b.contains(place)) {
+                bail!(Usage(format!(
+                    "A and B are the same broker, {}; for an A/A test start two, for a change of it see --change",
+                    self.a[0]
+                )));
+            }
+            let workloads = [self.workload.clone(), self.workload.clone()];
+            return Ok(Sides { builds: [arms("A", a), arms("B", b)], workloads, lever: None });
+        };
+        let place = a.first().context("A is missing")?;
+        let [a, b] = change::places(change, place)?;
+        Ok(Sides {
+            builds: [arms("A", vec![a]), arms("B", vec![b])],
+            workloads: change::workloads(change, &self.workload)?,
+            lever: Lever::of(change, &self.host_root, security),
+        })
+    }
+
+    fn plan(&self, sides: &Sides) -> Result<Plan> {
+        let programs = sides.builds.iter().flatten().all(|arm| matches!(arm.place, Place::Program(_)));
+        let on_host = matches!(sides.lever, Some(Lever::Host { .. }));
+        let mode = match self.mode {
+            Some(mode) => mode,
+            None if programs && !on_host => Mode::Duet,
+            None => Mode::Solo,
+        };
+        if mode == Mode::Duet && (on_host || (self.change.is_some() && !programs)) {
+            let shared = if on_host { "machine" } else { "broker" };
+            bail!(Usage(format!(
+                "both arms share one {shared}, which can't be as it is and changed at the same time: use --mode solo"
+            )));
+        }
+        if mode == Mode::Duet && !programs && self.control_pairs > 0 {
+            bail!(Usage(
+                "in a duet, a broker that runs already has no twin for the A/A control: use --mode solo, give both arms as \
+                 commands, or go without a control (--control-pairs 0)"
+                    .to_owned()
+            ));
+        }
+        Ok(Plan {
+            mode,
+            places: mode == Mode::Duet && programs && !self.free && Places::halves().is_some(),
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
+            primary: self.primary,
+            guards: self.guards.clone(),
+            alpha: self.alpha,
+            equivalence: self.equivalence,
+            seed: self.workload.seed,
+            builds: [0, 1].map(|side: usize| sides.builds[side].len() as u32),
+            pilot_pairs: 0,
+            requests_per_window: requests_per_window(&self.workload),
+            disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
+        })
+    }
+}
+
+/// Requests that nearly every window will have: random arrivals bring three standard deviations fewer now and then. `None`
+/// when recorded arrivals decide.
+fn requests_per_window(workload: &Workload) -> Option<u64> {
+    let mean_rate = match &workload.schedule {
+        Schedule::Replay { .. } => return None,
+        Schedule::Ramp { to_requests_per_s } => f64::midpoint(workload.requests_per_s, *to_requests_per_s),
+        _ => workload.requests_per_s,
     };
-    Ok(hone_compare::plan(&plan)?)
+    let mean = mean_rate * workload.duration_s;
+    let spread = if workload.schedule == Schedule::Poisson { 3.0 * mean.sqrt() } else { 0.0 };
+    Some((mean - spread).max(0.0).floor() as u64)
+}
+
+/// `300`, `90s`, `5m`, `1h`.
+fn seconds(text: &str) -> Result<f64> {
+    let (number, unit) = match text.trim().char_indices().last() {
+        Some((at, 's')) => (&text.trim()[..at], 1.0),
+        Some((at, 'm')) => (&text.trim()[..at], 60.0),
+        Some((at, 'h')) => (&text.trim()[..at], 3_600.0),
+        _ => (text.trim(), 1.0),
+    };
+    let found = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    found.filter(|seconds| (1.0..=604_800.0).contains(seconds)).ok_or_else(|| {
+        Usage(format!("--budget `{text}`: write 300, 90s, 5m or 1h, from a second to a week")).into()
+    })
+}
+
+/// `5%` or `0.05`, as a ratio above 1.
+fn ratio(text: &str) -> Result<f64> {
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.trim().parse::<f64>(),
+    };
+    let share = share.ok().filter(|share| (0.001..=100.0).contains(share));
+    share
+        .map(|share| 1.0 + share)
+        .ok_or_else(|| Usage(format!("--effect `{text}`: write 5% or 0.05, at least 0.1%")).into())
+}
+
+/// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
+/// and not after an hour of control pairs. Answers what is in force now.
+fn try_lever(
+    change: &Change,
+    sides: &Sides,
+    yes: bool,
+    folder: &RunFolder,
+    desk: &Desk,
+) -> Result<Option<String>> {
+    let Some(lever) = &sides.lever else { return Ok(None) };
+    let address = match (&sides.builds[0][0].place, lever) {
+        (Place::Address(address), _) => address.as_str(),
+        (Place::Program(_), Lever::Host { .. }) => "",
+        (Place::Program(_), Lever::Cluster { .. }) => return Ok(None),
+    };
+    let now = lever.now(address)?;
+    let first = change.from.as_ref().unwrap_or(&now);
+    if *first == change.to {
+        bail!(Usage(format!("{}.{} is `{now}` already: nothing would differ", change.kind, change.name)));
+    }
+    let what = format!(
+        "{}.{}: {first} -> {} for B's windows, and back to {now}",
+        change.kind, change.name, change.to
+    );
+    if matches!(lever, Lever::Host { .. }) && !yes {
+        confirm(&what, desk)?;
+    }
+    desk.progress.line(&format!("Change: {what}"));
+    lever.set(&change.to, address, folder.path())?.put_back()?;
+    Ok(Some(now))
+}
+
+fn confirm(what: &str, desk: &Desk) -> Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!(Usage(format!(
+            "this changes a setting of the machine ({what}); say --yes to do so without being asked"
+        )));
+    }
+    desk.progress.line(&format!("This changes a setting of the machine: {what}. Go on? [y/N]"));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("the answer can't be read")?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { bail!("nothing was changed") }
 }
 
 /// Finds out before the first pair, and not after the last, that a broker's CPU can't be read from here.
-fn check_cpu(arms: &[Arm; 2], primary: Metric) -> Result<()> {
+fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
     if !matches!(primary, Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord) {
         return Ok(());
     }
-    for arm in arms {
+    for arm in builds.iter().flatten() {
         if let Place::Address(address) = &arm.place
             && processes_behind(std::iter::once(address.as_str())).is_empty()
         {
@@ -188,4 +575,33 @@ fn check_cpu(arms: &[Arm; 2], primary: Metric) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_and_effects_are_read() {
+        for (text, expected) in
+            [("300", 300.0), ("90s", 90.0), ("5m", 300.0), ("1.5h", 5_400.0), (" 2 m", 120.0)]
+        {
+            assert_eq!(seconds(text).unwrap(), expected, "{text}");
+        }
+        for (text, expected) in [("5%", 1.05), ("0.05", 1.05), ("30 %", 1.3)] {
+            assert!((ratio(text).unwrap() - expected).abs() < 1e-12, "{text}");
+        }
+        for bad in ["", "m", "-5m", "5d", "nan", "1e99h"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+            assert!(ratio(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn random_arrivals_promise_fewer_requests_than_even_ones() {
+        let mut workload = crate::experiment::WorkloadFile::default().named("w").unwrap();
+        assert_eq!(requests_per_window(&workload), Some(4_787));
+        workload.schedule = Schedule::Uniform;
+        assert_eq!(requests_per_window(&workload), Some(5_000));
+    }
 }

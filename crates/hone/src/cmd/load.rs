@@ -5,21 +5,22 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_load::{RawFile, Settings, Topic};
-use hone_record::{Envelope, Event, EventKind, Outcome, Window, Workload};
+use hone_load::{Admin, RawFile, Settings, Topic};
+use hone_record::{Engine, Envelope, Event, EventKind, Outcome, Shard, Window, Workload};
 
-use super::Desk;
+use super::rates::RateOptions;
 use super::security::SecurityOptions;
+use super::shard::{Meeting, ShardOptions};
 use super::workload::WorkloadOptions;
-use crate::arm::{is_address, processes_behind};
+use super::{Desk, print};
+use crate::aim::{Aim, Beside};
+use crate::arm::is_address;
 use crate::experiment::WorkloadFile;
-use crate::live::LiveView;
 use crate::load_file::LoadFile;
 use crate::output::{Output, SeriesFile};
-use crate::probe::TargetProbe;
 use crate::require::{self, Rule};
 use crate::show;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, selftest};
 
 /// Send an open-loop Produce load to a broker and measure what its clients would see.
 ///
@@ -37,11 +38,15 @@ use crate::{Ending, Usage};
   hone load broker-1:9092 --file examples/field-guide/load.toml
   hone load broker-1:9092 --topic existing --acks 1 --json > window.json
   hone load broker-1:9093 --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada --sasl-password-file ada.txt
+  hone load broker-1:9092 --rate 400000 --shard 0/4 --store s3://bucket/run-42
+  hone load broker-1:9092 --find-capacity --slo p99=10ms,p99.9=50ms
+  hone load broker-1:9092 --rate 20000 --sweep-records 1,2,5,10,20,50,100 --repeats 3
+  hone load --self-test
 
 Ctrl-C ends the window, not the load: what was measured until then is shown and kept, and the exit code is 1.")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
-    #[arg(value_name = "BROKER", required_unless_present = "file")]
+    #[arg(value_name = "BROKER", required_unless_present_any = ["file", "self_test"])]
     broker: Option<String>,
     /// Read workload, rules and broker from this file; options on the command line come before it.
     #[arg(short, long, value_name = "FILE")]
@@ -51,6 +56,10 @@ pub(crate) struct Arguments {
     /// can't be told.
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
+    /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
+    /// its true size. Takes half a minute.
+    #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit"])]
+    self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
     #[arg(long)]
     topic: Option<String>,
@@ -75,13 +84,29 @@ pub(crate) struct Arguments {
     workload: WorkloadOptions,
     #[command(flatten)]
     security: SecurityOptions,
+    #[command(flatten)]
+    shards: ShardOptions,
+    #[command(flatten)]
+    rates: RateOptions,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    if arguments.self_test {
+        return self_test(desk);
+    }
     let job = Job::new(&arguments, desk)?;
     check(&arguments, &job)?;
+    if let Some(manifest) = arguments.shards.manifest(job.workload.duration_s)? {
+        print(&manifest)?;
+        return Ok(Ending::Done);
+    }
+    if arguments.rates.are_asked_for() {
+        let settings = job.settings(Topic::Fresh, &arguments, None)?;
+        return arguments.rates.run(&Aim { settings, pid: arguments.pid }, &job.workload, desk);
+    }
     let files = Files::claim(&arguments)?;
-    let (mut window, series) = measure(&arguments, &job, files.series, files.raw, desk)?;
+    let security = arguments.security.security()?;
+    let Measured { mut window, series, meeting } = measure(&arguments, &job, files.series, files.raw, desk)?;
     window.requirements = job.rules.iter().map(|rule| rule.judge(&window)).collect();
     if let Err(error) = &series {
         let what = format!("{error:#}");
@@ -91,6 +116,9 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         series,
         files.record.map_or(Ok(()), |file| file.keep(&Envelope::new(window.clone()).to_text()?)),
         files.hgrm.map_or(Ok(()), |file| file.keep(&window.latencies.intended_to_ack.to_hgrm())),
+        meeting.map_or(Ok(()), |meeting| {
+            meeting.keep(&window, || Ok(Admin::connect_with(&job.broker, &security)?), desk)
+        }),
     ];
     let ending = ending(&window);
     // Shown even when it could not be kept: it is measured.
@@ -156,9 +184,22 @@ impl Job {
             rules: rules.into_iter().chain(arguments.require.iter().cloned()).collect(),
         })
     }
+
+    fn settings(&self, topic: Topic, arguments: &Arguments, shard: Option<Shard>) -> Result<Settings> {
+        Ok(Settings {
+            address: self.broker.clone(),
+            variant: "target".to_owned(),
+            storage: self.storage.clone(),
+            topic,
+            lateness_limit_us: arguments.workload.lateness_limit_us(),
+            shard,
+            security: arguments.security.security()?,
+        })
+    }
 }
 
-fn ending(window: &Window) -> Ending {
+/// What a measured window means to who waits for the exit code.
+pub(super) fn ending(window: &Window) -> Ending {
     let required = require::ending(&window.requirements);
     if required == Some(Ending::Worse) {
         return Ending::Worse;
@@ -188,41 +229,59 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
                 .to_owned()
         ));
     }
+    arguments.shards.check(arguments.file.is_some(), !job.rules.is_empty())?;
     match arguments.pid.map(hone_host::cpu::sample) {
         Some(Err(error)) => Err(Usage(format!("--pid: {error}")).into()),
         _ => Ok(()),
     }
 }
 
-/// The window; and whether its series could be written.
+/// Every fault of the self-test, for every engine that needs no other program.
+fn self_test(desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("self-test");
+    let found = selftest::run(&[Engine::Wire], &desk.progress)?;
+    let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
+    desk.show(found, show::selftest::text)?;
+    Ok(ending)
+}
+
+/// A window and what still hangs on it.
+struct Measured {
+    window: Window,
+    /// Whether its series could be written.
+    series: Result<()>,
+    /// The other shards, who wait for its record.
+    meeting: Option<Meeting>,
+}
+
 fn measure(
     arguments: &Arguments,
     job: &Job,
     series: Option<SeriesFile>,
     raw: Option<RawFile>,
     desk: &Desk,
-) -> Result<(Window, Result<()>)> {
+) -> Result<Measured> {
     let workload = job.workload.clone();
-    let settings = Settings {
-        address: job.broker.clone(),
-        variant: "target".to_owned(),
-        storage: job.storage.clone(),
-        topic: arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        security: arguments.security.security()?,
+    desk.progress.doing("load");
+    let mut meeting = arguments.shards.meeting()?;
+    let topic = match &mut meeting {
+        Some(meeting) => meeting.topic(arguments.topic.as_deref(), desk)?,
+        None => arguments.topic.clone().map_or(Topic::Fresh, Topic::Existing),
     };
-    let view = LiveView::open(&desk.progress, workload.duration_s);
-    let mut listener = view.listener(series.as_ref().map(SeriesFile::sender));
-    let mut prepared = hone_load::prepare(settings, workload, &mut listener)?;
-    raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
-    let targets = match arguments.pid {
-        Some(pid) => vec![pid],
-        None => processes_behind(prepared.leaders()),
+    let settings = job.settings(topic, arguments, meeting.as_ref().map(Meeting::shard))?;
+    let aim = Aim { settings, pid: arguments.pid };
+    let mut start_unix_ms = 0;
+    let start = || match &meeting {
+        Some(meeting) => {
+            let (start, unix_ms) = meeting.start(desk)?;
+            start_unix_ms = unix_ms;
+            Ok(start)
+        }
+        None => Ok(Instant::now()),
     };
-    view.watch(&targets);
-    let mut probe = TargetProbe::new(targets.clone(), &targets);
-    let mut window = prepared.run(Instant::now(), &mut probe, &mut listener)?;
-    drop(listener);
-    probe.describe_machine(&mut window);
-    Ok((window, series.map_or(Ok(()), SeriesFile::finish)))
+    let files = Beside { series: series.as_ref().map(SeriesFile::sender), raw };
+    let mut window = aim.window(workload, files, start, &desk.progress)?;
+    // Known only since the shards have met.
+    window.shard = meeting.as_ref().map(|meeting| Shard { start_unix_ms, ..meeting.shard() });
+    Ok(Measured { window, series: series.map_or(Ok(()), SeriesFile::finish), meeting })
 }

@@ -18,9 +18,13 @@ pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
 mod load;
+mod merge;
 mod optimize;
+mod rates;
 mod report;
+mod saved;
 mod security;
+mod shard;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -49,11 +53,13 @@ struct Common {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one is made in the life of the process")]
 enum Verb {
     Doctor(doctor::Arguments),
     Broker(broker::Arguments),
     Load(load::Arguments),
-    Compare(compare::Arguments),
+    Merge(merge::Arguments),
+    Compare(Box<compare::Arguments>),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
 }
@@ -80,7 +86,8 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Doctor(arguments) => doctor::run(arguments, &desk),
         Verb::Broker(arguments) => broker::run(arguments, &desk),
         Verb::Load(arguments) => load::run(arguments, &desk),
-        Verb::Compare(arguments) => compare::run(arguments, &desk),
+        Verb::Merge(arguments) => merge::run(arguments, &desk),
+        Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };

@@ -20,7 +20,7 @@ use crate::folder::read_record;
   hone report runs/broker-pgo-001
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, or a record file (optimization, comparison, window).
+    /// A run's folder, or a record file (optimization, comparison, capacity, curve, window).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window.
     #[arg(short, long, value_name = "FILE")]
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
 }
 
 /// The records that stand for a whole run.
-const RESULTS: [&str; 2] = ["optimization.json", "comparison.json"];
+const RESULTS: [&str; 4] = ["optimization.json", "comparison.json", "capacity.json", "curve.json"];
 
 /// The record that stands for a path.
 fn find_record(path: &Path) -> Result<PathBuf> {
@@ -46,7 +46,7 @@ fn find_record(path: &Path) -> Result<PathBuf> {
     let found = RESULTS.map(|name| path.join(name)).into_iter().find(|record| record.is_file());
     found.with_context(|| {
         format!(
-            "{} holds neither of {}: the run was broken off, or it is not a run's folder",
+            "{} holds none of {}: the run was broken off, or it is not a run's folder",
             path.display(),
             RESULTS.join(", ")
         )
@@ -84,6 +84,8 @@ fn page(record: &Path) -> Result<String> {
             let windows = windows(folder, &found.pairs)?;
             Ok(hone_report::comparison_page(&found, &windows))
         }
+        Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
+        Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),
         Some("window") => Ok(hone_report::window_page(&read_record(record)?)),
         Some(other) => bail!("{} holds a `{other}`, of which there is no page", record.display()),
         None => bail!("{} is not a Hone record", record.display()),

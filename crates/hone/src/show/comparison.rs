@@ -1,6 +1,6 @@
 //! A comparison as text.
 
-use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, Verdict};
+use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, Verdict};
 
 use super::table::table;
 use super::{number, wrapped};
@@ -8,14 +8,23 @@ use super::{number, wrapped};
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
     let mut rows = vec![
-        ["metric", &comparison.a, &comparison.b, "ratio", "interval and its level", "verdict", "A/A control"]
-            .map(str::to_owned)
-            .to_vec(),
+        [
+            "metric",
+            &comparison.a,
+            &comparison.b,
+            "change",
+            "ratio",
+            "interval and its level",
+            "verdict",
+            "A/A control",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
     let mut out = format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows));
     for (metric, reason) in &comparison.not_estimated {
-        out.push_str(&format!("  {}: {reason}{}\n", metric.label(), needs(*metric)));
+        out.push_str(&format!("  {}: {reason}{}\n", metric.label(), needs(comparison, *metric)));
     }
     out.push_str(&format!("\n{}\n", footnote(comparison)));
     out
@@ -40,6 +49,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
         format!("{mark}{}", estimate.metric.label()),
         value(estimate.value_a),
         value(estimate.value_b),
+        change(judgement),
         format!("{:.3}", estimate.ratio),
         format!("{} {:.1} %", interval(estimate), estimate.confidence * 100.0),
         verdict_mark(judgement.verdict).to_owned(),
@@ -50,14 +60,25 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     ]
 }
 
+/// The difference as benchstat writes it: a percentage with its sign, or `~` where none is shown.
+fn change(judgement: &Judgement) -> String {
+    match judgement.verdict {
+        Verdict::NotShown => "~".to_owned(),
+        _ => format!("{:+.1} %", (judgement.estimate.ratio - 1.0) * 100.0),
+    }
+}
+
 /// What a window must have before it tells a metric.
-fn needs(metric: Metric) -> &'static str {
+fn needs(comparison: &Comparison, metric: Metric) -> String {
+    if comparison.design.refused.contains_key(&metric) {
+        // The reason says so already.
+        return String::new();
+    }
     match metric {
-        Metric::LatencyP90 => " (a p90 needs 100 requests a window)",
-        Metric::LatencyP99 => " (a p99 needs 1,000 requests a window)",
-        Metric::LatencyP999 => " (a p99.9 needs 10,000 requests a window)",
-        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)",
-        _ => "",
+        Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
+        _ => metric.samples_needed().map_or(String::new(), |needed| {
+            format!(" (a {} needs {} requests a window)", metric.label(), super::count(needed))
+        }),
     }
 }
 
@@ -138,10 +159,75 @@ fn footnote(comparison: &Comparison) -> String {
             "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",
         );
     }
+    for line in circumstances(comparison) {
+        text.push_str(&format!("\n{}", wrapped(&line)));
+    }
     if !dropped.is_empty() {
         text.push_str(&format!("\n  Pairs that do not count:\n{}", dropped.join("\n")));
     }
     text
+}
+
+/// What else must be known to read the table: the change, the builds, the rule of dropping, what the clock cut.
+fn circumstances(comparison: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    let design = &comparison.design;
+    if let Some(change) = &comparison.change {
+        lines.push(format!("B is A with {}.", change.words()));
+    }
+    if let Some(other) = comparison.workload_b.as_ref().filter(|other| other.acks != comparison.workload.acks)
+    {
+        lines.push(format!(
+            "The arms promise different things: acks={} in A, acks={} in B. That is the question here; it makes B no better at \
+             the same job.",
+            comparison.workload.acks, other.acks
+        ));
+    }
+    if let (Some(builds), Some(primary)) =
+        (comparison.primary().and_then(|primary| primary.estimate.builds), comparison.primary())
+    {
+        let mut line = format!(
+            "{} builds of A, {} of B: {} moves by {:.1} % between builds and by {:.1} % between pairs of one build \
+             (standard deviations); the interval rests on {} blocks of builds.",
+            design.builds[0],
+            design.builds[1],
+            primary.estimate.metric.label(),
+            builds.between_log_sd * 100.0,
+            builds.within_log_sd * 100.0,
+            builds.blocks
+        );
+        if let Some(single) =
+            ["A", "B"].iter().zip(design.builds).find_map(|(name, count)| (count == 1).then_some(name))
+        {
+            line.push_str(&format!(" {single} is one build, whose own luck the interval does not know."));
+        }
+        lines.push(line);
+    }
+    if let Some(pilot) = &comparison.pilot {
+        lines.push(super::plan::sentence(pilot));
+    }
+    if let Some(budget) = &design.budget {
+        lines.push(budget.words.clone());
+    }
+    if comparison.unmeasured_pairs > 0 {
+        lines.push(format!(
+            "The clock ended the run {} pairs before its plan; what was measured is judged by the same rule.",
+            comparison.unmeasured_pairs
+        ));
+    }
+    let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let (dropped, measured) = (tests().filter(|pair| pair.dropped.is_some()).count(), tests().count());
+    if dropped * 4 > measured {
+        lines.push(format!(
+            "{dropped} of {measured} A/B pairs do not count. What is left may be the quiet part of the truth: repeat it on a \
+             quieter machine, or see with --keep-disturbed what they would have said."
+        ));
+    }
+    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
+    if let Some(rule) = design.disturbance.as_ref().filter(|_| any_dropped) {
+        lines.push(rule.words.clone());
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -161,6 +247,7 @@ mod tests {
             confidence: 0.95,
             log_ratio_sd: 0.02,
             detectable_ratio: 1.03,
+            builds: None,
         };
         Judgement { estimate, control: None, verdict, why: "the interval excludes 1".to_owned(), primary }
     }
@@ -191,11 +278,20 @@ mod tests {
                     seed: 1,
                     words: "the rule".to_owned(),
                 },
+                blocks: Vec::new(),
+                builds: [1, 1],
+                refused: std::collections::BTreeMap::new(),
+                disturbance: None,
+                budget: None,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),
             judgements: std::iter::once(primary).chain(guarded).collect(),
             machine: hone_record::Machine::default(),
+            change: None,
+            workload_b: None,
+            pilot: None,
+            unmeasured_pairs: 0,
         }
     }
 
@@ -224,6 +320,7 @@ mod tests {
     fn primary_and_guard_are_marked_and_missing_rows_say_what_they_need() {
         let shown = text(&comparison(Some(Verdict::NotShown)));
         assert!(shown.contains("* CPU per record") && shown.contains("g p99"), "{shown}");
+        assert!(shown.contains("-10.0 %") && shown.contains("~"), "{shown}");
         let shown = text(&comparison(None));
         assert!(shown.contains("p99: only 0 of the pairs (a p99 needs 1,000 requests a window)"), "{shown}");
     }

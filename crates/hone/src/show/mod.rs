@@ -1,8 +1,12 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
 pub(crate) mod comparison;
+pub(crate) mod curve;
 pub(crate) mod doctor;
 pub(crate) mod optimization;
+pub(crate) mod plan;
+pub(crate) mod saved;
+pub(crate) mod selftest;
 pub(crate) mod table;
 pub(crate) mod window;
 

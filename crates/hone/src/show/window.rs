@@ -1,7 +1,8 @@
 //! One load as text.
 
 use hone_record::{
-    EndToEnd, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule, Sizes, Window, Workload,
+    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule,
+    Sizes, Window, Workload,
 };
 
 use super::table::table;
@@ -33,6 +34,7 @@ pub(crate) fn text(window: &Window) -> String {
         }
     }
     lines.extend(event_lines(window));
+    lines.extend(window.client.as_ref().map(|client| format!("client      {}", client_words(client))));
     lines.extend(batch_words(window).map(|words| format!("batches     {words}")));
     lines.extend(window.end_to_end.as_ref().map(|seen| format!("consumers   {}", consumer_words(seen))));
     lines.extend(window.split.as_ref().map(|split| format!("of latency  {}", split_words(split))));
@@ -71,10 +73,16 @@ pub(crate) fn load_words(workload: &Workload) -> String {
         Payload::Json { shape } => format!(" ({shape})"),
         Payload::File { path, .. } => format!(" (lines of {path})"),
     };
+    let (what, connections) = match workload.engine {
+        Engine::Wire => {
+            let records = workload.records_per_batch * workload.partitions_per_request;
+            (format!("requests/s of {records} ×"), "connections")
+        }
+        Engine::Librdkafka { .. } | Engine::Command { .. } => ("records/s of".to_owned(), "producers"),
+    };
     format!(
-        "{} requests/s of {} × {}{payload}{}, {} for {} s, {} connections, acks={acks}",
+        "{} {what} {}{payload}{}, {} for {} s, {} {connections}, acks={acks}",
         number(workload.requests_per_s),
-        workload.records_per_batch * workload.partitions_per_request,
         size_words(workload),
         key_words(workload.keys),
         schedule_words(&workload.schedule),
@@ -227,6 +235,14 @@ fn batch_words(window: &Window) -> Option<String> {
     (!topics.is_empty()).then(|| topics.join("; "))
 }
 
+/// The client and what of it shapes batches; the record has all of its settings.
+fn client_words(client: &ClientFacts) -> String {
+    const SHAPE: [&str; 4] =
+        ["linger.ms", "batch.size", "partitioner", "max.in.flight.requests.per.connection"];
+    let shape = SHAPE.iter().filter_map(|key| Some(format!("{key} {}", client.settings.get(*key)?)));
+    std::iter::once(client.software.clone()).chain(shape).collect::<Vec<_>>().join(", ")
+}
+
 fn consumer_words(seen: &EndToEnd) -> String {
     let missing = match seen.missing {
         0 => String::new(),
@@ -318,6 +334,7 @@ pub(crate) mod tests {
             events: Vec::new(),
             environment: None,
             shard: None,
+            client: None,
             requirements: Vec::new(),
         }
     }

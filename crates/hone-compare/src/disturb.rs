@@ -1,0 +1,155 @@
+//! When neighbours make a pair not count: a rule over what others did to the machine, fixed before the first window.
+
+use hone_record::{Disturbance, EventKind, Mode, Window};
+
+/// What neighbours did during one window. Nothing in it comes from the arm itself.
+///
+/// The pressure of CPU and of storage is left out on purpose: a target that works more, or syncs more, raises both, so a
+/// rule over them would drop the pairs in which the arms differ.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Neighbours {
+    /// Share of all cores that the hypervisor gave to somebody else, 0 to 1.
+    pub steal_share: f64,
+    /// Share of all cores that other processes used, 0 to 1.
+    pub others_share: f64,
+    /// Share of the window in which some task waited for memory, where it is known.
+    pub memory_pressure: Option<f64>,
+    /// What happened to the way to the target.
+    pub events: Vec<String>,
+}
+
+impl Neighbours {
+    /// What a window saw.
+    pub fn of(window: &Window) -> Self {
+        let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
+        let disturbs = |kind: EventKind| match kind {
+            EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
+            // It is the loss that disturbs; the way back says nothing new. A record kept in memory is a record.
+            EventKind::Reconnected | EventKind::RecordingFailed | EventKind::Interrupted => false,
+        };
+        Self {
+            steal_share: window.facts.steal_share,
+            others_share: window.facts.others_share,
+            memory_pressure: pressure.and_then(|pressure| pressure.get("memory").copied()),
+            events: window
+                .events
+                .iter()
+                .filter(|event| disturbs(event.kind))
+                .map(|event| format!("{} at {:.1} s", event.what, event.at_s))
+                .collect(),
+        }
+    }
+}
+
+/// The rule with its usual thresholds.
+///
+/// What spoils a pair of windows one after the other is a *difference*: a neighbour that is there all the time costs both
+/// the same. A quarter of all cores is more than the arms' own difference can take from a neighbour that wants all it can
+/// get, as long as they differ by less than that. In a duet both arms meet the same neighbours; there only theft so large
+/// that little of the machine was left, pressure for memory and events count.
+pub fn disturbance(mode: Mode) -> Disturbance {
+    let (steal_difference, others_difference) = match mode {
+        Mode::Solo => (0.05, 0.25),
+        Mode::Duet => (1.0, 1.0),
+    };
+    let mut rule = Disturbance {
+        steal_difference,
+        steal_most: 0.30,
+        others_difference,
+        memory_pressure_most: 0.20,
+        words: String::new(),
+    };
+    rule.words = words(&rule, mode);
+    rule
+}
+
+fn words(rule: &Disturbance, mode: Mode) -> String {
+    let percent = |share: f64| (share * 100.0).round();
+    let differences = match mode {
+        Mode::Duet => String::new(),
+        Mode::Solo => format!(
+            " its two windows differ by more than {} % of all cores in what neighbours used, or by more than {} % in what the \
+             hypervisor took,",
+            percent(rule.others_difference),
+            percent(rule.steal_difference)
+        ),
+    };
+    format!(
+        "A pair does not count when{differences} the hypervisor took more than {} %, tasks waited for memory more than {} % \
+         of a window, a connection was lost, a leader moved or the topic went. Latency and the targets' own CPU are not \
+         looked at.",
+        percent(rule.steal_most),
+        percent(rule.memory_pressure_most)
+    )
+}
+
+/// Why a pair does not count; `None` when its neighbours were quiet, or alike.
+pub fn disturbed(rule: &Disturbance, windows: [&Neighbours; 2]) -> Option<String> {
+    if let Some(event) = windows.iter().find_map(|seen| seen.events.first()) {
+        return Some(format!("the way to the target was disturbed: {event}"));
+    }
+    let percent = |share: f64| share * 100.0;
+    let [first, second] = windows;
+    let most = |value: fn(&Neighbours) -> f64| value(first).max(value(second));
+    let apart = |value: fn(&Neighbours) -> f64| (value(first) - value(second)).abs();
+    let steal = |seen: &Neighbours| seen.steal_share;
+    let others = |seen: &Neighbours| seen.others_share;
+    let memory = |seen: &Neighbours| seen.memory_pressure.unwrap_or(0.0);
+    let both = |value: fn(&Neighbours) -> f64| {
+        format!("{:.0} % and {:.0} %", percent(value(first)), percent(value(second)))
+    };
+    if most(steal) > rule.steal_most {
+        return Some(format!(
+            "the hypervisor took {:.0} % of all cores, the limit is {:.0} %",
+            percent(most(steal)),
+            percent(rule.steal_most)
+        ));
+    }
+    if apart(steal) > rule.steal_difference {
+        return Some(format!("the hypervisor took {} of all cores in its two windows", both(steal)));
+    }
+    if apart(others) > rule.others_difference {
+        return Some(format!("neighbours used {} of all cores in its two windows", both(others)));
+    }
+    (most(memory) > rule.memory_pressure_most)
+        .then(|| format!("tasks waited for memory {:.0} % of a window", percent(most(memory))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quiet() -> Neighbours {
+        Neighbours { steal_share: 0.01, others_share: 0.05, memory_pressure: Some(0.0), events: vec![] }
+    }
+
+    fn check(mode: Mode, second: Neighbours, expected: Option<&str>) {
+        let rule = disturbance(mode);
+        for windows in [[&quiet(), &second], [&second, &quiet()]] {
+            let found = disturbed(&rule, windows);
+            match (&found, expected) {
+                (Some(reason), Some(expected)) => assert!(reason.contains(expected), "{reason}"),
+                _ => assert_eq!(found.is_some(), expected.is_some(), "{mode:?} {second:?}: {found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_disturbs_one_half_of_a_solo_pair_drops_it_whichever_half_it_is() {
+        use Mode::{Duet, Solo};
+        check(Solo, quiet(), None);
+        check(Solo, Neighbours { others_share: 0.29, ..quiet() }, None);
+        check(Solo, Neighbours { others_share: 0.40, ..quiet() }, Some("neighbours used"));
+        check(Duet, Neighbours { others_share: 0.40, ..quiet() }, None);
+        check(Solo, Neighbours { steal_share: 0.10, ..quiet() }, Some("the hypervisor took"));
+        check(Duet, Neighbours { steal_share: 0.10, ..quiet() }, None);
+        check(Duet, Neighbours { steal_share: 0.40, ..quiet() }, Some("the limit is 30 %"));
+        check(Duet, Neighbours { memory_pressure: Some(0.5), ..quiet() }, Some("waited for memory 50 %"));
+        check(
+            Duet,
+            Neighbours { events: vec!["leader of 3 moved at 1.2 s".to_owned()], ..quiet() },
+            Some("leader of 3 moved"),
+        );
+        check(Solo, Neighbours { memory_pressure: None, ..quiet() }, None);
+    }
+}

@@ -1,0 +1,248 @@
+//! What pairs that are not measured yet will show: the smallest effect that will be found, and the pairs an effect needs.
+//!
+//! A formula for the power of a t-test would promise too much here: it takes the spread for known, where a pilot of a few
+//! pairs only guesses it, and it knows nothing of the control, against which an effect must hold its own. So the promise
+//! comes from simulated sessions, judged by the rule itself. Each draws a true spread that the pilot leaves possible, the
+//! control pairs still to come and the A/B pairs, and asks the rule what it will say.
+//!
+//! `tests/promise.rs` holds the promises against what is then found.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Design, Metric, PairKind, PairOutcome, Promise, Rule};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+
+use crate::estimate::{
+    FEWEST_PAIRS, POWER, centred, first_enough, mean_and_sd, ratio_of, resample, standard_errors,
+};
+use crate::judge::{Finding, Span, alpha_of, find, margin};
+use crate::random::{chi_square, normal};
+use crate::student::t_quantile;
+
+/// Simulated sessions for each promise: its simulation error is then below one per cent.
+const SESSIONS: usize = 2_000;
+/// More pairs than anybody waits for.
+const MOST_PAIRS: u32 = 10_000;
+/// An effect beyond a factor of 1,000 is not looked for.
+const LARGEST_EFFECT: f64 = 6.9;
+
+/// How the pairs after the pilot are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// A/B pairs.
+    pub pairs: u32,
+    /// A/A pairs beside those of the pilot.
+    pub more_control_pairs: u32,
+    /// Builds an arm.
+    pub blocks: u32,
+}
+
+/// What an A/A pilot says about one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    logs: Vec<f64>,
+    alpha: f64,
+    margin: f64,
+    seed: u64,
+}
+
+/// How wide the estimate's interval is, in standard errors, on average over normal samples: the bootstrap is wider than
+/// Student's t with few pairs. Kept for each number of pairs, because every metric and every effect asks again.
+#[derive(Debug, Default)]
+pub struct Widths(BTreeMap<u32, Vec<Vec<f64>>>);
+
+/// Samples over which the width is averaged.
+const SAMPLES: usize = 40;
+/// From here on the two agree within one in a hundred.
+const LIKE_STUDENT: u32 = 30;
+
+impl Widths {
+    fn standard_errors(&mut self, values: u32, confidence: f64) -> f64 {
+        let student = t_quantile(f64::midpoint(1.0, confidence), f64::from(values) - 1.0);
+        if !(FEWEST_PAIRS..LIKE_STUDENT).contains(&values) {
+            return student;
+        }
+        let samples = self.0.entry(values).or_insert_with(|| normal_samples(values));
+        let of_sample = |deviations: &Vec<f64>| standard_errors(deviations, confidence, student);
+        samples.iter().map(of_sample).sum::<f64>() / samples.len() as f64
+    }
+}
+
+/// |t*| over the resamples of some normal samples of this size.
+fn normal_samples(values: u32) -> Vec<Vec<f64>> {
+    let mut random = ChaCha8Rng::seed_from_u64(u64::from(values));
+    let sample = |random: &mut ChaCha8Rng| {
+        let sample: Vec<f64> = (0..values).map(|_| normal(random)).collect();
+        let mean = mean_and_sd(&sample).0;
+        resample(&centred(&sample, mean), 1_000, random)
+    };
+    (0..SAMPLES).map(|_| sample(&mut random)).collect()
+}
+
+/// Promises for all metrics of a rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Promises {
+    /// The primary metric first.
+    pub metrics: Vec<Promise>,
+    /// Metrics of which nothing can be promised, and why.
+    pub not_planned: BTreeMap<Metric, String>,
+}
+
+/// What the planned pairs can show of every metric; `effect` is the ratio that was asked for.
+pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: Option<f64>) -> Promises {
+    let rule = &design.rule;
+    let mut found = Promises { metrics: Vec::new(), not_planned: design.refused.clone() };
+    let mut widths = Widths::default();
+    for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
+        match Outlook::new(rule, metric, pilot) {
+            Some(outlook) => found.metrics.push(outlook.promise(metric, layout, effect, &mut widths)),
+            None => {
+                let reason = format!("fewer than {FEWEST_PAIRS} pairs of the pilot have it on both sides");
+                found.not_planned.insert(metric, reason);
+            }
+        }
+    }
+    found
+}
+
+impl Outlook {
+    /// `None` when fewer than five pairs of the pilot have the metric.
+    pub fn new(rule: &Rule, metric: Metric, pilot: &[PairOutcome]) -> Option<Self> {
+        let log = |pair: &PairOutcome| Some((pair.values_b.get(&metric)? / pair.values_a.get(&metric)?).ln());
+        let counts = |pair: &&PairOutcome| pair.kind == PairKind::Control && pair.dropped.is_none();
+        let logs: Vec<f64> =
+            pilot.iter().filter(counts).filter_map(log).filter(|log| log.is_finite()).collect();
+        (logs.len() >= FEWEST_PAIRS as usize).then(|| Self {
+            logs,
+            alpha: alpha_of(rule, metric),
+            margin: margin(rule),
+            seed: rule.seed,
+        })
+    }
+
+    fn promise(&self, metric: Metric, layout: Layout, effect: Option<f64>, widths: &mut Widths) -> Promise {
+        Promise {
+            metric,
+            log_ratio_sd: self.spread(),
+            detectable_ratio: self.smallest_effect(layout, widths),
+            pairs_needed: effect.and_then(|effect| self.pairs_needed(layout, effect, widths)),
+            power_for_effect: effect.map(|effect| self.power(layout, effect, widths)),
+        }
+    }
+
+    /// Spread around 0, where the mean of A/A pairs truly lies.
+    pub fn spread(&self) -> f64 {
+        (self.logs.iter().map(|log| log * log).sum::<f64>() / self.logs.len() as f64).sqrt()
+    }
+
+    /// Probability that a true ratio of `effect` will be found, with the right sign.
+    pub fn power(&self, layout: Layout, effect: f64, widths: &mut Widths) -> f64 {
+        self.sessions(layout, widths).found(effect.ln())
+    }
+
+    /// Smallest ratio above 1 that will be found with a probability of 80 %; `None` above a factor of 1,000.
+    pub fn smallest_effect(&self, layout: Layout, widths: &mut Widths) -> Option<f64> {
+        let sessions = self.sessions(layout, widths);
+        let (mut low, mut high) = (0.0, LARGEST_EFFECT);
+        if sessions.found(high) < POWER {
+            return None;
+        }
+        while high - low > 1e-4 {
+            let middle = f64::midpoint(low, high);
+            if sessions.found(middle) < POWER { low = middle } else { high = middle }
+        }
+        Some(ratio_of(high))
+    }
+
+    /// A/B pairs after which a true ratio of `effect` will be found with a probability of 80 %; `None` when 10,000 would not
+    /// do, which a control that differs or builds that are too few can cause.
+    pub fn pairs_needed(&self, layout: Layout, effect: f64, widths: &mut Widths) -> Option<u32> {
+        let least = FEWEST_PAIRS.max(layout.blocks);
+        first_enough(least, MOST_PAIRS, |pairs| {
+            self.power(Layout { pairs, ..layout }, effect, widths) >= POWER
+        })
+    }
+
+    fn sessions(&self, layout: Layout, widths: &mut Widths) -> Sessions {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let values = if layout.blocks > 1 { layout.blocks } else { layout.pairs };
+        let control_pairs = self.logs.len() as u32 + layout.more_control_pairs;
+        let limits = Limits {
+            test: widths.standard_errors(values, 1.0 - self.alpha),
+            tost: widths.standard_errors(values, 1.0 - 2.0 * self.alpha),
+            control: widths.standard_errors(control_pairs, 1.0 - self.alpha),
+        };
+        let freedom = f64::from(values) - 1.0;
+        let draws = (0..SESSIONS).map(|_| self.draw(layout, freedom, limits, &mut random)).collect();
+        Sessions { margin: self.margin, draws }
+    }
+
+    fn draw(&self, layout: Layout, freedom: f64, limits: Limits, random: &mut ChaCha8Rng) -> Draw {
+        let pilot = self.logs.len() as f64;
+        let true_sd = self.spread() / (chi_square(pilot, random) / pilot).sqrt();
+        let error = true_sd / f64::from(layout.pairs).sqrt();
+        let seen_error = error * (chi_square(freedom, random) / freedom).sqrt();
+        Draw {
+            offset: error * normal(random),
+            test_half: limits.test * seen_error,
+            tost_half: limits.tost * seen_error,
+            control: self.control(layout, true_sd, limits.control, random),
+        }
+    }
+
+    /// The pilot's pairs together with those still to come.
+    fn control(&self, layout: Layout, true_sd: f64, limit: f64, random: &mut ChaCha8Rng) -> Span {
+        let (count, more) = (self.logs.len() as f64, f64::from(layout.more_control_pairs));
+        let mean = self.logs.iter().sum::<f64>() / count;
+        let squares = self.logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
+        if more == 0.0 {
+            return span(mean, squares, count, limit);
+        }
+        let more_mean = true_sd / more.sqrt() * normal(random);
+        let more_squares = if more > 1.0 { true_sd * true_sd * chi_square(more - 1.0, random) } else { 0.0 };
+        let all = count + more;
+        let apart = count * more / all * (mean - more_mean).powi(2);
+        span((count * mean + more * more_mean) / all, squares + more_squares + apart, all, limit)
+    }
+}
+
+fn span(mean: f64, squares: f64, count: f64, limit: f64) -> Span {
+    Span { mean, half: limit * (squares / (count - 1.0) / count).sqrt() }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    test: f64,
+    tost: f64,
+    control: f64,
+}
+
+/// One simulated session without its effect, so that all effects are asked of the same sessions.
+#[derive(Debug)]
+struct Draw {
+    offset: f64,
+    test_half: f64,
+    tost_half: f64,
+    control: Span,
+}
+
+#[derive(Debug)]
+struct Sessions {
+    margin: f64,
+    draws: Vec<Draw>,
+}
+
+impl Sessions {
+    /// Share in which an effect (a log ratio, not negative) is found with its sign.
+    fn found(&self, effect: f64) -> f64 {
+        let finds = |draw: &&Draw| {
+            let mean = effect + draw.offset;
+            let span = |half| Span { mean, half };
+            mean > 0.0
+                && find(self.margin, span(draw.test_half), span(draw.tost_half), Some(draw.control))
+                    == Finding::Differs
+        };
+        self.draws.iter().filter(finds).count() as f64 / self.draws.len() as f64
+    }
+}

@@ -1,0 +1,229 @@
+//! Windows that were measured at other times: no pairs, no common arrivals, no control. What can still be said of them, and
+//! what can't.
+
+use std::collections::BTreeMap;
+
+use hone_record::{
+    Machine, Metric, Outcome, SavedComparison, SavedEstimate, SavedSide, Verdict, Window, Workload,
+};
+
+use crate::estimate::{mean_and_sd, ratio_of};
+use crate::student::t_quantile;
+
+/// Windows a side needs before there is an interval: as many as a comparison needs pairs.
+pub const FEWEST_WINDOWS: usize = 5;
+
+/// How saved windows are judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SavedRule {
+    /// The metric that the verdict hangs on.
+    pub primary: Metric,
+    /// Two-sided error of its interval.
+    pub alpha: f64,
+    /// Margin inside which two sides count as equal.
+    pub equivalence: f64,
+}
+
+/// Holds two groups of windows against each other; the names say where they came from.
+pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule) -> SavedComparison {
+    let [good_a, good_b] = [a.1, b.1].map(|windows| {
+        windows.iter().filter(|window| matches!(window.outcome, Outcome::Steady)).collect::<Vec<_>>()
+    });
+    let differences = differences(&good_a, &good_b);
+    let no_verdict = why_no_verdict(&good_a, &good_b, &differences);
+    let mut metrics = vec![rule.primary];
+    metrics.extend(Metric::ALL.into_iter().filter(|metric| *metric != rule.primary));
+    let estimates = metrics
+        .into_iter()
+        .filter_map(|metric| estimate(metric, &good_a, &good_b, rule, no_verdict.is_none()))
+        .collect();
+    let (a, b) = (side(a.0, a.1), side(b.0, b.1));
+    SavedComparison { cannot_show: cannot_show(&a, &b), a, b, differences, no_verdict, estimates }
+}
+
+fn side(source: &str, windows: &[Window]) -> SavedSide {
+    let left_out = |window: &Window| match &window.outcome {
+        Outcome::Steady => None,
+        Outcome::Saturated { .. } => Some(format!("{}: saturated", window.variant)),
+        Outcome::GeneratorLate { .. } => Some(format!("{}: its generator was late", window.variant)),
+        Outcome::Failed { reason } => Some(format!("{}: {reason}", window.variant)),
+    };
+    let left_out: Vec<String> = windows.iter().filter_map(left_out).collect();
+    SavedSide {
+        source: source.to_owned(),
+        windows: (windows.len() - left_out.len()) as u32,
+        left_out,
+        from_unix_ms: windows.iter().map(|window| window.started_unix_ms).min().unwrap_or(0),
+        to_unix_ms: windows
+            .iter()
+            .map(|window| window.started_unix_ms.saturating_add((window.duration_s * 1e3) as u64))
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+/// One question at a time: with two differences, nobody could say which of them made the ratio.
+fn why_no_verdict(a: &[&Window], b: &[&Window], differences: &[String]) -> Option<String> {
+    let fewest = a.len().min(b.len());
+    if fewest < FEWEST_WINDOWS {
+        let why = if fewest < 2 {
+            "a single window says nothing of how much the next one would differ"
+        } else {
+            "so few say next to nothing of how much the next one would differ"
+        };
+        return Some(format!("{fewest} window(s) on a side, at least {FEWEST_WINDOWS} are needed: {why}"));
+    }
+    (differences.len() > 1).then(|| {
+        format!("the sides differ in {} things, and nobody could say which of them it is", differences.len())
+    })
+}
+
+/// In what the sides differ beside their target. Sides that are not alike in themselves differ too.
+fn differences(a: &[&Window], b: &[&Window]) -> Vec<String> {
+    let loads = [a, b].map(|windows| windows.iter().map(|window| load(&window.workload)).collect::<Vec<_>>());
+    let fields: Vec<&String> = loads[0].first().map(|load| load.keys().collect()).unwrap_or_default();
+    let of_load = |field: &String| {
+        let values = [0, 1].map(|side: usize| {
+            loads[side].iter().filter_map(|load| load.get(field).cloned()).collect::<Vec<String>>()
+        });
+        difference(&format!("load, {field}"), values)
+    };
+    let of_window = |name: &str, value: &dyn Fn(&Window) -> Option<String>| {
+        difference(name, [a, b].map(|windows| windows.iter().filter_map(|window| value(window)).collect()))
+    };
+    let machine = |window: &Window, value: fn(&Machine) -> String| {
+        window.environment.as_ref().map(|environment| value(&environment.machine))
+    };
+    let mut found: Vec<String> = fields.into_iter().filter_map(of_load).collect();
+    found.extend(
+        [
+            of_window("durability, what the target does before it acknowledges", &|window| {
+                Some(window.durability.storage.clone())
+            }),
+            of_window("machine, CPU", &|window| machine(window, |found| found.cpu_model.clone())),
+            of_window("machine, cores", &|window| machine(window, |found| found.cores.to_string())),
+            of_window("machine, kernel", &|window| machine(window, |found| found.kernel.clone())),
+            of_window("security", &|window| Some(window.environment.as_ref()?.security.clone())),
+            of_window("replicas", &|window| Some(window.environment.as_ref()?.replicas?.to_string())),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    found
+}
+
+/// In words, when the values of the sides are not one and the same. What one side does not know is no difference: nobody can
+/// tell.
+fn difference(name: &str, values: [Vec<String>; 2]) -> Option<String> {
+    let [a, b] = values.map(|mut values| {
+        values.sort();
+        values.dedup();
+        values
+    });
+    let known = !a.is_empty() && !b.is_empty();
+    let same = a == b && a.len() == 1;
+    (known && !same).then(|| format!("{name}: {} in A, {} in B", a.join(" and "), b.join(" and ")))
+}
+
+/// The load by field; what differs between any two windows of one run (name, seed) is left out.
+fn load(workload: &Workload) -> BTreeMap<String, String> {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(workload) else {
+        return BTreeMap::new();
+    };
+    let fields = fields.into_iter().filter(|(name, _)| name != "name" && name != "seed");
+    fields.map(|(name, value)| (name, value.to_string().replace('"', ""))).collect()
+}
+
+/// Ratio of the geometric means, with Welch's interval over windows: the sides may have different spreads and numbers.
+fn estimate(
+    metric: Metric,
+    a: &[&Window],
+    b: &[&Window],
+    rule: SavedRule,
+    may_judge: bool,
+) -> Option<SavedEstimate> {
+    let logs = |windows: &[&Window]| -> Vec<f64> {
+        let positive = windows.iter().filter_map(|window| window.value(metric)).filter(|value| *value > 0.0);
+        positive.map(f64::ln).filter(|log| log.is_finite()).collect()
+    };
+    let (logs_a, logs_b) = (logs(a), logs(b));
+    if logs_a.is_empty() || logs_b.is_empty() {
+        return None;
+    }
+    let ((mean_a, sd_a), (mean_b, sd_b)) = (mean_and_sd(&logs_a), mean_and_sd(&logs_b));
+    let difference = mean_b - mean_a;
+    let others = Metric::ALL.len() as f64 - 1.0;
+    let alpha = if metric == rule.primary { rule.alpha } else { rule.alpha / others };
+    let half = |alpha: f64| welch_half_width((sd_a, logs_a.len()), (sd_b, logs_b.len()), alpha);
+    let enough = logs_a.len().min(logs_b.len()) >= FEWEST_WINDOWS;
+    let interval = enough.then(|| {
+        let half = half(alpha);
+        (ratio_of(difference - half), ratio_of(difference + half), 1.0 - alpha)
+    });
+    let margin = (1.0 + rule.equivalence).ln();
+    let verdict = (enough && may_judge).then(|| {
+        if difference.abs() + half(2.0 * alpha) < margin {
+            Verdict::Equivalent
+        } else if difference.abs() <= half(alpha) {
+            Verdict::NotShown
+        } else if (difference < 0.0) == metric.lower_is_better() {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        }
+    });
+    Some(SavedEstimate {
+        metric,
+        value_a: ratio_of(mean_a),
+        value_b: ratio_of(mean_b),
+        ratio: ratio_of(difference),
+        interval,
+        verdict,
+    })
+}
+
+/// Half the width of Welch's interval of a difference of means.
+fn welch_half_width((sd_a, n_a): (f64, usize), (sd_b, n_b): (f64, usize), alpha: f64) -> f64 {
+    let part = |sd: f64, n: usize| sd * sd / n as f64;
+    let (part_a, part_b) = (part(sd_a, n_a), part(sd_b, n_b));
+    let variance = part_a + part_b;
+    if variance == 0.0 {
+        return 0.0;
+    }
+    let freedom = |part: f64, n: usize| part * part / (n as f64 - 1.0);
+    let freedom = variance * variance / (freedom(part_a, n_a) + freedom(part_b, n_b));
+    t_quantile(1.0 - alpha / 2.0, freedom) * variance.sqrt()
+}
+
+fn cannot_show(a: &SavedSide, b: &SavedSide) -> Vec<String> {
+    let apart = a.to_unix_ms <= b.from_unix_ms || b.to_unix_ms <= a.from_unix_ms;
+    let order = if apart {
+        let (first, second) = if a.from_unix_ms <= b.from_unix_ms { ("A", "B") } else { ("B", "A") };
+        format!(
+            "drift and order: all windows of {first} were measured before those of {second}; whatever changed in between is in \
+             the ratio"
+        )
+    } else {
+        "drift and order: the windows were not measured in random order, pair by pair".to_owned()
+    };
+    vec![
+        order,
+        "a bias between the sides: there is no A/A control".to_owned(),
+        "neighbours: what was on the machine hit one side and not the other".to_owned(),
+        "luck of the layout: each side is the build that it was".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Welch's example as textbooks have it: spreads 2 and 4, 10 and 20 values: 28 degrees of freedom, within one.
+    #[test]
+    fn welch_is_welch() {
+        let half = welch_half_width((2.0, 10), (4.0, 20), 0.05);
+        let error = (0.4_f64 + 0.8).sqrt();
+        assert!((half / error - t_quantile(0.975, 28.0)).abs() < 0.01, "{}", half / error);
+        assert_eq!(welch_half_width((0.0, 5), (0.0, 5), 0.05), 0.0);
+    }
+}

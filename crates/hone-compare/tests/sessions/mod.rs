@@ -1,0 +1,66 @@
+//! Sessions with a known truth, for tests that hold the instrument's promises against it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+
+use std::collections::BTreeMap;
+
+use hone_compare::Plan;
+use hone_record::{Metric, Mode, PairKind, PairOutcome};
+use rand_chacha::ChaCha8Rng;
+use rand_core::RngCore;
+
+pub fn uniform(random: &mut ChaCha8Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Box and Muller.
+pub fn normal(random: &mut ChaCha8Rng) -> f64 {
+    let (radius, angle) = (1.0 - uniform(random), uniform(random));
+    (-2.0 * radius.ln()).sqrt() * (2.0 * std::f64::consts::PI * angle).cos()
+}
+
+/// One in ten pairs meets a noisy neighbour: five times the spread.
+pub fn heavy(random: &mut ChaCha8Rng) -> f64 {
+    let scale = if uniform(random) < 0.1 { 5.0 } else { 1.0 };
+    scale * normal(random)
+}
+
+pub type Noise = fn(&mut ChaCha8Rng) -> f64;
+
+pub fn session(random: &mut ChaCha8Rng, noise: Noise, pairs: usize, effect: f64, sd: f64) -> Vec<(f64, f64)> {
+    (0..pairs).map(|_| (1.0, (effect.ln() + sd * noise(random)).exp())).collect()
+}
+
+/// Pairs of one metric that all count.
+pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
+    let one = |(index, &(first, second)): (usize, &(f64, f64))| PairOutcome {
+        index: index as u32,
+        kind,
+        window_a: String::new(),
+        window_b: String::new(),
+        values_a: BTreeMap::from([(Metric::CpuPerRecord, first)]),
+        values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
+        dropped: None,
+        block: 0,
+        took_s: 0.0,
+    };
+    values.iter().enumerate().map(one).collect()
+}
+
+pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
+    Plan {
+        mode: Mode::Duet,
+        places: false,
+        pairs,
+        control_pairs,
+        primary: Metric::CpuPerRecord,
+        guards: vec![],
+        alpha: 0.05,
+        equivalence: 0.02,
+        seed,
+        builds: [1, 1],
+        pilot_pairs: 0,
+        requests_per_window: None,
+        disturbance: None,
+    }
+}

@@ -1,0 +1,400 @@
+//! Any other producer on the schedule: a program that speaks the line protocol of docs/client-protocol.md.
+//!
+//! The program keeps the schedule itself, because a line through a pipe for each record at its time would add the pipe to
+//! every latency. Hone announces the due times half a second ahead and checks what comes back: that no record was handed over
+//! before it was due, how late it was, and that every record has one end. Both processes read the same CLOCK_MONOTONIC.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use hone_record::{ClientFacts, CpuSeconds, Workload};
+
+use super::protocol::{self, Ended, LINE_LIMIT_BYTES, Ledger, Said};
+use super::{material, usual_backlog};
+use crate::LoadError;
+use crate::admin::TopicLayout;
+use crate::clock::Clock;
+use crate::connection::{Ack, Cargo, InFlight};
+use crate::cpu::CpuTime;
+use crate::engine::{End, Look};
+use crate::join::Placed;
+use crate::recorder::Recorder;
+use crate::run::Settings;
+use crate::sender::{Account, Due, Sender};
+
+/// Starts programs for a load; processes are not this room's business.
+pub trait Launcher: Sync {
+    /// Starts a program with pipes.
+    ///
+    /// # Errors
+    /// When it can't be started, with everything a user needs to know.
+    fn launch(&self, command: &[String]) -> Result<Launched, String>;
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Launched {
+    /// It reads what is written here.
+    pub to_program: File,
+    /// What it writes.
+    pub from_program: File,
+    /// Who watches it. Dropping it ends the program.
+    pub watch: Box<dyn Watch>,
+}
+
+/// Watches a program.
+pub trait Watch: fmt::Debug + Send {
+    /// CPU of the program and all that it started, since its start.
+    fn cpu(&self) -> Option<CpuSeconds>;
+    /// How it ended and its last words, when it has ended.
+    fn ended(&mut self) -> Option<String>;
+    /// A folder for files that the program reads; it goes with the program.
+    fn folder(&self) -> &Path;
+}
+
+/// Time to start, to read its settings and to be ready. A JVM under load needs some seconds.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// Due times are announced so much before they come.
+const AHEAD_NS: u64 = 500_000_000;
+/// Between two looks at what was said.
+const LOOK_EVERY_NS: u64 = 20_000_000;
+/// Beyond the time-out, for a program that works through its last reports.
+const REPORT_GRACE_NS: u64 = 5_000_000_000;
+/// So much of a line that can't be read stands in the error.
+const MOST_SHOWN: usize = 200;
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Command {
+    name: String,
+    /// Ends first: a writer and a reader that wait for the program then end, too.
+    watch: Box<dyn Watch>,
+    to_program: mpsc::Sender<Vec<u8>>,
+    said: mpsc::Receiver<Heard>,
+    facts: ClientFacts,
+    /// Bytes of the records, in turn.
+    record_bytes: Vec<u32>,
+    timeout_ns: u64,
+    usual_backlog: u64,
+}
+
+/// What the reading thread hears.
+#[derive(Debug)]
+enum Heard {
+    Said(Said),
+    Garbage(String),
+    /// Its output has ended.
+    Nothing,
+}
+
+impl Command {
+    pub(crate) fn new(
+        launcher: &dyn Launcher,
+        to: &Settings,
+        workload: &Workload,
+        command: &[String],
+        settings: &BTreeMap<String, String>,
+        topic: &str,
+    ) -> Result<Self, LoadError> {
+        let name = command.first().cloned().unwrap_or_default();
+        let failed = |problem: String| LoadError::Client { command: name.clone(), problem };
+        let material = material(workload)?;
+        let Launched { to_program, from_program, watch } = launcher.launch(command).map_err(failed)?;
+        let records = watch.folder().join("records");
+        std::fs::write(&records, protocol::records_file(&material)).map_err(|error| {
+            failed(format!("its records can't be written to {}: {error}", records.display()))
+        })?;
+        let introduction = protocol::introduction(to, topic, workload, settings, &records).map_err(failed)?;
+        let mut engine = Self {
+            name: name.clone(),
+            watch,
+            to_program: writer(to_program),
+            said: reader(from_program),
+            facts: ClientFacts::default(),
+            record_bytes: material.iter().map(|record| record.bytes() as u32).collect(),
+            timeout_ns: (workload.timeout_s * 1e9) as u64,
+            usual_backlog: usual_backlog(workload),
+        };
+        engine.tell(introduction);
+        engine.await_ready().map_err(failed)?;
+        Ok(engine)
+    }
+
+    fn tell(&self, text: String) {
+        // A program that reads no more is found out by what it does not say.
+        let _ = self.to_program.send(text.into_bytes());
+    }
+
+    fn await_ready(&mut self) -> Result<(), String> {
+        let limit = Instant::now() + READY_LIMIT;
+        loop {
+            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+                Ok(Heard::Said(Said::Using { key, value })) => {
+                    self.facts.settings.insert(key, value);
+                }
+                Ok(Heard::Said(Said::Ready { software })) => {
+                    self.facts.software = if software.is_empty() { self.name.clone() } else { software };
+                    return Ok(());
+                }
+                Ok(Heard::Said(Said::Failed { why })) => return Err(format!("it can't be used: {why}")),
+                Ok(Heard::Said(_)) => return Err("it told of records before any was due".to_owned()),
+                Ok(Heard::Garbage(problem)) => return Err(problem),
+                Ok(Heard::Nothing) => return Err(self.how_it_ended("before it was ready")),
+                Err(_) => {
+                    return Err(format!(
+                        "it was not ready within {} s: it must answer `prepare` with `ready`",
+                        READY_LIMIT.as_secs()
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The end of the output comes a moment before the end of the program can be seen.
+    fn how_it_ended(&mut self, when: &str) -> String {
+        for _ in 0..100 {
+            if let Some(words) = self.watch.ended() {
+                return format!("it ended {when}: {words}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        format!("it closed its output {when}")
+    }
+
+    /// One end of a record into the recorder.
+    fn record(&self, ended: &Ended, due_ns: u64, recorder: &mut Recorder) {
+        let bytes = self.record_bytes[(ended.index % self.record_bytes.len() as u64) as usize];
+        let request = InFlight {
+            intended_ns: due_ns,
+            sent_ns: ended.handed_over_ns.max(due_ns),
+            cargo: Cargo { records: 1, bytes: bytes.into() },
+        };
+        let ended_ns = ended.ended_ns.max(request.sent_ns);
+        recorder.sent(request, ended.waited);
+        match &ended.stored {
+            Ok((partition, first)) => {
+                recorder.acked(Ack { request, error_code: 0 }, ended_ns);
+                if *first >= 0 {
+                    let (partition, first) = (*partition, *first);
+                    recorder.placed(Placed { partition, first, records: 1, intended_ns: due_ns });
+                }
+            }
+            Err(name) => recorder.gave_up(request, ended_ns, name),
+        }
+    }
+
+    /// Takes what was said so far, or waits a moment for it; the inner `true` is the end of the stretch.
+    fn listen(
+        &mut self,
+        limit: Duration,
+        clock: &Clock,
+        stretch: &mut Stretch,
+        recorder: &mut Recorder,
+    ) -> Result<bool, String> {
+        let mut next = self.said.recv_timeout(limit).ok();
+        while let Some(heard) = next {
+            match heard {
+                Heard::Said(Said::Ended(ended)) => {
+                    let now_ns = clock.now_ns();
+                    let due_ns = stretch.ledger.end(&ended, now_ns)?;
+                    stretch.heard_ns = now_ns;
+                    // What ends now was due, whenever the next look at the schedule is.
+                    stretch.pass(due_ns, recorder);
+                    self.record(&ended, due_ns, recorder);
+                }
+                Heard::Said(Said::Done) if stretch.is_announced => return Ok(true),
+                Heard::Said(Said::Done) => {
+                    return Err("it said `done` before the schedule's `end`".to_owned());
+                }
+                Heard::Said(Said::Failed { why }) => return Err(format!("it gave up: {why}")),
+                Heard::Said(_) => return Err("it spoke of its settings in the midst of a load".to_owned()),
+                Heard::Garbage(problem) => return Err(problem),
+                Heard::Nothing => return Err(self.how_it_ended("in the midst of the load")),
+            }
+            next = self.said.try_recv().ok();
+        }
+        Ok(false)
+    }
+}
+
+/// One stretch as it stands.
+#[derive(Debug, Default)]
+struct Stretch {
+    ledger: Ledger,
+    /// Announced, and not due yet.
+    ahead: VecDeque<u64>,
+    /// The program knows that nothing more comes.
+    is_announced: bool,
+    last_due_ns: u64,
+    heard_ns: u64,
+}
+
+impl Stretch {
+    /// Everything that is due until then.
+    fn pass(&mut self, now_ns: u64, recorder: &mut Recorder) {
+        while self.ahead.front().is_some_and(|due_ns| *due_ns <= now_ns) {
+            self.ahead.pop_front();
+            recorder.due += 1;
+        }
+    }
+
+    fn give_up_all(&mut self, now_ns: u64, recorder: &mut Recorder, error: &str) {
+        self.pass(u64::MAX, recorder);
+        for due_ns in self.ledger.forgotten() {
+            recorder.never_sent(due_ns, now_ns.max(due_ns), error);
+        }
+    }
+}
+
+impl Sender for Command {
+    fn run(
+        &mut self,
+        start: Instant,
+        arrivals: Due<'_>,
+        give_up: bool,
+        recorder: &mut Recorder,
+        look: Look<'_>,
+    ) -> Result<End, LoadError> {
+        let clock = Clock::new(start);
+        let mut stretch = Stretch::default();
+        let mut arrivals = arrivals.peekable();
+        self.tell(format!("go {}\n", monotonic_ns(start)));
+        loop {
+            let now_ns = clock.now_ns();
+            let mut dues = Vec::new();
+            while let Some(due_ns) = arrivals.next_if(|due_ns| *due_ns <= now_ns + AHEAD_NS) {
+                dues.push(due_ns);
+                stretch.ledger.announce(due_ns);
+                stretch.last_due_ns = due_ns;
+            }
+            if !dues.is_empty() {
+                self.tell(protocol::due_lines(&dues));
+                stretch.ahead.extend(dues);
+            }
+            if arrivals.peek().is_none() && !stretch.is_announced {
+                self.tell("end\n".to_owned());
+                stretch.is_announced = true;
+            }
+            stretch.pass(now_ns, recorder);
+            recorder.tick(now_ns);
+            if !look(now_ns, recorder) {
+                return Err(LoadError::Interrupted);
+            }
+            match self.listen(Duration::from_nanos(LOOK_EVERY_NS), &clock, &mut stretch, recorder) {
+                Ok(false) => {}
+                Ok(true) => {
+                    stretch.give_up_all(clock.now_ns(), recorder, "not reported by the client");
+                    return Ok(End::Complete);
+                }
+                Err(problem) => {
+                    stretch.give_up_all(clock.now_ns(), recorder, "client failed");
+                    return Ok(End::Broken(format!("the client {}: {problem}", self.name)));
+                }
+            }
+            let patience_ns = self.timeout_ns + REPORT_GRACE_NS;
+            let silent_since_ns = stretch.last_due_ns.max(stretch.heard_ns);
+            if stretch.is_announced && now_ns > silent_since_ns.saturating_add(patience_ns) {
+                let left = stretch.ledger.unended;
+                stretch.give_up_all(clock.now_ns(), recorder, "not reported by the client");
+                let limit_s = patience_ns / 1_000_000_000;
+                let phase = if give_up { "the window" } else { "the warm-up" };
+                return Ok(End::Broken(format!(
+                    "the client {} said nothing for {limit_s} s after the end of {phase}, with {left} records open and \
+                     no `done`",
+                    self.name
+                )));
+            }
+        }
+    }
+
+    fn in_flight_limit(&self) -> u64 {
+        self.usual_backlog
+    }
+
+    fn cpu(&self) -> CpuTime {
+        let program = self.watch.cpu().map(CpuTime::from).unwrap_or_default();
+        CpuTime::of_this_thread().and(program)
+    }
+
+    fn knows_batches(&self) -> bool {
+        false
+    }
+
+    fn account(&mut self, _: &Recorder, _: &TopicLayout) -> Account {
+        Account { client: Some(self.facts.clone()), ..Account::default() }
+    }
+}
+
+/// The moment on the clock that all processes of this machine share.
+fn monotonic_ns(at: Instant) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let before = Instant::now();
+    // SAFETY: the structure is valid for writing, and every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let now_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    match at.checked_duration_since(before) {
+        Some(ahead) => now_ns + ahead.as_nanos() as u64,
+        None => now_ns - (before - at).as_nanos() as u64,
+    }
+}
+
+/// A thread that writes, so that a program that does not read stops nobody else. It ends with the sender or the pipe.
+fn writer(mut to_program: File) -> mpsc::Sender<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        for text in receiver {
+            if to_program.write_all(&text).is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+/// A thread that reads lines. It ends with the program's output or at the first garbage.
+fn reader(from_program: File) -> mpsc::Receiver<Heard> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::with_capacity(LINE_LIMIT_BYTES, from_program);
+        loop {
+            let heard = read_line(&mut lines);
+            let last = !matches!(heard, Heard::Said(_));
+            if sender.send(heard).is_err() || last {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn read_line(lines: &mut BufReader<File>) -> Heard {
+    let mut line = Vec::new();
+    let limit = LINE_LIMIT_BYTES as u64;
+    match lines.take(limit).read_until(b'\n', &mut line) {
+        Ok(0) | Err(_) => return Heard::Nothing,
+        Ok(_) => {}
+    }
+    let whole = line.pop() == Some(b'\n');
+    let text = String::from_utf8_lossy(&line);
+    if !whole && line.len() as u64 + 1 < limit {
+        // It ended within a line; how it ended is what matters.
+        return Heard::Nothing;
+    }
+    let said =
+        if whole { protocol::parse(text.trim_end_matches('\r')) } else { Err("it has no end".to_owned()) };
+    said.map_or_else(
+        |problem| {
+            let shown: String = text.chars().take(MOST_SHOWN).collect();
+            Heard::Garbage(format!(
+                "it wrote `{}`, which is no line of the protocol: {problem} (docs/client-protocol.md)",
+                shown.escape_debug()
+            ))
+        },
+        Heard::Said,
+    )
+}

@@ -1,0 +1,410 @@
+//! librdkafka on the schedule: a record is handed over when it is due, its delivery report says when it was stored and where.
+//!
+//! The sending thread hands over; a thread of each producer takes the reports and notes their times at once, so that the
+//! schedule is not in them. A full queue is no loss: the record waits in the generator, and its latency runs on.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hone_record::{ClientFacts, Event, EventKind, Workload};
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message as _;
+use rdkafka::producer::{BaseRecord, DeliveryResult, ProducerContext, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{ClientConfig, util::get_rdkafka_version};
+
+use super::settings::{self, STATISTICS_EVERY_MS};
+use super::statistics::{self, Interval};
+use super::{Material, material, usual_backlog};
+use crate::LoadError;
+use crate::admin::TopicLayout;
+use crate::clock::{Clock, exact_timers};
+use crate::connection::{Ack, Cargo, InFlight};
+use crate::cpu::{CpuTime, threads_named};
+use crate::engine::{End, Look};
+use crate::join::Placed;
+use crate::recorder::Recorder;
+use crate::run::Settings;
+use crate::security::round_trip_us;
+use crate::sender::{Account, Due, Sender};
+
+/// The longest wait without a look at interrupts and the clock.
+const LOOK_EVERY_NS: u64 = 20_000_000;
+/// While records wait for room in the client's queue, or for their reports at the end.
+const RETRY_EVERY_NS: u64 = 500_000;
+/// librdkafka looks for records that are too old once a second; so much later their reports are there.
+const REPORT_GRACE: Duration = Duration::from_secs(5);
+/// What librdkafka and its binding call the threads of a producer.
+const THREADS: [&str; 2] = ["rdk:", "producer poll"];
+/// So many events say what there is to say.
+const EVENTS_LIMIT: usize = 100;
+/// Fresh connections to each leader whose round trip is looked at.
+const ROUND_TRIPS: usize = 5;
+
+/// The engine.
+pub(crate) struct Librdkafka {
+    topic: String,
+    producers: Vec<ThreadedProducer<Tap>>,
+    shared: Arc<Shared>,
+    material: Arc<[Material]>,
+    next_record: usize,
+    /// Records that are due and found no room.
+    queue: VecDeque<Waiting>,
+    /// Records without a report, by the number that goes with them.
+    out: Vec<Option<InFlight>>,
+    free: Vec<usize>,
+    /// Kernel ids of other producers' threads, and of ours.
+    foreign_threads: Vec<i32>,
+    threads: Vec<i32>,
+    timeout_ns: u64,
+    usual_backlog: u64,
+    facts: ClientFacts,
+    /// When the last stretch began and ended.
+    stretch: Option<(Instant, Instant)>,
+    /// Counters before the window: Produce requests and retries.
+    before: (u64, u64),
+}
+
+impl std::fmt::Debug for Librdkafka {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Librdkafka").field("topic", &self.topic).field("facts", &self.facts).finish()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    intended_ns: u64,
+    /// There was no room when it was due.
+    waited: bool,
+}
+
+/// What a producer's threads leave for the sending thread.
+#[derive(Debug)]
+struct Shared {
+    reports: Mutex<Vec<Report>>,
+    /// By producer.
+    intervals: Mutex<Vec<Vec<(Instant, Interval)>>>,
+    errors: Mutex<Vec<(Instant, String)>>,
+}
+
+/// The end of a record.
+#[derive(Debug)]
+struct Report {
+    number: usize,
+    at: Instant,
+    /// Partition and offset.
+    stored: Result<(i32, i64), RDKafkaErrorCode>,
+}
+
+/// One producer's way to the shared part.
+struct Tap {
+    shared: Arc<Shared>,
+    producer: usize,
+}
+
+/// What is behind a lock is a list that is whole after every push.
+fn locked<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientContext for Tap {
+    // Errors come by `error`, too; the rest is for people who debug a client.
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn stats_raw(&self, json: &[u8]) {
+        if let Some(interval) = statistics::interval(json) {
+            locked(&self.shared.intervals)[self.producer].push((Instant::now(), interval));
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let mut errors = locked(&self.shared.errors);
+        if errors.len() < EVENTS_LIMIT {
+            errors.push((Instant::now(), format!("librdkafka: {error}: {reason}")));
+        }
+    }
+}
+
+impl ProducerContext for Tap {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        let at = Instant::now();
+        let stored = match result {
+            Ok(message) => Ok((message.partition(), message.offset())),
+            Err((error, _)) => Err(error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)),
+        };
+        locked(&self.shared.reports).push(Report { number, at, stored });
+    }
+}
+
+/// Checks the settings without a broker.
+pub(crate) fn check(workload: &Workload, given: &BTreeMap<String, String>) -> Result<(), LoadError> {
+    settings::config("127.0.0.1:9092", workload, given).map(|_| ())
+}
+
+impl Librdkafka {
+    pub(crate) fn new(
+        to: &Settings,
+        workload: &Workload,
+        given: &BTreeMap<String, String>,
+        topic: &str,
+    ) -> Result<Self, LoadError> {
+        let mut config = settings::config(&to.address, workload, given)?;
+        settings::secure(&mut config, &to.security)?;
+        let count = workload.connections as usize;
+        let shared = Arc::new(Shared {
+            reports: Mutex::default(),
+            intervals: Mutex::new(vec![Vec::new(); count]),
+            errors: Mutex::default(),
+        });
+        // In a duet the other arm may have its own by now.
+        let foreign_threads = threads_named(&THREADS);
+        let producers =
+            (0..count).map(|producer| start(&config, producer, &shared)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            topic: topic.to_owned(),
+            producers,
+            shared,
+            material: material(workload)?,
+            next_record: 0,
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            free: Vec::new(),
+            foreign_threads,
+            threads: Vec::new(),
+            timeout_ns: (workload.timeout_s * 1e9) as u64,
+            usual_backlog: usual_backlog(workload),
+            facts: ClientFacts {
+                software: format!("librdkafka {}", get_rdkafka_version().1),
+                settings: settings::in_force(&config, given),
+            },
+            stretch: None,
+            before: (0, 0),
+        })
+    }
+
+    /// Hands over what is due, as far as there is room.
+    fn hand_over(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
+        while let Some(due) = self.queue.front().copied() {
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.out.push(None);
+                self.out.len() - 1
+            });
+            let record = &self.material[self.next_record % self.material.len()];
+            let request = InFlight {
+                intended_ns: due.intended_ns,
+                sent_ns: clock.now_ns(),
+                cargo: Cargo { records: 1, bytes: record.bytes() },
+            };
+            let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, number);
+            message.key = record.key.as_deref();
+            message.payload = Some(&record.value);
+            // Before the report can come.
+            self.out[number] = Some(request);
+            let producer = &self.producers[self.next_record % self.producers.len()];
+            if let Err((error, _)) = producer.send(message) {
+                self.out[number] = None;
+                self.free.push(number);
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull) {
+                    break;
+                }
+                return Err(format!("librdkafka takes no records: {error}"));
+            }
+            self.queue.pop_front();
+            self.next_record = self.next_record.wrapping_add(1);
+            recorder.sent(request, due.waited);
+        }
+        for due in self.queue.iter_mut().rev() {
+            if due.waited {
+                break;
+            }
+            due.waited = true;
+        }
+        Ok(())
+    }
+
+    fn take_reports(&mut self, start: Instant, recorder: &mut Recorder) {
+        let reports = std::mem::take(&mut *locked(&self.shared.reports));
+        for report in reports {
+            let Some(request) = self.out.get_mut(report.number).and_then(Option::take) else { continue };
+            self.free.push(report.number);
+            let at_ns = report.at.saturating_duration_since(start).as_nanos() as u64;
+            match report.stored {
+                Ok((partition, first)) => {
+                    recorder.acked(Ack { request, error_code: 0 }, at_ns);
+                    if first >= 0 {
+                        let intended_ns = request.intended_ns;
+                        recorder.placed(Placed { partition, first, records: 1, intended_ns });
+                    }
+                }
+                Err(code) => recorder.gave_up(request, at_ns, &error_name(code)),
+            }
+        }
+    }
+
+    fn unreported(&self) -> usize {
+        self.out.len() - self.free.len()
+    }
+
+    fn give_up_all(&mut self, now_ns: u64, recorder: &mut Recorder, error: &str) {
+        for request in self.out.drain(..).flatten() {
+            recorder.gave_up(request, now_ns, error);
+        }
+        self.free.clear();
+        for due in self.queue.drain(..) {
+            recorder.never_sent(due.intended_ns, now_ns, error);
+        }
+    }
+
+    /// Waits until every producer has told statistics that are later than `since`.
+    fn await_statistics(&self, since: Instant) {
+        let limit = Instant::now() + Duration::from_millis(3 * STATISTICS_EVERY_MS);
+        let told = || {
+            let intervals = locked(&self.shared.intervals);
+            intervals.iter().all(|told| told.last().is_some_and(|(at, _)| *at > since))
+        };
+        while !told() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Produce requests and retries of all producers, as last told.
+    fn counters(&self) -> (u64, u64) {
+        let intervals = locked(&self.shared.intervals);
+        let last = intervals.iter().filter_map(|told| told.last());
+        last.fold((0, 0), |sum, (_, last)| (sum.0 + last.produce_requests, sum.1 + last.retries))
+    }
+}
+
+fn start(
+    config: &ClientConfig,
+    producer: usize,
+    shared: &Arc<Shared>,
+) -> Result<ThreadedProducer<Tap>, LoadError> {
+    let tap = Tap { shared: Arc::clone(shared), producer };
+    config
+        .create_with_context(tap)
+        .map_err(|error| LoadError::Setting { name: "client settings", problem: error.to_string() })
+}
+
+/// As the wire engine names it where the broker has said it.
+fn error_name(code: RDKafkaErrorCode) -> String {
+    match (code, i16::try_from(code as i32)) {
+        (RDKafkaErrorCode::MessageTimedOut, _) => "timeout".to_owned(),
+        (_, Ok(known)) if known > 0 => hone_kafka::error_name(known).to_owned(),
+        _ => format!("librdkafka: {code:?}"),
+    }
+}
+
+impl Sender for Librdkafka {
+    fn run(
+        &mut self,
+        start: Instant,
+        arrivals: Due<'_>,
+        give_up: bool,
+        recorder: &mut Recorder,
+        look: Look<'_>,
+    ) -> Result<End, LoadError> {
+        exact_timers();
+        let mut arrivals = arrivals.peekable();
+        let clock = Clock::new(start);
+        let (mut next_look_ns, mut last_due_ns) = (0, 0);
+        loop {
+            let now_ns = clock.now_ns();
+            while let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns) {
+                self.queue.push_back(Waiting { intended_ns, waited: false });
+                recorder.due += 1;
+                last_due_ns = intended_ns;
+            }
+            if let Err(reason) = self.hand_over(&clock, recorder) {
+                self.give_up_all(clock.now_ns(), recorder, "client failed");
+                return Ok(End::Broken(reason));
+            }
+            self.take_reports(start, recorder);
+            recorder.tick(now_ns);
+            if now_ns >= next_look_ns {
+                next_look_ns = now_ns + LOOK_EVERY_NS;
+                if !look(now_ns, recorder) {
+                    return Err(LoadError::Interrupted);
+                }
+            }
+            let next_due_ns = arrivals.peek().copied();
+            if next_due_ns.is_none() {
+                if self.queue.is_empty() && self.unreported() == 0 {
+                    break;
+                }
+                let patience_ns = self.timeout_ns + REPORT_GRACE.as_nanos() as u64;
+                if give_up && now_ns > last_due_ns + patience_ns {
+                    self.give_up_all(now_ns, recorder, "timeout");
+                    break;
+                }
+            }
+            let retry_ns = now_ns + RETRY_EVERY_NS;
+            let waits = next_due_ns.is_none() || !self.queue.is_empty();
+            let wake_ns = next_due_ns.unwrap_or(u64::MAX).min(next_look_ns);
+            clock.sleep_until(if waits { wake_ns.min(retry_ns) } else { wake_ns });
+        }
+        let end = Instant::now();
+        self.stretch = Some((start, end));
+        if !give_up {
+            self.threads = threads_named(&THREADS);
+            self.threads.retain(|thread| !self.foreign_threads.contains(thread));
+            self.await_statistics(end);
+            self.before = self.counters();
+        }
+        Ok(End::Complete)
+    }
+
+    fn in_flight_limit(&self) -> u64 {
+        self.usual_backlog
+    }
+
+    fn cpu(&self) -> CpuTime {
+        let threads = self.threads.iter().filter_map(|thread| CpuTime::of_thread(*thread));
+        threads.fold(CpuTime::of_this_thread(), CpuTime::and)
+    }
+
+    fn knows_batches(&self) -> bool {
+        false
+    }
+
+    fn account(&mut self, _: &Recorder, layout: &TopicLayout) -> Account {
+        let Some((start, end)) = self.stretch else { return Account::default() };
+        self.await_statistics(end);
+        let (requests, retries) = self.counters();
+        let retries = retries - self.before.1.min(retries);
+        let intervals = locked(&self.shared.intervals);
+        // The first interval of each producer began before the window.
+        let inside = intervals
+            .iter()
+            .flat_map(|told| told.iter().filter(|(at, _)| *at > start).skip(1).map(|(_, interval)| interval));
+        let errors = std::mem::take(&mut *locked(&self.shared.errors));
+        let event = |(at, what): (Instant, String)| {
+            let at_s = at.checked_duration_since(start)?.as_secs_f64();
+            Some(Event { at_s, kind: EventKind::ConnectionLost, what })
+        };
+        Account {
+            split: statistics::split(inside, network_us(layout), "librdkafka"),
+            produce_requests: Some(requests - self.before.0.min(requests)),
+            retries: (retries > 0)
+                .then(|| ("sent again by librdkafka".to_owned(), retries))
+                .into_iter()
+                .collect(),
+            events: errors.into_iter().filter_map(event).collect(),
+            client: Some(self.facts.clone()),
+            ..Account::default()
+        }
+    }
+}
+
+/// The median of the kernel's round trips to the leaders.
+fn network_us(layout: &TopicLayout) -> Option<f64> {
+    let fresh = layout.leaders.iter().flat_map(|(address, _)| std::iter::repeat_n(address, ROUND_TRIPS));
+    let mut found: Vec<f64> = fresh.filter_map(|address| round_trip_us(address)).collect();
+    found.sort_unstable_by(f64::total_cmp);
+    found.get(found.len() / 2).copied()
+}

@@ -1,0 +1,137 @@
+//! Settings of a cluster: read, set and taken back through the API.
+//!
+//! What is set here is the cluster's own layer (a broker resource without a name), which every broker follows unless it has
+//! a value of its own. Versions are the last non-flexible ones.
+
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::{
+    ApiKey, DescribeConfigsRequest, DescribeConfigsResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, MetadataRequest, MetadataResponse,
+    describe_configs_request::DescribeConfigsResource,
+    describe_configs_response::DescribeConfigsResult,
+    incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
+};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::LoadError;
+use crate::admin::{Admin, METADATA_VERSION};
+
+const DESCRIBE_CONFIGS_VERSION: i16 = 2;
+const INCREMENTAL_ALTER_CONFIGS_VERSION: i16 = 0;
+/// The resource type of brokers.
+const BROKER: i8 = 4;
+/// The source of a value that is set for the whole cluster at run time.
+const SET_FOR_THE_CLUSTER: i8 = 3;
+/// Operations of an incremental change.
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+/// Brokers learn of a change from their controller; longer than this is a value that does not arrive.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// A setting as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterSetting {
+    /// What is set for the whole cluster; `None` when nothing is, and each broker has its own or the default.
+    pub for_cluster: Option<String>,
+    /// What is in force, by broker.
+    pub in_force: Vec<(i32, String)>,
+}
+
+impl Admin {
+    /// Reads a setting of the cluster and what each broker makes of it.
+    ///
+    /// # Errors
+    /// When a broker does not know the setting, keeps its value secret, or can't be reached.
+    pub fn cluster_setting(&mut self, name: &str) -> Result<ClusterSetting, LoadError> {
+        let cluster = self.describe("", name)?;
+        let own = cluster.configs.first().filter(|config| config.config_source == SET_FOR_THE_CLUSTER);
+        let for_cluster = own.and_then(|config| config.value.as_ref()).map(|value| value.to_string());
+        let mut in_force = Vec::new();
+        for (node, address) in self.nodes()? {
+            // A broker answers for itself only.
+            let found = self.another(&address)?.describe(&node.to_string(), name)?;
+            let config =
+                found.configs.first().ok_or_else(|| self.no_setting(name, "there is no such setting"))?;
+            let value = config.value.as_ref().filter(|_| !config.is_sensitive);
+            let secret = || self.no_setting(name, "its value is secret, so that it could not be put back");
+            in_force.push((node, value.ok_or_else(secret)?.to_string()));
+        }
+        Ok(ClusterSetting { for_cluster, in_force })
+    }
+
+    /// Sets a setting for the whole cluster, or takes it back with `None`, and waits until every broker has it.
+    ///
+    /// # Errors
+    /// When the broker refuses, in its own words, or a broker keeps another value.
+    pub fn set_for_cluster(&mut self, name: &str, value: Option<&str>) -> Result<(), LoadError> {
+        let config = AlterableConfig::default()
+            .with_name(StrBytes::from_string(name.to_owned()))
+            .with_config_operation(if value.is_some() { SET } else { DELETE })
+            .with_value(value.map(|value| StrBytes::from_string(value.to_owned())));
+        let resource = AlterConfigsResource::default().with_resource_type(BROKER).with_configs(vec![config]);
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        let answer: IncrementalAlterConfigsResponse =
+            self.ask(ApiKey::IncrementalAlterConfigs, INCREMENTAL_ALTER_CONFIGS_VERSION, &request)?;
+        let result = answer.responses.first();
+        let result =
+            result.ok_or_else(|| self.garbage("IncrementalAlterConfigs", "no resource in the answer"))?;
+        let message = result.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
+        let what = match value {
+            Some(value) => format!("to set {name} to `{value}` for the cluster"),
+            None => format!("to take back {name} for the cluster"),
+        };
+        self.accepted(&what, result.error_code, message)?;
+        value.map_or(Ok(()), |value| self.wait_until_in_force(name, value))
+    }
+
+    fn wait_until_in_force(&mut self, name: &str, value: &str) -> Result<(), LoadError> {
+        let patience = Instant::now() + ARRIVAL_LIMIT;
+        loop {
+            let seen = self.cluster_setting(name)?;
+            let Some((node, other)) = seen.in_force.iter().find(|(_, found)| found != value) else {
+                return Ok(());
+            };
+            if Instant::now() > patience {
+                let problem = format!(
+                    "broker {node} keeps `{other}`, perhaps a value of its own; take that back first"
+                );
+                return Err(self.no_setting(name, &problem));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn describe(&mut self, node: &str, name: &str) -> Result<DescribeConfigsResult, LoadError> {
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(BROKER)
+            .with_resource_name(StrBytes::from_string(node.to_owned()))
+            .with_configuration_keys(Some(vec![StrBytes::from_string(name.to_owned())]));
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+        let answer: DescribeConfigsResponse =
+            self.ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)?;
+        let found = answer.results.into_iter().next();
+        let found = found.ok_or_else(|| self.garbage("DescribeConfigs", "no resource in the answer"))?;
+        let message = found.error_message.as_ref().map(|text| format!(": {}", &**text)).unwrap_or_default();
+        self.accepted(&format!("to tell its setting {name}"), found.error_code, message)?;
+        Ok(found)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<(i32, String)>, LoadError> {
+        let request = MetadataRequest::default().with_topics(Some(Vec::new()));
+        let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let node = |node: &kafka_protocol::messages::metadata_response::MetadataResponseBroker| {
+            (node.node_id.0, format!("{}:{}", &*node.host, node.port))
+        };
+        Ok(answer.brokers.iter().map(node).collect())
+    }
+
+    fn no_setting(&self, name: &str, problem: &str) -> LoadError {
+        LoadError::Refused {
+            address: self.address().to_owned(),
+            what: format!("the setting {name}"),
+            error: "not usable",
+            message: format!(": {problem}"),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Windows at many rates or batch sizes: where a promise breaks, and what a record costs.
+
+use hone_record::{Capacity, CapacityEnd, Curve, CurveOver, CurvePoint, Metric, Outcome};
+
+use super::{figure, no_figure, paragraph, section};
+use crate::escape::{Element, Markup};
+use crate::plot::xy::{self, Chart, Line};
+use crate::plot::{Stroke, legend};
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table};
+
+/// The result of a search, in a sentence.
+pub(crate) fn knee_sentence(found: &Capacity) -> String {
+    let promise = found.design.promise.join(", ");
+    match (found.held_requests_per_s, found.failed_requests_per_s) {
+        (Some(held), Some(failed)) => {
+            format!(
+                "{promise} holds up to {} requests/s and breaks by {}.",
+                rate_words(held),
+                rate_words(failed)
+            )
+        }
+        (Some(held), None) => format!("{promise} holds at {} requests/s.", rate_words(held)),
+        (None, Some(failed)) => {
+            format!("{promise} breaks at {} requests/s; no lower rate was confirmed.", rate_words(failed))
+        }
+        (None, None) => format!("No rate was confirmed for {promise}."),
+    }
+}
+
+/// Rates of a search have four digits, so that they can be asked for again.
+fn rate_words(requests_per_s: f64) -> String {
+    if requests_per_s >= 100.0 {
+        quantity::count(requests_per_s.round() as u64)
+    } else {
+        quantity::significant(requests_per_s)
+    }
+}
+
+/// What batches bring: the first and the last size of a sweep.
+pub(crate) fn batch_sentence(found: &Curve) -> Option<String> {
+    let cpu = line(&found.points, CurveOver::RecordsPerBatch, Metric::CpuPerRecord, Stroke::B);
+    let medians: Vec<(f64, f64)> = xy::medians(&cpu.windows).collect();
+    let ((least, at_least), (most, at_most)) = (*medians.first()?, *medians.last()?);
+    (found.over == CurveOver::RecordsPerBatch && most > least && at_most > 0.0).then(|| {
+        format!(
+            "A record costs {} of the target’s CPU in batches of {}, and {} in batches of {}: a factor of {}.",
+            quantity::time_us(at_least),
+            quantity::plain(least),
+            quantity::time_us(at_most),
+            quantity::plain(most),
+            quantity::significant(at_least / at_most)
+        )
+    })
+}
+
+/// How the search ended, where that limits what it says.
+fn end_sentence(found: &Capacity) -> Option<String> {
+    let sentence = match &found.end {
+        CapacityEnd::Found => return None,
+        CapacityEnd::NotReached => {
+            "The promise was not seen to break: the highest rate that may be tried held.".to_owned()
+        }
+        CapacityEnd::NothingHeld => {
+            "No rate held down to the lowest one whose windows have enough samples.".to_owned()
+        }
+        CapacityEnd::GeneratorLate => {
+            "Above that the generator, not the target, is the limit: it could not keep its schedule."
+                .to_owned()
+        }
+        CapacityEnd::OutOfWindows => {
+            "The search used up its windows before both ends were confirmed.".to_owned()
+        }
+        CapacityEnd::BrokenOff { why } => format!("The search was broken off: {why}."),
+    };
+    Some(sentence)
+}
+
+/// The section of a search.
+pub(crate) fn of_capacity(found: &Capacity) -> Element {
+    let band = found.held_requests_per_s.zip(found.failed_requests_per_s);
+    let design = &found.design;
+    let method = format!(
+        "Each end of the interval said the same in all of its windows, of which it has at least {}; rates between them said \
+         both, or lie nearer than {} to an end. A saturated window breaks the promise.",
+        design.confirmations,
+        quantity::chosen_percent(design.precision - 1.0)
+    );
+    section("capacity", "Where the promise breaks")
+        .children(end_sentence(found).map(|sentence| paragraph(&sentence)))
+        .child(latency_figure(&found.points, CurveOver::Rate, band))
+        .child(cpu_figure(&found.points, CurveOver::Rate))
+        .child(points_table(&found.points, CurveOver::Rate))
+        .child(paragraph(&method))
+}
+
+/// The section of a sweep.
+pub(crate) fn of_curve(found: &Curve) -> Element {
+    let figures = match found.over {
+        CurveOver::Rate => {
+            [latency_figure(&found.points, found.over, None), cpu_figure(&found.points, found.over)]
+        }
+        CurveOver::RecordsPerBatch => {
+            [cpu_figure(&found.points, found.over), latency_figure(&found.points, found.over, None)]
+        }
+    };
+    section("curve", "The curve").children(figures).child(points_table(&found.points, found.over))
+}
+
+fn axis_name(over: CurveOver) -> &'static str {
+    match over {
+        CurveOver::Rate => "requests/s asked for (log)",
+        CurveOver::RecordsPerBatch => "records in a batch (log)",
+    }
+}
+
+fn line(points: &[CurvePoint], over: CurveOver, metric: Metric, stroke: Stroke) -> Line {
+    let window = |point: &CurvePoint| Some((point.position(over), *point.values.get(&metric)?));
+    Line { stroke, label: metric.label().to_owned(), windows: points.iter().filter_map(window).collect() }
+}
+
+fn latency_figure(points: &[CurvePoint], over: CurveOver, band: Option<(f64, f64)>) -> Element {
+    let title = match over {
+        CurveOver::Rate => "Latency over rate",
+        CurveOver::RecordsPerBatch => "Latency over batch size, at the same records/s",
+    };
+    let lines = [
+        line(points, over, Metric::LatencyP99, Stroke::B),
+        line(points, over, Metric::LatencyP50, Stroke::A),
+        line(points, over, Metric::LatencyP999, Stroke::C),
+    ];
+    let places: Vec<f64> = points.iter().map(|point| point.position(over)).collect();
+    let chart = Chart {
+        x_name: axis_name(over),
+        y_name: "latency from the intended time (log)",
+        y_mark: |us| quantity::TimeUnit::fitting(us).tick(us),
+        lines: &lines,
+        places: &places,
+        band,
+        limits: &[],
+    };
+    let description = "Percentiles of latency, both axes logarithmic, a dot for each window.";
+    let Some(plot) = xy::plot("rates-latency", title, description, &chart) else {
+        return no_figure(title, "No window was steady, so there is no latency to draw.");
+    };
+    let shaded = if band.is_some() { " Shaded: the interval in which the promise breaks." } else { "" };
+    let caption = format!(
+        "A dot is a window, the line goes through their medians. Windows that were saturated have no percentiles and no \
+         dot.{shaded}"
+    );
+    figure(title, Some(key(&lines)), plot, &caption, None)
+}
+
+fn cpu_figure(points: &[CurvePoint], over: CurveOver) -> Element {
+    let title = match over {
+        CurveOver::Rate => "CPU of the target per record, over rate",
+        CurveOver::RecordsPerBatch => "CPU of the target per record, over batch size",
+    };
+    let lines = [
+        line(points, over, Metric::CpuPerRecord, Stroke::B),
+        line(points, over, Metric::UserCpuPerRecord, Stroke::A),
+    ];
+    let places: Vec<f64> = points.iter().map(|point| point.position(over)).collect();
+    let chart = Chart {
+        x_name: axis_name(over),
+        y_name: "CPU per acknowledged record (log)",
+        y_mark: |us| quantity::TimeUnit::fitting(us).tick(us),
+        lines: &lines,
+        places: &places,
+        band: None,
+        limits: &[],
+    };
+    let description = "CPU per record, both axes logarithmic, a dot for each window.";
+    match xy::plot("rates-cpu", title, description, &chart) {
+        Some(plot) => figure(
+            title,
+            Some(key(&lines)),
+            plot,
+            "A dot is a window, the line goes through their medians.",
+            None,
+        ),
+        None => no_figure(
+            title,
+            "The target's CPU is not known: its process is not on this machine or not named.",
+        ),
+    }
+}
+
+fn key(lines: &[Line]) -> Element {
+    let drawn = lines.iter().filter(|line| !line.windows.is_empty());
+    legend(&drawn.map(|line| (line.stroke, line.label.clone())).collect::<Vec<_>>())
+}
+
+fn points_table(points: &[CurvePoint], over: CurveOver) -> Element {
+    let first = match over {
+        CurveOver::Rate => "requests/s",
+        CurveOver::RecordsPerBatch => "records a batch",
+    };
+    let number = |title: &str| Column::numbers(Markup::text(title));
+    let metrics = [Metric::LatencyP50, Metric::LatencyP99, Metric::LatencyP999, Metric::CpuPerRecord];
+    let mut columns = vec![Column::words(first), number("reached/s")];
+    columns.extend(metrics.iter().map(|metric| number(metric.label())));
+    columns.push(Column::words("said"));
+    let mut table =
+        Table::new("Every window", columns).remark("In order along the axis; reached is requests/s.");
+    let mut sorted: Vec<&CurvePoint> = points.iter().collect();
+    sorted.sort_by(|left, right| left.position(over).total_cmp(&right.position(over)));
+    for point in sorted {
+        let mut cells = vec![Cell::number(&quantity::significant(point.reached_requests_per_s))];
+        let value = |metric| point.values.get(metric).map_or(NONE.to_owned(), |us| quantity::time_us(*us));
+        cells.extend(metrics.iter().map(|metric| Cell::number(&value(metric))));
+        cells.push(Cell::text(&said(point)));
+        table.row(Markup::text(&rate_words_of(point.position(over), over)), cells);
+    }
+    table.finish()
+}
+
+fn rate_words_of(position: f64, over: CurveOver) -> String {
+    match over {
+        CurveOver::Rate => rate_words(position),
+        CurveOver::RecordsPerBatch => quantity::plain(position),
+    }
+}
+
+fn said(point: &CurvePoint) -> String {
+    match (point.held, &point.why, &point.outcome) {
+        (Some(true), ..) => "held".to_owned(),
+        (Some(false), Some(why), _) => format!("broke: {why}"),
+        (Some(false), None, _) => "broke".to_owned(),
+        (None, Some(why), _) => why.clone(),
+        (None, None, Outcome::Steady) => "steady".to_owned(),
+        (None, None, Outcome::Saturated { .. }) => "saturated".to_owned(),
+        (None, None, Outcome::GeneratorLate { .. }) => "the generator was late".to_owned(),
+        (None, None, Outcome::Failed { reason }) => format!("failed: {reason}"),
+    }
+}

@@ -1,0 +1,284 @@
+//! Records in a folder or an object store, under one name: a path, `file://`, `s3://`, `gs://` or `az://`.
+//!
+//! A blocking face of the `object_store` crate: who keeps a handful of records has no use for a runtime of their own.
+//! Credentials and endpoints come from the environment, by the names that each vendor's own tools use (`AWS_ACCESS_KEY_ID`,
+//! `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...), never from an address.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use tokio::runtime::Runtime;
+use url::Url;
+
+/// The longest that one question to a store may take, retries included: longer is a store in trouble, and whoever waits for a
+/// record wants to know.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// An object larger than this is no record, and is not read into memory.
+const LARGEST_OBJECT_BYTES: u64 = 1 << 30;
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The address is none.
+    #[error(
+        "`{address}` is no place for records: {problem}; write a folder, or file://, s3://BUCKET/PATH, gs://BUCKET/PATH, \
+         az://CONTAINER/PATH"
+    )]
+    Address {
+        /// As it was given.
+        address: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The store refused, or could not be reached.
+    #[error("{what} in {store} failed: {problem}")]
+    Failed {
+        /// The store's address.
+        store: String,
+        /// What was tried, on which object.
+        what: String,
+        /// Its words.
+        problem: String,
+    },
+    /// No answer in time.
+    #[error("{what} in {store} was not answered within {limit_s} s")]
+    Slow {
+        /// The store's address.
+        store: String,
+        /// What was tried, on which object.
+        what: String,
+        /// The limit.
+        limit_s: u64,
+    },
+    /// Larger than any record.
+    #[error("{name} in {store} has {bytes} bytes, more than a record can have")]
+    TooLarge {
+        /// The store's address.
+        store: String,
+        /// The object.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// A place for records.
+pub struct Store {
+    address: String,
+    runtime: Runtime,
+    objects: Arc<dyn ObjectStore>,
+    prefix: Key,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The inner store's own text can hold credentials.
+        formatter.debug_struct("Store").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens a place. Nothing is asked of it yet, but that a folder is there, or can be made.
+    ///
+    /// # Errors
+    /// When the address is none, or its settings in the environment make no sense.
+    pub fn open(address: &str) -> Result<Self, StoreError> {
+        Self::open_with(address, std::env::vars())
+    }
+
+    /// As [`Store::open`], with settings in place of the process' environment.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_with(
+        address: &str,
+        settings: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, StoreError> {
+        let wrong = |problem: String| StoreError::Address { address: address.to_owned(), problem };
+        // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = url_of(address).map_err(wrong)?;
+        let settings = settings.into_iter().filter_map(|(name, value)| vendor_setting(&name, value));
+        let (objects, prefix) = object_store::parse_url_opts(&url, settings).map_err(|e| wrong(words(&e)))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { address: address.to_owned(), runtime, objects: Arc::from(objects), prefix })
+    }
+
+    /// The address as it was given.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Writes an object whole or not at all; one of the same name is replaced.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let what = format!("writing {name}");
+        let key = self.key(name, &what)?;
+        self.wait(&what, self.objects.put(&key, PutPayload::from(bytes)))?
+            .map(|_| ())
+            .map_err(|error| self.failed(&what, &error))
+    }
+
+    /// Reads an object; `None` when there is none of that name.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer, or the object is larger than a record can be.
+    pub fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let what = format!("reading {name}");
+        let key = self.key(name, &what)?;
+        let read = self.wait(&what, async {
+            let found = match self.objects.get(&key).await {
+                Err(object_store::Error::NotFound { .. }) => return Ok(Ok(None)),
+                other => other?,
+            };
+            if found.meta.size > LARGEST_OBJECT_BYTES {
+                return Ok(Err(found.meta.size));
+            }
+            Ok(Ok(Some(found.bytes().await?.to_vec())))
+        })?;
+        match read {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(bytes)) => {
+                Err(StoreError::TooLarge { store: self.address.clone(), name: name.to_owned(), bytes })
+            }
+            Err(error) => Err(self.failed(&what, &error)),
+        }
+    }
+
+    /// Names of all objects of the place, in order.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    pub fn names(&self) -> Result<Vec<String>, StoreError> {
+        let what = "listing";
+        let listed = self.wait(what, self.objects.list_with_delimiter(Some(&self.prefix)))?;
+        let listed = match listed {
+            Err(object_store::Error::NotFound { .. }) => return Ok(Vec::new()),
+            other => other.map_err(|error| self.failed(what, &error))?,
+        };
+        let mut names: Vec<String> = listed
+            .objects
+            .iter()
+            .filter_map(|object| object.location.filename())
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn key(&self, name: &str, what: &str) -> Result<Key, StoreError> {
+        let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
+        if plain {
+            return Ok(self.prefix.clone().join(name));
+        }
+        let problem = "an object's name holds no slash and does not begin with a dot".to_owned();
+        Err(StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem })
+    }
+
+    fn wait<T>(&self, what: &str, asked: impl Future<Output = T>) -> Result<T, StoreError> {
+        let slow = |_| StoreError::Slow {
+            store: self.address.clone(),
+            what: what.to_owned(),
+            limit_s: ANSWER_LIMIT.as_secs(),
+        };
+        self.runtime.block_on(async { tokio::time::timeout(ANSWER_LIMIT, asked).await }).map_err(slow)
+    }
+
+    fn failed(&self, what: &str, error: &object_store::Error) -> StoreError {
+        StoreError::Failed { store: self.address.clone(), what: what.to_owned(), problem: words(error) }
+    }
+}
+
+/// A path is a folder's address; it is made, so that its address can be told.
+fn url_of(address: &str) -> Result<Url, String> {
+    if address.contains("://") {
+        return Url::parse(address).map_err(|error| error.to_string());
+    }
+    if address.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    let folder = Path::new(address);
+    let folder = std::fs::create_dir_all(folder)
+        .and_then(|()| folder.canonicalize())
+        .map_err(|error| format!("the folder can't be made: {error}"))?;
+    Url::from_directory_path(&folder).map_err(|()| "it is no absolute path".to_owned())
+}
+
+/// The settings of the three vendors, by the names of their own tools; `object_store` knows them in lower case.
+fn vendor_setting(name: &str, value: String) -> Option<(String, String)> {
+    let known = ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|vendor| name.starts_with(vendor));
+    (known && !value.is_empty()).then(|| (name.to_ascii_lowercase(), value))
+}
+
+/// An error with its causes, each once.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_keeps_what_is_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("deep/er");
+        let store = Store::open(place.to_str().unwrap()).unwrap();
+        assert_eq!(store.names().unwrap(), Vec::<String>::new());
+        assert_eq!(store.get("a.json").unwrap(), None);
+        store.put("b.json", b"two".to_vec()).unwrap();
+        store.put("a.json", b"one".to_vec()).unwrap();
+        store.put("a.json", b"one again".to_vec()).unwrap();
+        assert_eq!(store.names().unwrap(), ["a.json", "b.json"]);
+        assert_eq!(store.get("a.json").unwrap().unwrap(), b"one again");
+        assert_eq!(std::fs::read(place.join("b.json")).unwrap(), b"two", "a folder is a folder");
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused_by_name() {
+        for (address, expected) in [
+            ("", "it is empty"),
+            ("ftp://x/y", "`ftp://x/y` is no place"),
+            ("s3:///", "no place for records"),
+        ] {
+            let message = Store::open_with(address, []).unwrap_err().to_string();
+            assert!(message.contains(expected), "{address}: {message}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+        for name in ["", "../out", "a/b", ".hidden"] {
+            assert!(store.put(name, Vec::new()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_the_vendors_settings_are_taken() {
+        assert_eq!(
+            vendor_setting("AWS_REGION", "eu".to_owned()),
+            Some(("aws_region".to_owned(), "eu".to_owned()))
+        );
+        assert_eq!(vendor_setting("AWS_REGION", String::new()), None);
+        assert_eq!(vendor_setting("HOME", "x".to_owned()), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! A budget of time: an A/A pilot first, then a plan for the rest of it, and all of it kept by the clock.
+
+use anyhow::{Result, bail};
+use hone_compare::{FEWEST_PAIRS, Layout, Outlook, Plan, Widths, promises};
+use hone_record::{Budget, Design, PairOutcome, Pilot};
+
+use crate::drive::{Contest, measure_pairs};
+use crate::progress::Progress;
+
+/// The pilot ends after about this long, if it has enough pairs.
+const PILOT_S: f64 = 60.0;
+/// It ends after this share of the budget, if it has enough pairs ...
+const PILOT_SHARE: f64 = 0.20;
+/// ... and takes no pair that would end beyond this one.
+const PILOT_SHARE_MOST: f64 = 1.0 / 3.0;
+/// More pairs tell next to nothing more about a spread.
+const MOST_PILOT_PAIRS: u32 = 40;
+/// One A/A pair for so many slots, so that the control watches the whole session and not its beginning alone.
+const SLOTS_PER_CONTROL: u32 = 6;
+/// Kept back: pairs do not all take as long as the pilot's.
+const RESERVE: f64 = 0.97;
+
+/// What the user asked for beside the plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) total_s: f64,
+    /// As a ratio above 1.
+    pub(crate) effect: Option<f64>,
+}
+
+/// The design of the pilot: as many A/A pairs as it may have at most.
+///
+/// # Errors
+/// When the plan makes no sense.
+pub(crate) fn pilot_design(plan: &Plan) -> Result<Design> {
+    let most = MOST_PILOT_PAIRS;
+    Ok(hone_compare::pilot(&Plan { pilot_pairs: most, control_pairs: most, ..plan.clone() })?)
+}
+
+/// Refuses before anything is started what can't fit: five A/A and five A/B pairs of windows alone.
+///
+/// # Errors
+/// With the least budget that might do.
+pub(crate) fn check(wanted: &Wanted, windows_s: f64) -> Result<()> {
+    let least_s = windows_s * f64::from(2 * FEWEST_PAIRS);
+    if least_s > wanted.total_s {
+        bail!(crate::Usage(too_small(wanted.total_s, least_s, "the windows of")));
+    }
+    Ok(())
+}
+
+fn too_small(total_s: f64, least_s: f64, what: &str) -> String {
+    format!(
+        "--budget {total_s:.0}s is too small: {what} {FEWEST_PAIRS} A/A and {FEWEST_PAIRS} A/B pairs take about \
+         {:.0} s; give more, shorten the windows (--duration) or the warm-up (--warmup)",
+        least_s.ceil()
+    )
+}
+
+/// Measures the pilot of a contest whose design is [`pilot_design`].
+///
+/// # Errors
+/// As for [`measure_pairs`], and when the budget would not hold the fewest pairs behind it.
+pub(crate) fn measure_pilot(
+    contest: &Contest<'_>,
+    wanted: &Wanted,
+    progress: &Progress,
+) -> Result<Vec<PairOutcome>> {
+    let fewest = FEWEST_PAIRS as usize;
+    let pairs = measure_pairs(contest, progress, |longest_s, left_s, counted| {
+        let spent_s = wanted.total_s - left_s;
+        if counted < fewest {
+            return left_s >= longest_s * (2 * fewest - counted) as f64;
+        }
+        spent_s < PILOT_S.min(wanted.total_s * PILOT_SHARE)
+            && spent_s + longest_s <= wanted.total_s * PILOT_SHARE_MOST
+    })?;
+    let counted = pairs.iter().filter(|pair| pair.dropped.is_none()).count();
+    if counted < fewest {
+        let pair_s = pairs.iter().map(|pair| pair.took_s).sum::<f64>() / pairs.len().max(1) as f64;
+        let lost = pairs.len() - counted;
+        let least_s = pair_s * f64::from(2 * FEWEST_PAIRS) * 1.1 + pair_s * lost as f64;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,"));
+    }
+    Ok(pairs)
+}
+
+/// Lays out what is left of the budget, and says what it can show. Looks at the pilot only.
+///
+/// # Errors
+/// When too little is left, or the pilot can't tell the primary metric.
+pub(crate) fn lay_out(
+    plan: &Plan,
+    pilot: &[PairOutcome],
+    left_s: f64,
+    wanted: &Wanted,
+) -> Result<(Design, Pilot)> {
+    let took_s: f64 = pilot.iter().map(|pair| pair.took_s).sum();
+    let pair_s = took_s / pilot.len().max(1) as f64;
+    let slots = (left_s * RESERVE / pair_s).floor().clamp(0.0, 9_000.0) as u32;
+    if slots < FEWEST_PAIRS {
+        let least_s = wanted.total_s - left_s + pair_s * f64::from(FEWEST_PAIRS) * 1.1;
+        bail!(too_small(wanted.total_s, least_s, "with starts and warm-ups,"));
+    }
+    let layout = fitting(plan, pilot, slots, wanted);
+    let pilot_pairs = pilot.len() as u32;
+    let plan = Plan {
+        pairs: layout.pairs,
+        control_pairs: pilot_pairs + layout.more_control_pairs,
+        pilot_pairs,
+        ..plan.clone()
+    };
+    let mut design = hone_compare::plan(&plan)?;
+    design.budget = Some(Budget {
+        total_s: wanted.total_s,
+        pilot_pairs,
+        pair_s,
+        words: format!(
+            "The run stops before {:.0} s are over, starts and warm-ups counted. The {pilot_pairs} A/A pairs of the pilot count \
+             as control pairs. The number of pairs was fixed from the pilot; only the clock may cut it, never a look at A/B \
+             pairs.",
+            wanted.total_s
+        ),
+    });
+    let promised = promises(&design, pilot, layout, wanted.effect);
+    if let Some(reason) = promised.not_planned.get(&plan.primary) {
+        bail!("the pilot can't tell {}: {reason}; name another --primary", plan.primary.label());
+    }
+    let told = Pilot {
+        pairs: pilot.iter().filter(|pair| pair.dropped.is_none()).count() as u32,
+        took_s,
+        planned_pairs: layout.pairs,
+        planned_control_pairs: pilot_pairs + layout.more_control_pairs,
+        rest_s: pair_s * f64::from(layout.pairs + layout.more_control_pairs),
+        effect_ratio: wanted.effect,
+        power: 0.8,
+        metrics: promised.metrics,
+        not_planned: promised.not_planned,
+    };
+    Ok((design, told))
+}
+
+/// All slots, or as many as the effect needs, if it needs fewer.
+fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> Layout {
+    let blocks = plan.builds[0].max(plan.builds[1]);
+    let of = |slots: u32| {
+        let more_control_pairs = slots.saturating_sub(FEWEST_PAIRS).min(slots / SLOTS_PER_CONTROL);
+        Layout { pairs: slots - more_control_pairs, more_control_pairs, blocks }
+    };
+    let rule = hone_compare::plan(plan).map(|design| design.rule);
+    let (Some(effect), Ok(rule)) = (wanted.effect, rule) else { return of(slots) };
+    let Some(outlook) = Outlook::new(&rule, plan.primary, pilot) else { return of(slots) };
+    let mut widths = Widths::default();
+    let candidates: Vec<u32> = (FEWEST_PAIRS.max(blocks)..=slots).collect();
+    let too_few = candidates.partition_point(|slots| outlook.power(of(*slots), effect, &mut widths) < 0.8);
+    of(candidates.get(too_few).copied().unwrap_or(slots))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::{Metric, Mode, PairKind};
+
+    fn plan() -> Plan {
+        Plan {
+            mode: Mode::Duet,
+            places: false,
+            pairs: 14,
+            control_pairs: 6,
+            primary: Metric::CpuPerRecord,
+            guards: vec![],
+            alpha: 0.05,
+            equivalence: 0.02,
+            seed: 1,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: None,
+            disturbance: None,
+        }
+    }
+
+    fn pilot(spread: f64) -> Vec<PairOutcome> {
+        let pair = |index: u32| PairOutcome {
+            index,
+            kind: PairKind::Control,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: [(Metric::CpuPerRecord, 10.0)].into(),
+            values_b: [(Metric::CpuPerRecord, 10.0 * (spread * [1.0, -1.0][index as usize % 2]).exp())]
+                .into(),
+            dropped: None,
+            block: 0,
+            took_s: 4.0,
+        };
+        (0..6).map(pair).collect()
+    }
+
+    #[test]
+    fn the_rest_of_the_budget_is_filled_and_never_overfilled() {
+        for total_s in [60.0, 100.0, 300.0] {
+            let wanted = Wanted { total_s, effect: None };
+            let (design, told) = lay_out(&plan(), &pilot(0.1), total_s - 24.0, &wanted).unwrap();
+            assert!(
+                told.rest_s <= total_s - 24.0 && told.rest_s > (total_s - 24.0) * RESERVE - 4.0,
+                "{told:?}"
+            );
+            assert_eq!(design.order.len() as u32, design.pairs + design.control_pairs);
+            assert_eq!(design.budget.as_ref().unwrap().pilot_pairs, 6);
+            assert!(design.control_pairs >= 6 && design.pairs >= 5);
+        }
+    }
+
+    #[test]
+    fn an_effect_that_needs_less_gets_less_and_one_that_needs_more_is_told() {
+        let of = |effect| {
+            lay_out(&plan(), &pilot(0.05), 400.0, &Wanted { total_s: 424.0, effect: Some(effect) }).unwrap()
+        };
+        let (easy, told) = of(1.30);
+        assert!(easy.pairs < 15, "{}", easy.pairs);
+        assert!(told.metrics[0].power_for_effect.unwrap() >= 0.8);
+        let (hard, told) = of(1.005);
+        assert!(hard.pairs > 70, "{}", hard.pairs);
+        assert!(told.metrics[0].power_for_effect.unwrap() < 0.3);
+        assert!(told.metrics[0].detectable_ratio.unwrap() > 1.005);
+    }
+
+    #[test]
+    fn budgets_that_hold_too_little_are_refused_with_what_would_do() {
+        let wanted = Wanted { total_s: 30.0, effect: None };
+        let message = lay_out(&plan(), &pilot(0.1), 10.0, &wanted).unwrap_err().to_string();
+        assert!(message.contains("--budget 30s is too small") && message.contains("42 s"), "{message}");
+        assert!(check(&wanted, 10.0).is_err());
+        assert!(check(&wanted, 2.0).is_ok());
+    }
+}

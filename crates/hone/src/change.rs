@@ -1,0 +1,280 @@
+//! `KIND.NAME=VALUE`: the one thing in which B differs from A, where both are the same target.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use hone_record::{Change, Engine, Workload};
+use serde_json::Value;
+
+use crate::Usage;
+use crate::arm::Place;
+use crate::experiment::Acks;
+
+/// Kinds of changes, with an example each.
+const KINDS: [(&str, &str); 7] = [
+    ("client", "client.linger.ms=5"),
+    ("load", "load.acks=1"),
+    ("topic", "topic.compression.type=zstd"),
+    ("broker", "broker.log.flush.interval.messages=1"),
+    ("host", "host.vm.swappiness=1"),
+    ("env", "env.MALLOC_ARENA_MAX=1"),
+    ("arg", "arg.--threads=1"),
+];
+
+/// Properties of the load that may differ. What fixes the arrivals (rate, schedule, length, seed, warm-up) is not among
+/// them: both arms replay the same ones.
+const LOAD: [&str; 9] = [
+    "acks",
+    "compression",
+    "connections",
+    "consumers",
+    "idempotent",
+    "in_flight",
+    "partitions_per_request",
+    "record_bytes",
+    "records_per_batch",
+];
+
+/// Reads a change. `NAME=OLD,NEW` sets both sides; a comma inside a value is written `\,`.
+///
+/// # Errors
+/// When it is no change that Hone knows.
+pub(crate) fn parse(text: &str) -> Result<Change> {
+    let examples = || KINDS.map(|(_, example)| example).join(", ");
+    let Some((place, value)) = text.split_once('=') else {
+        bail!(Usage(format!(
+            "--change `{text}` has no `=`; write KIND.NAME=VALUE, for example {}",
+            examples()
+        )));
+    };
+    let kind_and_name = place.split_once('.').filter(|(kind, name)| !name.is_empty() && known(kind));
+    let Some((kind, name)) = kind_and_name else {
+        bail!(Usage(format!(
+            "--change `{text}` names nothing that can be changed; there are {}",
+            examples()
+        )));
+    };
+    let (from, to) = match &split(value)[..] {
+        [to] => (None, to.clone()),
+        [from, to] => (Some(from.clone()), to.clone()),
+        _ => bail!(Usage(format!(
+            "--change `{text}` has more than one comma: NAME=OLD,NEW sets both sides; write `\\,` for a comma inside a value"
+        ))),
+    };
+    if from.as_ref() == Some(&to) {
+        bail!(Usage(format!("--change `{text}` sets both sides to `{to}`: nothing would differ")));
+    }
+    Ok(Change { kind: kind.to_owned(), name: name.to_owned(), from, to, was: None })
+}
+
+/// Parts between commas; one behind a backslash belongs to its part.
+fn split(value: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut letters = value.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' if letters.peek() == Some(&',') => {
+                parts.last_mut().into_iter().for_each(|part| part.push(','));
+                letters.next();
+            }
+            ',' => parts.push(String::new()),
+            letter => parts.last_mut().into_iter().for_each(|part| part.push(letter)),
+        }
+    }
+    parts
+}
+
+fn known(kind: &str) -> bool {
+    KINDS.iter().any(|(known, _)| *known == kind)
+}
+
+/// The loads of both arms.
+///
+/// # Errors
+/// When the change names a property of the load that is not there, or a value that is none.
+pub(crate) fn workloads(change: &Change, workload: &Workload) -> Result<[Workload; 2]> {
+    let with = |value: &str| {
+        let mut changed = workload.clone();
+        match change.kind.as_str() {
+            "topic" => {
+                changed.topic_config.insert(change.name.clone(), value.to_owned());
+            }
+            "client" => {
+                client_settings(&mut changed.engine)?.insert(change.name.clone(), value.to_owned());
+            }
+            "load" => changed = with_property(workload, &change.name, value)?,
+            _ => {}
+        }
+        anyhow::Ok(changed)
+    };
+    let mut a = change.from.as_deref().map_or_else(|| Ok(workload.clone()), with)?;
+    let b = with(&change.to)?;
+    if change.kind == "client" {
+        // A client setting asks about a client: the other side has one too, with its own default.
+        client_settings(&mut a.engine)?;
+    }
+    if matches!(change.kind.as_str(), "topic" | "client" | "load") && a == b {
+        bail!(Usage(format!(
+            "--change: {}.{} is `{}` without the change already: nothing would differ",
+            change.kind, change.name, change.to
+        )));
+    }
+    Ok([a, b])
+}
+
+/// The settings of the load's client; a load without one gets librdkafka.
+fn client_settings(engine: &mut Engine) -> Result<&mut BTreeMap<String, String>> {
+    if *engine == Engine::Wire {
+        *engine = Engine::Librdkafka { settings: BTreeMap::new() };
+    }
+    match engine {
+        Engine::Librdkafka { settings } | Engine::Command { settings, .. } => Ok(settings),
+        Engine::Wire => bail!("the wire engine has no client settings"),
+    }
+}
+
+/// The workload with one property set, through its file format: names and types are those of a record.
+fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workload> {
+    if !LOAD.contains(&name) {
+        bail!(Usage(format!(
+            "--change load.{name}: there are {}; what fixes the arrivals stays the same for both arms",
+            LOAD.join(", ")
+        )));
+    }
+    let mut fields = serde_json::to_value(workload)?;
+    let value = match name {
+        "acks" => value.parse::<Acks>().map(|acks| Value::from(acks.0)).map_err(Usage)?,
+        "compression" => Value::from(value),
+        _ => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+    };
+    fields[name] = value.clone();
+    serde_json::from_value(fields)
+        .map_err(|error| Usage(format!("--change load.{name}={value}: {error}")).into())
+}
+
+/// Both arms' places; an environment variable or an argument differs in B, or on both sides.
+///
+/// # Errors
+/// When the arms are no commands.
+pub(crate) fn places(change: &Change, place: &Place) -> Result<[Place; 2]> {
+    let with = |value: &str| {
+        let mut changed = place.clone();
+        match (&mut changed, change.kind.as_str()) {
+            (Place::Program(program), "env") => {
+                program.env.insert(change.name.clone(), value.into());
+            }
+            (Place::Program(program), "arg") => {
+                program.args = with_argument(&program.args, &change.name, value);
+            }
+            (Place::Address(address), kind @ ("env" | "arg")) => bail!(Usage(format!(
+                "--change {kind}.{}: {address} runs already, so its {} is what it was started with; give the command that \
+                 starts it",
+                change.name,
+                if kind == "env" { "environment" } else { "command line" }
+            ))),
+            _ => {}
+        }
+        Ok(changed)
+    };
+    let a = change.from.as_deref().map_or_else(|| Ok(place.clone()), with)?;
+    Ok([a, with(&change.to)?])
+}
+
+/// Replaces the value behind a flag (`--flag VALUE` or `--flag=VALUE`), or adds both at the end. A flag without a value is
+/// added alone.
+fn with_argument(args: &[String], flag: &str, value: &str) -> Vec<String> {
+    let mut args = args.to_vec();
+    let joined = format!("{flag}=");
+    if let Some(found) = args.iter_mut().find(|arg| arg.starts_with(&joined)) {
+        *found = format!("{joined}{value}");
+        return args;
+    }
+    match args.iter().position(|arg| arg == flag) {
+        Some(index) if index + 1 < args.len() && !value.is_empty() => args[index + 1] = value.to_owned(),
+        Some(_) => {}
+        None => args.extend([flag, value].into_iter().filter(|word| !word.is_empty()).map(str::to_owned)),
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::WorkloadFile;
+
+    fn workload() -> Workload {
+        WorkloadFile::default().named("w").unwrap()
+    }
+
+    #[test]
+    fn kinds_names_and_values_are_told_apart() {
+        let check = |text: &str, kind: &str, name: &str, from: Option<&str>, to: &str| {
+            let from = from.map(str::to_owned);
+            let expected = Change { kind: kind.into(), name: name.into(), from, to: to.into(), was: None };
+            assert_eq!(parse(text).unwrap(), expected);
+        };
+        check("client.linger.ms=5", "client", "linger.ms", None, "5");
+        check("client.linger.ms=0,5", "client", "linger.ms", Some("0"), "5");
+        check("host./proc/sys/vm/swappiness=1", "host", "/proc/sys/vm/swappiness", None, "1");
+        check("topic.cleanup.policy=compact", "topic", "cleanup.policy", None, "compact");
+        check("env.LIST=a\\,b", "env", "LIST", None, "a,b");
+        check("arg.--threads=1,2", "arg", "--threads", Some("1"), "2");
+        check("arg.--listen=x=y", "arg", "--listen", None, "x=y");
+        for (text, expected) in [
+            ("linger.ms=5", "names nothing that can be changed"),
+            ("client.linger.ms", "has no `=`"),
+            ("topic.=1", "names nothing"),
+            ("load.acks=1,1", "nothing would differ"),
+            ("env.LIST=a,b,c", "more than one comma"),
+        ] {
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_property_of_the_load_differs_in_b_alone_or_in_both() {
+        let of = |text: &str| workloads(&parse(text).unwrap(), &workload());
+        let [a, b] = of("load.acks=1").unwrap();
+        assert_eq!((a.acks, b.acks), (-1, 1));
+        let [a, b] = of("load.acks=1,0").unwrap();
+        assert_eq!((a.acks, b.acks), (1, 0));
+        let [a, b] = of("load.records_per_batch=10").unwrap();
+        assert_eq!((a.records_per_batch, b.records_per_batch, a.seed), (1, 10, b.seed));
+        let [a, b] = of("topic.flush.messages=1").unwrap();
+        assert_eq!((a.topic_config.len(), &*b.topic_config["flush.messages"]), (0, "1"));
+        for (text, expected) in [
+            ("load.acks=all", "nothing would differ"),
+            ("load.acks=2", "0, 1 or all"),
+            ("load.requests_per_s=5", "what fixes the arrivals"),
+            ("load.records_per_batch=many", "invalid type"),
+        ] {
+            let message = format!("{:#}", of(text).unwrap_err());
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_client_setting_gives_both_arms_the_client() {
+        let [a, b] = workloads(&parse("client.linger.ms=5").unwrap(), &workload()).unwrap();
+        assert_eq!(a.engine, Engine::Librdkafka { settings: BTreeMap::new() });
+        let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
+        assert_eq!(b.engine, Engine::Librdkafka { settings });
+    }
+
+    #[test]
+    fn an_argument_is_replaced_or_added() {
+        let args = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (before, flag, value, after) in [
+            ("--port 1", "--threads", "2", "--port 1 --threads 2"),
+            ("--threads 4 --port 1", "--threads", "2", "--threads 2 --port 1"),
+            ("--threads=4", "--threads", "2", "--threads=2"),
+            ("--port 1", "--direct", "", "--port 1 --direct"),
+        ] {
+            assert_eq!(with_argument(&args(before), flag, value), args(after));
+        }
+        let running = Place::Address("127.0.0.1:9092".to_owned());
+        let message = places(&parse("env.A=1").unwrap(), &running).unwrap_err().to_string();
+        assert!(message.contains("give the command that starts it"), "{message}");
+    }
+}

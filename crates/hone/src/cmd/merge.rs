@@ -1,0 +1,63 @@
+//! `hone merge`: the shards of one load become one record.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hone_record::Window;
+
+use super::{Desk, load};
+use crate::folder::read_record;
+use crate::require::Rule;
+use crate::{Ending, Usage, rendezvous, show};
+
+/// Merge the shards of one load into the record that one generator would have made.
+///
+/// Histograms add up count by count, so the percentiles are those of all requests together and not an average of
+/// percentiles. The shards are record files, or lie in the place where `hone load --shard I/N --store PLACE` kept them.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone merge shard-0.json shard-1.json shard-2.json --json > whole.json
+  hone merge --store s3://bucket/runs/42 --shards 8 --wait 600")]
+pub(crate) struct Arguments {
+    /// Records of all shards.
+    #[arg(value_name = "RECORD", required_unless_present = "store", conflicts_with = "store")]
+    records: Vec<PathBuf>,
+    /// The place where the shards met: a folder, s3://, gs:// or az://. The merged record is kept there, too, as
+    /// merged.json.
+    #[arg(long, value_name = "PLACE", requires = "shards")]
+    store: Option<String>,
+    /// How many shards there are.
+    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    shards: Option<u32>,
+    /// Seconds to wait for shards that have not kept their record yet.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "store")]
+    wait: f64,
+    /// What the load as a whole has to meet, as for `hone load`; may be repeated.
+    #[arg(long, value_name = "RULE")]
+    require: Vec<Rule>,
+}
+
+pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    let mut merged = hone_record::merge(&shards(&arguments, desk)?)?;
+    merged.requirements = arguments.require.iter().map(|rule| rule.judge(&merged)).collect();
+    if let Some(place) = &arguments.store {
+        rendezvous::keep_merged(place, &merged)?;
+    }
+    let ending = load::ending(&merged);
+    desk.show(merged, show::window::text)?;
+    Ok(ending)
+}
+
+fn shards(arguments: &Arguments, desk: &Desk) -> Result<Vec<Window>> {
+    let Some((place, of)) = arguments.store.as_ref().zip(arguments.shards) else {
+        return arguments.records.iter().map(|path: &PathBuf| read_record(Path::new(path))).collect();
+    };
+    if !(0.0..=86_400.0).contains(&arguments.wait) {
+        bail!(Usage("--wait must lie between 0 and 86400 seconds".to_owned()));
+    }
+    desk.progress.doing("merge");
+    let patience = Duration::from_secs_f64(arguments.wait);
+    rendezvous::collect(place, of, patience, |what| desk.progress.detail(what))
+}

@@ -1,0 +1,205 @@
+//! Windows along a line of rates or batch sizes, and the search for a capacity: measures, keeps, and computes nothing.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use hone_record::{
+    Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
+    Window, Workload,
+};
+
+use crate::aim::{Aim, Beside};
+use crate::capacity::{self, Next, Said};
+use crate::drive::why_it_does_not_count;
+use crate::folder::RunFolder;
+use crate::progress::Progress;
+use crate::require::Rule;
+use crate::show::curve::point_line;
+
+/// The file of a search's record, and of a sweep's.
+pub(crate) const CAPACITY_FILE: &str = "capacity.json";
+pub(crate) const CURVE_FILE: &str = "curve.json";
+
+/// A target, a load, and where the windows are kept.
+pub(crate) struct Course<'a> {
+    pub(crate) aim: &'a Aim,
+    pub(crate) workload: &'a Workload,
+    pub(crate) folder: &'a RunFolder,
+    pub(crate) machine: Machine,
+    pub(crate) progress: &'a Progress,
+}
+
+/// One window to be measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stop {
+    pub(crate) requests_per_s: f64,
+    pub(crate) records_per_batch: u32,
+}
+
+impl Course<'_> {
+    /// Searches. What was measured is kept also when the target breaks off or the user ends it.
+    pub(crate) fn capacity(&self, design: CapacityDesign, promise: &[Rule]) -> Result<Capacity> {
+        self.folder.write_note("design.json", &design)?;
+        let mut points = Vec::new();
+        let mut said = Vec::new();
+        let knee = loop {
+            let requests_per_s = match capacity::next(&design, &said) {
+                Next::Measure(requests_per_s) => requests_per_s,
+                Next::Done(knee) => break knee,
+            };
+            let stop = Stop { requests_per_s, records_per_batch: self.workload.records_per_batch };
+            let broken_off = match self.measure(points.len(), stop, promise) {
+                Ok((point, false)) => {
+                    said.push((requests_per_s, what_it_said(&point)));
+                    points.push(point);
+                    continue;
+                }
+                Ok((_, true)) => "the user ended it".to_owned(),
+                // Without a single window there is nothing to be kept.
+                Err(error) if points.is_empty() => return Err(error),
+                Err(error) => format!("{error:#}"),
+            };
+            // Without another window to come, the search tells what stands confirmed.
+            let over = CapacityDesign { most_windows: 0, ..design.clone() };
+            let Next::Done(knee) = capacity::next(&over, &said) else {
+                anyhow::bail!("the search does not end: {broken_off}");
+            };
+            break capacity::Knee { end: CapacityEnd::BrokenOff { why: broken_off }, ..knee };
+        };
+        Ok(Capacity {
+            variant: self.aim.settings.variant.clone(),
+            address: self.aim.settings.address.clone(),
+            workload: self.workload.clone(),
+            design,
+            points,
+            held_requests_per_s: knee.held,
+            failed_requests_per_s: knee.failed,
+            end: knee.end,
+            machine: self.machine.clone(),
+        })
+    }
+
+    /// Measures all stops in the given order; answers also whether the user ended it before the last one.
+    pub(crate) fn sweep(&self, over: CurveOver, stops: &[Stop]) -> Result<(Curve, bool)> {
+        let mut points = Vec::new();
+        let mut ended = false;
+        for stop in stops {
+            let (point, interrupted) = self.measure(points.len(), *stop, &[])?;
+            if interrupted {
+                ended = true;
+                break;
+            }
+            points.push(point);
+        }
+        let curve = Curve {
+            variant: self.aim.settings.variant.clone(),
+            address: self.aim.settings.address.clone(),
+            workload: self.workload.clone(),
+            over,
+            points,
+            machine: self.machine.clone(),
+        };
+        Ok((curve, ended))
+    }
+
+    /// One window on a fresh topic with arrivals of its own; and whether the user ended it.
+    fn measure(&self, index: usize, stop: Stop, promise: &[Rule]) -> Result<(CurvePoint, bool)> {
+        let workload = Workload {
+            requests_per_s: stop.requests_per_s,
+            records_per_batch: stop.records_per_batch,
+            seed: self.workload.seed.wrapping_add(index as u64),
+            ..self.workload.clone()
+        };
+        let mut window =
+            self.aim
+                .window(workload, Beside::default(), || Ok(Instant::now()), self.progress)
+                .with_context(|| format!("window {}, {} requests/s", index + 1, stop.requests_per_s))?;
+        window.requirements = promise.iter().map(|rule| rule.judge(&window)).collect();
+        let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
+        let name = format!("windows/{index:03}.json");
+        let point = point_of(&window, name.clone());
+        self.folder.write_record(&name, window)?;
+        if !interrupted {
+            self.progress.line(&point_line(&point));
+        }
+        Ok((point, interrupted))
+    }
+}
+
+/// What a window is on a curve.
+fn point_of(window: &Window, name: String) -> CurvePoint {
+    let facts = &window.facts;
+    let per_request = facts.acked_records as f64 / facts.acked_requests.max(1) as f64;
+    let values: BTreeMap<Metric, f64> =
+        Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect();
+    let (held, why) = judged(window);
+    CurvePoint {
+        requests_per_s: window.workload.requests_per_s,
+        records_per_batch: window.workload.records_per_batch,
+        reached_requests_per_s: facts.reached_requests_per_s,
+        reached_records_per_s: facts.reached_requests_per_s * per_request,
+        outcome: window.outcome.clone(),
+        values,
+        held,
+        why,
+        window: name,
+    }
+}
+
+/// Whether the promise held: all of it, in a window that counts.
+fn judged(window: &Window) -> (Option<bool>, Option<String>) {
+    if window.requirements.is_empty() {
+        return (None, None);
+    }
+    let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
+    match (why_it_does_not_count(window), late) {
+        (Some(why), true) => return (None, Some(why)),
+        (Some(why), false) => return (Some(false), Some(why)),
+        (None, _) => {}
+    }
+    let broken = window.requirements.iter().find(|rule| rule.met != Some(true));
+    match broken {
+        None => (Some(true), None),
+        Some(rule) => {
+            let why = rule.reason.clone().unwrap_or_else(|| crate::require::measured_words(rule));
+            (Some(false), Some(format!("{}: {why}", rule.rule)))
+        }
+    }
+}
+
+fn what_it_said(point: &CurvePoint) -> Said {
+    match point.held {
+        Some(true) => Said::Held,
+        Some(false) => Said::Broke,
+        None => Said::Late,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::window::tests::window;
+
+    fn held(change: impl FnOnce(&mut Window), promise: &str) -> Option<bool> {
+        let mut window = window();
+        change(&mut window);
+        window.requirements = vec![promise.parse::<Rule>().unwrap().judge(&window)];
+        point_of(&window, String::new()).held
+    }
+
+    #[test]
+    fn a_promise_holds_in_a_window_that_counts_only() {
+        assert_eq!(held(|_| (), "p50<=1ms"), Some(true));
+        assert_eq!(held(|_| (), "p50<=1us"), Some(false));
+        let saturated = Outcome::Saturated { backlog_requests: 5 };
+        assert_eq!(held(|window| window.outcome = saturated, "throughput>1"), Some(false));
+        let late = Outcome::GeneratorLate { lateness_us_p99: 9.0, limit_us: 1.0 };
+        assert_eq!(held(|window| window.outcome = late, "p50<=1h"), None);
+        assert_eq!(
+            held(|window| window.facts.acked_requests = 900, "p50<=1h"),
+            Some(false),
+            "one in ten failed"
+        );
+    }
+}

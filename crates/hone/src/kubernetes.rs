@@ -1,0 +1,205 @@
+//! A sharded load as Kubernetes objects: an Indexed Job whose pods are the shards, and a Job that merges their records. Pure.
+
+use std::fmt::Write as _;
+
+/// What the manifest needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Name of the Job; the merging Job is called `NAME-merge`.
+    pub(crate) name: String,
+    /// Image that has `hone` as its entrypoint.
+    pub(crate) image: String,
+    /// Generators.
+    pub(crate) shards: u32,
+    /// Where the shards meet and keep their records.
+    pub(crate) store: String,
+    /// Seconds that shards wait for each other, and the merge for them beside the load itself.
+    pub(crate) wait_s: u32,
+    /// Seconds that the load takes.
+    pub(crate) load_s: u32,
+    /// The arguments of `hone load`, without those that say which shard this is.
+    pub(crate) arguments: Vec<String>,
+    /// What the merged record has to meet.
+    pub(crate) rules: Vec<String>,
+}
+
+/// DNS label: what Kubernetes takes as the name of an object whose pods carry it, with room for `-merge`.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    if bytes.len() <= 50 && bytes.iter().all(|byte| plain(*byte)) && ends(bytes.first()) && ends(bytes.last())
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` is no name for a Job: use at most 50 lower-case letters, digits and `-`, with no `-` at the ends"
+    ))
+}
+
+impl Manifest {
+    /// The YAML text: two documents.
+    pub(crate) fn text(&self) -> String {
+        let mut load = vec!["load".to_owned()];
+        load.extend(self.arguments.iter().map(|argument| escaped(argument)));
+        // Filled in by Kubernetes from the variable below, for each pod.
+        load.extend(["--shard".to_owned(), format!("$(JOB_COMPLETION_INDEX)/{}", self.shards)]);
+        load.extend([
+            "--store".to_owned(),
+            escaped(&self.store),
+            "--wait".to_owned(),
+            self.wait_s.to_string(),
+        ]);
+        let mut merge = vec![
+            "merge".to_owned(),
+            "--store".to_owned(),
+            escaped(&self.store),
+            "--shards".to_owned(),
+            self.shards.to_string(),
+            "--wait".to_owned(),
+            (2 * self.wait_s + self.load_s).to_string(),
+        ];
+        merge.extend(self.rules.iter().flat_map(|rule| ["--require".to_owned(), escaped(rule)]));
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "# A load from {shards} generators, and the step that merges their records. Written by `hone load --emit kubernetes`.
+# Credentials for the store come from a Secret named hone-store, whose keys are environment variables
+# (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION ...); none is needed where the pods' own identity will do.
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  labels:
+    app.kubernetes.io/name: hone
+    app.kubernetes.io/component: load
+spec:
+  completionMode: Indexed
+  completions: {shards}
+  # All at once: a shard that runs later is no part of the load.
+  parallelism: {shards}
+  # A shard that failed can't be run again alone.
+  backoffLimit: 0
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: hone
+        app.kubernetes.io/component: load
+    spec:
+      restartPolicy: Never
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              app.kubernetes.io/name: hone
+              app.kubernetes.io/component: load
+{load}          env:
+            - name: JOB_COMPLETION_INDEX
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}-merge
+  labels:
+    app.kubernetes.io/name: hone
+    app.kubernetes.io/component: merge
+spec:
+  backoffLimit: 2
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: hone
+        app.kubernetes.io/component: merge
+    spec:
+      restartPolicy: Never
+{merge}",
+            shards = self.shards,
+            name = self.name,
+            load = self.container("load", &load, "2", "1Gi"),
+            merge = self.container("merge", &merge, "500m", "512Mi"),
+        );
+        text
+    }
+
+    /// Requests are limits, and whole cores where the load comes from, so that the kubelet may give the pod cores of its own.
+    fn container(&self, name: &str, arguments: &[String], cpu: &str, memory: &str) -> String {
+        let mut text = format!(
+            "      containers:
+        - name: {name}
+          image: {image}
+          args:
+",
+            image = quoted(&self.image)
+        );
+        for argument in arguments {
+            let _ = writeln!(text, "            - {}", quoted(argument));
+        }
+        let _ = write!(
+            text,
+            "          envFrom:
+            - secretRef:
+                name: hone-store
+                optional: true
+          resources:
+            requests: {{cpu: \"{cpu}\", memory: {memory}}}
+            limits: {{cpu: \"{cpu}\", memory: {memory}}}
+          securityContext:
+            allowPrivilegeEscalation: false
+            capabilities: {{drop: [ALL]}}
+"
+        );
+        text
+    }
+}
+
+/// JSON strings are YAML strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Kubernetes fills `$(NAME)` in arguments; two dollars are one.
+fn escaped(argument: &str) -> String {
+    argument.replace("$(", "$$(")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["load", "load-42", "a"] {
+            check_name(name).unwrap();
+        }
+        for name in ["", "-load", "load-", "Load", "a_b", &"x".repeat(51)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_the_user_wrote_is_not_filled_in_by_kubernetes() {
+        let manifest = Manifest {
+            name: "load".to_owned(),
+            image: "registry/hone:1".to_owned(),
+            shards: 3,
+            store: "s3://b/p".to_owned(),
+            wait_s: 60,
+            load_s: 10,
+            arguments: vec![
+                "kafka:9092".to_owned(),
+                "--topic-config".to_owned(),
+                "a=$(HOME) \"x\"".to_owned(),
+            ],
+            rules: Vec::new(),
+        };
+        let text = manifest.text();
+        assert!(text.contains(r#"- "a=$$(HOME) \"x\"""#), "{text}");
+        assert!(text.contains(r#"- "$(JOB_COMPLETION_INDEX)/3""#), "{text}");
+        assert!(text.contains(r#"- "130""#), "{text}");
+    }
+}

@@ -1,0 +1,178 @@
+//! What a pilot promises, as text.
+
+use hone_record::{Pilot, Promise};
+
+use super::table::table;
+use super::wrapped;
+
+/// An effect that nobody could miss: what is only found beyond it can't be decided with these pairs.
+const HARDLY: f64 = 1.25;
+
+/// The plan in one paragraph.
+pub(crate) fn headline(pilot: &Pilot) -> String {
+    wrapped(&sentence(pilot))
+}
+
+/// The plan on one line.
+pub(crate) fn sentence(pilot: &Pilot) -> String {
+    let mut text = format!(
+        "Plan: {} A/B pairs and {} A/A pairs, the {} of the pilot among them; {} more.",
+        pilot.planned_pairs,
+        pilot.planned_control_pairs,
+        pilot.pairs,
+        span(pilot.rest_s)
+    );
+    if let Some(primary) = pilot.metrics.first() {
+        text.push_str(&format!(" {} can show {}.", primary.metric.label(), smallest(primary)));
+        if let (Some(effect), Some(power)) = (pilot.effect_ratio, primary.power_for_effect) {
+            let needed = match primary.pairs_needed {
+                Some(pairs) => format!("{pairs} pairs would find it in four of five runs"),
+                None => "no number of pairs would do with this control".to_owned(),
+            };
+            text.push_str(&format!(
+                " An effect of {} will be found with a probability of {:.0} %; {needed}.",
+                percent(effect),
+                power * 100.0
+            ));
+        }
+    }
+    let limit = pilot.effect_ratio.unwrap_or(HARDLY);
+    let beyond = |promise: &&Promise| promise.detectable_ratio.is_none_or(|ratio| ratio > limit);
+    let undecided: Vec<String> = pilot
+        .metrics
+        .iter()
+        .skip(1)
+        .filter(beyond)
+        .map(|promise| format!("{} ({})", promise.metric.label(), smallest(promise)))
+        .collect();
+    if !undecided.is_empty() {
+        let what = pilot.effect_ratio.map(|effect| format!(" for an effect of {}", percent(effect)));
+        text.push_str(&format!(
+            " Can't be decided here{}: {}.",
+            what.unwrap_or_default(),
+            undecided.join(", ")
+        ));
+    }
+    text
+}
+
+/// The plan with what it promises for every metric.
+pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
+    let with_effect = pilot.effect_ratio.is_some();
+    let mut head = vec!["metric".to_owned(), "spread".to_owned(), "smallest effect found".to_owned()];
+    if let Some(effect) = pilot.effect_ratio {
+        head.push(format!("chance to find {}", percent(effect)));
+        head.push("pairs it needs".to_owned());
+    }
+    let row = |promise: &Promise| {
+        let mut row = vec![
+            promise.metric.label().to_owned(),
+            format!("{:.1} %", promise.log_ratio_sd * 100.0),
+            promise.detectable_ratio.map_or("> 100000 %".to_owned(), percent),
+        ];
+        if with_effect {
+            row.push(
+                promise.power_for_effect.map_or("-".to_owned(), |power| format!("{:.0} %", power * 100.0)),
+            );
+            row.push(promise.pairs_needed.map_or("> 10000".to_owned(), |pairs| pairs.to_string()));
+        }
+        row
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(pilot.metrics.iter().map(row)).collect();
+    let mut out = format!("{}\n\n{}", headline(pilot), table(&rows));
+    for (metric, reason) in &pilot.not_planned {
+        out.push_str(&format!("  {}: {reason}\n", metric.label()));
+    }
+    out.push_str(&format!(
+        "\n{}\n",
+        wrapped(&format!(
+            "From {} A/A pairs in {}, for a budget of {}. Spread: standard deviation of the ratio of the two windows of a pair. \
+             Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included.",
+            pilot.pairs,
+            span(pilot.took_s),
+            span(budget_s),
+            pilot.power * 100.0
+        ))
+    ));
+    out
+}
+
+fn smallest(promise: &Promise) -> String {
+    promise.detectable_ratio.map_or("nothing".to_owned(), |ratio| format!("{} or more", percent(ratio)))
+}
+
+fn percent(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if percent < 9.95 { format!("{percent:.1} %").replace(".0 %", " %") } else { format!("{percent:.0} %") }
+}
+
+/// Seconds, or minutes to a tenth.
+fn span(seconds: f64) -> String {
+    if seconds < 90.0 { format!("{seconds:.0} s") } else { format!("{:.1} minutes", seconds / 60.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::Metric;
+
+    fn pilot(effect: Option<f64>) -> Pilot {
+        let promise = |metric, detectable_ratio| Promise {
+            metric,
+            log_ratio_sd: 0.1,
+            detectable_ratio,
+            pairs_needed: effect.map(|_| 21),
+            power_for_effect: effect.map(|_| 0.62),
+        };
+        Pilot {
+            pairs: 6,
+            took_s: 58.0,
+            planned_pairs: 14,
+            planned_control_pairs: 8,
+            rest_s: 150.0,
+            effect_ratio: effect,
+            power: 0.8,
+            metrics: vec![
+                promise(Metric::CpuPerRecord, Some(1.08)),
+                promise(Metric::LatencyP50, Some(1.07)),
+                promise(Metric::LatencyP99, Some(1.77)),
+            ],
+            not_planned: [(Metric::LatencyP999, "a p99.9 needs 10000 requests".to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn the_headline_says_pairs_time_and_what_is_beyond_reach() {
+        let said = headline(&pilot(None)).split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "14 A/B pairs",
+            "2.5 minutes more",
+            "CPU per record can show 8 % or more",
+            "Can't be decided here: p99 (77 % or more)",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let said = headline(&pilot(Some(1.05))).split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "An effect of 5 % will be found with a probability of 62 %",
+            "21 pairs would",
+            "p50 (7 % or more), p99 (77 % or more)",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_every_metric() {
+        let said = text(&pilot(Some(1.05)), 300.0);
+        for part in [
+            "chance to find 5 %",
+            "62 %",
+            "77 %",
+            "p99.9: a p99.9 needs 10000 requests",
+            "budget of 5.0 minutes",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `hone compare --budget`: a pilot, a plan, and a clock that is kept.
+
+use std::fs;
+use std::time::Instant;
+
+mod stage;
+use stage::{hone_command, hone_in};
+
+fn broker_command() -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}")
+}
+
+const SMALL: [&str; 8] = ["--rate", "500", "--duration", "0.3", "--warmup", "50", "--lateness-limit", "2000"];
+
+#[test]
+fn the_plan_alone_measures_no_a_b_pair_and_the_rest_follows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command();
+    let args = [&["compare", &command, &command, "--budget", "60s", "--effect", "30%", "--plan"][..], &SMALL]
+        .concat();
+    let ran = hone_in(folder.path(), &args).expect_code(0);
+    assert!(ran.stdout.starts_with("Plan: ") && ran.stdout.contains("chance to find 30 %"), "{}", ran.stdout);
+    let run = folder.path().join("runs/compare-001");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&fs::read(run.join(name)).unwrap()).unwrap()
+    };
+    let (pilot, design) = (read("pilot.json"), read("design.json"));
+    let measured = fs::read_dir(run.join("pairs")).unwrap().count();
+    assert!(measured >= 5, "{measured}");
+    assert_eq!(design["budget"]["pilot_pairs"], measured);
+    assert!(design["order"].as_array().unwrap()[..measured].iter().all(|kind| kind == "control"));
+    assert!(design["order"].as_array().unwrap().iter().filter(|kind| *kind == "test").count() >= 5);
+    assert_eq!(pilot["planned_pairs"], design["pairs"]);
+    // What is planned is carried out, with the design untouched; the budget may have run out on a busy machine.
+    let ran = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json"]);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let body = ran.json()["body"].take();
+    assert_eq!(read("design.json"), design);
+    assert_eq!(body["design"], design);
+    let pairs = body["pairs"].as_array().unwrap().len() as u64;
+    assert_eq!(
+        pairs + body["unmeasured_pairs"].as_u64().unwrap(),
+        design["order"].as_array().unwrap().len() as u64
+    );
+    assert_eq!(body["pilot"], pilot);
+}
+
+/// The clock wins over the plan: targets that start slower and slower get fewer pairs and no more time.
+#[test]
+fn the_budget_is_kept_by_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("starts");
+    let slower = stage::script(
+        folder.path(),
+        "slower",
+        // The pilot's starts are quick, those after it take a second more.
+        &format!("echo >> {0}; [ $(wc -l < {0}) -gt 12 ] && sleep 1; exec \"$@\"", count.display()),
+    );
+    let command = format!("{} {}", slower.display(), broker_command());
+    let args = [&["compare", &command, &command, "--budget", "25s", "--json"][..], &SMALL].concat();
+    let begun = Instant::now();
+    let ran = hone_in(folder.path(), &args);
+    let took_s = begun.elapsed().as_secs_f64();
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    let body = ran.json()["body"].take();
+    let pairs = body["pairs"].as_array().unwrap();
+    let longest_s = pairs.iter().map(|pair| pair["took_s"].as_f64().unwrap()).fold(0.0, f64::max);
+    assert!(took_s < 25.0 + longest_s, "{took_s} s of 25, a pair takes up to {longest_s}");
+    assert!(body["unmeasured_pairs"].as_u64().unwrap() > 0, "{} pairs fitted", pairs.len());
+    assert!(
+        body["judgements"].as_array().is_some_and(|all| !all.is_empty()) || !body["not_estimated"].is_null()
+    );
+}
+
+#[test]
+fn an_interrupted_run_goes_on_behind_its_last_pair() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command();
+    let child = hone_command()
+        .args(["compare", &command, &command, "--pairs", "6", "--control-pairs", "0"])
+        .args(SMALL)
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let run = folder.path().join("runs/compare-001");
+    while !run.join("pairs/001.json").is_file() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("hone compare --resume") && said.contains("compare-001"), "{said}");
+    let first = fs::read(run.join("pairs/001.json")).unwrap();
+    let ran = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json"]);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(ran.json()["body"]["pairs"].as_array().unwrap().len(), 6);
+    assert_eq!(fs::read(run.join("pairs/001.json")).unwrap(), first, "a measured pair was measured again");
+    hone_in(folder.path(), &["compare", "--resume", "."])
+        .expect_code(2)
+        .expect_error("is no run of hone compare");
+}
+
+#[test]
+fn budgets_that_cannot_hold_a_comparison_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command();
+    let refuse = |more: &[&str], expected: &str| {
+        let args = [&["compare", &command, &command][..], more].concat();
+        hone_in(folder.path(), &args).expect_code(2).expect_error(expected);
+    };
+    refuse(&["--budget", "20s", "--duration", "5"], "--budget 20s is too small");
+    refuse(&["--budget", "soon"], "write 300, 90s, 5m or 1h");
+    refuse(&["--budget", "5m", "--effect", "much"], "write 5% or 0.05");
+    refuse(&["--primary", "latency-p999", "--rate", "500"], "p99.9 can't be told from these windows");
+    refuse(&["--guard", "latency-p99", "--rate", "100"], "the guard rail p99 can't be told");
+    refuse(&["--a-build", &command], "2 builds of A and 1 of B can't be compared");
+    assert!(!folder.path().join("runs").exists(), "a run was begun");
+}
+
+#[test]
+fn several_builds_an_arm_share_the_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = broker_command();
+    let build = |name: &str| {
+        let script = stage::script(folder.path(), name, "exec \"$@\"");
+        format!("{} {command}", script.display())
+    };
+    let [a1, a2, a3] = ["a1", "a2", "a3"].map(build);
+    let [b1, b2, b3] = ["b1", "b2", "b3"].map(build);
+    let args = [
+        &["compare", &a1, &b1, "--a-build", &a2, "--a-build", &a3, "--b-build", &b2, "--b-build", &b3][..],
+        &["--pairs", "6", "--control-pairs", "0"],
+        &SMALL,
+    ]
+    .concat();
+    let ran = hone_in(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert!(ran.stdout.contains("3 builds of A, 3 of B"), "{}", ran.stdout);
+    let record = fs::read_to_string(folder.path().join("runs/compare-001/comparison.json")).unwrap();
+    let body = serde_json::from_str::<serde_json::Value>(&record).unwrap()["body"].take();
+    let mut blocks: Vec<u64> =
+        body["pairs"].as_array().unwrap().iter().map(|pair| pair["block"].as_u64().unwrap()).collect();
+    blocks.sort_unstable();
+    assert_eq!(blocks, [0, 0, 1, 1, 2, 2]);
+    assert_eq!(body["judgements"][0]["estimate"]["builds"]["blocks"], 3);
+}

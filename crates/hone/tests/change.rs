@@ -1,0 +1,237 @@
+//! `hone compare --change`: one target that differs from itself in one thing. Whatever is changed outside of the arms is as
+//! it was afterwards, however the run ends.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use hone_load::Admin;
+
+mod stage;
+use stage::{Broker, hone_command, hone_in};
+
+const SMALL: [&str; 14] = [
+    "--rate",
+    "500",
+    "--duration",
+    "0.3",
+    "--warmup",
+    "50",
+    "--pairs",
+    "5",
+    "--control-pairs",
+    "0",
+    "--lateness-limit",
+    "2000",
+    "--quiet",
+    "--json",
+];
+
+fn for_cluster(broker: &Broker, name: &str) -> Option<String> {
+    Admin::connect(&broker.address).unwrap().cluster_setting(name).unwrap().for_cluster
+}
+
+fn window(run: &Path, index: usize, side: &str) -> serde_json::Value {
+    let text = fs::read_to_string(run.join(format!("windows/{index:03}-{side}.json"))).unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()["body"].take()
+}
+
+#[test]
+fn a_property_of_the_topic_and_one_of_the_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let compare = |change: &str| {
+        let args = [&["compare", &broker.address, "--change", change][..], &SMALL].concat();
+        let ran = hone_in(folder.path(), &args);
+        assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+        ran.json()["body"].take()
+    };
+    let body = compare("topic.flush.messages=1");
+    assert_eq!(body["design"]["mode"], "solo", "both arms share one broker");
+    assert_eq!(body["change"]["name"], "flush.messages");
+    let run = folder.path().join("runs/compare-001");
+    assert_eq!(window(&run, 0, "a")["workload"]["topic_config"], serde_json::json!({}));
+    assert_eq!(window(&run, 0, "b")["workload"]["topic_config"]["flush.messages"], "1");
+
+    let body = compare("load.acks=1");
+    assert_eq!((&body["workload"]["acks"], &body["workload_b"]["acks"]), (&(-1).into(), &1.into()));
+    let run = folder.path().join("runs/compare-002");
+    let (a, b) = (window(&run, 2, "a"), window(&run, 2, "b"));
+    assert_eq!((&a["durability"]["acks"], &b["durability"]["acks"]), (&(-1).into(), &1.into()));
+    // The arrivals are the same.
+    assert_eq!(a["facts"]["requests"], b["facts"]["requests"]);
+}
+
+#[test]
+fn a_setting_of_the_cluster_is_set_for_b_alone_and_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let name = "message.max.bytes";
+    assert_eq!(for_cluster(&broker, name), None);
+    // The change can be seen in what the broker does: B's batches are above its limit.
+    let change = format!("broker.{name}=5000");
+    let args = [&["compare", &broker.address, "--change", &change, "--bytes", "6000"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("MESSAGE_TOO_LARGE");
+    assert_eq!(for_cluster(&broker, name), None, "the run failed and the setting stayed");
+
+    let args =
+        [&["compare", &broker.address, "--change", "broker.compression.type=zstd"][..], &SMALL].concat();
+    let ran = hone_in(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(for_cluster(&broker, "compression.type"), None);
+    // One that is set already goes back to what it was, and not to the default.
+    Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", Some("lz4")).unwrap();
+    let ran = hone_in(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("lz4"));
+    assert!(!folder.path().join("runs/compare-003/undo.json").exists());
+}
+
+#[test]
+fn a_setting_of_brokers_that_hone_starts_differs_in_a_duet() {
+    let folder = tempfile::tempdir().unwrap();
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let command = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}");
+    // The change can be seen in what B's broker does.
+    let change = "broker.message.max.bytes=5000";
+    let args = [&["compare", &command, "--change", change, "--bytes", "6000"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("loading B").expect_error("MESSAGE_TOO_LARGE");
+}
+
+#[test]
+fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let start = || {
+        let args = ["compare", &broker.address, "--change", "broker.compression.type=zstd"];
+        let long =
+            ["--rate", "200", "--duration", "60", "--warmup", "10", "--control-pairs", "0", "--seed", "3"];
+        hone_command().args(args).args(long).current_dir(folder.path()).spawn().unwrap()
+    };
+    for by_order in [true, false] {
+        // Whichever arm is first, both are met: A's window leaves nothing set, so the run goes on until B's.
+        let mut child = start();
+        let number = if by_order { "001" } else { "002" };
+        let undo = folder.path().join(format!("runs/compare-{number}/undo.json"));
+        let mut held = 0;
+        // The trial before the run sets it for a moment only.
+        while held < 10 {
+            thread::sleep(Duration::from_millis(100));
+            held = if undo.exists() { held + 1 } else { 0 };
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        }
+        let running = hone_in(folder.path(), &["compare", "--undo", &format!("runs/compare-{number}")]);
+        running.expect_code(1).expect_error("still goes on");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("zstd"));
+        if by_order {
+            hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]).expect_code(0);
+        } else {
+            let args = [&["compare", &broker.address, "--change", "load.acks=1"][..], &SMALL].concat();
+            let ran = hone_in(folder.path(), &args);
+            assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+        }
+        assert_eq!(for_cluster(&broker, "compression.type"), None);
+        assert!(!undo.exists());
+    }
+}
+
+#[test]
+fn an_interrupt_puts_the_setting_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let mut child = hone_command()
+        .args(["compare", &broker.address, "--change", "broker.compression.type=zstd", "--duration", "60"])
+        .args(["--rate", "200", "--warmup", "10", "--control-pairs", "0", "--seed", "3", "--quiet"])
+        .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    let undo = folder.path().join("runs/compare-001/undo.json");
+    let mut held = 0;
+    while held < 10 {
+        thread::sleep(Duration::from_millis(100));
+        held = if undo.exists() { held + 1 } else { 0 };
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(for_cluster(&broker, "compression.type"), None);
+    assert!(!undo.exists());
+}
+
+#[test]
+fn a_setting_of_the_machine_is_asked_for_set_and_put_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let file = folder.path().join("root/proc/sys/vm/swappiness");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "60\n").unwrap();
+    let root = folder.path().join("root");
+    let args = [
+        "compare",
+        &broker.address,
+        "--change",
+        "host.vm.swappiness=1",
+        "--host-root",
+        root.to_str().unwrap(),
+    ];
+    hone_in(folder.path(), &[&args[..], &SMALL].concat())
+        .expect_code(2)
+        .expect_error("this changes a setting of the machine (host.vm.swappiness: 60 -> 1");
+    let ran = hone_in(folder.path(), &[&args[..], &["--yes"], &SMALL].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(
+        (&ran.json()["body"]["change"]["was"], &ran.json()["body"]["change"]["to"]),
+        (&"60".into(), &"1".into())
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap().trim(), "60");
+}
+
+#[test]
+fn an_environment_and_an_argument_of_a_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let seen = folder.path().join("seen");
+    let script = stage::script(
+        folder.path(),
+        "broker",
+        &format!("echo \"$WHO $*\" >> {}; exec {hone} broker \"$@\"", seen.display()),
+    );
+    let command = format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display());
+    for (change, in_a, in_b) in
+        [("env.WHO=b", " --listen", "b --listen"), ("arg.--threads=1,2", "--threads 1", "--threads 2")]
+    {
+        let args = [&["compare", &command, "--change", change][..], &SMALL].concat();
+        let ran = hone_in(folder.path(), &args);
+        assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+        assert_eq!(ran.json()["body"]["design"]["mode"], "duet", "Hone starts both");
+        let lines = fs::read_to_string(&seen).unwrap();
+        let count = |text: &str| lines.lines().filter(|line| line.contains(text)).count();
+        assert!(count(in_a) >= 5 && count(in_b) >= 5, "{lines}");
+        fs::remove_file(&seen).unwrap();
+    }
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let refuse = |more: &[&str], expected: &str| {
+        let args = [&["compare", &broker.address][..], more, &SMALL].concat();
+        hone_in(folder.path(), &args).expect_code(2).expect_error(expected);
+    };
+    refuse(&["--change", "load.acks=1", "--change", "topic.a=b"], "One change at a time");
+    refuse(&["--change", "load.acks=all"], "nothing would differ");
+    refuse(&["--change", "broker.compression.type=producer"], "is `producer` already");
+    refuse(&["--change", "topic.flush.messages=1", "--mode", "duet"], "both arms share one broker");
+    refuse(&["--change", "host./etc/passwd=x", "--yes"], "is no setting of the kernel");
+    refuse(&["--change", "env.A=1"], "give the command that starts it");
+    // The broker's own words.
+    let args = [&["compare", &broker.address, "--change", "broker.broker.id=7"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("it is given when the broker starts");
+    let args = [&["compare", &broker.address, "--change", "broker.no.such=7"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("there is no such setting");
+}

@@ -1,0 +1,274 @@
+//! Any other producer as a command: the line protocol with real clients, and with programs that misbehave in every way.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+mod stage;
+use stage::papers::Papers;
+use stage::{Broker, hone, hone_command, processes_with, script, unlike_any_other};
+
+fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
+    hone_record::Hdr::from_base64(text.as_str().unwrap()).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Whether a tool is there. A missing one is a printed skip, or a failure under HONE_REQUIRE_TOOLS=1.
+#[expect(clippy::print_stderr, reason = "a skip must be seen")]
+fn have(what: &str, is_there: bool) -> bool {
+    if !is_there {
+        assert!(std::env::var("HONE_REQUIRE_TOOLS").as_deref() != Ok("1"), "{what} is required and missing");
+        eprintln!("skipped: {what} is not there");
+    }
+    is_there
+}
+
+#[expect(clippy::disallowed_methods, reason = "real clients are built by tests, outside of Hone's door")]
+fn program(name: &str) -> Command {
+    Command::new(name)
+}
+
+fn works(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// The command line of the franz-go example, built once.
+fn franz_go() -> Option<String> {
+    static BUILT: OnceLock<Option<String>> = OnceLock::new();
+    let build = || {
+        if !have("Go", works(program("go").arg("version"))) {
+            return None;
+        }
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-franz-go");
+        let mut build = program("go");
+        build
+            .args(["build", "-mod=readonly", "-o"])
+            .arg(&binary)
+            .current_dir(root().join("examples/clients/franz-go"));
+        let built = build.output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        Some(binary.display().to_string())
+    };
+    BUILT.get_or_init(build).clone()
+}
+
+/// The command line of the Java example: the jars are those of script/bootstrap --test, or HONE_JAVA_JARS.
+fn java() -> Option<String> {
+    let jars = std::env::var_os("HONE_JAVA_JARS").map_or_else(|| root().join(".hone/java"), PathBuf::from);
+    let there = works(program("java").arg("-version")) && jars.join("kafka-clients.jar").is_file();
+    have("Java with the jars of script/bootstrap --test", there).then(|| {
+        let source = root().join("examples/clients/java/Client.java");
+        format!("java -cp '{}/*' {}", jars.display(), source.display())
+    })
+}
+
+fn load(broker: &Broker, client: &str, more: &[&str]) -> stage::Ran {
+    let load = ["load", &broker.address, "--client", client, "--json", "--quiet"];
+    hone(&[&load[..], more].concat())
+}
+
+/// Everything is told once, comes out again, keeps the schedule, and the linger shows in the batches.
+fn check_a_client(client: &str, linger: &str) {
+    let broker = Broker::start();
+    let more =
+        ["--rate", "2000", "--duration", "4", "--warmup", "4000", "--connections", "1", "--consumers", "1"];
+    let ran = load(&broker, client, &[&more[..], &["--client-set", linger]].concat()).expect_code(0);
+    let body = &ran.json()["body"];
+    let facts = &body["facts"];
+    assert_eq!(facts["acked_requests"], facts["requests"], "{facts}");
+    let acked = facts["acked_records"].as_u64().unwrap();
+    assert!((7_000..9_000).contains(&acked), "{acked}");
+    let seen = &body["end_to_end"];
+    assert_eq!(
+        (seen["missing"].as_u64(), seen["fetched_records"].as_u64()),
+        (Some(0), Some(acked)),
+        "{seen}"
+    );
+    let batches = &body["batches"][0];
+    assert_eq!(batches["records"].as_u64(), Some(acked));
+    let count = batches["batches"].as_u64().unwrap();
+    assert!(count < acked / 2, "{count} batches of {acked} records with {linger}");
+    assert_ne!(body["client"]["software"], "", "{body}");
+    let cpu_us = facts["generator_cpu"]["total_s"].as_f64().unwrap() * 1e6 / acked as f64;
+    assert!(cpu_us > 3.0, "{cpu_us} µs a record: the program's CPU is not counted");
+}
+
+fn check_a_stop(client: &str) {
+    let broker = Broker::start();
+    let more = ["--rate", "500", "--duration", "10", "--warmup", "1000", "--connections", "1"];
+    let record = thread::scope(|scope| {
+        let load = scope.spawn(|| load(&broker, client, &more));
+        // The window opens when the program has started and is warm; the topic of the load then has records.
+        let open = || processes_with(client.split(' ').next_back().unwrap_or(client)).len() > 1;
+        while !open() && !load.is_finished() {
+            thread::sleep(Duration::from_millis(50));
+        }
+        thread::sleep(Duration::from_secs(6));
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_secs(1));
+        broker.signal(libc::SIGCONT);
+        load.join().unwrap().expect_code(0).json()
+    });
+    let latency = hdr(&record["body"]["latencies"]["intended_to_ack"]);
+    let (p50_us, p99_us) = (latency.quantile_us(0.5).unwrap(), latency.quantile_us(0.99).unwrap());
+    assert!(p99_us > 500_000.0, "p99 {p99_us} µs: the stall is hidden");
+    assert!(p99_us < 1_800_000.0, "p99 {p99_us} µs: longer than the stall");
+    assert!(p50_us < 100_000.0, "p50 {p50_us} µs: the stall is everywhere");
+}
+
+#[test]
+fn franz_go_keeps_the_schedule() {
+    if let Some(client) = franz_go() {
+        check_a_client(&client, "linger_ms=10");
+    }
+}
+
+#[test]
+fn java_keeps_the_schedule() {
+    if let Some(client) = java() {
+        check_a_client(&client, "linger.ms=10");
+    }
+}
+
+/// The load's TLS and login are handed to the program.
+#[test]
+fn programs_go_in_private_and_under_a_name() {
+    let papers = Papers::make();
+    let [certificate, key, ca, own, own_key] =
+        ["broker.pem", "broker.key", "ca.pem", "client.pem", "client.key"].map(|name| papers.text(name));
+    let password = papers.note("password", "correct \"horse\" = battery, staple");
+    let user = format!("ada:{password}");
+    let private =
+        ["--tls-cert", &certificate, "--tls-key", &key, "--tls-client-ca", &ca, "--sasl", "--user", &user];
+    let broker = Broker::start_as(hone_command().arg("broker").args(private));
+    let tls = ["--tls-ca", &ca, "--tls-cert", &own, "--tls-key", &own_key];
+    let login =
+        ["--sasl-mechanism", "SCRAM-SHA-256", "--sasl-user", "ada", "--sasl-password-file", &password];
+    let more = ["--rate", "200", "--duration", "2", "--warmup", "500", "--connections", "1"];
+    for client in [franz_go(), java()].into_iter().flatten() {
+        let ran = load(&broker, &client, &[&more[..], &tls, &login].concat()).expect_code(0);
+        let facts = &ran.json()["body"]["facts"];
+        assert_eq!(facts["acked_requests"], facts["requests"], "{facts}");
+    }
+}
+
+#[test]
+fn a_stop_shows_at_its_full_length_through_franz_go() {
+    if let Some(client) = franz_go() {
+        check_a_stop(&client);
+    }
+}
+
+#[test]
+fn a_stop_shows_at_its_full_length_through_java() {
+    if let Some(client) = java() {
+        check_a_stop(&client);
+    }
+}
+
+/// Programs that misbehave: each has a clear end, and leaves nothing behind.
+#[test]
+fn a_program_that_misbehaves_is_named_with_what_it_did() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let hello = "while read -r line; do [ \"$line\" = prepare ] && break; done";
+    let ready = format!("{hello}; echo ready test; read -r go");
+    let all = [
+        // Before it is ready: an error of the load.
+        ("ends", format!("{hello}; echo no luck >&2; exit 3"), "it ended before it was ready", "no luck"),
+        ("refuses", format!("{hello}; echo error no such setting"), "it can't be used: no such setting", ""),
+        (
+            "babbles",
+            "echo Hello world".to_owned(),
+            "`Hello world`, which is no line of the protocol",
+            "client-protocol",
+        ),
+        (
+            "binary",
+            "head -c 100000 /dev/zero".to_owned(),
+            "which is no line of the protocol: it has no end",
+            "",
+        ),
+        // In the warm-up.
+        (
+            "dies",
+            format!("{ready}; echo bad >&2; kill -9 $$"),
+            "it ended in the midst of the load",
+            "signal 9",
+        ),
+        (
+            "repeats",
+            format!("{ready}; echo ack 0 0 0 0 0; echo ack 0 0 0 0 0"),
+            "record 0 has been told before",
+            "",
+        ),
+        ("invents", format!("{ready}; echo ack 99999 0 0 0 0"), "record 99999 was never due", ""),
+        (
+            "clock",
+            format!("{ready}; echo ack 0 0 999999999999999 0 0"),
+            "times must be those of CLOCK_MONOTONIC",
+            "",
+        ),
+        (
+            "gives-up",
+            format!("{ready}; echo error the broker is strange"),
+            "it gave up: the broker is strange",
+            "",
+        ),
+        ("hurries", format!("{ready}; echo done; sleep 5"), "not reported by the client (5 times)", ""),
+    ];
+    for (name, body, expected, also) in &all {
+        let path = script(folder.path(), name, body);
+        let ran =
+            load(&broker, path.to_str().unwrap(), &["--warmup", "5", "--duration", "1", "--rate", "10"]);
+        let ran = ran.expect_code(1);
+        assert!(ran.stderr.contains(expected) && ran.stderr.contains(also), "{name}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{name}: {}", ran.stderr);
+    }
+    let missing = load(&broker, "./no-such-program", &[]).expect_code(1);
+    missing.expect_error("no-such-program");
+}
+
+/// A program that forgets records and one that hangs in the window: what they did tell is kept.
+#[test]
+fn records_that_a_program_forgets_are_errors_and_a_silent_program_ends() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let mark = unlike_any_other("silent");
+    let speak = |window: &str| {
+        format!(
+            "while read -r line; do [ \"$line\" = prepare ] && break; done; echo ready test; \
+             read -r go; read -r due; read -r end; echo ack 0 0 1 0 0; echo done; read -r go; {window}"
+        )
+    };
+    let forgets = script(
+        folder.path(),
+        "forgets",
+        &speak("sleep 3; echo ack 0 100000000 200000000 0 0; echo done; read -r quit"),
+    );
+    let more =
+        ["--warmup", "1", "--duration", "1", "--rate", "10", "--schedule", "uniform", "--timeout", "1"];
+    let record = load(&broker, forgets.to_str().unwrap(), &more).json();
+    let facts = &record["body"]["facts"];
+    assert_eq!(
+        (facts["acked_requests"].as_u64(), facts["requests"].as_u64()),
+        (Some(1), Some(10)),
+        "{record}"
+    );
+    assert_eq!(facts["errors"]["not reported by the client"], 9, "{facts}");
+
+    let silent = script(folder.path(), &mark, &speak("sleep 1000"));
+    let record = load(&broker, silent.to_str().unwrap(), &more).expect_code(1).json();
+    let reason = record["body"]["outcome"]["failed"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("said nothing for 6 s after the end of the window, with 10 records open"),
+        "{reason}"
+    );
+    assert_eq!(record["body"]["facts"]["errors"]["not reported by the client"], 10);
+    assert!(processes_with(&mark).is_empty(), "something is left");
+}

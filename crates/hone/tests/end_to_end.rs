@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use hone_load::plant::{Fault, Relay};
+
 mod stage;
 use stage::{Broker, hone};
 
@@ -95,4 +97,31 @@ fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
     assert!(seen["fetched_records"].as_u64().unwrap() > 200, "{seen}");
     let events = record["body"]["events"].as_array().unwrap();
     assert!(events.iter().any(|event| event["kind"] == "connection-lost"), "{events:?}");
+}
+
+/// Answers that are held for 200 ms: a record that was just written comes out when an answer has come that holds it, and until
+/// then the consumer is behind by what was written meanwhile.
+#[test]
+fn a_consumer_that_hears_late_is_behind_and_the_record_says_by_how_much() {
+    let relay = Relay::bind(Fault::Slow(Duration::from_millis(200))).unwrap();
+    let advertised = relay.address().to_string();
+    let broker = Broker::start_as(stage::hone_command().args(["broker", "--advertise", &advertised]));
+    relay.serve(broker.address.parse().unwrap()).unwrap();
+    let load =
+        ["load", &advertised, "--rate", "1000", "--duration", "4", "--warmup", "100", "--in-flight", "500"];
+    let more = ["--consumers", "1", "--partitions", "1", "--lateness-limit", "5000", "--json", "--quiet"];
+    let record = hone(&[&load[..], &more].concat()).expect_code(0).json();
+    check_counts(&record, 1);
+    let p50_us = latency(&record).quantile_us(0.5).unwrap();
+    assert!((200_000.0..900_000.0).contains(&p50_us), "p50 {p50_us} µs through answers held for 200 ms");
+    // Between two answers pass 200 ms, in which 200 records are written.
+    let lags: Vec<u64> = record["body"]["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| point["consumer_lag_records"].as_u64().unwrap())
+        .collect();
+    let most = end_to_end(&record)["lag_records_max"].as_u64().unwrap();
+    assert_eq!(lags.iter().max(), Some(&most), "{lags:?}");
+    assert!((20..2_000).contains(&most), "{lags:?} records behind at the ends of seconds");
 }

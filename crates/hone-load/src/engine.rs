@@ -80,7 +80,7 @@ pub(crate) struct Engine {
     records_per_batch: i32,
     acks: i16,
     timeout_ns: u64,
-    /// Produce requests written.
+    /// Produce requests written in this stretch.
     pub written: u64,
     /// Errors after which a request was put back, by name.
     pub retries: BTreeMap<String, u64>,
@@ -166,6 +166,7 @@ impl Engine {
         let mut last_due_ns = 0;
         let mut interrupted_ns = None;
         self.follow.patient = give_up;
+        (self.written, self.retries) = (0, BTreeMap::new());
         loop {
             let now_ns = clock.now_ns();
             while interrupted_ns.is_none()

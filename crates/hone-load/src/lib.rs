@@ -53,4 +53,5 @@ pub use live::{Live, Progress};
 pub use raw::RawFile;
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
+pub use sender::Helpers;
 pub use smoke::smoke_test;

@@ -32,7 +32,9 @@ fn each_consumer_gets_everything_once() {
     let load =
         ["load", &broker.address, "--rate", "2000", "--duration", "3", "--warmup", "500", "--records", "5"];
     let record =
-        hone(&[&load[..], &["--consumers", "3", "--json", "--quiet"]].concat()).expect_code(0).json();
+        hone(&[&load[..], &["--consumers", "3", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+            .expect_code(0)
+            .json();
     check_counts(&record, 3);
     // Never before it was acknowledged by much: the broker gives away what it has stored, and both times are the kernel's.
     let acked = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
@@ -53,7 +55,8 @@ fn a_stop_of_one_second_shows_from_end_to_end() {
     let load =
         ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "100", "--consumers", "2"];
     let record = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&[&load[..], &["--json", "--quiet"]].concat()));
+        let load =
+            scope.spawn(|| hone(&[&load[..], &["--lateness-limit", "5000", "--json", "--quiet"]].concat()));
         thread::sleep(Duration::from_secs(5));
         broker.signal(libc::SIGSTOP);
         thread::sleep(Duration::from_secs(1));
@@ -81,7 +84,9 @@ fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
     let load =
         ["load", &broker.address, "--rate", "500", "--duration", "6", "--warmup", "100", "--consumers", "1"];
     let record = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&[&load[..], &["--timeout", "1", "--json", "--quiet"]].concat()));
+        let load = scope.spawn(|| {
+            hone(&[&load[..], &["--timeout", "1", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+        });
         thread::sleep(Duration::from_secs(3));
         broker.signal(libc::SIGKILL);
         load.join().unwrap().json()

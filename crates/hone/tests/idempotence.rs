@@ -102,7 +102,10 @@ fn batches_are_numbered_in_order() {
         let topic = format!("numbered-{connections}");
         Admin::connect(&broker.address).unwrap().create_topic(&topic, 5, &BTreeMap::new()).unwrap();
         let more = ["--connections", connections, "--duration", "1"];
-        expect_exactly(&load(&broker.address, &topic, &more), &broker.address, &topic, 5);
+        let record = load(&broker.address, &topic, &more);
+        expect_exactly(&record, &broker.address, &topic, 5);
+        let facts = &record["body"]["facts"];
+        assert_eq!(facts["produce_requests"], facts["requests"], "nothing was sent twice: {facts:#}");
     }
 }
 

@@ -36,19 +36,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 fn the_series_and_the_percentiles_are_those_of_the_record() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
-    let load = [
-        "load",
-        &broker.address,
-        "-q",
-        "--rate",
-        "400",
-        "-d",
-        "2",
-        "--warmup",
-        "10",
-        "--lateness-limit",
-        "60000",
-    ];
+    let load = ["load", &broker.address, "-q", "--rate", "400", "-d", "2", "--warmup", "10"];
     let files = ["-o", "window.json", "--series", "series.ndjson", "--hgrm", "latency.hgrm"];
     hone_in(folder.path(), &[&load[..], &files].concat()).expect_code(0);
     assert_eq!(names_in(folder.path()), ["latency.hgrm", "series.ndjson", "window.json"]);
@@ -72,20 +60,7 @@ fn the_series_and_the_percentiles_are_those_of_the_record() {
 #[test]
 fn the_environment_is_told_by_machine_and_broker() {
     let broker = Broker::start();
-    let load = [
-        "load",
-        &broker.address,
-        "-q",
-        "--json",
-        "--rate",
-        "100",
-        "-d",
-        "1",
-        "--warmup",
-        "0",
-        "--lateness-limit",
-        "60000",
-    ];
+    let load = ["load", &broker.address, "-q", "--json", "--rate", "100", "-d", "1", "--warmup", "0"];
     let settings = ["--topic-config", "retention.ms=3600000"];
     let record = hone(&[&load[..], &settings].concat()).expect_code(0).json();
     let environment = &record["body"]["environment"];
@@ -106,8 +81,9 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
     let mut child = hone_command()
-        .args(["load", &broker.address, "--json", "-q", "--rate", "500", "-d", "60", "--warmup", "0"])
-        .args(["--lateness-limit", "60000", "-o"])
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "--json", "-q", "--rate", "500", "-d", "60", "--warmup", "0", "-o"])
         .args([&folder.path().join("window.json"), Path::new("--series"), &series])
         .stdout(Stdio::piped())
         .spawn()
@@ -137,7 +113,9 @@ fn a_killed_load_leaves_its_series() {
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
     let mut child = hone_command()
-        .args(["load", &broker.address, "-q", "--rate", "500", "-d", "60", "--warmup", "0", "--series"])
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "-q", "--rate", "500", "-d", "60", "--warmup", "0", "--series"])
         .arg(&series)
         .stdout(Stdio::null())
         .spawn()
@@ -186,11 +164,10 @@ fn a_full_disk_costs_the_file_and_not_the_window() {
 #[test]
 fn without_a_terminal_there_are_plain_lines_and_none_when_quiet() {
     let broker = Broker::start();
-    let load =
-        ["load", &broker.address, "--rate", "200", "-d", "6", "--warmup", "0", "--lateness-limit", "60000"];
-    let ran = hone(&[&load[..], &["--json"]].concat()).expect_code(0);
+    let load = ["load", &broker.address, "--rate", "200", "-d", "6", "--warmup", "0", "--json"];
+    let ran = hone(&load).expect_code(0);
     ran.json();
     assert!(ran.stderr.contains("s: ") && ran.stderr.contains("/s due, backlog"), "{}", ran.stderr);
-    let quiet = hone(&[&load[..], &["-q"]].concat());
+    let quiet = hone(&["load", &broker.address, "--rate", "200", "-d", "6", "--warmup", "0", "-q"]);
     assert_eq!(quiet.expect_code(0).stderr, "");
 }

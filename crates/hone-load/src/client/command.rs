@@ -25,7 +25,7 @@ use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
-use crate::sender::{Account, Due, Sender};
+use crate::sender::{Account, Due, Helpers, Sender};
 
 /// Starts programs for a load; processes are not this room's business.
 pub trait Launcher: Sync {
@@ -49,6 +49,8 @@ pub struct Launched {
 
 /// Watches a program.
 pub trait Watch: fmt::Debug + Send {
+    /// Its process.
+    fn pid(&self) -> u32;
     /// CPU of the program and all that it started, since its start.
     fn cpu(&self) -> Option<CpuSeconds>;
     /// How it ended and its last words, when it has ended.
@@ -319,6 +321,10 @@ impl Sender for Command {
     fn cpu(&self) -> CpuTime {
         let program = self.watch.cpu().map(CpuTime::from).unwrap_or_default();
         CpuTime::of_this_thread().and(program)
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers { threads: Vec::new(), processes: vec![self.watch.pid()] }
     }
 
     fn knows_batches(&self) -> bool {

@@ -29,7 +29,7 @@ use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
 use crate::security::round_trip_us;
-use crate::sender::{Account, Due, Sender};
+use crate::sender::{Account, Due, Helpers, Sender};
 
 /// The longest wait without a look at interrupts and the clock.
 const LOOK_EVERY_NS: u64 = 20_000_000;
@@ -366,6 +366,10 @@ impl Sender for Librdkafka {
     fn cpu(&self) -> CpuTime {
         let threads = self.threads.iter().filter_map(|thread| CpuTime::of_thread(*thread));
         threads.fold(CpuTime::of_this_thread(), CpuTime::and)
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers { threads: self.threads.clone(), processes: Vec::new() }
     }
 
     fn knows_batches(&self) -> bool {

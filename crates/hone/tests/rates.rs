@@ -40,7 +40,7 @@ fn the_knee_is_found_where_it_was_put() {
     let [held, failed] =
         ["held_requests_per_s", "failed_requests_per_s"].map(|end| body[end].as_f64().unwrap());
     assert!(held < 510.0 && failed > 490.0, "{held} .. {failed}");
-    assert!(failed / held < 1.3, "{held} .. {failed}");
+    assert!(failed / held < 2.0, "{held} .. {failed}");
     assert_eq!(body["end"], "found");
     let run = folder.path().join("runs/capacity-001");
     let points = body["points"].as_array().unwrap();
@@ -60,7 +60,10 @@ fn a_promise_that_nothing_keeps_is_worse() {
     let folder = tempfile::tempdir().unwrap();
     let load =
         ["load", &broker.address, "--find-capacity", "--slo", "p50=1us", "--rate", "200", "-d", "500ms"];
-    let ran = hone_in(folder.path(), &[&load[..], &["--warmup", "0", "--confirmations", "2", "-q"]].concat());
+    let ran = hone_in(
+        folder.path(),
+        &[&load[..], &["--warmup", "0", "--confirmations", "2", "-q", "--lateness-limit", "60000"]].concat(),
+    );
     let ran = ran.expect_code(3);
     let said: Vec<&str> = ran.stdout.split_whitespace().collect();
     assert!(said.join(" ").contains("No rate down to"), "{}", ran.stdout);
@@ -70,7 +73,20 @@ fn a_promise_that_nothing_keeps_is_worse() {
 fn a_sweep_keeps_the_records_and_varies_the_batches() {
     let broker = Broker::start();
     let folder = tempfile::tempdir().unwrap();
-    let load = ["load", &broker.address, "--rate", "400", "--records", "5", "-d", "500ms", "--warmup", "0"];
+    let load = [
+        "load",
+        &broker.address,
+        "--rate",
+        "400",
+        "--records",
+        "5",
+        "-d",
+        "500ms",
+        "--warmup",
+        "0",
+        "--lateness-limit",
+        "60000",
+    ];
     let sweep = ["--sweep-records", "1,10,100", "--repeats", "2", "-q", "--json"];
     let ran = hone_in(folder.path(), &[&load[..], &sweep].concat()).expect_code(0);
     let body = ran.json()["body"].take();
@@ -95,7 +111,7 @@ fn an_interrupted_search_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = hone_command()
         .args(["load", &broker.address, "--find-capacity", "--slo", "throughput<100000", "--rate", "100"])
-        .args(["-d", "1", "--warmup", "0", "-q", "--json"])
+        .args(["-d", "1", "--warmup", "0", "-q", "--json", "--lateness-limit", "60000"])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()

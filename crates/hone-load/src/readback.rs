@@ -216,14 +216,18 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
+    use hone_kafka::{BatchBuilder, Codec, batch};
+    use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
     use kafka_protocol::messages::list_offsets_response::{
         ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
     };
     use kafka_protocol::messages::metadata_response::{
         MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     };
-    use kafka_protocol::messages::{ListOffsetsResponse, MetadataResponse, TopicName};
-    use kafka_protocol::protocol::{Encodable, StrBytes};
+    use kafka_protocol::messages::{
+        FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse, RequestHeader, TopicName,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
     fn name() -> TopicName {
         TopicName(StrBytes::from_static_str("t"))
@@ -241,14 +245,17 @@ mod tests {
                     let mut body = vec![0; u32::from_be_bytes(length) as usize];
                     stream.read_exact(&mut body).unwrap();
                     let mut answer = body[4..8].to_vec();
-                    if body[1] == 3 {
+                    if body[1] == 1 {
+                        fetched(body).encode(&mut answer, 11).unwrap();
+                    } else if body[1] == 3 {
                         metadata(port).encode(&mut answer, 7).unwrap();
                     } else {
                         asked += 1;
                         offsets(if asked > refusals { 0 } else { code }).encode(&mut answer, 2).unwrap();
                     }
-                    stream.write_all(&(answer.len() as u32).to_be_bytes()).unwrap();
-                    stream.write_all(&answer).unwrap();
+                    // In one write: two would wait for each other's acknowledgement.
+                    let length = (answer.len() as u32).to_be_bytes();
+                    stream.write_all(&[&length[..], &answer].concat()).unwrap();
                 }
             }
         });
@@ -269,6 +276,49 @@ mod tests {
         let partition = ListOffsetsPartitionResponse::default().with_error_code(code).with_offset(42);
         let topic = ListOffsetsTopicResponse::default().with_name(name()).with_partitions(vec![partition]);
         ListOffsetsResponse::default().with_topics(vec![topic])
+    }
+
+    const BATCHES: i64 = 10_000;
+    const RECORDS: i64 = 7;
+    /// So many batches come in one answer.
+    const AT_ONCE: i64 = 5;
+
+    /// A log of equal batches, from the one that holds the offset asked for.
+    fn fetched(body: Vec<u8>) -> FetchResponse {
+        let mut body = bytes::Bytes::from(body);
+        RequestHeader::decode(&mut body, 1).unwrap();
+        let request = FetchRequest::decode(&mut body, 11).unwrap();
+        let first = request.topics[0].partitions[0].fetch_offset / RECORDS;
+        let mut builder = BatchBuilder::new(Codec::None);
+        (0..RECORDS).for_each(|_| builder.push(None, Some(&[b'v'; 100]), 1_000));
+        let mut one = builder.build().unwrap();
+        let mut records = Vec::new();
+        for batch in first..(first + AT_ONCE).min(BATCHES) {
+            batch::set_base_offset(&mut one, batch * RECORDS).unwrap();
+            records.extend_from_slice(&one);
+        }
+        let partition = PartitionData::default().with_records(Some(records.into()));
+        let topic = FetchableTopicResponse::default().with_topic(name()).with_partitions(vec![partition]);
+        FetchResponse::default().with_responses(vec![topic])
+    }
+
+    #[test]
+    fn what_is_more_than_the_budget_is_read_in_pieces_of_the_whole() {
+        let layout = leader_that_does_not_know_yet(0, 0);
+        let at = |offset| BTreeMap::from([(0, offset)]);
+        let read = |budget_bytes, from, to| {
+            batches_within(budget_bytes, &Door::plain(), &layout, &at(from), &at(to)).unwrap()
+        };
+        let some = read(u64::MAX, 70, 7_070);
+        assert_eq!((some.batches, some.records, some.seen_share), (1_000, 7_000, 1.0));
+        let batch_bytes = some.bytes / some.batches;
+
+        let budget_bytes = 500 * batch_bytes;
+        let part = read(budget_bytes, 0, BATCHES * RECORDS);
+        assert_eq!(part.records, part.batches * RECORDS.unsigned_abs());
+        assert!((0.03..0.07).contains(&part.seen_share), "{part:?}: a twentieth was affordable");
+        assert!(part.bytes <= budget_bytes + 10 * batch_bytes, "{part:?}");
+        assert_eq!(read(1_000, 7, 7).seen_share, 1.0, "nothing was there");
     }
 
     #[test]

@@ -124,6 +124,11 @@ impl Consumers {
         let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 
+    /// Kernel id of the thread.
+    pub(crate) fn thread_id(&self) -> i32 {
+        self.thread_id
+    }
+
     /// CPU of the thread, up to now.
     pub(crate) fn cpu(&self) -> CpuTime {
         CpuTime::of_thread(self.thread_id).unwrap_or_default()

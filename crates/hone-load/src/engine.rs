@@ -416,13 +416,13 @@ impl Engine {
             Verdict::Stored => recorder.acked(ended(0), received_ns),
             Verdict::Again { ask } if self.may_go_again(sent, received_ns) => {
                 self.follow.wants(ask);
-                self.put_back(sent, error_name(error_code), received_ns);
+                self.put_back(sent, error_name(error_code), received_ns, recorder);
             }
             Verdict::OutOfOrder if self.may_go_again(sent, received_ns) => {
                 if !self.is_behind_another(sent) {
                     self.follow.wants_new_producer();
                 }
-                self.put_back(sent, error_name(error_code), received_ns);
+                self.put_back(sent, error_name(error_code), received_ns, recorder);
             }
             Verdict::Again { .. } | Verdict::OutOfOrder | Verdict::Final => {
                 recorder.acked(ended(error_code), received_ns);
@@ -450,7 +450,8 @@ impl Engine {
                 .any(|connection| connection.in_flight().iter().any(earlier))
     }
 
-    fn put_back(&mut self, sent: Sent, why: &str, now_ns: u64) {
+    fn put_back(&mut self, sent: Sent, why: &str, now_ns: u64, recorder: &mut Recorder) {
+        recorder.retried += 1;
         match self.retries.get_mut(why) {
             Some(count) => *count += 1,
             None => {
@@ -481,7 +482,7 @@ impl Engine {
         };
         for sent in connection.in_flight().iter().copied() {
             if self.may_go_again(sent, now_ns) {
-                self.put_back(sent, why, now_ns);
+                self.put_back(sent, why, now_ns, recorder);
             } else {
                 self.gave_up(sent, now_ns, recorder);
             }

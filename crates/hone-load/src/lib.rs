@@ -4,8 +4,11 @@
 //! the window opened. A request that can't be sent in time is sent late and its latency still runs from the time it
 //! was due, so a stalled broker can't hide behind a stalled client.
 //!
+//! Real clients send on the same schedule: librdkafka inside of this process, any other producer as a program behind a line
+//! protocol. Consumers read along, and what they get is joined with what was produced.
+//!
 //! This room owns sockets and clocks. It knows nothing of processes: who wants the target's CPU in a [`Window`]
-//! passes a [`Probe`].
+//! passes a [`Probe`], and who wants a client program passes a [`Launcher`].
 //!
 //! [`Window`]: hone_record::Window
 
@@ -53,4 +56,5 @@ pub use live::{Live, Progress};
 pub use raw::RawFile;
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
+pub use sender::Helpers;
 pub use smoke::smoke_test;

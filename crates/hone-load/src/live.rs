@@ -15,12 +15,15 @@ pub struct Live {
     pub acked: u64,
     /// Requests that ended with an error so far.
     pub failed: u64,
+    /// Times that a request was sent again so far.
+    pub retried: u64,
 }
 
 impl Live {
     pub(crate) fn of(recorder: &Recorder, now_ns: u64) -> Self {
         let failed = recorder.ended - recorder.acked;
-        Self { at_s: now_ns as f64 / 1e9, due: recorder.due, acked: recorder.acked, failed }
+        let (due, acked, retried) = (recorder.due, recorder.acked, recorder.retried);
+        Self { at_s: now_ns as f64 / 1e9, due, acked, failed, retried }
     }
 
     /// Requests due and not ended.

@@ -1,7 +1,7 @@
 //! What a window left in its topic, read back: where it begins and ends, and its batches by their headers.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hone_kafka::batches;
 use hone_record::{BatchSource, TopicBatches};
@@ -15,32 +15,76 @@ use crate::security::Door;
 const BUDGET_BYTES: u64 = 128 << 20;
 /// A broker that has stopped keeps nobody waiting who has measured already.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Before a window: elections take seconds at most, and what is known of them travels in milliseconds.
+pub(crate) const BEFORE: Duration = Duration::from_secs(15);
+/// Behind a window, whose target may be gone.
+pub(crate) const BEHIND: Duration = Duration::from_secs(3);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// One read.
 const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 1 << 20, partition_bytes: 1 << 20 };
 /// A broker that gives nothing so many times has lost something, or is in trouble; what was seen until then is told.
 const EMPTY_READS: u32 = 3;
 
-/// The end of every partition: the offset that the next record gets.
-pub(crate) fn ends(door: &Door, layout: &TopicLayout) -> Result<BTreeMap<i32, i64>, LoadError> {
+/// The end of every partition: the offset that the next record gets. The leaders of a topic that was just made, and those of a
+/// cluster that changes, may not know yet that they are; so they are asked again, and found anew, for a while. Answers with
+/// the layout in which they did know.
+pub(crate) fn ends(
+    door: &Door,
+    layout: &TopicLayout,
+    patience: Duration,
+) -> Result<(TopicLayout, BTreeMap<i32, i64>), LoadError> {
+    let deadline = Instant::now() + patience;
+    let mut layout = layout.clone();
+    loop {
+        let passing = match ends_now(door, &layout)? {
+            Ok(found) => return Ok((layout, found)),
+            Err(passing) => passing,
+        };
+        if Instant::now() > deadline {
+            return Err(passing);
+        }
+        std::thread::sleep(ASK_AGAIN_AFTER);
+        let mut addresses = layout.leaders.iter().map(|(address, _)| address);
+        let found = addresses.find_map(|address| {
+            Admin::enter(address, door.clone(), ANSWER_LIMIT).ok()?.layout(&layout.topic, None).ok()
+        });
+        layout = found.unwrap_or(layout);
+    }
+}
+
+/// The inner `Err` is one that passes.
+fn ends_now(door: &Door, layout: &TopicLayout) -> Result<Result<BTreeMap<i32, i64>, LoadError>, LoadError> {
     let mut found = BTreeMap::new();
     for (address, partitions) in &layout.leaders {
-        let mut admin = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
+        let mut admin = match Admin::enter(address, door.clone(), ANSWER_LIMIT) {
+            Ok(admin) => admin,
+            // Another broker may lead by now.
+            Err(error @ LoadError::Connect { .. }) => return Ok(Err(error)),
+            Err(error) => return Err(error),
+        };
         let what = "ListOffsets v2";
         let answer = admin.exchange(&ends_request(1, &layout.topic, partitions), what)?;
         let ends = parse_ends(&answer).map_err(|error| admin.garbage(what, &error.to_string()))?;
         for (partition, code, offset) in ends {
-            admin.accepted(
-                &format!("to tell the end of {}/{partition}", layout.topic),
-                code,
-                String::new(),
-            )?;
-            found.insert(partition, offset);
+            let what = format!("to tell the end of {}/{partition}", layout.topic);
+            match admin.accepted(&what, code, String::new()) {
+                Ok(()) => found.insert(partition, offset),
+                Err(error) if passes(code) => return Ok(Err(error)),
+                Err(error) => return Err(error),
+            };
         }
         if let Some(missing) = partitions.iter().find(|partition| !found.contains_key(partition)) {
             return Err(admin.garbage(what, &format!("it does not name partition {missing}")));
         }
     }
-    Ok(found)
+    Ok(Ok(found))
+}
+
+/// Whether a leader that says so may know better in a moment: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE,
+/// NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
+/// UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
+fn passes(code: i16) -> bool {
+    matches!(code, 3 | 5 | 6 | 8 | 9 | 56 | 74 | 75 | 78)
 }
 
 /// The batches between two ends, by their headers. When they are more than the budget, they are read in pieces that are
@@ -164,4 +208,133 @@ fn read_once(
         String::new(),
     )?;
     Ok(piece)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use hone_kafka::{BatchBuilder, Codec, batch};
+    use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{
+        FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse, RequestHeader, TopicName,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+    fn name() -> TopicName {
+        TopicName(StrBytes::from_static_str("t"))
+    }
+
+    /// A broker that leads partition 0, and says so for the first `refusals` questions with this error.
+    fn leader_that_does_not_know_yet(refusals: u32, code: i16) -> TopicLayout {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let mut asked = 0;
+            for mut stream in listener.incoming().flatten() {
+                let mut length = [0; 4];
+                while stream.read_exact(&mut length).is_ok() {
+                    let mut body = vec![0; u32::from_be_bytes(length) as usize];
+                    stream.read_exact(&mut body).unwrap();
+                    let mut answer = body[4..8].to_vec();
+                    if body[1] == 1 {
+                        fetched(body).encode(&mut answer, 11).unwrap();
+                    } else if body[1] == 3 {
+                        metadata(port).encode(&mut answer, 7).unwrap();
+                    } else {
+                        asked += 1;
+                        offsets(if asked > refusals { 0 } else { code }).encode(&mut answer, 2).unwrap();
+                    }
+                    // In one write: two would wait for each other's acknowledgement.
+                    let length = (answer.len() as u32).to_be_bytes();
+                    stream.write_all(&[&length[..], &answer].concat()).unwrap();
+                }
+            }
+        });
+        TopicLayout { topic: "t".to_owned(), leaders: vec![(format!("127.0.0.1:{port}"), vec![0])] }
+    }
+
+    fn metadata(port: u16) -> MetadataResponse {
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(1.into())
+            .with_host(StrBytes::from_static_str("127.0.0.1"))
+            .with_port(port.into());
+        let partition = MetadataResponsePartition::default().with_leader_id(1.into());
+        let topic = MetadataResponseTopic::default().with_name(Some(name())).with_partitions(vec![partition]);
+        MetadataResponse::default().with_brokers(vec![broker]).with_topics(vec![topic])
+    }
+
+    fn offsets(code: i16) -> ListOffsetsResponse {
+        let partition = ListOffsetsPartitionResponse::default().with_error_code(code).with_offset(42);
+        let topic = ListOffsetsTopicResponse::default().with_name(name()).with_partitions(vec![partition]);
+        ListOffsetsResponse::default().with_topics(vec![topic])
+    }
+
+    const BATCHES: i64 = 10_000;
+    const RECORDS: i64 = 7;
+    /// So many batches come in one answer.
+    const AT_ONCE: i64 = 5;
+
+    /// A log of equal batches, from the one that holds the offset asked for.
+    fn fetched(body: Vec<u8>) -> FetchResponse {
+        let mut body = bytes::Bytes::from(body);
+        RequestHeader::decode(&mut body, 1).unwrap();
+        let request = FetchRequest::decode(&mut body, 11).unwrap();
+        let first = request.topics[0].partitions[0].fetch_offset / RECORDS;
+        let mut builder = BatchBuilder::new(Codec::None);
+        (0..RECORDS).for_each(|_| builder.push(None, Some(&[b'v'; 100]), 1_000));
+        let mut one = builder.build().unwrap();
+        let mut records = Vec::new();
+        for batch in first..(first + AT_ONCE).min(BATCHES) {
+            batch::set_base_offset(&mut one, batch * RECORDS).unwrap();
+            records.extend_from_slice(&one);
+        }
+        let partition = PartitionData::default().with_records(Some(records.into()));
+        let topic = FetchableTopicResponse::default().with_topic(name()).with_partitions(vec![partition]);
+        FetchResponse::default().with_responses(vec![topic])
+    }
+
+    #[test]
+    fn what_is_more_than_the_budget_is_read_in_pieces_of_the_whole() {
+        let layout = leader_that_does_not_know_yet(0, 0);
+        let at = |offset| BTreeMap::from([(0, offset)]);
+        let read = |budget_bytes, from, to| {
+            batches_within(budget_bytes, &Door::plain(), &layout, &at(from), &at(to)).unwrap()
+        };
+        let some = read(u64::MAX, 70, 7_070);
+        assert_eq!((some.batches, some.records, some.seen_share), (1_000, 7_000, 1.0));
+        let batch_bytes = some.bytes / some.batches;
+
+        let budget_bytes = 500 * batch_bytes;
+        let part = read(budget_bytes, 0, BATCHES * RECORDS);
+        assert_eq!(part.records, part.batches * RECORDS.unsigned_abs());
+        assert!((0.03..0.07).contains(&part.seen_share), "{part:?}: a twentieth was affordable");
+        assert!(part.bytes <= budget_bytes + 10 * batch_bytes, "{part:?}");
+        assert_eq!(read(1_000, 7, 7).seen_share, 1.0, "nothing was there");
+    }
+
+    #[test]
+    fn a_leader_that_does_not_know_yet_is_asked_again() {
+        let layout = leader_that_does_not_know_yet(3, 6);
+        let (found, ends) = ends(&Door::plain(), &layout, BEFORE).unwrap();
+        assert_eq!((found, ends), (layout, BTreeMap::from([(0, 42)])));
+    }
+
+    #[test]
+    fn what_does_not_pass_is_told_at_once_and_patience_ends() {
+        let refused = leader_that_does_not_know_yet(u32::MAX, 29);
+        let error = ends(&Door::plain(), &refused, BEFORE).unwrap_err().to_string();
+        assert!(error.contains("TOPIC_AUTHORIZATION_FAILED"), "{error}");
+        let never = leader_that_does_not_know_yet(u32::MAX, 6);
+        let error = ends(&Door::plain(), &never, Duration::from_millis(200)).unwrap_err().to_string();
+        assert!(error.contains("NOT_LEADER_OR_FOLLOWER"), "{error}");
+    }
 }

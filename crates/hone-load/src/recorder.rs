@@ -24,6 +24,8 @@ pub(crate) struct Recorder {
     pub ended: u64,
     /// Requests acknowledged without an error.
     pub acked: u64,
+    /// Times that a request was sent again.
+    pub retried: u64,
     /// Requests acknowledged without an error before the window closed; the rest came while it was drained.
     pub acked_in_window: u64,
     /// What they carried.
@@ -57,6 +59,7 @@ impl Recorder {
             due: 0,
             ended: 0,
             acked: 0,
+            retried: 0,
             acked_in_window: 0,
             acked_cargo: Cargo::default(),
             errors: BTreeMap::new(),

@@ -240,4 +240,28 @@ mod tests {
         assert_eq!(timestamps(&set[..set.len() - 1], 0, 6, &mut torn).unwrap(), 3);
         assert_eq!(torn.len(), 3);
     }
+
+    #[test]
+    fn mutated_batches_do_no_harm() {
+        use rand_chacha::ChaCha8Rng;
+        use rand_core::{RngCore as _, SeedableRng as _};
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for codec in Codec::ALL {
+            let mut builder = BatchBuilder::new(codec);
+            (0..20).for_each(|time| builder.push(Some(b"key"), Some(b"value"), time * 3));
+            let whole = builder.build().unwrap();
+            for _ in 0..2_000 {
+                let mut bytes = whole.clone();
+                for _ in 0..1 + random.next_u32() % 4 {
+                    let at = random.next_u32() as usize % bytes.len();
+                    bytes[at] = random.next_u32() as u8;
+                }
+                bytes.truncate(1 + random.next_u32() as usize % bytes.len());
+                let mut found = Vec::new();
+                // An error, or times; no panic, and no more records than bytes can hold.
+                let _ = timestamps(&bytes, 0, i64::MAX, &mut found);
+                assert!(found.len() <= 1 << 20, "{} records of {} bytes", found.len(), bytes.len());
+            }
+        }
+    }
 }

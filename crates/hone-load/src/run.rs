@@ -22,7 +22,7 @@ use crate::raw::{Raw, RawFile};
 use crate::recorder::Recorder;
 use crate::schedule::Arrivals;
 use crate::security::{Door, Security};
-use crate::sender::{Account, Sender};
+use crate::sender::{Account, Helpers, Sender};
 use crate::steadiness::{Seen, outcome};
 use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 
@@ -214,8 +214,8 @@ fn consumers(
     if workload.consumers == 0 {
         return Ok(None);
     }
-    let from = readback::ends(door, layout)?;
-    Consumers::start(workload.consumers, address, door, layout, &from).map(Some)
+    let (layout, from) = readback::ends(door, layout, readback::BEFORE)?;
+    Consumers::start(workload.consumers, address, door, &layout, &from).map(Some)
 }
 
 fn fresh_name() -> String {
@@ -452,7 +452,7 @@ impl Prepared {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
         }
-        let from = readback::ends(&self.door, &self.layout)?;
+        let (_, from) = readback::ends(&self.door, &self.layout, readback::BEFORE)?;
         if let Some(consumers) = &self.consumers {
             consumers.begin(from.clone(), limit);
         }
@@ -477,8 +477,8 @@ impl Prepared {
         let reads_back =
             !self.engine.knows_batches() && self.settings.shard.is_none_or(|shard| shard.index == 0);
         if let Some(from) = from.filter(|_| reads_back) {
-            let found = readback::ends(&self.door, &self.layout)
-                .and_then(|to| readback::batches_between(&self.door, &self.layout, from, &to));
+            let found = readback::ends(&self.door, &self.layout, readback::BEHIND)
+                .and_then(|(layout, to)| readback::batches_between(&self.door, &layout, from, &to));
             match found {
                 Ok(found) => account.batches.push(found),
                 Err(error) => progress.note(&format!("the window's batches could not be read back: {error}")),
@@ -561,6 +561,13 @@ impl Prepared {
             own_lateness_us_p99: recorder.own_lateness.quantile_us(0.99).unwrap_or(0.0),
             lateness_limit_us: self.settings.lateness_limit_us,
         })
+    }
+
+    /// Who works for this load beside the thread that will run it.
+    pub fn helpers(&self) -> Helpers {
+        let mut helpers = self.engine.helpers();
+        helpers.threads.extend(self.consumers.as_ref().map(Consumers::thread_id));
+        helpers
     }
 
     /// `host:port` of every broker that gets some of the load.

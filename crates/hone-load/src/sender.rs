@@ -32,6 +32,15 @@ pub(crate) struct Account {
     pub client: Option<ClientFacts>,
 }
 
+/// Who works for a load beside the thread that runs it: the threads of a client and of the consumers, a client program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Helpers {
+    /// Kernel ids of threads of this process.
+    pub threads: Vec<i32>,
+    /// Processes, which may have children.
+    pub processes: Vec<u32>,
+}
+
 /// An engine: wire, librdkafka, or a command. Schedule, recorder, outcome and record are the same for all of them.
 pub(crate) trait Sender: fmt::Debug + Send {
     /// Sends a request at each of `arrivals` and waits for the answers. With `give_up`, what is not answered a time-out
@@ -52,6 +61,11 @@ pub(crate) trait Sender: fmt::Debug + Send {
     /// CPU of everything that sends, up to now. Called by the thread that calls [`Sender::run`].
     fn cpu(&self) -> CpuTime {
         CpuTime::of_this_thread()
+    }
+
+    /// Threads and processes that send beside the calling thread.
+    fn helpers(&self) -> Helpers {
+        Helpers::default()
     }
 
     /// Whether [`Account::batches`] tells the effective batches. If not, they are read back from the topic.

@@ -75,9 +75,9 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
     (ApiKey::DescribeConfigs, 2, DESCRIBE_CONFIGS_2),
     (ApiKey::ApiVersions, 0, API_VERSIONS_0),
     (ApiKey::ApiVersions, 3, API_VERSIONS_3),
-    (ApiKey::IncrementalAlterConfigs, 0, INCREMENTAL_ALTER_CONFIGS_0),
     (ApiKey::SaslHandshake, 1, SASL_HANDSHAKE_1),
     (ApiKey::SaslAuthenticate, 1, SASL_AUTHENTICATE_1),
+    (ApiKey::IncrementalAlterConfigs, 0, INCREMENTAL_ALTER_CONFIGS_0),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {

@@ -6,7 +6,7 @@ use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, headline, load_run, method, rates, results, steps, workloads,
+    builds, ceiling, circumstances, design, headline, load_run, method, rates, results, steps, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -52,6 +52,7 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
         .map(|window| circumstances::durability(&window.durability));
     let main = el("main")
         .child(results::of("comparison-1", comparison, windows))
+        .children(design::of(comparison))
         .child(workloads::alone(&comparison.workload))
         .children(durability)
         .child(circumstances::machine(&comparison.machine))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hone_record::{Hdr, Metric, Optimization, Outcome, Verdict, Window, WindowFacts};
+use hone_record::{Change, Hdr, Metric, Optimization, Outcome, Pilot, Promise, Verdict, Window, WindowFacts};
 use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
 
@@ -173,6 +173,50 @@ fn the_table_has_every_metric_with_its_verdict_in_words() {
         assert!(row.contains(&format!("{:.3}", judgement.estimate.ratio)), "{row}");
     }
     assert!(rows[0].starts_with("CPU per recordprimary"), "the primary stands first: {}", rows[0]);
+}
+
+/// What was fixed before the first window: the one change, the builds, the promise and what the clock left out.
+#[test]
+fn a_comparison_tells_how_it_was_laid_out() {
+    let mut comparison = sample::comparison("w", 0.9, &mut BTreeMap::new());
+    assert!(!words(&comparison_page(&comparison, &BTreeMap::new())).contains("How it was laid out"));
+    comparison.change = Some(Change {
+        kind: "topic".to_owned(),
+        name: "flush.messages".to_owned(),
+        from: None,
+        to: "<1>".to_owned(),
+        was: None,
+    });
+    comparison.design.builds = [3, 3];
+    comparison.unmeasured_pairs = 4;
+    comparison.pilot = Some(Pilot {
+        pairs: 6,
+        took_s: 60.0,
+        planned_pairs: 14,
+        planned_control_pairs: 8,
+        rest_s: 180.0,
+        effect_ratio: None,
+        power: 0.8,
+        metrics: vec![Promise {
+            metric: Metric::LatencyP99,
+            log_ratio_sd: 0.9,
+            detectable_ratio: Some(1.77),
+            pairs_needed: None,
+            power_for_effect: None,
+        }],
+        not_planned: BTreeMap::new(),
+    });
+    let page = comparison_page(&comparison, &BTreeMap::new());
+    check(&page);
+    let said = words(&page);
+    for part in [
+        "topic.flush.messages: as it is -> <1>",
+        "3 builds of baseline, 3 of pgo",
+        "p99 77.0 %",
+        "The clock left out 4 of the planned pairs",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]

@@ -67,6 +67,10 @@ struct Watched {
 }
 
 impl Watch for Watched {
+    fn pid(&self) -> u32 {
+        self.session.pid()
+    }
+
     fn cpu(&self) -> Option<CpuSeconds> {
         Some(cpu::between(self.before.as_ref()?, &cpu::sample(self.session.pid()).ok()?))
     }

@@ -219,6 +219,7 @@ impl Contest<'_> {
         let seats = [0, 1].map(|side: usize| Seat {
             pid: running[side].child().unwrap_or(0),
             generator: AtomicI32::new(0),
+            helpers: prepared[side].helpers(),
         });
         let counted = targets.map(|targets| if shared { Vec::new() } else { targets });
         let mut parts: Vec<_> = prepared.into_iter().zip(counted.into_iter().zip(starts)).map(Some).collect();

@@ -423,6 +423,7 @@ fn line_of_key(text: &str, key: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hone_record::Engine;
 
     const GOOD: &str = r#"
 name = "test"
@@ -455,6 +456,17 @@ judge = ["judge"]
         assert_eq!(experiment.training.seed, 1);
         assert_eq!(experiment.judging[0].name, "judge");
         assert_eq!(experiment.compare, Compare::default());
+    }
+
+    #[test]
+    fn a_workload_may_name_its_client() {
+        let client = "client = \"librdkafka\"\nconsumers = 2\n[workload.judge.client_settings]\n\"linger.ms\" = \"5\"\n[optimize]";
+        let text = GOOD.replace("[optimize]", client);
+        let experiment = parse(&text, Path::new("x.toml")).unwrap();
+        let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
+        assert_eq!(experiment.judging[0].engine, Engine::Librdkafka { settings });
+        assert_eq!((experiment.judging[0].consumers, experiment.training.consumers), (2, 0));
+        check(("[optimize]", "client = \"'\"\n[optimize]"), "unclosed quote");
     }
 
     #[test]

@@ -220,11 +220,12 @@ impl Painter {
                 number(self.duration_s)
             ),
             format!(
-                "rate     {}/s of {}/s due   backlog {}   errors {}",
+                "rate     {}/s of {}/s due   backlog {}   errors {}   retries {}",
                 number(reached),
                 number(asked),
                 count(chalk.live.backlog()),
-                count(chalk.live.failed)
+                count(chalk.live.failed),
+                count(chalk.live.retried)
             ),
         ];
         lines.push(match &chalk.second {
@@ -250,6 +251,9 @@ impl Painter {
         ];
         if chalk.live.failed > 0 {
             words.push(format!("errors {}", count(chalk.live.failed)));
+        }
+        if chalk.live.retried > 0 {
+            words.push(format!("retries {}", count(chalk.live.retried)));
         }
         if let Some(second) = &chalk.second {
             words.push(latency_words(second));
@@ -293,7 +297,7 @@ mod tests {
         let start = Instant::now();
         for tenth in 0..=30_u64 {
             let at_s = tenth as f64 / 10.0;
-            let live = Live { at_s, due: tenth * 100, acked: tenth * 80, failed: tenth };
+            let live = Live { at_s, due: tenth * 100, acked: tenth * 80, failed: tenth, retried: 0 };
             painter.look(start + Duration::from_millis(tenth * 100), &live, &[]);
         }
         painter.cores = [Some(1.234), None];
@@ -309,7 +313,7 @@ mod tests {
             consumer_lag_records: Some(7),
             ..SeriesPoint::default()
         };
-        let live = Live { at_s: 3.0, due: 3_000, acked: 2_400, failed: 30 };
+        let live = Live { at_s: 3.0, due: 3_000, acked: 2_400, failed: 30, retried: 4 };
         Chalk { phase: "window", done: 0.05, live, second: Some(second) }
     }
 
@@ -318,7 +322,7 @@ mod tests {
         let lines = painter().lines(&chalk());
         for expected in [
             "3 s of 60.0 s, 57 s left",
-            "rate     800/s of 1,000/s due   backlog 570   errors 30",
+            "rate     800/s of 1,000/s due   backlog 570   errors 30   retries 4",
             "p50 212 µs, p99 1.31 ms, max 5.00 ms",
             "target 1.23 cores, generator -, p99 55.0 µs late",
             "consumer 7 records behind",
@@ -331,7 +335,7 @@ mod tests {
     #[test]
     fn one_line_says_the_same() {
         let line = painter().line(&chalk());
-        let expected = "3 s: 800/s of 1,000/s due, backlog 570, errors 30, p50 212 µs, p99 1.31 ms, max 5.00 ms, target \
+        let expected = "3 s: 800/s of 1,000/s due, backlog 570, errors 30, retries 4, p50 212 µs, p99 1.31 ms, max 5.00 ms, target \
                         1.23 cores, generator -, p99 55.0 µs late, consumer lag 7";
         assert_eq!(line, expected);
         assert_eq!(

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use hone_host::{HostError, affinity};
+use hone_load::Helpers;
 
 /// Long against the microseconds that a move costs, short against a window.
 const SWAP_EVERY: Duration = Duration::from_millis(250);
@@ -22,6 +23,8 @@ pub(crate) struct Seat {
     pub(crate) pid: u32,
     /// Kernel id of the generator's thread; 0 until it runs.
     pub(crate) generator: AtomicI32,
+    /// Who else belongs to the generator.
+    pub(crate) helpers: Helpers,
 }
 
 impl Places {
@@ -68,7 +71,12 @@ fn moving_order(turn: usize) -> [usize; 2] {
 
 impl Seat {
     fn take(&self, cores: &[usize]) -> Result<(), HostError> {
-        still_there(affinity::bind_tree(self.pid, cores))?;
+        for process in std::iter::once(&self.pid).chain(&self.helpers.processes) {
+            still_there(affinity::bind_tree(*process, cores))?;
+        }
+        for thread in &self.helpers.threads {
+            still_there(affinity::bind_thread(*thread, cores))?;
+        }
         match self.generator.load(Ordering::Relaxed) {
             0 => Ok(()),
             generator => still_there(affinity::bind_thread(generator, cores)),

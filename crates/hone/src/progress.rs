@@ -54,6 +54,10 @@ impl Progress {
 
     /// Draws these lines in place of the bar, until the next ones.
     pub(crate) fn paint(&self, lines: &str) {
+        // One that was cleared shows nothing any more.
+        if self.bar.is_finished() {
+            self.bar.reset();
+        }
         if let Ok(style) = ProgressStyle::with_template("{msg}") {
             self.bar.set_style(style);
         }

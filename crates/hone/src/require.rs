@@ -8,7 +8,7 @@ use hone_record::{Hdr, Metric, Outcome, Requirement, Window};
 use crate::Ending;
 use crate::experiment::{did_you_mean, nearest};
 use crate::notation::seconds;
-use crate::show::{number, span_us};
+use crate::show::{count, number, span_us};
 
 /// A tail is told with at least so many samples beyond it, as everywhere.
 const SAMPLES_BEYOND: u64 = 10;
@@ -125,6 +125,7 @@ impl Unit {
         match self {
             Self::Time => span_us(value),
             Self::Requests | Self::Records => format!("{}/s", number(value)),
+            Self::Count if value.fract() == 0.0 => count(value as u64),
             Self::Count => number(value),
             Self::Share => format!("{} %", number(value * 100.0)),
         }
@@ -309,7 +310,7 @@ mod tests {
             ("e2e-p99.99<1s", "e2e-p99.99 < 1.00 s"),
             ("throughput>1400", "throughput > 1,400/s"),
             ("records >= 1400/s", "records >= 1,400/s"),
-            ("lag<=2", "lag <= 2.00"),
+            ("lag<=2", "lag <= 2"),
             ("errors<0.1%", "errors < 0.100 %"),
             ("cpu-per-record<20us", "cpu-per-record < 20.0 µs"),
         ] {

@@ -40,7 +40,10 @@ pub(crate) fn run(engines: &[Engine], progress: &Progress) -> Result<SelfTest> {
         let clean = stage.window(Fault::None, WINDOW_S)?.0;
         checks.extend(stage.stall()?);
         checks.push(stage.slow(&clean)?);
-        checks.extend(stage.silence()?);
+        // A real client sends again what it hears nothing of, in batches of its own: there is no true count.
+        if *engine == Engine::Wire {
+            checks.extend(stage.silence()?);
+        }
     }
     Ok(SelfTest { machine: hone_host::observe::machine(Path::new("/")), checks })
 }

@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
+use hone_load::plant::{Fault, Relay};
+
 mod stage;
 use stage::{Broker, hone};
 
@@ -32,7 +34,9 @@ fn each_consumer_gets_everything_once() {
     let load =
         ["load", &broker.address, "--rate", "2000", "--duration", "3", "--warmup", "500", "--records", "5"];
     let record =
-        hone(&[&load[..], &["--consumers", "3", "--json", "--quiet"]].concat()).expect_code(0).json();
+        hone(&[&load[..], &["--consumers", "3", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+            .expect_code(0)
+            .json();
     check_counts(&record, 3);
     // Never before it was acknowledged by much: the broker gives away what it has stored, and both times are the kernel's.
     let acked = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
@@ -53,7 +57,8 @@ fn a_stop_of_one_second_shows_from_end_to_end() {
     let load =
         ["load", &broker.address, "--rate", "500", "--duration", "10", "--warmup", "100", "--consumers", "2"];
     let record = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&[&load[..], &["--json", "--quiet"]].concat()));
+        let load =
+            scope.spawn(|| hone(&[&load[..], &["--lateness-limit", "5000", "--json", "--quiet"]].concat()));
         thread::sleep(Duration::from_secs(5));
         broker.signal(libc::SIGSTOP);
         thread::sleep(Duration::from_secs(1));
@@ -81,7 +86,9 @@ fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
     let load =
         ["load", &broker.address, "--rate", "500", "--duration", "6", "--warmup", "100", "--consumers", "1"];
     let record = thread::scope(|scope| {
-        let load = scope.spawn(|| hone(&[&load[..], &["--timeout", "1", "--json", "--quiet"]].concat()));
+        let load = scope.spawn(|| {
+            hone(&[&load[..], &["--timeout", "1", "--lateness-limit", "5000", "--json", "--quiet"]].concat())
+        });
         thread::sleep(Duration::from_secs(3));
         broker.signal(libc::SIGKILL);
         load.join().unwrap().json()
@@ -90,4 +97,31 @@ fn a_broker_that_dies_leaves_a_record_with_what_was_seen() {
     assert!(seen["fetched_records"].as_u64().unwrap() > 200, "{seen}");
     let events = record["body"]["events"].as_array().unwrap();
     assert!(events.iter().any(|event| event["kind"] == "connection-lost"), "{events:?}");
+}
+
+/// Answers that are held for 200 ms: a record that was just written comes out when an answer has come that holds it, and until
+/// then the consumer is behind by what was written meanwhile.
+#[test]
+fn a_consumer_that_hears_late_is_behind_and_the_record_says_by_how_much() {
+    let relay = Relay::bind(Fault::Slow(Duration::from_millis(200))).unwrap();
+    let advertised = relay.address().to_string();
+    let broker = Broker::start_as(stage::hone_command().args(["broker", "--advertise", &advertised]));
+    relay.serve(broker.address.parse().unwrap()).unwrap();
+    let load =
+        ["load", &advertised, "--rate", "1000", "--duration", "4", "--warmup", "100", "--in-flight", "500"];
+    let more = ["--consumers", "1", "--partitions", "1", "--lateness-limit", "5000", "--json", "--quiet"];
+    let record = hone(&[&load[..], &more].concat()).expect_code(0).json();
+    check_counts(&record, 1);
+    let p50_us = latency(&record).quantile_us(0.5).unwrap();
+    assert!((200_000.0..900_000.0).contains(&p50_us), "p50 {p50_us} µs through answers held for 200 ms");
+    // Between two answers pass 200 ms, in which 200 records are written.
+    let lags: Vec<u64> = record["body"]["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|point| point["consumer_lag_records"].as_u64().unwrap())
+        .collect();
+    let most = end_to_end(&record)["lag_records_max"].as_u64().unwrap();
+    assert_eq!(lags.iter().max(), Some(&most), "{lags:?}");
+    assert!((20..2_000).contains(&most), "{lags:?} records behind at the ends of seconds");
 }

@@ -122,18 +122,9 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("window.json");
     let load = hone_command()
-        .args([
-            "load",
-            &broker.address,
-            "--warmup",
-            "50",
-            "--rate",
-            "500",
-            "--duration",
-            "60",
-            "--json",
-            "--quiet",
-        ])
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "--warmup", "50", "--rate", "500", "--duration", "60", "--json", "--quiet"])
         .arg("--output")
         .arg(&file)
         .stdout(Stdio::piped())

@@ -12,7 +12,19 @@ fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
 }
 
 fn load(broker: &Broker, more: &[&str]) -> Vec<String> {
-    let load = ["load", &broker.address, "--client", "librdkafka", "--json", "--quiet", "--warmup", "1000"];
+    // Neighbours may make the generator late; what is looked at here is not the machine.
+    let load = [
+        "load",
+        &broker.address,
+        "--client",
+        "librdkafka",
+        "--json",
+        "--quiet",
+        "--warmup",
+        "1000",
+        "--lateness-limit",
+        "5000",
+    ];
     load.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
@@ -207,4 +219,57 @@ fn it_goes_in_private_and_under_a_name() {
         .expect_error("TLS and login");
     let login = ["--tls-ca", &ca, "--tls-server-name", "localhost"];
     run(&load(&broker, &login)).expect_error("TLS");
+}
+
+/// A client hides that its broker has gone: it goes on trying. The outcome says it.
+#[test]
+fn a_broker_that_is_killed_is_a_failed_window_with_what_was_measured() {
+    let broker = Broker::start();
+    let arguments =
+        load(&broker, &["--rate", "500", "--duration", "6", "--timeout", "2", "--connections", "1"]);
+    let ran = thread::scope(|scope| {
+        let load = scope.spawn(|| run(&arguments));
+        thread::sleep(Duration::from_secs(5));
+        broker.signal(libc::SIGKILL);
+        load.join().unwrap()
+    });
+    let body = &ran.expect_code(1).json()["body"];
+    let reason =
+        body["outcome"]["failed"]["reason"].as_str().unwrap_or_else(|| panic!("{}", body["outcome"]));
+    assert!(reason.contains("nothing was delivered after") && reason.contains("`timeout`"), "{reason}");
+    assert!(body["facts"]["acked_requests"].as_u64().unwrap() > 200, "{}", body["facts"]);
+    let events = body["events"].as_array().unwrap();
+    assert!(events.iter().any(|event| event["kind"] == "connection-lost"), "{events:?}");
+}
+
+/// Both arms of a comparison are loaded by a client of their own, with the same settings.
+#[test]
+fn a_comparison_takes_the_client_s_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let broker = format!("{hone} broker --listen 127.0.0.1:{{port}} --metrics 127.0.0.1:0 --data {{data}}");
+    let settings =
+        ["--client", "librdkafka", "--client-set", "linger.ms=2", "--consumers", "1", "--connections", "1"];
+    let size =
+        ["--rate", "300", "--duration", "1", "--warmup", "200", "--pairs", "5", "--control-pairs", "0"];
+    let compare = [
+        "compare",
+        &broker,
+        &broker,
+        "--lateness-limit",
+        "5000",
+        "--quiet",
+        "--json",
+        "--primary",
+        "latency-p50",
+    ];
+    let ran = stage::hone_in(folder.path(), &[&compare[..], &settings, &size].concat());
+    let body = &ran.json()["body"];
+    assert_eq!(body["workload"]["engine"]["librdkafka"]["settings"]["linger.ms"], "2", "{}", ran.stderr);
+    for side in ["a", "b"] {
+        let path = folder.path().join(format!("runs/compare-001/windows/000-{side}.json"));
+        let window: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(window["body"]["client"]["settings"]["linger.ms"], "2");
+        assert_eq!(window["body"]["end_to_end"]["missing"], 0);
+    }
 }

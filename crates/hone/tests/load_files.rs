@@ -81,7 +81,9 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
     let mut child = hone_command()
-        .args(["load", &broker.address, "--json", "-q", "--rate", "500", "-d", "60", "--warmup", "0", "-o"])
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "--json", "-q", "--rate", "500", "-d", "60", "--warmup", "0", "-o"])
         .args([&folder.path().join("window.json"), Path::new("--series"), &series])
         .stdout(Stdio::piped())
         .spawn()
@@ -111,7 +113,9 @@ fn a_killed_load_leaves_its_series() {
     let folder = tempfile::tempdir().unwrap();
     let series = folder.path().join("series.ndjson");
     let mut child = hone_command()
-        .args(["load", &broker.address, "-q", "--rate", "500", "-d", "60", "--warmup", "0", "--series"])
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "-q", "--rate", "500", "-d", "60", "--warmup", "0", "--series"])
         .arg(&series)
         .stdout(Stdio::null())
         .spawn()

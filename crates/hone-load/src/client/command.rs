@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use hone_record::{ClientFacts, CpuSeconds, Workload};
 
 use super::protocol::{self, Ended, LINE_LIMIT_BYTES, Ledger, Said};
-use super::{material, usual_backlog};
+use super::{Pulse, material, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::Clock;
@@ -25,7 +25,7 @@ use crate::engine::{End, Look};
 use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
-use crate::sender::{Account, Due, Sender};
+use crate::sender::{Account, Due, Helpers, Sender};
 
 /// Starts programs for a load; processes are not this room's business.
 pub trait Launcher: Sync {
@@ -49,6 +49,8 @@ pub struct Launched {
 
 /// Watches a program.
 pub trait Watch: fmt::Debug + Send {
+    /// Its process.
+    fn pid(&self) -> u32;
     /// CPU of the program and all that it started, since its start.
     fn cpu(&self) -> Option<CpuSeconds>;
     /// How it ended and its last words, when it has ended.
@@ -167,7 +169,7 @@ impl Command {
     }
 
     /// One end of a record into the recorder.
-    fn record(&self, ended: &Ended, due_ns: u64, recorder: &mut Recorder) {
+    fn record(&self, ended: &Ended, due_ns: u64, recorder: &mut Recorder, pulse: &mut Pulse) {
         let bytes = self.record_bytes[(ended.index % self.record_bytes.len() as u64) as usize];
         let request = InFlight {
             intended_ns: due_ns,
@@ -178,13 +180,17 @@ impl Command {
         recorder.sent(request, ended.waited);
         match &ended.stored {
             Ok((partition, first)) => {
+                pulse.acked(ended_ns);
                 recorder.acked(Ack { request, error_code: 0 }, ended_ns);
                 if *first >= 0 {
                     let (partition, first) = (*partition, *first);
                     recorder.placed(Placed { partition, first, records: 1, intended_ns: due_ns });
                 }
             }
-            Err(name) => recorder.gave_up(request, ended_ns, name),
+            Err(name) => {
+                pulse.failed(name);
+                recorder.gave_up(request, ended_ns, name);
+            }
         }
     }
 
@@ -205,7 +211,7 @@ impl Command {
                     stretch.heard_ns = now_ns;
                     // What ends now was due, whenever the next look at the schedule is.
                     stretch.pass(due_ns, recorder);
-                    self.record(&ended, due_ns, recorder);
+                    self.record(&ended, due_ns, recorder, &mut stretch.pulse);
                 }
                 Heard::Said(Said::Done) if stretch.is_announced => return Ok(true),
                 Heard::Said(Said::Done) => {
@@ -232,6 +238,7 @@ struct Stretch {
     is_announced: bool,
     last_due_ns: u64,
     heard_ns: u64,
+    pulse: Pulse,
 }
 
 impl Stretch {
@@ -289,7 +296,7 @@ impl Sender for Command {
                 Ok(false) => {}
                 Ok(true) => {
                     stretch.give_up_all(clock.now_ns(), recorder, "not reported by the client");
-                    return Ok(End::Complete);
+                    return Ok(stretch.pulse.end(stretch.last_due_ns));
                 }
                 Err(problem) => {
                     stretch.give_up_all(clock.now_ns(), recorder, "client failed");
@@ -319,6 +326,10 @@ impl Sender for Command {
     fn cpu(&self) -> CpuTime {
         let program = self.watch.cpu().map(CpuTime::from).unwrap_or_default();
         CpuTime::of_this_thread().and(program)
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers { threads: Vec::new(), processes: vec![self.watch.pid()] }
     }
 
     fn knows_batches(&self) -> bool {

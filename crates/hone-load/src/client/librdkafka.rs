@@ -18,7 +18,7 @@ use rdkafka::{ClientConfig, util::get_rdkafka_version};
 
 use super::settings::{self, STATISTICS_EVERY_MS};
 use super::statistics::{self, Interval};
-use super::{Material, material, usual_backlog};
+use super::{Material, Pulse, material, usual_backlog};
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::clock::{Clock, exact_timers};
@@ -29,7 +29,7 @@ use crate::join::Placed;
 use crate::recorder::Recorder;
 use crate::run::Settings;
 use crate::security::round_trip_us;
-use crate::sender::{Account, Due, Sender};
+use crate::sender::{Account, Due, Helpers, Sender};
 
 /// The longest wait without a look at interrupts and the clock.
 const LOOK_EVERY_NS: u64 = 20_000_000;
@@ -227,7 +227,7 @@ impl Librdkafka {
         Ok(())
     }
 
-    fn take_reports(&mut self, start: Instant, recorder: &mut Recorder) {
+    fn take_reports(&mut self, start: Instant, recorder: &mut Recorder, pulse: &mut Pulse) {
         let reports = std::mem::take(&mut *locked(&self.shared.reports));
         for report in reports {
             let Some(request) = self.out.get_mut(report.number).and_then(Option::take) else { continue };
@@ -235,13 +235,18 @@ impl Librdkafka {
             let at_ns = report.at.saturating_duration_since(start).as_nanos() as u64;
             match report.stored {
                 Ok((partition, first)) => {
+                    pulse.acked(at_ns);
                     recorder.acked(Ack { request, error_code: 0 }, at_ns);
                     if first >= 0 {
                         let intended_ns = request.intended_ns;
                         recorder.placed(Placed { partition, first, records: 1, intended_ns });
                     }
                 }
-                Err(code) => recorder.gave_up(request, at_ns, &error_name(code)),
+                Err(code) => {
+                    let name = error_name(code);
+                    pulse.failed(&name);
+                    recorder.gave_up(request, at_ns, &name);
+                }
             }
         }
     }
@@ -313,6 +318,7 @@ impl Sender for Librdkafka {
         let mut arrivals = arrivals.peekable();
         let clock = Clock::new(start);
         let (mut next_look_ns, mut last_due_ns) = (0, 0);
+        let mut pulse = Pulse::default();
         loop {
             let now_ns = clock.now_ns();
             while let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns) {
@@ -324,7 +330,7 @@ impl Sender for Librdkafka {
                 self.give_up_all(clock.now_ns(), recorder, "client failed");
                 return Ok(End::Broken(reason));
             }
-            self.take_reports(start, recorder);
+            self.take_reports(start, recorder, &mut pulse);
             recorder.tick(now_ns);
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY_NS;
@@ -356,7 +362,7 @@ impl Sender for Librdkafka {
             self.await_statistics(end);
             self.before = self.counters();
         }
-        Ok(End::Complete)
+        Ok(pulse.end(last_due_ns))
     }
 
     fn in_flight_limit(&self) -> u64 {
@@ -366,6 +372,10 @@ impl Sender for Librdkafka {
     fn cpu(&self) -> CpuTime {
         let threads = self.threads.iter().filter_map(|thread| CpuTime::of_thread(*thread));
         threads.fold(CpuTime::of_this_thread(), CpuTime::and)
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers { threads: self.threads.clone(), processes: Vec::new() }
     }
 
     fn knows_batches(&self) -> bool {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hone_record::Workload;
 
 use crate::LoadError;
+use crate::engine::End;
 use crate::keys::KeySource;
 use crate::payload::Values;
 
@@ -61,4 +62,64 @@ pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
 /// records has some of them at any time.
 pub(crate) fn usual_backlog(workload: &Workload) -> u64 {
     (workload.requests_per_s / 10.0).ceil().max(100.0) as u64
+}
+
+/// Nothing delivered for so long up to the end of a schedule, and failures instead: the target has gone.
+const SILENCE_NS: u64 = 1_000_000_000;
+
+/// Whether records are still delivered. A client goes on trying when a broker has gone, and hides that from whoever only counts.
+#[derive(Debug, Default)]
+struct Pulse {
+    acked_ns: u64,
+    /// Since then.
+    failed: u64,
+    last_error: String,
+}
+
+impl Pulse {
+    fn acked(&mut self, at_ns: u64) {
+        self.acked_ns = self.acked_ns.max(at_ns);
+        self.failed = 0;
+    }
+
+    fn failed(&mut self, error: &str) {
+        self.failed += 1;
+        if self.last_error != error {
+            error.clone_into(&mut self.last_error);
+        }
+    }
+
+    /// How a stretch ended whose last record was due then.
+    fn end(&self, last_due_ns: u64) -> End {
+        if self.failed == 0 || last_due_ns < self.acked_ns.saturating_add(SILENCE_NS) {
+            return End::Complete;
+        }
+        End::Broken(format!(
+            "nothing was delivered after {:.1} s; {} records failed from then on, the last by `{}`",
+            self.acked_ns as f64 / 1e9,
+            self.failed,
+            self.last_error
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_has_gone_is_told_from_one_that_comes_back() {
+        let mut pulse = Pulse::default();
+        pulse.acked(3_400_000_000);
+        assert!(matches!(pulse.end(9_000_000_000), End::Complete), "nothing was due in between");
+        (0..7).for_each(|_| pulse.failed("timeout"));
+        assert!(matches!(pulse.end(4_000_000_000), End::Complete), "too short to tell");
+        let End::Broken(reason) = pulse.end(5_000_000_000) else { panic!("not told") };
+        assert_eq!(
+            reason,
+            "nothing was delivered after 3.4 s; 7 records failed from then on, the last by `timeout`"
+        );
+        pulse.acked(4_900_000_000);
+        assert!(matches!(pulse.end(9_000_000_000), End::Complete), "it came back");
+    }
 }

@@ -189,7 +189,8 @@ impl Engine {
                 self.watch(index)?;
                 let lane = &mut self.lanes[index];
                 if std::mem::take(&mut lane.was_lost) {
-                    self.events.add(now_ns, EventKind::Reconnected, lane.address.clone());
+                    let what = format!("connected to {} again", lane.address);
+                    self.events.add(now_ns, EventKind::Reconnected, what);
                 }
             }
         }

@@ -4,6 +4,7 @@ pub(crate) mod builds;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod conditions;
+pub(crate) mod design;
 pub(crate) mod headline;
 pub(crate) mod load_run;
 pub(crate) mod method;

@@ -1,6 +1,6 @@
 //! The loads side by side, differences marked.
 
-use hone_record::{Payload, Schedule, Workload};
+use hone_record::{Engine, Keys, Payload, Schedule, Sizes, Workload};
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -55,11 +55,13 @@ fn head(role: &str, name: &str) -> Column {
 type Reading = fn(&Workload) -> String;
 
 const PROPERTIES: &[(&str, Reading)] = &[
+    ("sent by", |w| engine(&w.engine)),
     ("seed", |w| w.seed.to_string()),
     ("arrivals", |w| schedule(&w.schedule)),
     ("requests/s asked for", |w| quantity::significant(w.requests_per_s)),
     ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
-    ("size of a value", |w| quantity::bytes(u64::from(w.record_bytes))),
+    ("size of a value", size),
+    ("keys", |w| keys(w.keys)),
     ("contents", |w| payload(&w.payload)),
     ("compression", |w| w.compression.clone()),
     ("connections", |w| quantity::count(u64::from(w.connections))),
@@ -67,10 +69,44 @@ const PROPERTIES: &[(&str, Reading)] = &[
     ("partitions", |w| quantity::count(u64::from(w.partitions))),
     ("partitions in a request", |w| quantity::count(u64::from(w.partitions_per_request))),
     ("acks", |w| if w.acks == -1 { "all".to_owned() } else { w.acks.to_string() }),
+    ("idempotent", |w| if w.idempotent { "yes" } else { "no" }.to_owned()),
+    ("consumers", |w| quantity::count(u64::from(w.consumers))),
     ("warm-up requests", |w| quantity::count(w.warmup_requests)),
     ("window", |w| seconds(w.duration_s)),
     ("time-out", |w| seconds(w.timeout_s)),
 ];
+
+fn engine(engine: &Engine) -> String {
+    let set = |settings: &std::collections::BTreeMap<String, String>| {
+        settings.iter().map(|(name, value)| format!(", {name}={value}")).collect::<String>()
+    };
+    match engine {
+        Engine::Wire => "Hone’s own frames".to_owned(),
+        Engine::Librdkafka { settings } => format!("librdkafka{}", set(settings)),
+        Engine::Command { command, settings } => format!("{}{}", command.join(" "), set(settings)),
+    }
+}
+
+fn size(workload: &Workload) -> String {
+    let mean = quantity::bytes(u64::from(workload.record_bytes));
+    match workload.sizes {
+        Sizes::Fixed => mean,
+        Sizes::Uniform { least_bytes, most_bytes } => {
+            format!("{least_bytes} to {}, evenly", quantity::bytes(u64::from(most_bytes)))
+        }
+        Sizes::LogNormal { sigma } => format!("about {mean}, log-normal with σ {}", quantity::plain(sigma)),
+    }
+}
+
+fn keys(keys: Keys) -> String {
+    match keys {
+        Keys::None => "none".to_owned(),
+        Keys::Uniform { distinct } => format!("{}, all as likely", quantity::count(distinct)),
+        Keys::Zipf { distinct, exponent } => {
+            format!("{}, zipf with exponent {}", quantity::count(distinct), quantity::plain(exponent))
+        }
+    }
+}
 
 fn schedule(schedule: &Schedule) -> String {
     match schedule {

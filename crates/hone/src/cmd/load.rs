@@ -1,5 +1,6 @@
 //! `hone load`: one window against a broker that runs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -57,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RULE")]
     require: Vec<Rule>,
     /// Plant stalls, slow-downs and silence of known size at an embedded broker of its own, and show that each is seen at
-    /// its true size. Takes half a minute.
+    /// its true size, by both engines. Takes a minute.
     #[arg(long, conflicts_with_all = ["broker", "file", "topic", "pid", "output", "shard", "emit"])]
     self_test: bool,
     /// Send to this topic, which exists and stays, instead of a fresh one.
@@ -239,7 +240,8 @@ fn check(arguments: &Arguments, job: &Job) -> Result<()> {
 /// Every fault of the self-test, for every engine that needs no other program.
 fn self_test(desk: &Desk) -> Result<Ending> {
     desk.progress.doing("self-test");
-    let found = selftest::run(&[Engine::Wire], &desk.progress)?;
+    let client = Engine::Librdkafka { settings: BTreeMap::new() };
+    let found = selftest::run(&[Engine::Wire, client], &desk.progress)?;
     let ending = if found.passed() { Ending::Done } else { Ending::CouldNot };
     desk.show(found, show::selftest::text)?;
     Ok(ending)

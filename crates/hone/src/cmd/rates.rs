@@ -42,7 +42,7 @@ pub(crate) struct RateOptions {
     #[arg(long, value_name = "RATES", value_delimiter = ',', conflicts_with_all = SINGLE, conflicts_with = "find_capacity")]
     sweep_rate: Vec<f64>,
     /// One window at each of these batch sizes, at the same records/s (--rate times --records): 1,2,5,10,20,50,100.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with_all = SINGLE, conflicts_with_all = ["find_capacity", "sweep_rate"])]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with_all = SINGLE, conflicts_with_all = ["find_capacity", "sweep_rate"])]
     sweep_records: Vec<u32>,
     /// Windows at each point of a sweep, all points in random order each time.
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -99,8 +99,8 @@ impl RateOptions {
             bail!(Usage(format!("--precision must lie between 1.001 and 2, got {}", self.precision)));
         }
         let needed = self.slo.iter().map(Rule::samples_needed).max().unwrap_or(0) as f64;
-        // A Poisson window has a few less than asked for now and then.
-        let least_requests_per_s = (needed * 1.2 / workload.duration_s).max(1.0);
+        // A Poisson window has fewer than asked for now and then, but not by five standard deviations.
+        let least_requests_per_s = ((needed + 5.0 * needed.sqrt()) / workload.duration_s).max(1.0);
         if workload.requests_per_s < least_requests_per_s {
             bail!(Usage(format!(
                 "the promise needs {needed} requests a window: {} requests/s for {} s are too few; begin with --rate {} or \

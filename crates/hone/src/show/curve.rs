@@ -15,11 +15,11 @@ pub(crate) fn point_line(point: &CurvePoint) -> String {
         (_, Some(why)) => format!("  {why}"),
         _ => outcome_word(&point.outcome),
     };
-    format!(
-        "  {:>9} requests/s of {} records  p99 {tail}{said}",
-        number(point.requests_per_s),
-        point.records_per_batch
-    )
+    let records = match point.records_per_batch {
+        1 => "1 record".to_owned(),
+        more => format!("{} records", count(more.into())),
+    };
+    format!("  {:>9} requests/s of {records}  p99 {tail}{said}", number(point.requests_per_s))
 }
 
 fn outcome_word(outcome: &Outcome) -> String {

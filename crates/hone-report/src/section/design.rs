@@ -1,0 +1,49 @@
+//! What was compared, and how it was laid out: the change, the builds, the budget, the rule for neighbours.
+
+use hone_record::{Comparison, Pilot};
+
+use super::{paragraph, section};
+use crate::escape::{Element, el};
+use crate::quantity;
+
+/// Of a comparison; nothing when two targets were compared without builds, budget or rule.
+pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
+    let design = &comparison.design;
+    let mut facts = Vec::new();
+    if let Some(change) = &comparison.change {
+        facts.push(format!("{} is {} with one change, {}.", comparison.b, comparison.a, change.words()));
+    }
+    if design.builds != [1, 1] {
+        let [a, b] = design.builds;
+        facts.push(format!(
+            "{a} builds of {}, {b} of {}; the intervals rest on them.",
+            comparison.a, comparison.b
+        ));
+    }
+    facts.extend(comparison.pilot.as_ref().map(promised));
+    facts.extend(design.budget.as_ref().map(|budget| budget.words.clone()));
+    if comparison.unmeasured_pairs > 0 {
+        facts.push(format!("The clock left out {} of the planned pairs.", comparison.unmeasured_pairs));
+    }
+    facts.extend(design.disturbance.as_ref().map(|rule| rule.words.clone()));
+    let list = || el("ul").children(facts.iter().map(|fact| el("li").text(fact)));
+    (!facts.is_empty()).then(|| {
+        section("design", "How it was laid out")
+            .child(paragraph("Fixed before the first A/B window, in design.json of the run's folder."))
+            .child(list())
+    })
+}
+
+fn promised(pilot: &Pilot) -> String {
+    let percent = |ratio: f64| format!("{} %", quantity::percent_number((ratio - 1.0) * 100.0));
+    let promise = |promise: &hone_record::Promise| match promise.detectable_ratio {
+        Some(ratio) => format!("{} {}", promise.metric.label(), percent(ratio)),
+        None => format!("{} nothing", promise.metric.label()),
+    };
+    let promises: Vec<String> = pilot.metrics.iter().map(promise).collect();
+    format!(
+        "Promised from a pilot of {} A/A pairs, as the smallest effects that would be found in four of five runs: {}.",
+        pilot.pairs,
+        promises.join(", ")
+    )
+}

@@ -78,12 +78,14 @@ impl Pool {
         Self { requests: Vec::new(), partitions: Vec::new() }
     }
 
-    /// A request for a partition, from a place in the turn on.
+    /// A request for a partition, from a place in the turn on. Of requests to several partitions the one that is next will do
+    /// where none begins with this one; a numbered batch is for its own partition only.
     pub(crate) fn request_for(&self, partition: i32, from: usize) -> Option<&Request> {
         let count = self.requests.len();
-        (0..count)
-            .map(|step| &self.requests[(from + step) % count])
+        let in_turn = || (0..count).map(|step| &self.requests[(from + step) % count]);
+        in_turn()
             .find(|request| request.partition == partition)
+            .or_else(|| in_turn().next().filter(|request| request.sequence.is_none()))
     }
 }
 

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use hone_kafka::{Frame, batch, batches, codec, parse_produce_response_v7, records};
 use kafka_protocol::messages::{
     ApiKey, ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, DescribeConfigsResponse,
-    FetchResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse, SaslAuthenticateResponse,
-    SaslHandshakeResponse,
+    FetchResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse, ListOffsetsResponse,
+    MetadataResponse, SaslAuthenticateResponse, SaslHandshakeResponse,
 };
 
 use crate::fetch::{parse_ends, parse_fetched};
@@ -30,7 +30,7 @@ pub fn answers(data: &[u8]) {
     let correlation_id = body.first_chunk().map_or(0, |id| i32::from_be_bytes(*id));
     macro_rules! decode_as {
         ($($number:literal: $key:ident $version:literal $answer:ident,)*) => {
-            match which % 11 {
+            match which % 12 {
                 $($number => drop(decode::<$answer>(ApiKey::$key, $version, correlation_id, body)),)*
                 _ => {}
             }
@@ -48,6 +48,7 @@ pub fn answers(data: &[u8]) {
         8: ApiVersions 3 ApiVersionsResponse,
         9: SaslHandshake 1 SaslHandshakeResponse,
         10: SaslAuthenticate 1 SaslAuthenticateResponse,
+        11: IncrementalAlterConfigs 0 IncrementalAlterConfigsResponse,
     }
 }
 

@@ -39,6 +39,10 @@ fn inside_tls_everything_works_as_in_plain() {
         &["--tls-ca", &ca, "--acks", "1", "--records", "200", "--bytes", "1000"],
     ));
     expect_whole(load(&broker.address, &["--tls-insecure-skip-verify"]));
+    let consumed = load(&broker.address, &["--tls-ca", &ca, "--consumers", "2"]).expect_code(0).json();
+    let seen = &consumed["body"]["end_to_end"];
+    assert_eq!((&seen["consumers"], &seen["missing"]), (&2.into(), &0.into()), "{seen:#}");
+    assert_eq!(consumed["body"]["environment"]["security"], "tls");
     expect_whole(load(&broker.address, &["--tls-ca", &ca, "--tls-server-name", "localhost"]));
 }
 

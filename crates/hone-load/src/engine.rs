@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use hone_record::{Event, EventKind, Workload};
+use hone_record::{Event, EventKind, Keys, Workload};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -20,17 +20,19 @@ use crate::steward::{Desk, Steward};
 use events::Events;
 use lane::Lane;
 use put_back::PutBack;
+use turn::Turn;
 use verdict::{Verdict, verdict};
 
 mod events;
 mod follow;
 mod lane;
 mod put_back;
+mod turn;
 mod verdict;
 
 /// A request that is due.
 #[derive(Debug, Clone, Copy)]
-struct Due {
+pub(crate) struct Due {
     intended_ns: u64,
     /// No slot was free when it was due.
     waited: bool,
@@ -66,15 +68,20 @@ pub(crate) type Look<'a> = &'a mut dyn FnMut(u64, &Recorder) -> bool;
 pub(crate) struct Engine {
     poll: Poll,
     lanes: Vec<Lane>,
-    /// Requests that are due and have no slot yet.
-    queue: VecDeque<Due>,
+    /// Whose turn it is; each request is one lane's from the moment it is due.
+    turn: Turn,
+    /// Requests that are due while no lane has anything to send.
+    homeless: VecDeque<Due>,
+    /// Requests that are due and not written, over all lanes and the homeless.
+    queued: usize,
+    /// Whether keys say how often each pool is written to.
+    keyed: bool,
     put_back: PutBack,
     /// The next sequence of each partition; `None` without idempotence.
     sequences: Option<BTreeMap<i32, i32>>,
     /// Kept to be filled again.
     ready: Vec<Ready>,
     answers: Vec<Answer>,
-    cursor: usize,
     follow: follow::Follow,
     in_flight: usize,
     records_per_batch: i32,
@@ -102,12 +109,14 @@ impl Engine {
         let mut engine = Self {
             poll,
             lanes: Vec::with_capacity(count),
-            queue: VecDeque::new(),
+            turn: Turn::default(),
+            homeless: VecDeque::new(),
+            queued: 0,
+            keyed: workload.keys != Keys::None,
             put_back: PutBack::default(),
             sequences: workload.idempotent.then(BTreeMap::new),
             ready: Vec::new(),
             answers: Vec::new(),
-            cursor: 0,
             follow: follow::Follow::new(Desk::new(steward), layout.clone()),
             in_flight: workload.in_flight as usize,
             records_per_batch: workload.records_per_batch as i32,
@@ -124,6 +133,7 @@ impl Engine {
             engine.lanes.push(lane);
             engine.watch(index)?;
         }
+        engine.take_turns();
         Ok(engine)
     }
 
@@ -172,7 +182,8 @@ impl Engine {
             while interrupted_ns.is_none()
                 && let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns)
             {
-                self.queue.push_back(Due { intended_ns, waited: false });
+                self.assign(Due { intended_ns, waited: false });
+                self.queued += 1;
                 recorder.due += 1;
                 last_due_ns = intended_ns;
             }
@@ -221,7 +232,7 @@ impl Engine {
             }
             let received = match next_due_ns {
                 // Nothing to do before the next request is due: the answers can wait, their times are kept for them.
-                Some(due_ns) if self.queue.is_empty() && due_ns <= now_ns + READ_WITHIN_NS => {
+                Some(due_ns) if self.queued == 0 && due_ns <= now_ns + READ_WITHIN_NS => {
                     clock.sleep_until(wake_ns);
                     Ok(())
                 }
@@ -236,29 +247,31 @@ impl Engine {
 
     fn is_idle(&self) -> bool {
         let idle = |lane: &Lane| lane.connection.as_ref().is_none_or(crate::connection::Connection::is_idle);
-        self.queue.is_empty() && self.put_back.is_empty() && self.lanes.iter().all(idle)
+        self.queued == 0 && self.put_back.is_empty() && self.lanes.iter().all(idle)
     }
 
     /// Gives requests to connections with a free slot, first those that were put back, then writes each connection once.
     fn dispatch(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        if self.queue.is_empty() && self.put_back.is_empty() {
+        if self.queued == 0 && self.put_back.is_empty() {
             return Ok(());
         }
         let now_ns = clock.now_ns();
         if !self.put_back.is_empty() {
             self.send_again(now_ns, recorder);
         }
-        while let Some(due) = self.queue.front().copied() {
-            let Some(index) = self.free_lane() else { break };
-            self.queue.pop_front();
-            self.send_new(index, due, now_ns, recorder);
-        }
-        // The queue is in order of arrival: everything behind the first that already waited has been marked before.
-        for due in self.queue.iter_mut().rev() {
-            if due.waited {
-                break;
+        for index in 0..self.lanes.len() {
+            while !self.lanes[index].queue.is_empty() && self.may_send(index) {
+                let Some(due) = self.lanes[index].queue.pop_front() else { break };
+                self.queued -= 1;
+                self.send_new(index, due, now_ns, recorder);
             }
-            due.waited = true;
+            // In order of arrival: everything behind the first that already waited has been marked before.
+            for due in self.lanes[index].queue.iter_mut().rev() {
+                if due.waited {
+                    break;
+                }
+                due.waited = true;
+            }
         }
         (0..self.lanes.len()).try_for_each(|index| self.flush(index, now_ns, recorder))
     }
@@ -312,30 +325,55 @@ impl Engine {
         }
     }
 
-    /// The next connection, in turn, that has a free slot and takes bytes.
-    fn free_lane(&mut self) -> Option<usize> {
-        if self.follow.holds_sends() {
-            return None;
-        }
+    /// Whether a lane has a free slot and takes bytes.
+    fn may_send(&self, index: usize) -> bool {
+        let lane = &self.lanes[index];
         let in_order = self.sequences.is_some() && !self.put_back.is_empty();
-        let free = |index: usize| {
-            let lane = &self.lanes[index];
-            lane.has_room(self.in_flight)
-                && !(in_order && lane.pool.partitions.iter().any(|partition| self.put_back.holds(*partition)))
-        };
-        let count = self.lanes.len();
-        let mut index = self.cursor;
-        for _ in 0..count {
-            if index >= count {
-                index = 0;
-            }
-            if free(index) {
-                self.cursor = index + 1;
-                return Some(index);
-            }
-            index += 1;
+        !self.follow.holds_sends()
+            && lane.has_room(self.in_flight)
+            && !(in_order && lane.pool.partitions.iter().any(|partition| self.put_back.holds(*partition)))
+    }
+
+    /// Gives a request that has come due to the lane whose turn it is.
+    fn assign(&mut self, due: Due) {
+        match self.turn.next() {
+            Some(index) => self.lanes[index].queue.push_back(due),
+            None => self.homeless.push_back(due),
         }
-        None
+    }
+
+    /// Lays out the turns anew: every partition as often as the others, or as often as the keys say, however many connections
+    /// its leader has. Whatever waits for a lane that has nothing to send any more goes to the others.
+    fn take_turns(&mut self) {
+        let mut sharing: BTreeMap<&[i32], usize> = BTreeMap::new();
+        for lane in &self.lanes {
+            *sharing.entry(&lane.pool.partitions).or_default() += 1;
+        }
+        let weight = |lane: &Lane| {
+            let all = if self.keyed { lane.pool.requests.len() } else { lane.pool.partitions.len() };
+            all as f64 / sharing[&lane.pool.partitions[..]] as f64
+        };
+        let weights: Vec<f64> = self.lanes.iter().map(weight).collect();
+        self.turn = Turn::new(weights.iter().copied());
+        let mut moving: Vec<Due> = self.homeless.drain(..).collect();
+        for (lane, weight) in self.lanes.iter_mut().zip(weights) {
+            if weight == 0.0 {
+                moving.extend(lane.queue.drain(..));
+            }
+        }
+        moving.sort_by_key(|due| due.intended_ns);
+        moving.into_iter().for_each(|due| self.assign(due));
+        // What moved may be older than what waits where it came to.
+        for lane in &mut self.lanes {
+            lane.queue.make_contiguous().sort_by_key(|due| due.intended_ns);
+        }
+    }
+
+    /// Takes everything that is due and was not written.
+    fn take_queued(&mut self) -> Vec<Due> {
+        self.queued = 0;
+        let lanes = self.lanes.iter_mut().flat_map(|lane| lane.queue.drain(..));
+        self.homeless.drain(..).chain(lanes).collect()
     }
 
     fn flush(&mut self, index: usize, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
@@ -531,7 +569,7 @@ impl Engine {
     fn stop_sending(&mut self, now_ns: u64, recorder: &mut Recorder) {
         self.events.add(now_ns, EventKind::Interrupted, "the user ended the window".to_owned());
         recorder.cut(now_ns);
-        for due in self.queue.drain(..) {
+        for due in self.take_queued() {
             recorder.never_sent(due.intended_ns, now_ns, "interrupted");
         }
         for sent in self.put_back.take_if(|_| true) {
@@ -550,7 +588,7 @@ impl Engine {
         for sent in self.put_back.take_if(|_| true) {
             recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
         }
-        for due in self.queue.drain(..) {
+        for due in self.take_queued() {
             recorder.never_sent(due.intended_ns, now_ns, error_of(due.intended_ns));
         }
     }

@@ -2,10 +2,12 @@
 //! and a generator that can't is not blamed on the broker.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use hone_load::plant::{Fault, Relay};
 
 mod stage;
-use stage::{Broker, hone};
+use stage::{Broker, hone, hone_command};
 
 fn quantile_us(record: &serde_json::Value, quantile: f64) -> f64 {
     let text = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
@@ -135,4 +137,29 @@ fn the_cpu_of_the_target_is_the_targets() {
     let kernel_s = (ticks() - before) / 100.0;
     assert!(kernel_s > 0.05, "the broker did nothing");
     assert!((told_s / kernel_s - 1.0).abs() < 0.4, "hone says {told_s} s, /proc/PID/stat {kernel_s} s");
+}
+
+/// A request has its connection from the moment it is due. If one connection stands still, what was meant for it waits; were the
+/// others to take it, the stall would show in as many requests as fit into one connection, and in no more.
+#[test]
+fn a_connection_that_stands_still_keeps_its_share_waiting() {
+    let relay = Relay::bind(Fault::Silent).unwrap();
+    let broker =
+        Broker::start_as(hone_command().args(["broker", "--advertise", &relay.address().to_string()]));
+    relay.serve(broker.address.parse().unwrap()).unwrap();
+    relay.begin(Instant::now() + Duration::from_secs(2));
+    let address = relay.address().to_string();
+    let load =
+        ["load", &address, "--rate", "500", "--schedule", "uniform", "--duration", "6", "--warmup", "0"];
+    let more =
+        ["--connections", "2", "--in-flight", "4", "--timeout", "2", "--acks", "1", "--json", "--quiet"];
+    let record = hone(&[&load[..], &more].concat()).json();
+    let text = record["body"]["latencies"]["intended_to_ack"].as_str().unwrap();
+    let late = hone_record::Hdr::from_base64(text).unwrap().count_above_us(250_000.0);
+    // Half of 500 requests a second, of the two seconds to the time-out those that waited for more than a quarter.
+    assert!(relay.swallowed() >= 4, "nothing fell silent");
+    assert!(
+        (300..=900).contains(&late),
+        "{late} requests were late, 437 were meant for the silent connection"
+    );
 }

@@ -183,8 +183,10 @@ impl Engine {
 
     /// Puts what the steward brought into use, lane by lane, as their last answers come.
     fn settle(&mut self, now_ns: u64) -> Result<(), LoadError> {
+        let mut settled = false;
         for index in 0..self.lanes.len() {
             let Some(fresh) = self.lanes[index].settle() else { continue };
+            settled = true;
             if fresh {
                 self.watch(index)?;
                 let lane = &mut self.lanes[index];
@@ -193,6 +195,9 @@ impl Engine {
                     self.events.add(now_ns, EventKind::Reconnected, what);
                 }
             }
+        }
+        if settled {
+            self.take_turns();
         }
         self.follow.changing = self.lanes.iter().any(super::Lane::has_successor);
         if !self.follow.changing {

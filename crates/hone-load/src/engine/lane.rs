@@ -1,7 +1,9 @@
 //! A lane: a connection to one leader, and the requests that it sends in turn.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Due;
 use crate::connection::Connection;
 use crate::frames::Pool;
 use crate::steward::{Outfit, Post};
@@ -14,6 +16,8 @@ pub(crate) struct Lane {
     pub pool: Arc<Pool>,
     /// The request of the pool that is next.
     pub next: usize,
+    /// Requests that are due here and have no slot yet.
+    pub queue: VecDeque<Due>,
     /// The last connection broke; told when it is back.
     pub was_lost: bool,
     /// Comes into use when everything that was sent is answered.
@@ -27,6 +31,7 @@ impl Lane {
             connection: outfit.connection,
             pool: outfit.pool.unwrap_or_else(|| Arc::new(Pool::empty())),
             next: 0,
+            queue: VecDeque::new(),
             was_lost: false,
             successor: None,
         }

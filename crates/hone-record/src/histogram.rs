@@ -75,7 +75,8 @@ impl Hdr {
     /// The latency at a quantile, only when at least `beyond` samples lie above it: a p99.9 needs 1,000 samples
     /// for each one beyond.
     pub fn quantile_us_if_supported(&self, quantile: f64, beyond: u64) -> Option<f64> {
-        let above = (self.count() as f64 * (1.0 - quantile)).floor();
+        // A little more than the product: 1 - 0.999 is not quite a thousandth in binary.
+        let above = (self.count() as f64 * (1.0 - quantile) + 1e-6).floor();
         (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
     }
 
@@ -208,6 +209,10 @@ mod tests {
         assert_eq!(hdr.quantile_us_if_supported(0.999, 1), None);
         hdr.record_ns(1_000);
         assert!(hdr.quantile_us_if_supported(0.999, 1).is_some());
+        assert!(
+            hdr.quantile_us_if_supported(99.9 / 100.0, 1).is_some(),
+            "a rounding error asks for one sample more"
+        );
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl Engine {
         recorder: &mut Recorder,
         look: Look<'_>,
     ) -> Result<End, LoadError> {
-        let mut arrivals = arrivals.peekable();
+        let mut arrivals = recorder.dues(arrivals);
         let clock = &mut Clock::new(start);
         let mut next_look_ns = 0;
         let mut last_due_ns = 0;

@@ -1,6 +1,9 @@
 //! What happened to each request of a window, while it happens.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::rc::Rc;
 use std::sync::mpsc;
 
 use hone_kafka::{ProduceResponse, error_name};
@@ -10,14 +13,19 @@ use crate::connection::{Ack, Cargo, InFlight};
 use crate::consumer::Order;
 use crate::join::Placed;
 use crate::raw::Raw;
-use crate::steadiness::SLOTS;
+use crate::steadiness::Backlog;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Counts and histograms of one window.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    duration_ns: u64,
+    /// Where the window ends; it may be drawn in while it runs.
+    end_ns: Rc<Cell<u64>>,
+    /// The backlog at its end, once it has come.
+    left: Cell<Option<u64>>,
+    /// When the last of the requests that have ended did so.
+    ended_ns: u64,
     /// Requests due so far.
     pub due: u64,
     /// Requests that came to an end so far, well or not.
@@ -36,10 +44,7 @@ pub(crate) struct Recorder {
     pub latencies: Latencies,
     /// Intended to sent, of the requests that found a free slot when they were due.
     pub own_lateness: Hdr,
-    /// Requests due but not ended, at the ends of equal parts of the window.
-    pub backlog: Vec<u64>,
-    /// How many of them there will be: all, unless the window is cut.
-    slots: usize,
+    backlog: Backlog,
     /// Seconds that are complete.
     pub series: Vec<SeriesPoint>,
     /// Who wants to know where acknowledged records lie.
@@ -55,7 +60,9 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn new(duration_ns: u64) -> Self {
         Self {
-            duration_ns,
+            end_ns: Rc::new(Cell::new(duration_ns)),
+            left: Cell::new(None),
+            ended_ns: 0,
             due: 0,
             ended: 0,
             acked: 0,
@@ -65,8 +72,7 @@ impl Recorder {
             errors: BTreeMap::new(),
             latencies: Latencies::default(),
             own_lateness: Hdr::new(),
-            backlog: Vec::with_capacity(SLOTS),
-            slots: SLOTS,
+            backlog: Backlog::default(),
             series: Vec::new(),
             placed: None,
             raw: None,
@@ -129,10 +135,11 @@ impl Recorder {
             self.acked += 1;
             self.acked_cargo.records += ack.request.cargo.records;
             self.acked_cargo.bytes += ack.request.cargo.bytes;
-            self.acked_in_window += u64::from(now_ns <= self.duration_ns);
-            self.second_acked += 1;
+            let in_window = u64::from(self.is_in_window(now_ns));
+            self.acked_in_window += in_window;
+            self.second_acked += in_window;
         } else {
-            self.count_error(error_name(ack.error_code));
+            self.count_error(error_name(ack.error_code), now_ns);
         }
     }
 
@@ -140,7 +147,7 @@ impl Recorder {
     pub(crate) fn gave_up(&mut self, request: InFlight, now_ns: u64, error: &str) {
         self.end(request, true, now_ns, Some(error));
         self.latencies.sent_to_ack.record_ns(now_ns.saturating_sub(request.sent_ns));
-        self.count_error(error);
+        self.count_error(error, now_ns);
     }
 
     /// A request never went out.
@@ -148,7 +155,7 @@ impl Recorder {
         let request = InFlight { intended_ns, sent_ns: now_ns, cargo: Cargo::default() };
         self.end(request, false, now_ns, Some(error));
         self.latencies.intended_to_sent.record_ns(now_ns.saturating_sub(intended_ns));
-        self.count_error(error);
+        self.count_error(error, now_ns);
     }
 
     #[inline]
@@ -156,14 +163,17 @@ impl Recorder {
         let latency = now_ns.saturating_sub(request.intended_ns);
         self.ended += 1;
         self.latencies.intended_to_ack.record_ns(latency);
-        self.second.record_ns(latency);
+        self.ended_ns = self.ended_ns.max(now_ns);
+        if self.is_in_window(now_ns) {
+            self.second.record_ns(latency);
+        }
         if let Some(raw) = &mut self.raw {
             raw.ended(request, went, now_ns, error);
         }
     }
 
-    fn count_error(&mut self, name: &str) {
-        self.second_failed += 1;
+    fn count_error(&mut self, name: &str, now_ns: u64) {
+        self.second_failed += u64::from(self.is_in_window(now_ns));
         match self.errors.get_mut(name) {
             Some(count) => *count += 1,
             None => {
@@ -172,52 +182,79 @@ impl Recorder {
         }
     }
 
-    /// Notes the time: closes slots and seconds that have passed.
+    /// Notes the time: the backlog, and the seconds that have passed. The last one stays open until [`Recorder::finish`]:
+    /// what was answered in it may still have to be read.
     pub(crate) fn tick(&mut self, now_ns: u64) {
-        while self.backlog.len() < self.slots && now_ns >= self.slot_end_ns() {
-            self.backlog.push(self.due - self.ended);
+        let end_ns = self.end_ns.get();
+        let requests = self.due - self.ended;
+        self.backlog.note(now_ns.min(end_ns), requests);
+        if now_ns >= end_ns && self.left.get().is_none() {
+            self.left.set(Some(requests));
         }
-        while now_ns >= (self.series.len() as u64 + 1) * SECOND_NS && self.second_is_in_window() {
-            self.close_second();
+        while self.second_end_ns() <= now_ns && self.second_end_ns() < end_ns {
+            self.close_second(None);
         }
     }
 
-    /// Ends the window at a time that may lie before its planned end. What came behind it counts as drained.
-    pub(crate) fn cut(&mut self, at_ns: u64) {
-        if at_ns >= self.duration_ns {
-            return;
+    /// Ends the window at a time that may lie before its planned end. Nothing more is due, and what is answered behind it
+    /// counts as drained. What was counted stays counted.
+    pub(crate) fn cut(&self, at_ns: u64) {
+        let at_ns = at_ns.max(self.ended_ns);
+        if at_ns < self.end_ns.get() {
+            self.end_ns.set(at_ns);
+            self.left.set(Some(self.due - self.ended));
         }
-        let slots = u128::from(at_ns) * SLOTS as u128 / u128::from(self.duration_ns);
-        self.slots = slots as usize;
-        self.backlog.truncate(self.slots);
-        self.series.truncate(at_ns.div_ceil(SECOND_NS) as usize);
-        self.duration_ns = at_ns;
+    }
+
+    /// Requests up to then can't be taken back: a window that was cut before them ends with them.
+    pub(crate) fn keep_until(&self, at_ns: u64) {
+        if at_ns > self.end_ns.get() {
+            self.end_ns.set(at_ns);
+            self.left.set(None);
+        }
+    }
+
+    /// The schedule as far as the window goes.
+    pub(crate) fn dues<I: Iterator<Item = u64>>(&self, arrivals: I) -> Dues<I> {
+        Dues { arrivals: arrivals.peekable(), end_ns: Rc::clone(&self.end_ns) }
     }
 
     /// Length of the window.
-    pub(crate) fn duration_s(&self) -> f64 {
-        self.duration_ns as f64 / 1e9
+    pub(crate) fn duration_ns(&self) -> u64 {
+        self.end_ns.get()
     }
 
-    /// Closes the last, shorter second of the window. What was answered while the window was drained is in the
-    /// histograms, but in no second of the window.
+    /// Requests due but not ended, at the ends of equal parts of the window.
+    pub(crate) fn backlog(&self) -> Vec<u64> {
+        let left = self.left.get().unwrap_or(self.due - self.ended);
+        self.backlog.slots(self.end_ns.get(), left)
+    }
+
+    /// Closes the last second of the window, which may be a shorter one. What was answered while the window was drained is
+    /// in the histograms, but in no second of the window.
     pub(crate) fn finish(&mut self) {
-        self.tick(self.duration_ns);
-        if self.second_is_in_window() && self.second.count() > 0 {
-            self.close_second();
+        let end_ns = self.end_ns.get();
+        self.tick(end_ns);
+        self.series.truncate(end_ns.div_ceil(SECOND_NS) as usize);
+        let begun_ns = self.series.len() as u64 * SECOND_NS;
+        if begun_ns < end_ns {
+            let length_ns = end_ns - begun_ns;
+            self.close_second((length_ns < SECOND_NS).then_some(length_ns as f64 / 1e9));
+            if let (Some(last), Some(left)) = (self.series.last_mut(), self.left.get()) {
+                last.backlog_requests = left;
+            }
         }
     }
 
-    fn slot_end_ns(&self) -> u64 {
-        let slots = self.backlog.len() as u128 + 1;
-        (slots * u128::from(self.duration_ns) / SLOTS as u128) as u64
+    fn is_in_window(&self, now_ns: u64) -> bool {
+        now_ns <= self.end_ns.get()
     }
 
-    fn second_is_in_window(&self) -> bool {
-        (self.series.len() as u64) * SECOND_NS < self.duration_ns
+    fn second_end_ns(&self) -> u64 {
+        (self.series.len() as u64 + 1) * SECOND_NS
     }
 
-    fn close_second(&mut self) {
+    fn close_second(&mut self, length_s: Option<f64>) {
         self.series.push(SeriesPoint {
             at_s: self.series.len() as f64,
             acked_requests: self.second_acked,
@@ -229,6 +266,7 @@ impl Recorder {
             failed_requests: self.second_failed,
             generator_lag_us_p99: self.second_lateness.quantile_us(0.99).unwrap_or(0.0),
             consumer_lag_records: None,
+            length_s,
         });
         self.second.clear();
         self.second_lateness.clear();
@@ -236,9 +274,29 @@ impl Recorder {
     }
 }
 
+/// Arrivals that end with the window, wherever its end comes to lie: one that was looked at already is no exception.
+#[derive(Debug)]
+pub(crate) struct Dues<I: Iterator<Item = u64>> {
+    arrivals: Peekable<I>,
+    end_ns: Rc<Cell<u64>>,
+}
+
+impl<I: Iterator<Item = u64>> Dues<I> {
+    pub(crate) fn peek(&mut self) -> Option<&u64> {
+        let end_ns = self.end_ns.get();
+        self.arrivals.peek().filter(|due_ns| **due_ns < end_ns)
+    }
+
+    pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&u64) -> bool) -> Option<u64> {
+        let end_ns = self.end_ns.get();
+        self.arrivals.next_if(|due_ns| *due_ns < end_ns && wanted(due_ns))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steadiness::SLOTS;
 
     fn request(intended_ms: u64, sent_ms: u64) -> InFlight {
         InFlight {
@@ -276,16 +334,64 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_cut_has_no_seconds_and_slots_behind_its_end() {
+    fn a_window_that_is_cut_ends_there() {
         let mut recorder = Recorder::new(40 * SECOND_NS);
-        recorder.due = 1;
-        recorder.tick(30 * SECOND_NS);
+        recorder.due = 4;
+        let ok = |sent_ms| Ack { request: request(0, sent_ms), error_code: 0 };
+        recorder.tick(9_100_000_000);
+        recorder.acked(ok(0), 9_200_000_000);
+        recorder.tick(9_400_000_000);
         recorder.cut(9_500_000_000);
+        // The drain.
+        recorder.acked(ok(1), 9_600_000_000);
+        recorder.gave_up(request(0, 2), 10_900_000_000, "interrupted");
+        recorder.tick(12 * SECOND_NS);
+        assert_eq!(recorder.series.len(), 9, "seconds behind the end were told");
         recorder.finish();
-        assert_eq!((recorder.series.len(), recorder.backlog.len()), (10, 9));
-        assert!((recorder.duration_s() - 9.5).abs() < 1e-9);
+        assert_eq!((recorder.acked, recorder.acked_in_window), (2, 1));
+        assert_eq!((recorder.series.len(), recorder.backlog().len()), (10, SLOTS));
+        let last = &recorder.series[9];
+        assert_eq!((last.length_s, last.acked_requests, last.failed_requests), (Some(0.5), 1, 0));
+        assert_eq!((last.latency.unpack().unwrap().count(), last.backlog_requests), (1, 3));
+        assert!((last.acked_per_s() - 2.0).abs() < 1e-9);
+        assert_eq!(recorder.backlog()[SLOTS - 1], 3, "what was drained later was behind at the end");
+        assert_eq!(recorder.duration_ns(), 9_500_000_000);
         recorder.cut(60 * SECOND_NS);
-        assert!((recorder.duration_s() - 9.5).abs() < 1e-9, "a window is not made longer");
+        assert_eq!(recorder.duration_ns(), 9_500_000_000, "a window is not made longer");
+        recorder.keep_until(9_800_000_000);
+        assert_eq!(recorder.duration_ns(), 9_800_000_000);
+    }
+
+    #[test]
+    fn a_window_of_no_whole_seconds_has_a_short_one_at_its_end() {
+        let mut recorder = Recorder::new(4_500_000_000);
+        // One request a millisecond, each answered after a second.
+        for at_ms in 0..6_000 {
+            recorder.due += u64::from(at_ms < 4_500);
+            recorder.tick(at_ms * 1_000_000);
+            if (1_000..5_500).contains(&at_ms) {
+                let request = request(at_ms - 1_000, at_ms - 1_000);
+                recorder.acked(Ack { request, error_code: 0 }, at_ms * 1_000_000);
+            }
+        }
+        recorder.finish();
+        let seconds: Vec<_> =
+            recorder.series.iter().map(|point| (point.acked_requests, point.length_s)).collect();
+        assert_eq!(seconds.last(), Some(&(501, Some(0.5))), "{seconds:?}");
+        assert!(seconds[..4].iter().all(|(_, length_s)| length_s.is_none()), "{seconds:?}");
+        let in_seconds: u64 = seconds.iter().map(|(acked, _)| acked).sum();
+        assert_eq!((recorder.acked, in_seconds), (4_500, recorder.acked_in_window));
+    }
+
+    #[test]
+    fn an_arrival_that_was_looked_at_ends_with_the_window() {
+        let recorder = Recorder::new(60 * SECOND_NS);
+        let mut dues = recorder.dues([1, 2, 30 * SECOND_NS, 70 * SECOND_NS].into_iter());
+        assert_eq!((dues.next_if(|due| *due < 10), dues.next_if(|due| *due < 10)), (Some(1), Some(2)));
+        assert_eq!(dues.peek(), Some(&(30 * SECOND_NS)));
+        recorder.cut(SECOND_NS);
+        assert_eq!(dues.peek(), None);
+        assert_eq!(dues.next_if(|_| true), None);
     }
 
     #[test]
@@ -311,14 +417,15 @@ mod tests {
         recorder.due = 8;
         recorder.acked(Ack { request: request(0, 0), error_code: 0 }, 500_000_000);
         recorder.tick(2_100_000_000);
-        assert_eq!((recorder.series.len(), recorder.backlog.len()), (2, 21));
+        assert_eq!(recorder.series.len(), 2);
         assert_eq!((recorder.series[0].acked_requests, recorder.series[1].acked_requests), (1, 0));
-        assert_eq!(recorder.backlog[20], 7);
         recorder.tick(60 * SECOND_NS);
-        assert_eq!((recorder.series.len(), recorder.backlog.len()), (4, SLOTS));
+        assert_eq!(recorder.backlog(), [7; SLOTS]);
+        assert_eq!(recorder.series.len(), 3, "the last second is open for what was answered in it");
         recorder.acked(Ack { request: request(0, 0), error_code: 0 }, 60 * SECOND_NS);
         recorder.finish();
         assert_eq!(recorder.series.len(), 4, "the drain is no second of the window");
+        assert_eq!((recorder.series[3].acked_requests, recorder.series[3].length_s), (0, None));
         assert_eq!(recorder.acked_cargo.records, 4);
     }
 

@@ -1,6 +1,5 @@
 //! From a workload to a window: prepare, warm up, measure.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -384,22 +383,20 @@ impl Prepared {
         progress: &mut dyn Progress,
     ) -> Result<Window, LoadError> {
         let duration_ns = (self.workload.duration_s * 1e9) as u64;
-        // Where the window ends; the user may draw it in.
-        let end_ns = Cell::new(duration_ns);
         let mut arrivals =
-            schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard)
-                .take_while(|due| *due < end_ns.get());
+            schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard);
         let mut recorder = Recorder::new(duration_ns);
         recorder.raw = self.raw.take().map(Raw::start).transpose()?;
         let drain = Duration::from_secs_f64(self.workload.timeout_s);
         let from = self.begin(drain)?;
-        let mut told = 0;
+        let (mut told, mut drawn_in) = (0, false);
         let mut look = |now_ns: u64, recorder: &Recorder| {
             progress.now(&Live::of(recorder, now_ns));
             recorder.series[told..].iter().for_each(|point| progress.second(point));
             told = recorder.series.len();
-            if progress.ends_early() && now_ns < end_ns.get() {
-                end_ns.set(now_ns);
+            if !drawn_in && now_ns < duration_ns && progress.ends_early() {
+                drawn_in = true;
+                recorder.cut(now_ns);
             }
             progress.at("window", now_ns as f64 / duration_ns as f64)
         };
@@ -422,18 +419,16 @@ impl Prepared {
         let drain = if matches!(end, End::Broken(_)) { Duration::ZERO } else { drain };
         let consumed = self.consumers.take().map(|consumers| consumers.finish(drain));
         let seen = probe.stop();
-        recorder.cut(end_ns.get());
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
         let mut account = self.account(&recorder, from.as_ref(), progress);
-        let end_of_window_ns = (recorder.duration_s() * 1e9) as u64;
+        let end_of_window_ns = recorder.duration_ns();
         account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
             progress.note(&format!("the load's topic {} could not be deleted: {error}", self.layout.topic));
         }
         let read_back =
             account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
-        let drawn_in = end_ns.get() < duration_ns;
         let mut window =
             self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
         if let Some(batches) = read_back {
@@ -497,7 +492,7 @@ impl Prepared {
         seen: ProbeFacts,
     ) -> Window {
         let outcome = self.outcome(end, &recorder);
-        let duration_s = recorder.duration_s().max(1e-9);
+        let duration_s = length_s(&recorder);
         let mut events = account.events;
         if drawn_in {
             let what = format!("the user ended the window of {} s", self.workload.duration_s);
@@ -555,9 +550,9 @@ impl Prepared {
             };
         }
         outcome(&Seen {
-            backlog: recorder.backlog.clone(),
+            backlog: recorder.backlog(),
             due: recorder.due,
-            requests_per_s: recorder.due as f64 / recorder.duration_s().max(1e-9),
+            requests_per_s: recorder.due as f64 / length_s(recorder),
             in_flight_limit: self.engine.in_flight_limit(),
             own_lateness_us_p99: recorder.own_lateness.quantile_us(0.99).unwrap_or(0.0),
             lateness_limit_us: self.settings.lateness_limit_us,
@@ -575,6 +570,11 @@ impl Prepared {
     pub fn leaders(&self) -> impl Iterator<Item = &str> {
         self.layout.leaders.iter().map(|(address, _)| address.as_str())
     }
+}
+
+/// Length of a window; never nothing, because rates are divided by it.
+fn length_s(recorder: &Recorder) -> f64 {
+    recorder.duration_ns().max(1) as f64 / 1e9
 }
 
 /// Puts what the consumers saw into the window.

@@ -22,8 +22,55 @@ pub(crate) struct Seen {
 /// A target that is so far behind and only falls back does not keep up, however long the window was.
 const BEHIND_S: f64 = 1.0;
 
-/// Parts of a window at whose ends the backlog is noted.
+/// Parts of a window at whose ends the backlog is judged.
 pub(crate) const SLOTS: usize = 40;
+/// Fewer tell nothing.
+const LEAST_SLOTS: usize = 8;
+/// Between the first notes of a backlog.
+const FIRST_EVERY_NS: u64 = 1_000_000;
+/// So many notes are thinned out to half.
+const MOST_NOTES: usize = 8 * SLOTS;
+
+/// The backlog of a window of which nobody knows yet where it ends: noted so often that one of some milliseconds can be
+/// judged, and the more seldom the longer it lasts, so that a day has no more notes than a minute.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    every_ns: u64,
+    /// At every multiple of it.
+    notes: Vec<u64>,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self { every_ns: FIRST_EVERY_NS, notes: Vec::with_capacity(MOST_NOTES) }
+    }
+}
+
+impl Backlog {
+    /// The backlog at that time, which is the one since the last note, too.
+    pub(crate) fn note(&mut self, now_ns: u64, requests: u64) {
+        while now_ns / self.every_ns > self.notes.len() as u64 {
+            self.notes.push(requests);
+            if self.notes.len() == MOST_NOTES {
+                let mut number = 0;
+                self.notes.retain(|_| {
+                    number += 1;
+                    number % 2 == 0
+                });
+                self.every_ns *= 2;
+            }
+        }
+    }
+
+    /// The backlog at the ends of [`SLOTS`] equal parts of a window that ended then, and at its end; fewer parts where there
+    /// are fewer notes.
+    pub(crate) fn slots(&self, end_ns: u64, left: u64) -> Vec<u64> {
+        let within = usize::try_from(end_ns / self.every_ns).unwrap_or(usize::MAX).min(self.notes.len());
+        let slots = within.min(SLOTS);
+        let note = |slot: usize| self.notes[(slot * within).div_ceil(slots) - 1];
+        (1..slots).map(note).chain(std::iter::once(left)).collect()
+    }
+}
 
 /// The outcome of a window that ran to its end.
 ///
@@ -33,6 +80,13 @@ pub(crate) fn outcome(seen: &Seen) -> Outcome {
         return Outcome::GeneratorLate {
             lateness_us_p99: seen.own_lateness_us_p99,
             limit_us: seen.lateness_limit_us,
+        };
+    }
+    if seen.backlog.len() < LEAST_SLOTS {
+        return Outcome::Failed {
+            reason:
+                "the window was over after some milliseconds: too short to tell whether the target keeps up"
+                    .to_owned(),
         };
     }
     if only_grows(seen) {
@@ -47,9 +101,6 @@ pub(crate) fn outcome(seen: &Seen) -> Outcome {
 /// count, nor does one that began in the last quarter: its requests are in the percentiles at full length.
 fn only_grows(seen: &Seen) -> bool {
     let slots = seen.backlog.len();
-    if slots < 8 {
-        return false;
-    }
     let early = seen.backlog[..slots / 2].iter().max();
     let late = seen.backlog[slots - slots / 4..].iter().min();
     let left = seen.backlog[slots - 1];
@@ -99,6 +150,44 @@ mod tests {
             assert_eq!(outcome(&seen(stall)), Outcome::Steady, "stall at slot {start}");
         }
         assert_eq!(outcome(&seen(|slot| if slot >= 36 { 1_000 } else { 2 })), Outcome::Steady);
+    }
+
+    /// What an unbroken backlog of one request a millisecond is called when the window ends then.
+    fn of_a_window_that_ends(end_ms: u64, planned_ms: u64) -> Outcome {
+        let mut backlog = Backlog::default();
+        (0..=end_ms.min(planned_ms)).for_each(|at_ms| backlog.note(at_ms * 1_000_000, at_ms));
+        outcome(&Seen { backlog: backlog.slots(end_ms * 1_000_000, end_ms), due: end_ms, ..seen(|_| 0) })
+    }
+
+    #[test]
+    fn a_window_is_judged_wherever_it_ends() {
+        for end_ms in [40, 99, 400, 2_000, 59_000, 60_000] {
+            let outcome = of_a_window_that_ends(end_ms, 60_000);
+            assert_eq!(outcome, Outcome::Saturated { backlog_requests: end_ms }, "after {end_ms} ms");
+        }
+        assert!(
+            matches!(of_a_window_that_ends(5, 60_000), Outcome::Failed { reason } if reason.contains("too short"))
+        );
+    }
+
+    #[test]
+    fn notes_stand_where_equal_parts_end_and_never_grow_too_many() {
+        let mut backlog = Backlog::default();
+        for at_ms in 0..3_600_000 {
+            backlog.note(at_ms * 1_000_000, at_ms);
+        }
+        assert!(backlog.notes.len() < MOST_NOTES, "{}", backlog.notes.len());
+        let slots = backlog.slots(3_600_000_000_000, 7);
+        assert_eq!((slots.len(), slots[SLOTS - 1]), (SLOTS, 7));
+        for (slot, at_ms) in slots[..SLOTS - 1].iter().enumerate() {
+            let wanted_ms = (slot as u64 + 1) * 3_600_000 / SLOTS as u64;
+            assert!(at_ms.abs_diff(wanted_ms) < 30_000, "slot {slot}: {at_ms} ms for {wanted_ms}");
+        }
+        // Nobody was awake for it: the notes since the last one are what is found.
+        let mut asleep = Backlog::default();
+        asleep.note(86_400_000_000_000, 3);
+        assert!(asleep.notes.iter().all(|note| *note == 3) && asleep.notes.len() >= MOST_NOTES / 2 - 1);
+        assert_eq!(Backlog::default().slots(0, 4), [4]);
     }
 
     #[test]

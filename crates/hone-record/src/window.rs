@@ -88,6 +88,16 @@ pub struct SeriesPoint {
     /// Records that consumers had not fetched yet at its end, over all partitions; the slowest consumer's.
     #[serde(default)]
     pub consumer_lag_records: Option<u64>,
+    /// Its length, where the window ended within it; `None` for a whole second.
+    #[serde(default)]
+    pub length_s: Option<f64>,
+}
+
+impl SeriesPoint {
+    /// Requests acknowledged per second, whatever its length.
+    pub fn acked_per_s(&self) -> f64 {
+        self.acked_requests as f64 / self.length_s.unwrap_or(1.0).max(f64::MIN_POSITIVE)
+    }
 }
 
 /// Facts beside the latencies.
@@ -103,7 +113,7 @@ pub struct WindowFacts {
     pub acked_bytes: u64,
     /// Requests per second that the schedule asked for.
     pub asked_requests_per_s: f64,
-    /// Requests per second acknowledged.
+    /// Requests per second acknowledged before the window ended; what came while it was drained is in no rate.
     pub reached_requests_per_s: f64,
     /// Errors by name, for example `INVALID_RECORD` or `timeout`.
     pub errors: BTreeMap<String, u64>,

@@ -273,3 +273,33 @@ fn records_that_a_program_forgets_are_errors_and_a_silent_program_ends() {
     assert_eq!(record["body"]["facts"]["errors"]["not reported by the client"], 10);
     assert!(processes_with(&mark).is_empty(), "something is left");
 }
+
+/// A program knows due times that have not come when the user ends the window: the window ends with them, so that what they
+/// carry and how long they took go together.
+#[test]
+fn an_interrupted_window_is_as_long_as_what_the_program_was_told() {
+    let Some(client) = franz_go() else { return };
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let series = folder.path().join("series.ndjson");
+    let child = hone_command()
+        .args(["load", &broker.address, "--client", &client, "--json", "--quiet", "--lateness-limit", "5000"])
+        .args(["--rate", "1000", "--schedule", "uniform", "--duration", "60", "--warmup", "100", "--series"])
+        .arg(&series)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = || std::fs::read_to_string(&series).is_ok_and(|text| text.lines().count() >= 2);
+    while !told() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let record = stage::Ran::of(child.wait_with_output().unwrap()).expect_code(1).json();
+    let facts = &record["body"]["facts"];
+    let duration_s = record["body"]["duration_s"].as_f64().unwrap();
+    assert!(duration_s < 30.0, "{duration_s}");
+    let asked = facts["asked_requests_per_s"].as_f64().unwrap();
+    assert!((asked - 1_000.0).abs() < 5.0, "{asked}/s due in {duration_s} s: {facts}");
+    assert_eq!(facts["acked_requests"], facts["requests"], "{facts}");
+}

@@ -107,6 +107,76 @@ fn an_interrupt_ends_the_window_and_keeps_what_was_measured() {
     assert!(folder.path().join("window.json").exists());
 }
 
+/// What is answered after an interrupt is awaited, but no part of the window that it ended.
+#[test]
+fn what_comes_after_an_interrupt_is_in_no_rate_and_no_second() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let series = folder.path().join("series.ndjson");
+    let child = hone_command()
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "--json", "-q", "--rate", "200", "-d", "60", "--warmup", "0"])
+        .args(["--timeout", "30", "--in-flight", "10000"])
+        .args([Path::new("--series"), &series])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_seconds(&series, 2);
+    broker.signal(libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(4));
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    std::thread::sleep(Duration::from_secs(2));
+    broker.signal(libc::SIGCONT);
+    let output = child.wait_with_output().unwrap();
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (body, facts) = (&record["body"], &record["body"]["facts"]);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    assert_eq!(facts["acked_requests"], facts["requests"], "what was due was not awaited: {facts:#}");
+    let duration_s = number(&body["duration_s"]);
+    let in_window = number(&facts["reached_requests_per_s"]) * duration_s;
+    let drained = number(&facts["acked_requests"]) - in_window;
+    // Four seconds of requests waited for the broker.
+    assert!(drained > 500.0, "{drained} requests were answered after the window, of {}", facts["requests"]);
+    let seconds = body["series"].as_array().unwrap();
+    assert_eq!(seconds.len() as f64, duration_s.ceil(), "{seconds:#?}");
+    let in_seconds: f64 = seconds.iter().map(|second| number(&second["acked_requests"])).sum();
+    assert!((in_seconds - in_window).abs() < 0.5, "{in_seconds} in seconds, {in_window} in the window");
+    let last = seconds.last().unwrap();
+    let length_s = last["length_s"].as_f64().unwrap_or(1.0);
+    assert!((length_s - (duration_s - number(&last["at_s"]))).abs() < 1e-6, "{last} of {duration_s} s");
+    assert_eq!(seconds_in(&series), *seconds, "the file tells other seconds than the record");
+}
+
+/// An interrupt does not wait for the next request, however far it is.
+#[test]
+fn an_interrupt_in_a_gap_of_a_replay_ends_at_once() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let times: String = (0..200).map(|at| format!("{}.{:02}\n", at / 100, at % 100)).collect();
+    std::fs::write(folder.path().join("times"), format!("{times}60\n")).unwrap();
+    let series = folder.path().join("series.ndjson");
+    let child = hone_command()
+        .args(["load"])
+        .args(stage::PATIENT)
+        .args([&broker.address, "--json", "-q", "--schedule", "replay:times", "-d", "90", "--warmup", "0"])
+        .args([Path::new("--series"), &series])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_seconds(&series, 3);
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let asked = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(15), "the end took {:?}", asked.elapsed());
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["body"]["facts"]["requests"], 200, "a request behind the end was sent");
+    assert!(record["body"]["duration_s"].as_f64().unwrap() < 20.0);
+}
+
 #[test]
 fn a_killed_load_leaves_its_series() {
     let broker = Broker::start();

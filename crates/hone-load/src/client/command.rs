@@ -272,7 +272,7 @@ impl Sender for Command {
     ) -> Result<End, LoadError> {
         let clock = Clock::new(start);
         let mut stretch = Stretch::default();
-        let mut arrivals = arrivals.peekable();
+        let mut arrivals = recorder.dues(arrivals);
         self.tell(format!("go {}\n", monotonic_ns(start)));
         loop {
             let now_ns = clock.now_ns();
@@ -295,6 +295,7 @@ impl Sender for Command {
             if !look(now_ns, recorder) {
                 return Err(LoadError::Interrupted);
             }
+            recorder.keep_until(stretch.last_due_ns);
             match self.listen(Duration::from_nanos(LOOK_EVERY_NS), &clock, &mut stretch, recorder) {
                 Ok(false) => {}
                 Ok(true) => {

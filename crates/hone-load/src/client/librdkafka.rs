@@ -302,7 +302,7 @@ impl Sender for Librdkafka {
         look: Look<'_>,
     ) -> Result<End, LoadError> {
         exact_timers();
-        let mut arrivals = arrivals.peekable();
+        let mut arrivals = recorder.dues(arrivals);
         let clock = Clock::new(start);
         let (mut next_look_ns, mut last_due_ns) = (0, 0);
         let mut pulse = Pulse::default();

@@ -431,8 +431,8 @@ impl Prepared {
             account.batches.iter().find(|batches| batches.source == BatchSource::Fetched).cloned();
         let mut window =
             self.window(end, recorder, account, started_unix_ms, (generator_cpu, drawn_in), seen);
-        if let Some(batches) = read_back {
-            // Only the topic knows what a client's batches were.
+        // Only the topic knows what a client's batches were; of a topic that is shared, it knows them for all shards.
+        if let Some(batches) = read_back.filter(|_| window.shard.is_none()) {
             window.facts.acked_bytes =
                 (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
         }

@@ -32,7 +32,7 @@ pub use comparison::{
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use machine::{Machine, PmuState};
-pub use merge::{MergeError, merge};
+pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;

@@ -1,10 +1,17 @@
-//! The shards of one load, made one window again. Exact where the record is exact: histograms add up count by count.
+//! The shards of one load, made one window again. Exact where the record is exact: counts and histograms add up. How each
+//! field merges is told in docs/shards.md; every structure is built field by field here, so that a new one is decided on.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    CpuSeconds, EndToEnd, Event, HdrError, Outcome, PackedHdr, SeriesPoint, TopicBatches, Window, WindowFacts,
+    BatchSource, CpuSeconds, EndToEnd, Environment, Event, Hdr, HdrError, Latencies, Outcome, PackedHdr,
+    SeriesPoint, TopicBatches, Window, WindowFacts, Workload,
 };
+
+/// So many generators may share a load.
+pub const MOST_SHARDS: u32 = 10_000;
+/// So many names are told; the rest is counted.
+const MOST_TOLD: usize = 10;
 
 /// Why windows are not the shards of one load.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +27,19 @@ pub enum MergeError {
         number: usize,
         /// Its variant.
         variant: String,
+    },
+    /// A shard that no load can have.
+    #[error(
+        "record {number} says that it is shard {index} of {of}: shards count from 0, and a load has at most {MOST_SHARDS}; \
+         the record is damaged, or not Hone's"
+    )]
+    OutOfBounds {
+        /// Its place among the records given, from 1.
+        number: usize,
+        /// The index that it tells.
+        index: u32,
+        /// The number of shards that it tells.
+        of: u32,
     },
     /// Another load than the first record's.
     #[error("shard {index} is part of another load: its {what} differs from shard {first}'s")]
@@ -59,52 +79,46 @@ pub enum MergeError {
 
 /// Merges all shards of a load into the window that one generator would have recorded.
 ///
-/// Counts, histograms and the series add up. CPU of the target is the largest that a shard saw: generators on one machine see
-/// the same processes, and generators elsewhere see none. Steal and neighbours are the worst of any shard. Percentiles that are
-/// no histogram any more (the generator's lag by second) are the worst, too; the split of the latency has none to add and is
-/// left out.
-///
 /// # Errors
 /// When the records are not all shards of one load, each once.
 pub fn merge(shards: &[Window]) -> Result<Window, MergeError> {
     let shards = in_order(shards)?;
     let first = shards[0];
-    let mut merged = first.clone();
-    merged.shard = None;
-    merged.split = None;
-    merged.duration_s = largest(&shards, |shard| shard.duration_s);
-    merged.started_unix_ms = shards.iter().map(|shard| shard.started_unix_ms).min().unwrap_or_default();
-    merged.outcome = outcome(&shards);
-    merged.facts = facts(&shards);
-    merged.series = series(&shards)?;
-    merged.end_to_end = end_to_end(&shards);
-    merged.batches = batches(&shards);
-    merged.events = events(&shards);
-    for shard in &shards[1..] {
-        for (sum, part) in [
-            (&mut merged.latencies.intended_to_ack, &shard.latencies.intended_to_ack),
-            (&mut merged.latencies.sent_to_ack, &shard.latencies.sent_to_ack),
-            (&mut merged.latencies.intended_to_sent, &shard.latencies.intended_to_sent),
-        ] {
-            sum.merge(part);
-        }
-    }
-    if let Some(environment) = &mut merged.environment
-        && shards.len() > 1
-    {
-        environment.unknown.push(format!("merged of {} generators; the machine is shard 0's", shards.len()));
-    }
-    Ok(merged)
+    let duration_s = largest(&shards, |shard| shard.duration_s);
+    let batches = batches(&shards);
+    Ok(Window {
+        variant: first.variant.clone(),
+        address: first.address.clone(),
+        workload: workload(&shards),
+        durability: first.durability.clone(),
+        started_unix_ms: shards.iter().map(|shard| shard.started_unix_ms).min().unwrap_or_default(),
+        duration_s,
+        outcome: outcome(&shards),
+        facts: facts(&shards, duration_s, &batches),
+        latencies: latencies(&shards),
+        series: series(&shards)?,
+        end_to_end: end_to_end(&shards),
+        batches,
+        // Its percentiles can't be added.
+        split: first.split.clone().filter(|_| shards.len() == 1),
+        events: events(&shards),
+        environment: environment(&shards),
+        shard: None,
+        client: first.client.clone(),
+        requirements: Vec::new(),
+    })
 }
 
 /// The shards by index, after proof that they are all of them and of one load.
 fn in_order(shards: &[Window]) -> Result<Vec<&Window>, MergeError> {
     let mut by_index = BTreeMap::new();
     let mut head = None;
-    for (number, window) in shards.iter().enumerate() {
-        let shard = window
-            .shard
-            .ok_or_else(|| MergeError::NotAShard { number: number + 1, variant: window.variant.clone() })?;
+    for (number, window) in (1..).zip(shards) {
+        let shard =
+            window.shard.ok_or_else(|| MergeError::NotAShard { number, variant: window.variant.clone() })?;
+        if shard.of > MOST_SHARDS || shard.index >= shard.of {
+            return Err(MergeError::OutOfBounds { number, index: shard.index, of: shard.of });
+        }
         let (first, first_window) = *head.get_or_insert((shard, window));
         let other = |what| MergeError::OtherLoad { index: shard.index, first: first.index, what };
         for (same, what) in [
@@ -112,6 +126,7 @@ fn in_order(shards: &[Window]) -> Result<Vec<&Window>, MergeError> {
             (shard.start_unix_ms == first.start_unix_ms, "common start"),
             (window.workload == first_window.workload, "workload"),
             (window.durability == first_window.durability, "durability class"),
+            (is_same_cluster(window, first_window), "cluster"),
         ] {
             if !same {
                 return Err(other(what));
@@ -127,7 +142,24 @@ fn in_order(shards: &[Window]) -> Result<Vec<&Window>, MergeError> {
     if missing.is_empty() {
         Ok(by_index.into_values().collect())
     } else {
-        Err(MergeError::Missing { of: first.of, missing: missing.join(", ") })
+        Err(MergeError::Missing { of: first.of, missing: told(&missing, ", ") })
+    }
+}
+
+/// Whether two windows loaded the same cluster, as far as it is known.
+fn is_same_cluster(one: &Window, other: &Window) -> bool {
+    fn id(window: &Window) -> Option<&String> {
+        window.environment.as_ref()?.cluster_id.as_ref()
+    }
+    id(one).zip(id(other)).is_none_or(|(one, other)| one == other)
+}
+
+/// The first of them, and how many there are more.
+fn told(names: &[String], between: &str) -> String {
+    let shown = names[..names.len().min(MOST_TOLD)].join(between);
+    match names.len().saturating_sub(MOST_TOLD) {
+        0 => shown,
+        more => format!("{shown}{between}and {more} more"),
     }
 }
 
@@ -135,52 +167,80 @@ fn largest(shards: &[&Window], value: impl Fn(&Window) -> f64) -> f64 {
     shards.iter().map(|shard| value(shard)).fold(0.0, f64::max)
 }
 
+/// Records come from files: numbers that no load has must not stop the merge of others.
+fn sum<'a>(shards: &[&'a Window], value: impl Fn(&'a Window) -> u64) -> u64 {
+    shards.iter().fold(0, |sum: u64, shard| sum.saturating_add(value(shard)))
+}
+
 fn index_of(window: &Window) -> u32 {
     window.shard.map_or(0, |shard| shard.index)
 }
 
-/// The worst: a load of which one part failed did not run. A saturated part says how far all of them are behind.
-fn outcome(shards: &[&Window]) -> Outcome {
-    let rank = |outcome: &Outcome| match outcome {
-        Outcome::Steady => 0,
-        Outcome::Saturated { .. } => 1,
-        Outcome::GeneratorLate { .. } => 2,
-        Outcome::Failed { .. } => 3,
+/// The load of all generators: the schedule is one already, the rest is each one's own.
+fn workload(shards: &[&Window]) -> Workload {
+    let all = |of: fn(&Workload) -> u32| {
+        shards.iter().fold(0, |sum: u32, shard| sum.saturating_add(of(&shard.workload)))
     };
-    let Some(worst) = shards.iter().max_by_key(|shard| rank(&shard.outcome)) else { return Outcome::Steady };
-    match &worst.outcome {
-        Outcome::Saturated { .. } => Outcome::Saturated {
-            backlog_requests: shards
-                .iter()
-                .map(|shard| match shard.outcome {
-                    Outcome::Saturated { backlog_requests } => backlog_requests,
-                    _ => 0,
-                })
-                .sum(),
-        },
-        Outcome::Failed { reason } => {
-            Outcome::Failed { reason: format!("shard {}: {reason}", index_of(worst)) }
-        }
-        other => other.clone(),
+    Workload {
+        connections: all(|workload| workload.connections),
+        consumers: all(|workload| workload.consumers),
+        warmup_requests: sum(shards, |shard| shard.workload.warmup_requests),
+        ..shards[0].workload.clone()
     }
 }
 
-fn facts(shards: &[&Window]) -> WindowFacts {
-    let sum = |value: fn(&WindowFacts) -> u64| shards.iter().map(|shard| value(&shard.facts)).sum();
-    let rate = |value: fn(&WindowFacts) -> f64| shards.iter().map(|shard| value(&shard.facts)).sum();
+/// The worst: a load of which one part failed did not run. A saturated part says how far all of them are behind.
+fn outcome(shards: &[&Window]) -> Outcome {
+    let failed: Vec<String> = shards
+        .iter()
+        .filter_map(|shard| match &shard.outcome {
+            Outcome::Failed { reason } => Some(format!("shard {}: {reason}", index_of(shard))),
+            _ => None,
+        })
+        .collect();
+    if !failed.is_empty() {
+        return Outcome::Failed { reason: told(&failed, "; ") };
+    }
+    let late = shards.iter().filter_map(|shard| match &shard.outcome {
+        Outcome::GeneratorLate { lateness_us_p99, limit_us } => Some((*lateness_us_p99, *limit_us)),
+        _ => None,
+    });
+    if let Some((lateness_us_p99, limit_us)) = late.max_by(|one, other| one.0.total_cmp(&other.0)) {
+        return Outcome::GeneratorLate { lateness_us_p99, limit_us };
+    }
+    let is_saturated = |shard: &&Window| matches!(shard.outcome, Outcome::Saturated { .. });
+    if !shards.iter().any(is_saturated) {
+        return Outcome::Steady;
+    }
+    let behind = |shard: &Window| match shard.outcome {
+        Outcome::Saturated { backlog_requests } => backlog_requests,
+        _ => shard.series.last().map_or(0, |last| last.backlog_requests),
+    };
+    Outcome::Saturated { backlog_requests: sum(shards, behind) }
+}
+
+fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> WindowFacts {
     let names = |value: fn(&WindowFacts) -> &BTreeMap<String, u64>| {
-        let mut all = BTreeMap::new();
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
         for (name, count) in shards.iter().flat_map(|shard| value(&shard.facts)) {
-            *all.entry(name.clone()).or_insert(0) += count;
+            let sum = all.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*count);
         }
         all
     };
+    // A rate is a count over a shard's own length; of counts the sum is over the length of all.
+    let rate = |value: fn(&WindowFacts) -> f64| {
+        let count: f64 = shards.iter().map(|shard| value(&shard.facts) * shard.duration_s).sum();
+        count / duration_s.max(f64::MIN_POSITIVE)
+    };
     let target = shards.iter().filter_map(|shard| shard.facts.target_cpu);
+    let acked_records = sum(shards, |shard| shard.facts.acked_records);
     WindowFacts {
-        requests: sum(|facts| facts.requests),
-        acked_requests: sum(|facts| facts.acked_requests),
-        acked_records: sum(|facts| facts.acked_records),
-        acked_bytes: sum(|facts| facts.acked_bytes),
+        requests: sum(shards, |shard| shard.facts.requests),
+        acked_requests: sum(shards, |shard| shard.facts.acked_requests),
+        acked_records,
+        acked_bytes: read_back_bytes(batches, acked_records)
+            .unwrap_or_else(|| sum(shards, |shard| shard.facts.acked_bytes)),
         asked_requests_per_s: rate(|facts| facts.asked_requests_per_s),
         reached_requests_per_s: rate(|facts| facts.reached_requests_per_s),
         errors: names(|facts| &facts.errors),
@@ -191,8 +251,17 @@ fn facts(shards: &[&Window]) -> WindowFacts {
         steal_share: largest(shards, |shard| shard.facts.steal_share),
         others_share: largest(shards, |shard| shard.facts.others_share),
         retries: names(|facts| &facts.retries),
-        produce_requests: shards.iter().map(|shard| shard.facts.produce_requests).sum(),
+        produce_requests: shards.iter().try_fold(0, |sum: u64, shard| {
+            shard.facts.produce_requests.map(|requests| sum.saturating_add(requests))
+        }),
     }
+}
+
+/// What the records of a client have in batches: only the topic knows, and one shard read it for all.
+fn read_back_bytes(batches: &[TopicBatches], records: u64) -> Option<u64> {
+    let fetched = batches.iter().find(|batches| batches.source == BatchSource::Fetched)?;
+    let bytes = u128::from(fetched.bytes) * u128::from(records);
+    u64::try_from(bytes.checked_div(fetched.records.into())?).ok()
 }
 
 fn added(left: CpuSeconds, right: CpuSeconds) -> CpuSeconds {
@@ -204,61 +273,88 @@ fn added(left: CpuSeconds, right: CpuSeconds) -> CpuSeconds {
     CpuSeconds { total_s, user_share: user_s.filter(|_| total_s > 0.0).map(|user_s| user_s / total_s) }
 }
 
+fn latencies(shards: &[&Window]) -> Latencies {
+    let all = |of: fn(&Latencies) -> &Hdr| {
+        let mut all = Hdr::new();
+        shards.iter().for_each(|shard| all.merge(of(&shard.latencies)));
+        all
+    };
+    Latencies {
+        intended_to_ack: all(|latencies| &latencies.intended_to_ack),
+        sent_to_ack: all(|latencies| &latencies.sent_to_ack),
+        intended_to_sent: all(|latencies| &latencies.intended_to_sent),
+    }
+}
+
 fn series(shards: &[&Window]) -> Result<Vec<SeriesPoint>, MergeError> {
     let seconds = shards.iter().map(|shard| shard.series.len()).max().unwrap_or(0);
     (0..seconds).map(|second| point(shards, second)).collect()
 }
 
 fn point(shards: &[&Window], second: usize) -> Result<SeriesPoint, MergeError> {
-    let mut all = crate::Hdr::new();
-    let mut merged = SeriesPoint { at_s: second as f64, ..SeriesPoint::default() };
-    for shard in shards {
-        let Some(part) = shard.series.get(second) else { continue };
-        let latency = part.latency.unpack().map_err(|source| MergeError::Histogram {
-            index: index_of(shard),
-            at_s: part.at_s,
-            source,
-        })?;
-        all.merge(&latency);
-        merged.acked_requests += part.acked_requests;
-        merged.failed_requests += part.failed_requests;
-        merged.backlog_requests += part.backlog_requests;
-        merged.generator_lag_us_p99 = merged.generator_lag_us_p99.max(part.generator_lag_us_p99);
-        merged.consumer_lag_records = merged.consumer_lag_records.max(part.consumer_lag_records);
+    let parts: Vec<(u32, &SeriesPoint)> =
+        shards.iter().filter_map(|shard| Some((index_of(shard), shard.series.get(second)?))).collect();
+    let mut all = Hdr::new();
+    for (index, part) in &parts {
+        let unreadable = |source| MergeError::Histogram { index: *index, at_s: part.at_s, source };
+        all.merge(&part.latency.unpack().map_err(unreadable)?);
     }
-    merged.latency_us_p50 = all.quantile_us(0.5).unwrap_or(0.0);
-    merged.latency_us_p99 = all.quantile_us(0.99).unwrap_or(0.0);
-    merged.latency_us_max = all.max_us().unwrap_or(0.0);
-    merged.latency = PackedHdr::from(&all);
-    Ok(merged)
+    let of_all = || parts.iter().map(|(_, part)| *part);
+    let sum =
+        |value: fn(&SeriesPoint) -> u64| of_all().fold(0, |sum: u64, part| sum.saturating_add(value(part)));
+    let length_s = of_all().map(|part| part.length_s.unwrap_or(1.0)).fold(0.0, f64::max);
+    Ok(SeriesPoint {
+        at_s: second as f64,
+        acked_requests: sum(|part| part.acked_requests),
+        latency_us_p50: all.quantile_us(0.5).unwrap_or(0.0),
+        latency_us_p99: all.quantile_us(0.99).unwrap_or(0.0),
+        latency_us_max: all.max_us().unwrap_or(0.0),
+        backlog_requests: sum(|part| part.backlog_requests),
+        latency: PackedHdr::from(&all),
+        failed_requests: sum(|part| part.failed_requests),
+        generator_lag_us_p99: of_all().map(|part| part.generator_lag_us_p99).fold(0.0, f64::max),
+        consumer_lag_records: of_all().filter_map(|part| part.consumer_lag_records).max(),
+        length_s: (length_s < 1.0).then_some(length_s),
+    })
 }
 
 fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
     let mut parts = shards.iter().filter_map(|shard| shard.end_to_end.as_ref());
-    let mut merged = parts.next()?.clone();
-    for part in parts {
-        merged.latency.merge(&part.latency);
-        merged.fetched_records += part.fetched_records;
-        merged.fetched_bytes += part.fetched_bytes;
-        merged.missing += part.missing;
-        merged.lag_records_max = merged.lag_records_max.max(part.lag_records_max);
-    }
-    Some(merged)
+    let first = parts.next()?.clone();
+    Some(parts.fold(first, |mut all, part| {
+        all.latency.merge(&part.latency);
+        EndToEnd {
+            latency: all.latency,
+            consumers: all.consumers.saturating_add(part.consumers),
+            fetched_records: all.fetched_records.saturating_add(part.fetched_records),
+            fetched_bytes: all.fetched_bytes.saturating_add(part.fetched_bytes),
+            missing: all.missing.saturating_add(part.missing),
+            lag_records_max: all.lag_records_max.max(part.lag_records_max),
+        }
+    }))
 }
 
+/// What each made adds up; what was read back was there for all of them, and counts once.
 fn batches(shards: &[&Window]) -> Vec<TopicBatches> {
     let mut merged: Vec<TopicBatches> = Vec::new();
     for part in shards.iter().flat_map(|shard| &shard.batches) {
-        match merged.iter_mut().find(|of| of.topic == part.topic && of.source == part.source) {
-            Some(of) => {
-                let all = of.batches + part.batches;
-                let seen = of.seen_share * of.batches as f64 + part.seen_share * part.batches as f64;
-                of.seen_share = if all > 0 { seen / all as f64 } else { of.seen_share.min(part.seen_share) };
-                of.batches = all;
-                of.records += part.records;
-                of.bytes += part.bytes;
+        let known = merged.iter_mut().find(|of| of.topic == part.topic && of.source == part.source);
+        match (known, part.source) {
+            (None, _) => merged.push(part.clone()),
+            (Some(of), BatchSource::OwnFrames) => {
+                let there = |batches: &TopicBatches| batches.batches as f64 / batches.seen_share;
+                let all = there(of) + there(part);
+                of.batches = of.batches.saturating_add(part.batches);
+                of.seen_share = if all > 0.0 && all.is_finite() {
+                    of.batches as f64 / all
+                } else {
+                    of.seen_share.min(part.seen_share)
+                };
+                of.records = of.records.saturating_add(part.records);
+                of.bytes = of.bytes.saturating_add(part.bytes);
             }
-            None => merged.push(part.clone()),
+            (Some(of), BatchSource::Fetched) if part.batches > of.batches => *of = part.clone(),
+            (Some(_), BatchSource::Fetched) => {}
         }
     }
     merged
@@ -273,6 +369,36 @@ fn events(shards: &[&Window]) -> Vec<Event> {
         shards.iter().flat_map(|shard| shard.events.iter().map(|event| told(shard, event))).collect();
     all.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
     all
+}
+
+/// The first shard's, with the pressure of the machine that was pressed most.
+fn environment(shards: &[&Window]) -> Option<Environment> {
+    let mut known = shards.iter().filter_map(|shard| Some((index_of(shard), shard.environment.as_ref()?)));
+    let (first, environment) = known.next()?;
+    let mut merged = environment.clone();
+    for (index, other) in known {
+        for (resource, share) in &other.pressure {
+            let worst = merged.pressure.entry(resource.clone()).or_default();
+            *worst = worst.max(*share);
+        }
+        let fresh = other.unknown.iter().filter(|unknown| !environment.unknown.contains(unknown));
+        merged.unknown.extend(fresh.map(|unknown| format!("shard {index}: {unknown}")));
+    }
+    if shards.len() > 1 {
+        let count = shards.len();
+        merged.unknown.push(format!("merged of {count} generators; the machine is shard {first}'s"));
+    }
+    let client = &shards[0].client;
+    let others =
+        shards.iter().filter(|shard| shard.client != *client).map(|shard| index_of(shard).to_string());
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        let others = told(&others, ", ");
+        merged
+            .unknown
+            .push(format!("the client is shard 0's; another one, or other settings, had shard {others}"));
+    }
+    Some(merged)
 }
 
 #[cfg(test)]
@@ -405,7 +531,10 @@ mod tests {
         };
         let behind = |backlog_requests| Outcome::Saturated { backlog_requests };
         assert_eq!(with([behind(5), behind(7)]), behind(12));
-        assert_eq!(with([Outcome::Steady, behind(7)]), behind(7));
+        // The steady one was one request behind at the end of its last second.
+        assert_eq!(with([Outcome::Steady, behind(7)]), behind(8));
+        let late = |lateness_us_p99| Outcome::GeneratorLate { lateness_us_p99, limit_us: 1.0 };
+        assert_eq!(with([late(9.0), late(3.0)]), late(9.0));
         let failed = Outcome::Failed { reason: "gone".to_owned() };
         assert_eq!(with([behind(5), failed]), Outcome::Failed { reason: "shard 1: gone".to_owned() });
     }

@@ -94,6 +94,44 @@ fn share_the_schedule_and_merge_exactly(place: &str, settings: &[(String, String
     again.expect_code(1).expect_error("of an earlier run");
 }
 
+/// A client's batches are read back from the topic, which all shards share: they count once, and every record of every shard
+/// has its bytes. Consumers are each shard's own.
+#[test]
+fn shards_of_a_client_have_the_bytes_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let place = folder.path().join("meeting").display().to_string();
+    let shards: Vec<_> = (0..2)
+        .map(|index| {
+            let mut command = hone_command();
+            command.args(["load", &broker.address, "--json", "--quiet", "--store", &place]).args(LOAD);
+            command.args(["--client", "librdkafka", "--consumers", "1", "--bytes", "500"]);
+            command.args(["--lateness-limit", "5000", "--shard", &format!("{index}/2")]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for shard in shards {
+        let ran = Ran::of(shard.wait_with_output().unwrap()).expect_code(0).json();
+        let facts = &ran["body"]["facts"];
+        let payload = facts["acked_records"].as_u64().unwrap() * 500;
+        assert_eq!(facts["acked_bytes"].as_u64(), Some(payload), "a shard has others' bytes: {facts}");
+    }
+    let merged = hone(&["merge", "--store", &place, "--shards", "2", "--json"]).expect_code(0).json();
+    let body = &merged["body"];
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let records = number(&body["facts"]["acked_records"]);
+    let read_back = &body["batches"][0];
+    let bytes = number(&read_back["bytes"]) * records / number(&read_back["records"]);
+    assert_eq!(number(&body["facts"]["acked_bytes"]), bytes, "{}", body["facts"]);
+    assert!(bytes > records * 500, "the batches' own bytes are not in {bytes}");
+    assert_eq!((number(&body["end_to_end"]["consumers"]), number(&body["workload"]["consumers"])), (2, 2));
+    assert_eq!(latency_count(&body["end_to_end"]["latency"]), records, "{}", body["end_to_end"]["missing"]);
+}
+
+fn latency_count(histogram: &serde_json::Value) -> u64 {
+    hone_record::Hdr::from_base64(histogram.as_str().unwrap()).unwrap().count()
+}
+
 #[test]
 fn what_is_no_shard_is_refused() {
     let folder = tempfile::tempdir().unwrap();

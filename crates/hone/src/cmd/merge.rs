@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hone_record::Window;
+use hone_record::{MOST_SHARDS, Window};
 
 use super::{Desk, load};
 use crate::folder::read_record;
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PLACE", requires = "shards")]
     store: Option<String>,
     /// How many shards there are.
-    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
     shards: Option<u32>,
     /// Seconds to wait for shards that have not kept their record yet.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "store")]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hone_load::{Admin, Topic};
-use hone_record::{Shard, Window};
+use hone_record::{MOST_SHARDS, Shard, Window};
 
 use super::Desk;
 use crate::Usage;
@@ -37,7 +37,7 @@ pub(crate) struct ShardOptions {
     #[arg(long, value_name = "SYSTEM", value_enum, requires_all = ["shards", "store", "image"])]
     emit: Option<Target>,
     /// Generators of the manifest.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SHARDS)))]
     shards: Option<u32>,
     /// Image of the manifest; its entrypoint is hone.
     #[arg(long, value_name = "IMAGE")]
@@ -56,10 +56,10 @@ struct Part {
 fn shard(text: &str) -> Result<Part, String> {
     let numbers = text.split_once('/').map(|(index, of)| (index.parse::<u32>(), of.parse::<u32>()));
     match numbers {
-        Some((Ok(index), Ok(of))) if index < of && of <= 10_000 => Ok(Part { index, of }),
-        Some((Ok(index), Ok(of))) => {
-            Err(format!("`{text}` is no shard: I counts from 0 and N to 10000, so {index} is none of {of}"))
-        }
+        Some((Ok(index), Ok(of))) if index < of && of <= MOST_SHARDS => Ok(Part { index, of }),
+        Some((Ok(index), Ok(of))) => Err(format!(
+            "`{text}` is no shard: I counts from 0 and N to {MOST_SHARDS}, so {index} is none of {of}"
+        )),
         _ => Err(format!("`{text}` is no shard; write I/N, for example 0/4")),
     }
 }

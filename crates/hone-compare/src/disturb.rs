@@ -16,6 +16,8 @@ pub struct Neighbours {
     pub memory_pressure: Option<f64>,
     /// What happened to the way to the target.
     pub events: Vec<String>,
+    /// How late the window opened after its agreed start.
+    pub start_slip_ms: f64,
 }
 
 impl Neighbours {
@@ -25,7 +27,11 @@ impl Neighbours {
         let disturbs = |kind: EventKind| match kind {
             EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
             // It is the loss that disturbs; the way back says nothing new. A record kept in memory is a record.
-            EventKind::Reconnected | EventKind::RecordingFailed | EventKind::Interrupted => false,
+            // A start that slipped has a limit of its own.
+            EventKind::Reconnected
+            | EventKind::RecordingFailed
+            | EventKind::Interrupted
+            | EventKind::StartSlipped => false,
         };
         Self {
             steal_share: window.facts.steal_share,
@@ -37,9 +43,13 @@ impl Neighbours {
                 .filter(|event| disturbs(event.kind))
                 .map(|event| format!("{} at {:.1} s", event.what, event.at_s))
                 .collect(),
+            start_slip_ms: window.facts.start_slip_ms,
         }
     }
 }
+
+/// Half of the 20 ms that the arms of a duet begin apart: an arm that is later may run in step with the other one.
+const START_SLIP_MOST_MS: f64 = 10.0;
 
 /// The rule with its usual thresholds.
 ///
@@ -58,6 +68,7 @@ pub fn disturbance(mode: Mode) -> Disturbance {
         others_difference,
         memory_pressure_most: 0.20,
         words: String::new(),
+        start_slip_most_ms: (mode == Mode::Duet).then_some(START_SLIP_MOST_MS),
     };
     rule.words = words(&rule, mode);
     rule
@@ -74,8 +85,11 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
             percent(rule.steal_difference)
         ),
     };
+    let slip = rule.start_slip_most_ms.map_or(String::new(), |most_ms| {
+        format!(" an arm began more than {most_ms} ms after its agreed start,")
+    });
     format!(
-        "A pair does not count when{differences} the hypervisor took more than {} %, tasks waited for memory more than {} % \
+        "A pair does not count when{differences}{slip} the hypervisor took more than {} %, tasks waited for memory more than {} % \
          of a window, a connection was lost, a leader moved or the topic went. Latency and the targets' own CPU are not \
          looked at.",
         percent(rule.steal_most),
@@ -90,6 +104,12 @@ pub fn disturbed(rule: &Disturbance, windows: [&Neighbours; 2]) -> Option<String
     }
     let percent = |share: f64| share * 100.0;
     let [first, second] = windows;
+    let slip_ms = first.start_slip_ms.max(second.start_slip_ms);
+    if let Some(most_ms) = rule.start_slip_most_ms.filter(|most_ms| slip_ms > *most_ms) {
+        return Some(format!(
+            "an arm began {slip_ms:.0} ms after its agreed start, the limit is {most_ms} ms"
+        ));
+    }
     let most = |value: fn(&Neighbours) -> f64| value(first).max(value(second));
     let apart = |value: fn(&Neighbours) -> f64| (value(first) - value(second)).abs();
     let steal = |seen: &Neighbours| seen.steal_share;
@@ -120,7 +140,13 @@ mod tests {
     use super::*;
 
     fn quiet() -> Neighbours {
-        Neighbours { steal_share: 0.01, others_share: 0.05, memory_pressure: Some(0.0), events: vec![] }
+        Neighbours {
+            steal_share: 0.01,
+            others_share: 0.05,
+            memory_pressure: Some(0.0),
+            events: vec![],
+            start_slip_ms: 0.3,
+        }
     }
 
     fn check(mode: Mode, second: Neighbours, expected: Option<&str>) {
@@ -151,5 +177,10 @@ mod tests {
             Some("leader of 3 moved"),
         );
         check(Solo, Neighbours { memory_pressure: None, ..quiet() }, None);
+        check(Duet, Neighbours { start_slip_ms: 9.0, ..quiet() }, None);
+        let late = "an arm began 11 ms after its agreed start, the limit is 10 ms";
+        check(Duet, Neighbours { start_slip_ms: 11.0, ..quiet() }, Some(late));
+        check(Solo, Neighbours { start_slip_ms: 11.0, ..quiet() }, None);
+        assert!(disturbance(Duet).words.contains("more than 10 ms after its agreed start"));
     }
 }

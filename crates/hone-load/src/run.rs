@@ -88,7 +88,17 @@ pub struct Prepared {
     consumers: Option<Consumers>,
     topic: OwnTopic,
     raw: Option<RawFile>,
+    /// Everything that must be known before the window opens, found out ahead of an agreed start.
+    stands_by: Option<Beginning>,
 }
+
+/// Where the window begins in the topic, for those who read it.
+type Beginning = Option<BTreeMap<i32, i64>>;
+
+/// The probe looks so long before a start that is far ahead: the target's idling until then is no part of the window.
+const PROBE_AHEAD: Duration = Duration::from_millis(200);
+/// What a start may be late without an event: sleeping and waking takes a part of it.
+const SLIP_TOLD_MS: f64 = 1.0;
 
 /// Batches of a producer that brokers remember.
 const MOST_NUMBERED: u32 = 5;
@@ -179,6 +189,7 @@ pub fn prepare(
         consumers,
         topic,
         raw: None,
+        stands_by: None,
     };
     prepared.warm_up(progress)?;
     Ok(prepared)
@@ -370,7 +381,22 @@ impl Prepared {
         self.raw = Some(raw);
     }
 
-    /// Measures one window that opens at `start`, which may lie a little ahead.
+    /// Does all that takes its time before a window, so that a start can be agreed with others. From here on, one that is
+    /// missed is told.
+    ///
+    /// # Errors
+    /// When the topic's leaders can't be asked.
+    pub fn stand_by(&mut self) -> Result<(), LoadError> {
+        self.stands_by = Some(self.begin(self.drain())?);
+        Ok(())
+    }
+
+    fn drain(&self) -> Duration {
+        Duration::from_secs_f64(self.workload.timeout_s)
+    }
+
+    /// Measures one window that opens at `start`, which may lie a little ahead; later, when this generator is not ready then.
+    /// Where the start was agreed with others ([`Prepared::stand_by`], or a shard's), the record says so.
     ///
     /// A target that breaks off gives a window whose outcome says so; it is a result.
     ///
@@ -387,8 +413,12 @@ impl Prepared {
             schedule::part_of(Arrivals::new(&self.workload, self.recorded.clone()), self.settings.shard);
         let mut recorder = Recorder::new(duration_ns);
         recorder.raw = self.raw.take().map(Raw::start).transpose()?;
-        let drain = Duration::from_secs_f64(self.workload.timeout_s);
-        let from = self.begin(drain)?;
+        let drain = self.drain();
+        let is_agreed = self.stands_by.is_some() || self.settings.shard.is_some();
+        let from = match self.stands_by.take() {
+            Some(from) => from,
+            None => self.begin(drain)?,
+        };
         let (mut told, mut drawn_in) = (0, false);
         let mut look = |now_ns: u64, recorder: &Recorder| {
             progress.now(&Live::of(recorder, now_ns));
@@ -400,9 +430,12 @@ impl Prepared {
             }
             progress.at("window", now_ns as f64 / duration_ns as f64)
         };
+        std::thread::sleep(start.saturating_duration_since(Instant::now() + PROBE_AHEAD));
         // The probe takes its time, more of it the more processes there are; no request may be due meanwhile.
         probe.start();
-        let start = start.max(Instant::now());
+        let ready = Instant::now();
+        let slip = if is_agreed { ready.saturating_duration_since(start) } else { Duration::ZERO };
+        let start = start.max(ready);
         if let Some(consumers) = &self.consumers {
             consumers.open(start, duration_ns);
             recorder.placed = consumers.orders();
@@ -422,6 +455,8 @@ impl Prepared {
         recorder.finish();
         recorder.series[told.min(recorder.series.len())..].iter().for_each(|point| progress.second(point));
         let mut account = self.account(&recorder, from.as_ref(), progress);
+        let start_slip_ms = slip.as_secs_f64() * 1e3;
+        account.events.splice(0..0, slipped(start_slip_ms));
         let end_of_window_ns = recorder.duration_ns();
         account.events.extend(recorder.raw.take().and_then(|raw| raw.finish(start, end_of_window_ns)));
         if let Err(error) = self.topic.remove() {
@@ -436,14 +471,15 @@ impl Prepared {
             window.facts.acked_bytes =
                 (batches.bytes as f64 / batches.seen_share.max(f64::MIN_POSITIVE)) as u64;
         }
+        window.facts.start_slip_ms = start_slip_ms;
         if let Some(consumed) = consumed {
             add_consumed(&mut window, consumed);
         }
         Ok(window)
     }
 
-    /// Where the window begins in the topic, for those who read it. Consumers have read what lies before.
-    fn begin(&self, limit: Duration) -> Result<Option<BTreeMap<i32, i64>>, LoadError> {
+    /// Where the window begins. Consumers have read what lies before.
+    fn begin(&self, limit: Duration) -> Result<Beginning, LoadError> {
         if self.consumers.is_none() && self.engine.knows_batches() {
             return Ok(None);
         }
@@ -512,6 +548,7 @@ impl Prepared {
             others_share: seen.others_share,
             retries: account.retries,
             produce_requests: account.produce_requests,
+            start_slip_ms: 0.0,
         };
         Window {
             variant: self.settings.variant,
@@ -570,6 +607,17 @@ impl Prepared {
     pub fn leaders(&self) -> impl Iterator<Item = &str> {
         self.layout.leaders.iter().map(|(address, _)| address.as_str())
     }
+}
+
+/// Says of a start that it was later than agreed.
+fn slipped(slip_ms: f64) -> Option<Event> {
+    (slip_ms > SLIP_TOLD_MS).then(|| Event {
+        at_s: 0.0,
+        kind: EventKind::StartSlipped,
+        what: format!(
+            "the window opened {slip_ms:.0} ms after the start that was agreed: the generator was not ready"
+        ),
+    })
 }
 
 /// Length of a window; never nothing, because rates are divided by it.

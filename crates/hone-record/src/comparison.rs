@@ -108,6 +108,9 @@ pub struct Disturbance {
     pub memory_pressure_most: f64,
     /// The rule in words, with its reasons.
     pub words: String,
+    /// So late, in milliseconds, may an arm begin after its agreed start; `None` where none is agreed, and in older designs.
+    #[serde(default)]
+    pub start_slip_most_ms: Option<f64>,
 }
 
 /// A limit on the time of a run.

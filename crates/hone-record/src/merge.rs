@@ -254,6 +254,7 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
         produce_requests: shards.iter().try_fold(0, |sum: u64, shard| {
             shard.facts.produce_requests.map(|requests| sum.saturating_add(requests))
         }),
+        start_slip_ms: largest(shards, |shard| shard.facts.start_slip_ms),
     }
 }
 

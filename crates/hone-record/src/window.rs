@@ -132,6 +132,9 @@ pub struct WindowFacts {
     /// the client, and the client makes fewer requests of them. `None` when it does not tell.
     #[serde(default)]
     pub produce_requests: Option<u64>,
+    /// So much later than agreed did the window open, because its generator was not ready; 0 in time, or without an agreement.
+    #[serde(default)]
+    pub start_slip_ms: f64,
 }
 
 /// Something that happened to the target, or to the way to it, while the window was open.
@@ -161,6 +164,8 @@ pub enum EventKind {
     RecordingFailed,
     /// The user ended the window before its time.
     Interrupted,
+    /// The window opened later than was agreed with others.
+    StartSlipped,
 }
 
 /// Where the values of [`TopicBatches`] come from.

@@ -145,6 +145,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             others_share: 0.0,
             retries: BTreeMap::from([("connection lost".to_owned(), retries)]),
             produce_requests: Some(requests.len() as u64 + retries),
+            start_slip_ms: 0.0,
         },
         latencies: Latencies {
             intended_to_ack: hdr(requests.iter().map(|request| request.lag_us + request.service_us)),

@@ -304,8 +304,13 @@ impl Contest<'_> {
             security: side.arm.security.clone(),
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
-        hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
-            .with_context(|| format!("loading {}", side.arm.name))
+        let mut prepared =
+            hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
+                .with_context(|| format!("loading {}", side.arm.name))?;
+        if self.design.mode == Mode::Duet {
+            prepared.stand_by()?;
+        }
+        Ok(prepared)
     }
 
     /// Window files first, then the pair that names them: a pair on disk always has its windows.

@@ -147,10 +147,7 @@ impl Meeting {
         let start_unix_ms = self.rendezvous.meet(|what| desk.progress.detail(what))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ahead = Duration::from_millis(start_unix_ms).saturating_sub(now);
-        let start = Instant::now() + ahead;
-        // The target's idling until then is no part of the window.
-        std::thread::sleep(ahead.saturating_sub(Duration::from_millis(200)));
-        Ok((start, start_unix_ms))
+        Ok((Instant::now() + ahead, start_unix_ms))
     }
 
     /// Keeps the record, and removes the topic when nobody needs it any more.

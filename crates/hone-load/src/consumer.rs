@@ -6,6 +6,8 @@
 //!
 //! Batches are not decoded: their headers say which offsets arrived.
 
+mod lag;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::mpsc;
@@ -26,6 +28,8 @@ use crate::poll::{Poll, Ready};
 use crate::security::Door;
 use crate::stream::Stream;
 
+use lag::Lag;
+
 /// What one Fetch asks for. A broker answers as soon as it has a byte.
 const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
 /// An answer may be larger than what was wanted by one batch.
@@ -40,7 +44,6 @@ const REPAIR_EVERY: Duration = Duration::from_millis(200);
 const REPAIR_LIMIT: Duration = Duration::from_secs(1);
 /// So many events say what there is to say.
 const EVENTS_LIMIT: usize = 100;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -59,7 +62,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Consumed {
     pub end_to_end: EndToEnd,
-    /// Records behind, at the end of each second of the window.
+    /// The most records that the slowest consumer was behind, in each second of the window.
     pub lag: Vec<u64>,
     pub events: Vec<Event>,
 }
@@ -188,7 +191,7 @@ struct Desk {
     window: Option<WindowTimes>,
     deadline: Option<Instant>,
     next_repair: Instant,
-    lag: Vec<u64>,
+    lag: Lag,
     events: Vec<Event>,
 }
 
@@ -207,6 +210,8 @@ struct Consumer {
     join: Join,
     records: u64,
     bytes: u64,
+    /// Records that are known to exist and have not come, in all lanes.
+    behind: u64,
     /// Why the leaders must be asked for again.
     broken: Option<String>,
 }
@@ -260,7 +265,7 @@ impl Desk {
             window: None,
             deadline: None,
             next_repair: origin,
-            lag: Vec::new(),
+            lag: Lag::default(),
             events: Vec::new(),
         };
         for index in 0..count as usize {
@@ -303,10 +308,6 @@ impl Desk {
     fn serve(mut self) -> Consumed {
         let mut ready = Vec::new();
         loop {
-            let open = self.take_orders();
-            if !open || self.is_done() {
-                return self.consumed();
-            }
             self.clock.adjust();
             if let Err(error) = self.poll.wait(LOOK_EVERY, &mut ready) {
                 self.tell(
@@ -315,10 +316,16 @@ impl Desk {
                 );
                 return self.consumed();
             }
+            let open = self.take_orders();
+            // Just before an answer is taken, a consumer is behind the most.
+            self.note_lag();
             for event in std::mem::take(&mut ready) {
                 self.handle(event);
             }
             self.note_lag();
+            if !open || self.is_done() {
+                return self.consumed();
+            }
             self.repair();
             self.answer_begin();
         }
@@ -347,9 +354,8 @@ impl Desk {
         let placed = Placed { intended_ns: window.start_ns + placed.intended_ns, ..placed };
         for consumer in &mut self.consumers {
             consumer.join.placed(placed);
-            if let Some(lane) = consumer.lanes.get_mut(&placed.partition) {
-                lane.end = lane.end.max(placed.last().saturating_add(1));
-            }
+            consumer
+                .follow(placed.partition, |lane| lane.end = lane.end.max(placed.last().saturating_add(1)));
         }
     }
 
@@ -433,15 +439,12 @@ impl Desk {
         self.events.push(Event { at_s, kind, what });
     }
 
-    /// At the end of each second of the window, how far the slowest consumer is behind.
+    /// How far the slowest consumer is behind at this moment.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
-        let now_ns = self.clock.now_ns();
-        let seconds = window.duration_ns.div_ceil(SECOND_NS);
-        let end_ns = |second: u64| window.start_ns + ((second + 1) * SECOND_NS).min(window.duration_ns);
-        while (self.lag.len() as u64) < seconds && now_ns >= end_ns(self.lag.len() as u64) {
-            self.lag.push(self.consumers.iter().map(Consumer::behind).max().unwrap_or(0));
-        }
+        let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
+        let behind = self.consumers.iter().map(|consumer| consumer.behind).max().unwrap_or(0);
+        self.lag.note(at_ns, window.duration_ns, behind);
     }
 
     fn consumed(self) -> Consumed {
@@ -450,21 +453,27 @@ impl Desk {
             latency.merge(&consumer.join.latency);
         }
         let sum = |of: fn(&Consumer) -> u64| self.consumers.iter().map(of).sum();
+        let lag = self.lag.finish();
         let end_to_end = EndToEnd {
             latency,
             consumers: self.consumers.len() as u32,
             fetched_records: sum(|consumer| consumer.records),
             fetched_bytes: sum(|consumer| consumer.bytes),
             missing: sum(|consumer| consumer.join.missing()),
-            lag_records_max: self.lag.iter().copied().max().unwrap_or(0),
+            lag_records_max: lag.iter().copied().max().unwrap_or(0),
         };
-        Consumed { end_to_end, lag: self.lag, events: self.events }
+        Consumed { end_to_end, lag, events: self.events }
     }
 }
 
 impl Consumer {
-    fn behind(&self) -> u64 {
-        self.lanes.values().map(|lane| u64::try_from(lane.end - lane.next).unwrap_or(0)).sum()
+    /// Changes a lane, and with it what this consumer is behind.
+    fn follow(&mut self, partition: i32, change: impl FnOnce(&mut Lane)) {
+        if let Some(lane) = self.lanes.get_mut(&partition) {
+            let before = lane.behind();
+            change(lane);
+            self.behind = self.behind - before + lane.behind();
+        }
     }
 
     /// Reads what there is on a link, and takes the answer when it is complete.
@@ -494,10 +503,10 @@ impl Consumer {
     }
 
     fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64) -> Result<(), String> {
-        let Some(lane) = self.lanes.get_mut(&found.partition) else { return Ok(()) };
+        let Some(&(mut lane)) = self.lanes.get(&found.partition) else { return Ok(()) };
         if error_name(found.error_code) == "OFFSET_OUT_OF_RANGE" {
             // Retention was faster. What it took is missing in the end.
-            lane.next = lane.next.max(found.log_start);
+            self.follow(found.partition, |lane| lane.next = lane.next.max(found.log_start));
             return Ok(());
         }
         if found.error_code != 0 {
@@ -519,7 +528,14 @@ impl Consumer {
             lane.next = header.last_offset().saturating_add(1);
         }
         lane.end = lane.end.max(lane.next);
+        self.follow(found.partition, |known| *known = lane);
         Ok(())
+    }
+}
+
+impl Lane {
+    fn behind(self) -> u64 {
+        u64::try_from(self.end.saturating_sub(self.next)).unwrap_or(0)
     }
 }
 

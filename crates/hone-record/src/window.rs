@@ -85,7 +85,7 @@ pub struct SeriesPoint {
     /// 99th percentile of how late the generator was by its own fault; 0 when nothing was sent.
     #[serde(default)]
     pub generator_lag_us_p99: f64,
-    /// Records that consumers had not fetched yet at its end, over all partitions; the slowest consumer's.
+    /// The most records that existed in it and had not been fetched, over all partitions; the slowest consumer's.
     #[serde(default)]
     pub consumer_lag_records: Option<u64>,
 }
@@ -194,7 +194,7 @@ pub struct EndToEnd {
     pub fetched_bytes: u64,
     /// Acknowledged requests that a consumer had not seen when the window was drained, over all consumers.
     pub missing: u64,
-    /// Largest lag of any consumer at the end of a second, in records.
+    /// Largest lag of any consumer in the window, in records.
     pub lag_records_max: u64,
 }
 

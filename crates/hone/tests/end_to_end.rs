@@ -123,5 +123,6 @@ fn a_consumer_that_hears_late_is_behind_and_the_record_says_by_how_much() {
         .collect();
     let most = end_to_end(&record)["lag_records_max"].as_u64().unwrap();
     assert_eq!(lags.iter().max(), Some(&most), "{lags:?}");
-    assert!((20..2_000).contains(&most), "{lags:?} records behind at the ends of seconds");
+    assert!(most < 2_000, "{lags:?} records behind");
+    assert!(lags.len() >= 4 && lags.iter().all(|lag| *lag >= 20), "{lags:?} records behind, in each second");
 }

@@ -79,7 +79,7 @@ fn consumers(window: &Window) -> Option<Element> {
     table.fact("records fetched, over all of them", &quantity::count(seen.fetched_records));
     table.fact("batch bytes fetched", &quantity::bytes(seen.fetched_bytes));
     table.fact("acknowledged requests not seen", &quantity::count(seen.missing));
-    table.fact("most records behind at the end of a second", &quantity::count(seen.lag_records_max));
+    table.fact("most records behind", &quantity::count(seen.lag_records_max));
     Some(table.finish())
 }
 

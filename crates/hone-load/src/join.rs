@@ -112,6 +112,15 @@ impl Join {
         }
     }
 
+    /// A log begins there: what is awaited from before does not come any more.
+    pub(crate) fn gone_before(&mut self, partition: i32, start: i64) {
+        let Some(lane) = self.lanes.get_mut(&partition) else { return };
+        let stays = lane.waiting.split_off(&start);
+        let gone = std::mem::replace(&mut lane.waiting, stays);
+        self.waiting -= gone.len();
+        self.lost += gone.len() as u64;
+    }
+
     /// Forgets what arrived before a window; offsets stay known.
     pub(crate) fn begin(&mut self) {
         for lane in self.lanes.values_mut() {

@@ -165,6 +165,7 @@ impl Consumed {
                 fetched_bytes: 0,
                 missing: 0,
                 lag_records_max: 0,
+                missing_latency: Hdr::new(),
             },
             lag: Vec::new(),
             events: Vec::new(),
@@ -448,20 +449,21 @@ impl Desk {
     }
 
     fn consumed(self) -> Consumed {
-        let mut latency = Hdr::new();
-        for consumer in &self.consumers {
-            latency.merge(&consumer.join.latency);
-        }
-        let sum = |of: fn(&Consumer) -> u64| self.consumers.iter().map(of).sum();
         let lag = self.lag.finish();
-        let end_to_end = EndToEnd {
-            latency,
+        let mut end_to_end = EndToEnd {
             consumers: self.consumers.len() as u32,
-            fetched_records: sum(|consumer| consumer.records),
-            fetched_bytes: sum(|consumer| consumer.bytes),
-            missing: sum(|consumer| consumer.join.missing()),
             lag_records_max: lag.iter().copied().max().unwrap_or(0),
+            ..Consumed::nothing().end_to_end
         };
+        let end_ns = self.clock.now_ns();
+        for consumer in self.consumers {
+            end_to_end.fetched_records += consumer.records;
+            end_to_end.fetched_bytes += consumer.bytes;
+            let closed = consumer.join.close(end_ns);
+            end_to_end.latency.merge(&closed.latency);
+            end_to_end.missing += closed.missing.count();
+            end_to_end.missing_latency.merge(&closed.missing);
+        }
         Consumed { end_to_end, lag, events: self.events }
     }
 }

@@ -284,6 +284,9 @@ fn a_lost_leader_stops_only_what_it_led() {
     let seen = &consumed.end_to_end;
     assert_eq!((seen.missing, seen.fetched_records), (2 * 7, 2 * (15 + 200)), "{:?}", consumed.events);
     assert_eq!(kinds(&consumed), [EventKind::ConnectionLost; 2], "{:?}", consumed.events);
+    // What did not come is a sample of the time that it waited: it was put before the drain of a second.
+    assert_eq!((seen.latency.count(), seen.missing_latency.count()), (2 * (15 + 200 + 7), 2 * 7));
+    assert_eq!(seen.missing_latency.count_above_us(999_000.0), 2 * 7);
 }
 
 #[test]

@@ -37,9 +37,9 @@ use scout::{News, Quest, Scout, Sought, Way};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Between two searches for leaders.
 const SEARCH_EVERY: Duration = Duration::from_millis(200);
-/// A Fetch waits half a second at the broker. One that is under way for so long may wait at a broker that leads no more.
+/// A Fetch waits half a second at the broker. One for which nothing comes for so long may wait at a broker that leads no more.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
-/// And one under way for so long is given up, as clients do.
+/// And after so long it is given up, as clients do.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
 /// So many events say what there is to say.
 const EVENTS_LIMIT: usize = 100;

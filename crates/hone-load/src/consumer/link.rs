@@ -34,7 +34,8 @@ pub(super) struct Link {
     pub inbound: Vec<u8>,
     stream: Stream,
     token: usize,
-    asked_at: Instant,
+    /// When it was asked, or gave a byte of the answer.
+    heard_at: Instant,
     outbound: Vec<u8>,
     written: usize,
     received: usize,
@@ -69,7 +70,7 @@ impl Link {
             inbound: Vec::new(),
             stream,
             token,
-            asked_at: Instant::now(),
+            heard_at: Instant::now(),
             outbound: Vec::new(),
             written: 0,
             received: 0,
@@ -83,7 +84,7 @@ impl Link {
         let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
         self.outbound = fetch_request(self.correlation_id, topic, &partitions, WANTED);
         self.written = 0;
-        self.asked_at = Instant::now();
+        self.heard_at = Instant::now();
     }
 
     /// No request is under way.
@@ -91,9 +92,9 @@ impl Link {
         self.outbound.is_empty() && self.received == 0
     }
 
-    /// How long its Fetch has been under way.
+    /// How long nothing has come for its Fetch.
     pub(super) fn silent_for(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.asked_at)
+        now.saturating_duration_since(self.heard_at)
     }
 
     pub(super) fn flush(&mut self, poll: &Poll) -> Result<(), String> {
@@ -126,6 +127,7 @@ impl Link {
                 Ok((0, _)) => return Err("closed the connection".to_owned()),
                 Ok((count, stamp)) => {
                     self.received += count;
+                    self.heard_at = Instant::now();
                     stamp
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),

@@ -324,6 +324,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
     let first = parts.next()?.clone();
     Some(parts.fold(first, |mut all, part| {
         all.latency.merge(&part.latency);
+        all.missing_latency.merge(&part.missing_latency);
         EndToEnd {
             latency: all.latency,
             consumers: all.consumers.saturating_add(part.consumers),
@@ -331,6 +332,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
             fetched_bytes: all.fetched_bytes.saturating_add(part.fetched_bytes),
             missing: all.missing.saturating_add(part.missing),
             lag_records_max: all.lag_records_max.max(part.lag_records_max),
+            missing_latency: all.missing_latency,
         }
     }))
 }

@@ -24,8 +24,9 @@ struct Request {
     /// 0 is well.
     error: u8,
     retries: u64,
-    /// From due to a consumer; `None` is missing.
-    end_to_end_us: Option<u64>,
+    /// From due to a consumer, or to the end of the wait for it.
+    end_to_end_us: u64,
+    is_missing: bool,
 }
 
 impl Request {
@@ -36,17 +37,20 @@ impl Request {
 
 fn request() -> impl Strategy<Value = Request> {
     let times = (0..3_500_000_u64, 0..50_000_u64, 1..2_000_000_u64);
-    let rest = (1..50_u64, 1..100_000_u64, 0..10_u8, 0..3_u64, proptest::option::of(1..3_000_000_u64));
+    let rest = (1..50_u64, 1..100_000_u64, 0..10_u8, 0..3_u64, 1..3_000_000_u64, any::<bool>());
     (times, rest).prop_map(
-        |((due_us, lag_us, service_us), (records, bytes, kind, retries, end_to_end_us))| Request {
-            due_us,
-            lag_us,
-            service_us,
-            records,
-            bytes,
-            error: kind.saturating_sub(7),
-            retries,
-            end_to_end_us,
+        |((due_us, lag_us, service_us), (records, bytes, kind, retries, end_to_end_us, is_missing))| {
+            Request {
+                due_us,
+                lag_us,
+                service_us,
+                records,
+                bytes,
+                error: kind.saturating_sub(7),
+                retries,
+                end_to_end_us,
+                is_missing,
+            }
         },
     )
 }
@@ -120,7 +124,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
     });
     let retries: u64 = requests.iter().map(|request| request.retries).sum();
     let in_window = well().filter(|request| request.ended_s() <= DURATION_S).count();
-    let seen = || well().filter_map(|request| request.end_to_end_us);
+    let missing = || well().filter(|request| request.is_missing);
     let read =
         |of: fn(&Request) -> u64| readable.iter().filter(is_well).map(of).sum::<u64>() * u64::from(consumers);
     Window {
@@ -154,12 +158,13 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
         },
         series: (0..4).map(|second| point(requests, second)).collect(),
         end_to_end: Some(EndToEnd {
-            latency: hdr(seen()),
+            latency: hdr(well().map(|request| request.end_to_end_us)),
             consumers,
             fetched_records: read(|request| request.records),
             fetched_bytes: read(|request| request.bytes),
-            missing: (well().count() - seen().count()) as u64,
+            missing: missing().count() as u64,
             lag_records_max: 0,
+            missing_latency: hdr(missing().map(|request| request.end_to_end_us)),
         }),
         batches: vec![TopicBatches {
             topic: "load".to_owned(),

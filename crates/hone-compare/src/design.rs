@@ -283,7 +283,9 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     );
     words.push_str(&if controlled {
         format!(
-            " and the effect is larger than what the A/A control showed; otherwise not shown. A control that itself \
+            " and so does the one of test less control (Welch's, with the uncertainty of both, and of the same sign as the \
+             effect, which must be larger than what the control showed); for equivalent, both must lie within the \
+             margin; otherwise not shown. A control that itself \
              differs from 1 by more than {margin} % with {sure} % confidence, or can't be read, makes the metric not shown."
         )
     } else {

@@ -15,8 +15,9 @@ const PILOT_SHARE: f64 = 0.20;
 const PILOT_SHARE_MOST: f64 = 1.0 / 3.0;
 /// More pairs tell next to nothing more about a spread.
 const MOST_PILOT_PAIRS: u32 = 40;
-/// One A/A pair for so many slots, so that the control watches the whole session and not its beginning alone.
-const SLOTS_PER_CONTROL: u32 = 6;
+/// One A/A pair for so many slots: the control watches the whole session and not its beginning alone, and an effect must stand
+/// beside it, so that a small control limits what any number of A/B pairs can show.
+const SLOTS_PER_CONTROL: u32 = 3;
 /// Kept back: pairs do not all take as long as the pilot's.
 const RESERVE: f64 = 0.97;
 
@@ -219,7 +220,7 @@ mod tests {
         assert!(easy.pairs < 15, "{}", easy.pairs);
         assert!(told.metrics[0].power_for_effect.unwrap() >= 0.8);
         let (hard, told) = of(1.005);
-        assert!(hard.pairs > 70, "{}", hard.pairs);
+        assert!(hard.pairs > 60, "{}", hard.pairs);
         assert!(told.metrics[0].power_for_effect.unwrap() < 0.3);
         assert!(told.metrics[0].detectable_ratio.unwrap() > 1.005);
     }

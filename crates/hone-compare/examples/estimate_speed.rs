@@ -21,6 +21,7 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
         dropped: None,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     }
 }
 

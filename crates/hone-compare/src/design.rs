@@ -299,6 +299,12 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
             guards.join(", ")
         ));
     }
+    words.push_str(
+        " Trouble of an arm (saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
+         counted in the A/B pairs in which one arm alone had it: where it leans to B (exact sign test, one-sided, 25 %) \
+         nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
+         more often (at the primary's level) the whole is worse.",
+    );
     words.push_str(&format!(
         " The other {} metrics get {others} % intervals (Bonferroni).",
         rule.secondary.len()

@@ -283,6 +283,7 @@ mod tests {
                 dropped: None,
                 block: 0,
                 took_s: 0.0,
+                troubles: Default::default(),
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));

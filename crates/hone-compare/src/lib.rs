@@ -17,7 +17,7 @@ mod saved;
 mod student;
 
 pub use design::{DesignError, Plan, pilot, plan, rule_words};
-pub use disturb::{Neighbours, disturbance, disturbed};
+pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};

@@ -208,6 +208,10 @@ pub struct PairOutcome {
     /// How long it took, starts and warm-ups included, in seconds.
     #[serde(default)]
     pub took_s: f64,
+    /// What the first and the second arm did by themselves, in words: saturated, failed, lost a connection. Empty where
+    /// nothing happened. Neighbours and a late generator are no trouble of an arm.
+    #[serde(default)]
+    pub troubles: [Vec<String>; 2],
 }
 
 /// A ratio with its interval over pairs.
@@ -323,6 +327,20 @@ pub struct Comparison {
     pub unmeasured_pairs: u32,
 }
 
+/// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
+const LEANING: f64 = 0.25;
+
+/// Probability that a fair coin shows heads at least `heads` times in `tosses`.
+fn at_least(heads: u32, tosses: u32) -> f64 {
+    let mut term = 0.5_f64.powi(tosses.min(1_000) as i32);
+    let mut below = 0.0;
+    for count in 0..heads {
+        below += term;
+        term *= f64::from(tosses - count) / f64::from(count + 1);
+    }
+    1.0 - below
+}
+
 impl Comparison {
     /// The judgement of the metric named before the run; `None` when it could not be estimated.
     pub fn primary(&self) -> Option<&Judgement> {
@@ -343,9 +361,54 @@ impl Comparison {
         guards.filter(|guard| self.not_estimated.contains_key(guard))
     }
 
+    /// A/B pairs in which A alone had trouble, and those in which B alone had.
+    pub fn lone_troubles(&self) -> [u32; 2] {
+        let mut counts = [0, 0];
+        for pair in self.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
+            let [a, b] = [0, 1].map(|side: usize| !pair.troubles[side].is_empty());
+            counts[0] += u32::from(a && !b);
+            counts[1] += u32::from(b && !a);
+        }
+        counts
+    }
+
+    /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
+    ///
+    /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign
+    /// test over the A/B pairs in which one arm alone had trouble.
+    fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
+        let [a, b] = self.lone_troubles();
+        let (more, fewer, name) = if b > a { (b, a, &self.b) } else { (a, b, &self.a) };
+        let chance = at_least(more, a + b);
+        let told = |what: &str| {
+            format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}")
+        };
+        if b > a && chance <= self.design.rule.alpha / 2.0 && verdict != Verdict::Worse {
+            return Some((
+                Verdict::Worse,
+                told("by the sign test that is clearly more often, so B is worse"),
+            ));
+        }
+        let flattered = if b > a { Verdict::Better } else { Verdict::Worse };
+        let doubtful = verdict == flattered || verdict == Verdict::Equivalent;
+        let why = "the pairs that are left flatter it, so nothing is shown";
+        (more > fewer && chance <= LEANING && doubtful).then(|| (Verdict::NotShown, told(why)))
+    }
+
+    /// Why the whole verdict is not the one that the metrics gave, where an arm's troubles are the reason.
+    pub fn why_troubles_decide(&self) -> Option<String> {
+        self.leaning(self.verdict_of_metrics()).map(|(_, why)| why)
+    }
+
     /// The verdict on the whole: worse when the primary metric or a guard rail is worse, otherwise the primary's;
     /// not shown when the primary could not be estimated, or when it is better and a guard rail could not be looked at.
+    /// An arm that alone had trouble more often than the other can turn it into worse or not shown.
     pub fn verdict(&self) -> Verdict {
+        let verdict = self.verdict_of_metrics();
+        self.leaning(verdict).map_or(verdict, |(verdict, _)| verdict)
+    }
+
+    fn verdict_of_metrics(&self) -> Verdict {
         if self.broken_guards().next().is_some() {
             return Verdict::Worse;
         }

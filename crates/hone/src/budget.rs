@@ -192,6 +192,7 @@ mod tests {
             dropped: None,
             block: 0,
             took_s: 4.0,
+            troubles: Default::default(),
         };
         (0..6).map(pair).collect()
     }

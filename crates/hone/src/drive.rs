@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{Neighbours, disturbed};
+use hone_compare::{Neighbours, disturbed, own_events};
 use hone_host::affinity;
 use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
@@ -105,7 +105,7 @@ pub(crate) fn measure_pairs(
     mut goes_on: impl FnMut(f64, f64, usize) -> bool,
 ) -> Result<Vec<PairOutcome>> {
     let mut pairs: Vec<PairOutcome> = Vec::new();
-    let (mut failures, mut longest_s, mut counted) = (0, 0.0_f64, 0);
+    let (mut failures, mut longest_s, mut counted) = ([0, 0], 0.0_f64, 0);
     for index in 0..contest.design.order.len() {
         let note = format!("{}pairs/{index:03}.json", contest.prefix);
         let pair: PairOutcome = match contest.folder.read_note::<PairOutcome>(&note)? {
@@ -118,9 +118,12 @@ pub(crate) fn measure_pairs(
                 contest.folder.write_note(&note, &pair.outcome)?;
                 progress.pair(&contest.design, &pair.outcome);
                 // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
-                failures = if pair.failed { failures + 1 } else { 0 };
-                if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.outcome.dropped) {
-                    bail!("{failures} pairs in a row do not count, the last because {reason}");
+                // Each kind of pair has its own row: a control between two that failed says nothing of B.
+                let row = &mut failures[usize::from(pair.outcome.kind == PairKind::Test)];
+                *row = if pair.failed { *row + 1 } else { 0 };
+                if let (FAILURES_IN_A_ROW, Some(reason)) = (*row, &pair.outcome.dropped) {
+                    let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "A/A" };
+                    bail!("{row} {kind} pairs in a row do not count, the last because {reason}");
                 }
                 pair.outcome
             }
@@ -316,6 +319,7 @@ impl Contest<'_> {
             let seen = [0, 1].map(|side: usize| Neighbours::of(&windows[side]));
             disturbed(self.design.disturbance.as_ref()?, [&seen[0], &seen[1]])
         });
+        let troubles = [0, 1].map(|side: usize| troubles(&windows[side]));
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
@@ -335,6 +339,7 @@ impl Contest<'_> {
             dropped,
             block: self.design.block(index),
             took_s: begun.elapsed().as_secs_f64(),
+            troubles,
         };
         Ok(Measured { outcome, failed })
     }
@@ -368,6 +373,13 @@ fn in_order<T>(order: [usize; 2], mut step: impl FnMut(usize) -> Result<T>) -> R
 /// A window that the user ended before its time is none of a pair.
 pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
     if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
+}
+
+/// What the arm of a window did by itself. A late generator is no fault of its target.
+fn troubles(window: &Window) -> Vec<String> {
+    let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
+    let failure = why_it_does_not_count(window).filter(|_| !late);
+    failure.into_iter().chain(own_events(window)).collect()
 }
 
 /// Why a window can't be compared, by a rule that looks at no latency and no CPU.

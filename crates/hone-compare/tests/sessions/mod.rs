@@ -43,6 +43,7 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
         dropped: None,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     };
     values.iter().enumerate().map(one).collect()
 }

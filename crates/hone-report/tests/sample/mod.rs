@@ -320,6 +320,7 @@ fn pair(
         dropped,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);

@@ -294,8 +294,8 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     if !rule.guards.is_empty() {
         let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.label()).collect();
         words.push_str(&format!(
-            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated keeps it from being \
-             better.",
+            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated, or has no usable \
+             control, keeps it from being better.",
             guards.join(", ")
         ));
     }

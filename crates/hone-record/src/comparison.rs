@@ -355,10 +355,35 @@ impl Comparison {
         })
     }
 
-    /// The guard rails that could not be looked at: metrics named as guards without an estimate.
+    /// The guard rails that could not be looked at: metrics named as guards without an estimate, or without a control that can
+    /// be read and is silent, where one was planned.
     pub fn unseen_guards(&self) -> impl Iterator<Item = Metric> {
+        let of = |guard: Metric| self.judgements.iter().find(move |found| found.estimate.metric == guard);
         let guards = self.design.rule.guards.iter().copied();
-        guards.filter(|guard| self.not_estimated.contains_key(guard))
+        guards.filter(move |guard| {
+            self.not_estimated.contains_key(guard)
+                || of(*guard).is_some_and(|found| self.lacks_control(found))
+        })
+    }
+
+    /// The guard rails that were looked at and neither broke nor held: what they may have lost is told with the verdict.
+    pub fn undecided_guards(&self) -> impl Iterator<Item = &Judgement> {
+        self.judgements.iter().filter(|judgement| {
+            judgement.verdict == Verdict::NotShown
+                && self.design.rule.guards.contains(&judgement.estimate.metric)
+                && !self.lacks_control(judgement)
+        })
+    }
+
+    fn lacks_control(&self, judgement: &Judgement) -> bool {
+        let margin = 1.0 + self.design.rule.equivalence;
+        match &judgement.control {
+            None => self.design.control_pairs > 0,
+            Some(control) => {
+                let excludes_one = control.low > 1.0 || control.high < 1.0;
+                excludes_one && control.ratio.max(1.0 / control.ratio) > margin
+            }
+        }
     }
 
     /// A/B pairs in which A alone had trouble, and those in which B alone had.

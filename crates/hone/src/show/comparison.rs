@@ -140,8 +140,17 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     }
     for unseen in comparison.unseen_guards() {
         text.push_str(&format!(
-            " Guard rail not seen: {} could not be estimated, so nothing is called better.",
+            " Guard rail not seen: {} could not be estimated or has no usable A/A control, so nothing is called better.",
             unseen.label()
+        ));
+    }
+    for undecided in comparison.undecided_guards() {
+        let estimate = &undecided.estimate;
+        let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
+        text.push_str(&format!(
+            " Guard rail not decided: {} may be as bad as {end:.3} × {}.",
+            estimate.metric.label(),
+            comparison.a
         ));
     }
     text
@@ -321,6 +330,26 @@ mod tests {
             let sentence = sentence(&comparison(guard));
             assert!(sentence.starts_with(begins) && sentence.contains(holds), "{sentence}");
         }
+    }
+
+    #[test]
+    fn a_guard_rail_without_a_usable_control_keeps_it_from_being_better() {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        assert!(sentence(&whole).contains("Guard rail not decided: p99 may be as bad as 0.950 × A"));
+        whole.design.control_pairs = 6;
+        assert_eq!(whole.verdict(), Verdict::NotShown, "no control");
+        let control = |ratio: f64| Estimate {
+            ratio,
+            low: ratio * 0.99,
+            high: ratio * 1.01,
+            ..whole.judgements[1].estimate.clone()
+        };
+        let (differs, silent) = (control(1.2), control(1.0));
+        whole.judgements[1].control = Some(differs);
+        assert_eq!(whole.verdict(), Verdict::NotShown, "a control that differs");
+        assert!(sentence(&whole).contains("Guard rail not seen: p99"));
+        whole.judgements[1].control = Some(silent);
+        assert_eq!(whole.verdict(), Verdict::Better);
     }
 
     /// Pairs of B's failures are gone from the estimate, and must not be gone from the verdict.

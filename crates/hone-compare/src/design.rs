@@ -153,9 +153,14 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
     Ok(design)
 }
 
+/// Of any two targets that keep up, throughput is the same.
+const FIXED_RATE: &str = "every window that counts has the rate that was asked for; the highest rate of a target is found \
+                          with hone load --find-capacity";
+
 /// Metrics that a window of so many requests can't tell.
 fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
-    let Some(requests) = requests else { return BTreeMap::new() };
+    let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
+    let Some(requests) = requests else { return BTreeMap::from([fixed]) };
     let short = |metric: Metric| {
         let needed = metric.samples_needed()?;
         let reason = format!(
@@ -164,7 +169,7 @@ fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
         );
         (requests < needed).then_some((metric, reason))
     };
-    Metric::ALL.into_iter().filter_map(short).collect()
+    Metric::ALL.into_iter().filter_map(short).chain([fixed]).collect()
 }
 
 /// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
@@ -420,6 +425,20 @@ mod tests {
     }
 
     #[test]
+    fn throughput_at_a_fixed_rate_has_no_verdict() {
+        for requests_per_window in [None, Some(5_000)] {
+            let with = |primary, guards: Vec<Metric>| {
+                plan(&Plan { primary, guards, requests_per_window, ..asked(9, 5, 1) })
+            };
+            let message = with(Metric::Throughput, vec![]).unwrap_err().to_string();
+            assert!(message.contains("--find-capacity"), "{message}");
+            assert!(with(Metric::CpuPerRecord, vec![Metric::Throughput]).is_err());
+            let design = with(Metric::CpuPerRecord, vec![]).unwrap();
+            assert!(!design.rule.secondary.contains(&Metric::Throughput));
+        }
+    }
+
+    #[test]
     fn a_tail_that_no_window_can_tell_is_refused_before_the_run() {
         let short = |primary, guards: Vec<Metric>, requests| {
             plan(&Plan { primary, guards, requests_per_window: Some(requests), ..asked(9, 5, 1) })
@@ -433,7 +452,7 @@ mod tests {
         assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 2);
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 3);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

@@ -122,7 +122,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999, -max, or throughput.
+    /// -p999 or -max. Throughput is no choice at a fixed rate: see hone load --find-capacity.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
     primary: Metric,
     /// A metric that must not get worse; may be repeated.

@@ -1,6 +1,6 @@
 //! In private and under whose name: TLS and SASL towards a broker.
 //!
-//! [`Security`] says what is wanted and can be handed to any engine; a [`Door`] has read its files and opens
+//! [`Security`] says what is wanted and can be handed to any engine; a `Door` has read its files and opens
 //! connections by it.
 
 use std::fmt;

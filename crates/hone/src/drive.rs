@@ -19,7 +19,7 @@ use hone_tool::{Runner, interrupt};
 use crate::arm::{Arm, Place, Running};
 use crate::clients::Clients;
 use crate::folder::RunFolder;
-use crate::lever::{Held, Lever};
+use crate::lever::Lever;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -254,19 +254,22 @@ impl Contest<'_> {
     fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
         in_order(order, |index| {
             let side = &sides[index];
+            let was = self.change.as_ref().and_then(|change| change.was.as_deref());
             let held = match (&self.lever, &side.set, &side.arm.place) {
                 // The machine is set before the arm starts, a broker that runs already before it is loaded.
                 (Some(lever @ Lever::Host { .. }), Some(value), _) => {
-                    Some(lever.set(value, "", self.folder.path())?)
+                    Some(lever.set(value, "", self.folder.path(), was)?)
                 }
                 (Some(lever), Some(value), Place::Address(address)) => {
-                    Some(lever.set(value, address, self.folder.path())?)
+                    Some(lever.set(value, address, self.folder.path(), was)?)
                 }
                 _ => None,
             };
-            let window = self.window_alone(side, progress)?;
-            held.map_or(Ok(()), Held::put_back)?;
-            Ok(window)
+            let window = self.window_alone(side, progress);
+            match held {
+                Some(held) => held.end(window),
+                None => window,
+            }
         })
     }
 

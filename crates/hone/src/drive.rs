@@ -14,7 +14,7 @@ use hone_record::{
     Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
     Workload,
 };
-use hone_tool::{Runner, interrupt};
+use hone_tool::{Runner, ToolError, interrupt};
 
 use crate::arm::{Arm, Place, Running};
 use crate::clients::Clients;
@@ -86,7 +86,7 @@ const ERROR_SHARE_LIMIT: f64 = 0.01;
 /// Measures every pair that is not measured yet and judges. The design is on disk before the first window.
 ///
 /// # Errors
-/// When an arm can't be started or loaded, when it fails again and again, or when the user interrupts. Pairs that were
+/// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
 /// measured stay in the folder; the next attempt goes on behind them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     contest.folder.write_note(&format!("{}design.json", contest.prefix), &contest.design)?;
@@ -165,15 +165,15 @@ impl Contest<'_> {
         let sides = self.sides(kind, index);
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
-        let windows = match self.design.mode {
-            Mode::Duet => self.duet(&sides, order, progress)?,
+        let seen = match self.design.mode {
+            Mode::Duet => Seen::both(of_arm(self.duet(&sides, order, progress))?),
             Mode::Solo => self.solo(&sides, order, progress)?,
         };
         // A window that the user ended is no window of the design.
         if interrupt::requested() {
             bail!("interrupted");
         }
-        self.keep(index, kind, windows, begun)
+        self.keep(index, kind, seen, begun)
     }
 
     /// A and B, or A and a twin of A, each in the build whose turn it is.
@@ -200,7 +200,7 @@ impl Contest<'_> {
     }
 
     fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
-        let mut running = in_order(order, |side| sides[side].arm.start(self.runner, &self.folder.scratch()))?;
+        let mut running = in_order(order, |side| self.start(&sides[side].arm))?;
         let prepared = in_order(order, |side| {
             self.set_for_good(&sides[side], &running[side])?;
             self.prepare(&sides[side], &running[side], progress)
@@ -239,11 +239,12 @@ impl Contest<'_> {
             }
             in_order([0, 1], |side| {
                 let handle = handles[side].take().context("a side is joined once")?;
-                Ok(handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))??)
+                let window = handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))?;
+                window.with_context(|| in_its_window(&sides[side].arm))
             })
         })?;
-        for arm in &mut running {
-            arm.check_alive()?;
+        for (arm, side) in running.iter_mut().zip(sides) {
+            arm.check_alive().with_context(|| in_its_window(&side.arm))?;
         }
         for arm in running {
             arm.stop()?;
@@ -251,8 +252,9 @@ impl Contest<'_> {
         Ok(windows)
     }
 
-    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
-        in_order(order, |index| {
+    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<Seen> {
+        let mut seen = Seen::default();
+        for index in order {
             let side = &sides[index];
             let was = self.change.as_ref().and_then(|change| change.was.as_deref());
             let held = match (&self.lever, &side.set, &side.arm.place) {
@@ -265,23 +267,40 @@ impl Contest<'_> {
                 }
                 _ => None,
             };
-            let window = self.window_alone(side, progress);
-            match held {
-                Some(held) => held.end(window),
-                None => window,
+            let part = of_arm(self.window_alone(side, progress));
+            let part = match held {
+                Some(held) => held.end(part),
+                None => part,
+            };
+            match part? {
+                Ok(window) => seen.windows[index] = Some(window),
+                // The other window would have nothing to be held against.
+                Err(reason) => {
+                    seen.failure = Some(reason);
+                    break;
+                }
             }
-        })
+        }
+        Ok(seen)
+    }
+
+    fn start(&self, arm: &Arm) -> Result<Running> {
+        arm.start(self.runner, &self.folder.scratch())
+            .with_context(|| ArmFailed(format!("{} did not start", arm.name)))
     }
 
     fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
-        let mut running = side.arm.start(self.runner, &self.folder.scratch())?;
+        let mut running = self.start(&side.arm)?;
         self.set_for_good(side, &running)?;
         let prepared = self.prepare(side, &running, progress)?;
         let targets = running.processes(prepared.leaders());
         let foreign = if running.child().is_some() { &[][..] } else { &targets };
         let mut probe = TargetProbe::new(targets.clone(), foreign);
-        let window = prepared.run(Instant::now(), &mut probe, &mut progress.load())?;
-        running.check_alive()?;
+        let mut window = prepared
+            .run(Instant::now(), &mut probe, &mut progress.load())
+            .with_context(|| in_its_window(&side.arm))?;
+        probe.describe_machine(&mut window);
+        running.check_alive().with_context(|| in_its_window(&side.arm))?;
         running.stop()?;
         Ok(window)
     }
@@ -308,23 +327,26 @@ impl Contest<'_> {
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
-            .with_context(|| format!("loading {}", side.arm.name))
+            .with_context(|| ArmFailed(format!("loading {}", side.arm.name)))
     }
 
-    /// Window files first, then the pair that names them: a pair on disk always has its windows.
-    fn keep(&self, index: usize, kind: PairKind, windows: [Window; 2], begun: Instant) -> Result<Measured> {
-        let failure = windows.iter().find_map(why_it_does_not_count);
+    /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
+    fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
+        let failure = seen.failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
         let failed = failure.is_some();
         let dropped = failure.or_else(|| {
-            let seen = [0, 1].map(|side: usize| Neighbours::of(&windows[side]));
-            disturbed(self.design.disturbance.as_ref()?, [&seen[0], &seen[1]])
+            let [Some(first), Some(second)] = &seen.windows else { return None };
+            let [first, second] = neighbours([first, second]);
+            disturbed(self.design.disturbance.as_ref()?, [&first, &second])
         });
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
-        let [values_a, values_b] = [values(&windows[0]), values(&windows[1])];
-        let names = ["a", "b"].map(|side| format!("{}windows/{index:03}-{side}.json", self.prefix));
-        for (name, window) in names.iter().zip(windows) {
+        let [values_a, values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
+        let mut names = [String::new(), String::new()];
+        for ((name, side), window) in names.iter_mut().zip(["a", "b"]).zip(seen.windows) {
+            let Some(window) = window else { continue };
+            *name = format!("{}windows/{index:03}-{side}.json", self.prefix);
             self.folder.write_record(name, window)?;
         }
         let [window_a, window_b] = names;
@@ -333,14 +355,93 @@ impl Contest<'_> {
             kind,
             window_a,
             window_b,
-            values_a,
-            values_b,
+            values_a: values_a.unwrap_or_default(),
+            values_b: values_b.unwrap_or_default(),
             dropped,
             block: self.design.block(index),
             took_s: begun.elapsed().as_secs_f64(),
         };
         Ok(Measured { outcome, failed })
     }
+}
+
+/// What came of a pair: its windows, as far as there are any, and how an arm failed where one is missing.
+#[derive(Debug, Default)]
+struct Seen {
+    windows: [Option<Window>; 2],
+    failure: Option<String>,
+}
+
+impl Seen {
+    fn both(windows: std::result::Result<[Window; 2], String>) -> Self {
+        match windows {
+            Ok(windows) => Self { windows: windows.map(Some), failure: None },
+            Err(reason) => Self { failure: Some(reason), ..Self::default() },
+        }
+    }
+}
+
+/// Marks an error as one of an arm: it did not start, or did not stand its load. Says which arm, at what.
+#[derive(Debug)]
+struct ArmFailed(String);
+
+impl std::fmt::Display for ArmFailed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+fn in_its_window(arm: &Arm) -> ArmFailed {
+    ArmFailed(format!("{} failed in its window", arm.name))
+}
+
+/// Tells what an arm did from what ends the run. An arm that crashes is a result: a pair that does not count, kept with its
+/// reason, so that nobody measures it again until the arm happens to survive. An interrupt, a full disk, a setting or a client
+/// that can't be used say nothing of the arm.
+///
+/// # Errors
+/// With what ends the run.
+fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, String>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) if is_of_arm(&error) && !interrupt::requested() => {
+            let text = format!("{error:#}");
+            // What the program said and where its log is; the command is the design's.
+            let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
+            Ok(Err(text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn is_of_arm(error: &anyhow::Error) -> bool {
+    use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
+    let load = error.downcast_ref::<LoadError>().is_some_and(|error| {
+        matches!(
+            error,
+            Connect { .. }
+                | Broken { .. }
+                | Garbage { .. }
+                | Mute { .. }
+                | Refused { .. }
+                | Slow { .. }
+                | WarmUp { .. }
+        )
+    });
+    let tool = error.downcast_ref::<ToolError>().is_some_and(|error| {
+        matches!(error, ToolError::Died { .. } | ToolError::TimedOut { .. } | ToolError::Refused { .. })
+    });
+    error.downcast_ref::<ArmFailed>().is_some() && (load || tool)
+}
+
+/// What neighbours did in the two windows. Where a target's processes are not known its own CPU would pass for theirs, and
+/// pairs would be dropped for what the arms do: nothing is said of the others' CPU then, in either window.
+fn neighbours(windows: [&Window; 2]) -> [Neighbours; 2] {
+    let known = windows.iter().all(|window| window.facts.target_cpu.is_some());
+    windows.map(|window| {
+        let seen = Neighbours::of(window);
+        if known { seen } else { Neighbours { others_share: 0.0, ..seen } }
+    })
 }
 
 /// When the two arms of a duet begin. They replay the same arrivals, but not in step: of two that wake at the same
@@ -396,4 +497,36 @@ pub(crate) fn why_it_does_not_count(window: &Window) -> Option<String> {
         let names: Vec<&str> = window.facts.errors.keys().map(String::as_str).collect();
         format!("{name} failed {failed} of {} requests ({})", window.facts.requests, names.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::window::tests::window;
+
+    #[test]
+    fn neighbours_that_may_be_the_target_itself_drop_no_pair() {
+        let (mut quiet, mut busy) = (window(), window());
+        (quiet.facts.others_share, busy.facts.others_share) = (0.05, 0.60);
+        let rule = hone_compare::disturbance(Mode::Solo);
+        for (known, drops) in [(true, true), (false, false)] {
+            let cpu = hone_record::CpuSeconds { total_s: 1.0, user_share: None };
+            quiet.facts.target_cpu = Some(cpu);
+            busy.facts.target_cpu = known.then_some(cpu);
+            let [first, second] = neighbours([&quiet, &busy]);
+            assert_eq!(disturbed(&rule, [&first, &second]).is_some(), drops, "{known}");
+        }
+    }
+
+    #[test]
+    fn an_arm_that_fails_is_told_from_a_run_that_can_not_go_on() {
+        let marked = |error: LoadError| anyhow::Error::from(error).context(ArmFailed("loading B".to_owned()));
+        let slow =
+            || LoadError::Slow { address: "b:1".to_owned(), what: "Metadata".to_owned(), limit_s: 1.0 };
+        let reason = of_arm::<()>(Err(marked(slow()))).unwrap().unwrap_err();
+        assert_eq!(reason, "loading B: b:1 did not answer Metadata within 1 s");
+        assert!(of_arm::<()>(Err(slow().into())).is_err(), "not while an arm was started or loaded");
+        assert!(of_arm::<()>(Err(marked(LoadError::Interrupted))).is_err());
+        assert!(of_arm::<()>(Err(anyhow::anyhow!("disk full").context(ArmFailed(String::new())))).is_err());
+    }
 }

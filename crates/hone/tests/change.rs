@@ -54,6 +54,15 @@ fn a_property_of_the_topic_and_one_of_the_load() {
     assert_eq!(window(&run, 0, "a")["workload"]["topic_config"], serde_json::json!({}));
     assert_eq!(window(&run, 0, "b")["workload"]["topic_config"]["flush.messages"], "1");
 
+    // What pressed the machine is known of solo windows too: the rule about memory rests on it.
+    let environment = &window(&run, 0, "b")["environment"];
+    assert!(environment["machine"]["cores"].as_u64() >= Some(1), "{environment}");
+    assert_eq!(
+        environment["pressure"]["memory"].is_number(),
+        Path::new("/proc/pressure/memory").exists(),
+        "{environment}"
+    );
+
     let body = compare("load.acks=1");
     assert_eq!((&body["workload"]["acks"], &body["workload_b"]["acks"]), (&(-1).into(), &1.into()));
     let run = folder.path().join("runs/compare-002");

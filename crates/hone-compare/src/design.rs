@@ -158,7 +158,7 @@ const FIXED_RATE: &str = "every window that counts has the rate that was asked f
                           with hone load --find-capacity";
 
 /// Metrics that a window of so many requests can't tell.
-fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
+pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
     let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
     let Some(requests) = requests else { return BTreeMap::from([fixed]) };
     let short = |metric: Metric| {
@@ -305,7 +305,7 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
         ));
     }
     words.push_str(
-        " Trouble of an arm (saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
+        " Trouble of an arm (crashed, saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
          counted in the A/B pairs in which one arm alone had it: where it leans to B (exact sign test, one-sided, 25 %) \
          nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
          more often (at the primary's level) the whole is worse.",

@@ -21,4 +21,4 @@ pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
-pub use saved::{FEWEST_WINDOWS, SavedRule, compare_saved};
+pub use saved::{FEWEST_WINDOWS, SavedRule, check_saved, compare_saved};

@@ -7,6 +7,7 @@ use hone_record::{
     Machine, Metric, Outcome, SavedComparison, SavedEstimate, SavedSide, Verdict, Window, Workload,
 };
 
+use crate::design::{DesignError, refused};
 use crate::estimate::{mean_and_sd, ratio_of};
 use crate::student::t_quantile;
 
@@ -22,6 +23,19 @@ pub struct SavedRule {
     pub alpha: f64,
     /// Margin inside which two sides count as equal.
     pub equivalence: f64,
+}
+
+/// Refuses a metric that says nothing of a target.
+///
+/// # Errors
+/// With the reason.
+pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
+    match refused(None).remove(&rule.primary) {
+        Some(reason) => {
+            Err(DesignError::NotTold { what: "the primary metric", metric: rule.primary, reason })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Holds two groups of windows against each other; the names say where they came from.

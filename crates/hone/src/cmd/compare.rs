@@ -212,7 +212,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(wanted) = asked.wanted() {
         budget::check(&wanted, asked.windows_s(plan.mode))?;
     }
-    lever::put_back_left_overs(&arguments.output, &security, &desk.progress);
+    lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
@@ -541,7 +541,7 @@ fn try_lever(
         confirm(&what, desk)?;
     }
     desk.progress.line(&format!("Change: {what}"));
-    lever.set(&change.to, address, folder.path())?.put_back()?;
+    lever.set(&change.to, address, folder.path(), Some(&now))?.end(Ok(()))?;
     Ok(Some(now))
 }
 

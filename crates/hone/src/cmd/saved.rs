@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{SavedRule, compare_saved};
+use hone_compare::{SavedRule, check_saved, compare_saved};
 use hone_record::{Verdict, Window};
 
 use super::Desk;
@@ -22,6 +22,7 @@ pub(super) fn place(argument: &str) -> Option<PathBuf> {
 }
 
 pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, desk: &Desk) -> Result<Ending> {
+    check_saved(rule)?;
     let [a, b] = &places;
     if a.canonicalize()? == b.canonicalize()? {
         bail!(Usage(format!("A and B are the same records, {}", a.display())));

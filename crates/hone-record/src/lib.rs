@@ -36,7 +36,7 @@ pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;
-pub use saved::{SavedComparison, SavedEstimate, SavedSide};
+pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
     BatchSource, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies,

@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{Neighbours, disturbed, own_events};
+use hone_compare::{Neighbours, disturbed, own_events, why_it_does_not_count};
 use hone_host::affinity;
 use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
@@ -82,8 +82,6 @@ const START_AHEAD: Duration = Duration::from_millis(50);
 const STAGGER_S: f64 = 0.02;
 /// A target that fails in so many pairs running will fail in the next one too.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// A window in which more requests than this share came to nothing is another experiment.
-const ERROR_SHARE_LIMIT: f64 = 0.01;
 
 /// Measures every pair that is not measured yet and judges. The design is on disk before the first window.
 ///
@@ -533,31 +531,6 @@ fn troubles(window: &Window) -> Vec<String> {
     let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
     let failure = why_it_does_not_count(window).filter(|_| !late);
     failure.into_iter().chain(own_events(window)).collect()
-}
-
-/// Why a window can't be compared, by a rule that looks at no latency and no CPU.
-pub(crate) fn why_it_does_not_count(window: &Window) -> Option<String> {
-    let name = &window.variant;
-    match &window.outcome {
-        Outcome::Steady => {}
-        Outcome::Saturated { backlog_requests } => {
-            return Some(format!("{name} was saturated ({backlog_requests} requests behind at the end)"));
-        }
-        Outcome::GeneratorLate { lateness_us_p99, limit_us } => {
-            return Some(format!(
-                "the generator was late for {name} (p99 {:.0} ms, limit {:.0} ms)",
-                lateness_us_p99 / 1e3,
-                limit_us / 1e3
-            ));
-        }
-        Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
-    }
-    let failed = window.facts.requests - window.facts.acked_requests;
-    let share = failed as f64 / window.facts.requests.max(1) as f64;
-    (share > ERROR_SHARE_LIMIT).then(|| {
-        let names: Vec<&str> = window.facts.errors.keys().map(String::as_str).collect();
-        format!("{name} failed {failed} of {} requests ({})", window.facts.requests, names.join(", "))
-    })
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
     }
     let shown = hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(0).stdout;
     for part in [
-        "No verdict",
+        "Nothing is said of the ratios",
         "a single window says nothing",
         "load, acks: -1 in A, 1 in B",
         "there is no A/A control",

@@ -58,7 +58,7 @@ One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both
   host.vm.swappiness=1       a file under /proc/sys or /sys/block, set and put back the same way
   env.NAME=VALUE, arg.--flag=VALUE   of a command
 
-Windows that were saved (hone load --output), without pairs: what can still be said of them:
+Windows that were saved (hone load --output), without pairs: ratios, and whether they differ, never better or worse (exit 0):
   hone compare before.json after.json
   hone compare monday/ friday/
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Design, Disturbance, Metric, Mode, PairKind, Rule};
+use hone_record::{Design, Disturbance, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -37,6 +37,8 @@ pub struct Plan {
     pub requests_per_window: Option<u64>,
     /// When neighbours make a pair not count.
     pub disturbance: Option<Disturbance>,
+    /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
+    pub both_controls: bool,
 }
 
 /// Why a plan can't be carried out.
@@ -104,7 +106,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
-    let swapped = balanced(&order, &mut random);
+    let swapped = balanced(&order, plan.both_controls, &mut random);
     let refused = refused(plan.requests_per_window);
     let secondary = Metric::ALL
         .into_iter()
@@ -126,7 +128,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         places: plan.places,
         pairs: plan.pairs,
         control_pairs: plan.control_pairs,
-        blocks: blocks(&order, plan.builds, &mut random),
+        blocks: blocks(&order, plan.builds, plan.both_controls, &mut random),
         order,
         swapped,
         rule,
@@ -134,6 +136,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         refused,
         disturbance: plan.disturbance.clone(),
         budget: None,
+        both_controls: plan.both_controls && plan.control_pairs > 0,
     })
 }
 
@@ -174,7 +177,7 @@ pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
 
 /// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
 /// has the morning and another the evening; control pairs go through A's builds in turn.
-fn blocks(order: &[PairKind], builds: [u32; 2], random: &mut ChaCha8Rng) -> Vec<u32> {
+fn blocks(order: &[PairKind], builds: [u32; 2], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<u32> {
     let count = builds[0].max(builds[1]);
     if count < 2 {
         return Vec::new();
@@ -184,7 +187,7 @@ fn blocks(order: &[PairKind], builds: [u32; 2], random: &mut ChaCha8Rng) -> Vec<
     let mut next = |kind: &PairKind| {
         if *kind == PairKind::Control {
             controls += 1;
-            return (controls - 1) % count;
+            return (controls - 1) / (1 + u32::from(both_controls)) % count;
         }
         if round.is_empty() {
             round = shuffled(count, random);
@@ -255,13 +258,18 @@ fn spread(tests: u32, controls: u32) -> Vec<PairKind> {
         .collect()
 }
 
-/// For each kind on its own: blocks of two, one of each order, the first one random.
-fn balanced(order: &[PairKind], random: &mut ChaCha8Rng) -> Vec<bool> {
-    let mut pending: [Option<bool>; 2] = [None, None];
+/// For each kind on its own (A/B, A/A, B/B): blocks of two, one of each order, the first one random.
+fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<bool> {
+    let mut pending: [Option<bool>; 3] = [None; 3];
     order
         .iter()
-        .map(|kind| {
-            let slot = &mut pending[usize::from(*kind == PairKind::Test)];
+        .enumerate()
+        .map(|(index, kind)| {
+            let slot = match kind {
+                PairKind::Control => control_arm(order, index, both_controls),
+                PairKind::Test => 2,
+            };
+            let slot = &mut pending[slot];
             match slot.take() {
                 Some(second) => second,
                 None => {
@@ -336,6 +344,7 @@ mod tests {
             pilot_pairs: 0,
             requests_per_window: None,
             disturbance: None,
+            both_controls: false,
         }
     }
 
@@ -366,6 +375,29 @@ mod tests {
         for quarter in order.chunks(4) {
             assert_eq!(quarter.iter().filter(|kind| **kind == PairKind::Control).count(), 1);
         }
+    }
+
+    /// Both are measured and warmed alike, from the pilot on, and neither always comes first.
+    #[test]
+    fn controls_of_two_living_targets_take_turns() {
+        for seed in 0..20 {
+            let asked = Plan { pilot_pairs: 8, both_controls: true, ..asked(14, 16, seed) };
+            let design = plan(&asked).unwrap();
+            for arm in [0, 1] {
+                let of: Vec<usize> = (0..30).filter(|&index| design.arms(index) == [arm; 2]).collect();
+                assert_eq!((of.len(), of.iter().filter(|&&index| index < 8).count()), (8, 4));
+                assert_eq!(of.iter().filter(|&&index| design.swapped[index]).count(), 4);
+            }
+            assert_eq!((design.pair_label(0), design.pair_label(1)), ("A/A", "B/B"));
+            let pilot = pilot(&asked).unwrap();
+            assert!(
+                (0..16).all(|index| pilot.order.len() <= index || pilot.arms(index) == design.arms(index))
+            );
+            assert_eq!(&pilot.swapped[..8], &design.swapped[..8]);
+            assert!(design.control_limits().unwrap().contains("an older log"));
+        }
+        let alone = plan(&asked(14, 16, 1)).unwrap();
+        assert!((0..30).all(|index| alone.arms(index) != [1, 1]) && alone.control_limits().is_none());
     }
 
     #[test]

@@ -259,6 +259,7 @@ mod tests {
             pilot_pairs: 0,
             requests_per_window: None,
             disturbance: None,
+            both_controls: false,
         };
         plan(&asked).unwrap()
     }

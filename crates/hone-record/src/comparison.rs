@@ -82,6 +82,10 @@ pub struct Design {
     /// The time that the run may take; `None` when only the number of pairs was asked for.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Whether control pairs hold A against A and B against B in turn: where the arms are two targets that go on living between
+    /// their windows, both are measured, and warmed, alike.
+    #[serde(default)]
+    pub both_controls: bool,
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -93,6 +97,39 @@ impl Design {
     pub fn block(&self, index: usize) -> u32 {
         self.blocks.get(index).copied().unwrap_or(0)
     }
+
+    /// The arms that stand in a pair: 0 for A, 1 for B.
+    pub fn arms(&self, index: usize) -> [usize; 2] {
+        match self.order.get(index) {
+            Some(PairKind::Control) => [control_arm(&self.order, index, self.both_controls); 2],
+            _ => [0, 1],
+        }
+    }
+
+    /// `A/B`, `A/A` or `B/B`.
+    pub fn pair_label(&self, index: usize) -> &'static str {
+        match self.arms(index) {
+            [0, 0] => "A/A",
+            [1, 1] => "B/B",
+            _ => "A/B",
+        }
+    }
+
+    /// What control pairs of two living targets do not see; `None` where each window has a target of its own.
+    pub fn control_limits(&self) -> Option<&'static str> {
+        self.both_controls.then_some(
+            "The control pairs hold A against A and B against B, in turn. They see what the session and the order do. They do not \
+             see what lies between the two targets beside their software: another disk, an older log, a larger heap, another \
+             machine. Whatever of that differs is part of the answer; to take it out, start both as commands, or swap their \
+             places and repeat.",
+        )
+    }
+}
+
+/// The arm of a control pair: 0 for A, 1 for B.
+pub fn control_arm(order: &[PairKind], index: usize, both: bool) -> usize {
+    let before = order.iter().take(index).filter(|kind| **kind == PairKind::Control).count();
+    if both { before % 2 } else { 0 }
 }
 
 /// When neighbours make a pair not count. Looks at nothing that the arms themselves do: no latency, no CPU of theirs.
@@ -192,9 +229,9 @@ pub struct PairOutcome {
     pub index: u32,
     /// Control or test.
     pub kind: PairKind,
-    /// Window file of the first arm (A), relative to the comparison's file.
+    /// Window file of the first arm (A; B where a control holds B against itself), relative to the comparison's file.
     pub window_a: String,
-    /// Window file of the second arm (B, or A's twin in a control).
+    /// Window file of the second arm (B, or the first one's twin in a control).
     pub window_b: String,
     /// Value of each metric in the first arm.
     pub values_a: BTreeMap<Metric, f64>,

@@ -68,7 +68,7 @@ impl Clock {
 /// One side of a pair: what is loaded, how, and what is set for it.
 #[derive(Debug, Clone)]
 struct Side {
-    /// 0 for A, 1 for B or A's twin.
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
     index: usize,
     arm: Arm,
     workload: Workload,
@@ -119,7 +119,7 @@ pub(crate) fn measure_pairs(
                 progress.pair(&contest.design, &pair.outcome);
                 // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
                 if failures.gives_up(pair.outcome.kind, pair.failed) {
-                    let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "A/A" };
+                    let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "control" };
                     let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
                     bail!(
                         "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
@@ -192,7 +192,7 @@ impl Contest<'_> {
         self.keep(index, kind, seen, begun)
     }
 
-    /// A and B, or A and a twin of A, each in the build whose turn it is.
+    /// A and B, or one of them and its twin, each in the build whose turn it is.
     fn sides(&self, kind: PairKind, index: usize) -> [Side; 2] {
         let block = self.design.block(index) as usize;
         let build = |side: usize| self.builds[side][block % self.builds[side].len()].clone();
@@ -202,26 +202,22 @@ impl Contest<'_> {
             Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
         };
         let change = self.change.as_ref().filter(|_| self.lever.is_some());
-        let a = Side {
-            index: 0,
-            arm: build(0),
-            workload: workload(0),
-            set: change.and_then(|change| change.from.clone()),
+        let set = |arm: usize| match arm {
+            0 => change.and_then(|change| change.from.clone()),
+            _ => change.map(|change| change.to.clone()),
         };
-        let second = match kind {
-            PairKind::Test => Side {
-                index: 1,
-                arm: build(1),
-                workload: workload(1),
-                set: change.map(|change| change.to.clone()),
-            },
-            PairKind::Control => Side {
-                index: 1,
-                arm: Arm { name: format!("{}-twin", a.arm.name), ..a.arm.clone() },
-                ..a.clone()
-            },
+        let side = |index: usize, arm: usize| Side {
+            index,
+            arm: build(arm),
+            workload: workload(arm),
+            set: set(arm),
         };
-        [a, second]
+        let [first, second] = self.design.arms(index);
+        let (first, mut second) = (side(0, first), side(1, second));
+        if kind == PairKind::Control {
+            second.arm.name.push_str("-twin");
+        }
+        [first, second]
     }
 
     fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
@@ -404,7 +400,7 @@ struct Seen {
 /// An arm that did not start, or did not stand its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Failure {
-    /// 0 for A, 1 for B or A's twin.
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
     side: usize,
     reason: String,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use hone_record::{Design, PairKind, PairOutcome};
+use hone_record::{Design, PairOutcome};
 use hone_tool::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -96,10 +96,7 @@ impl Progress {
 
     /// One line for a measured pair.
     pub(crate) fn pair(&self, design: &Design, pair: &PairOutcome) {
-        let kind = match pair.kind {
-            PairKind::Control => "A/A",
-            PairKind::Test => "A/B",
-        };
+        let kind = design.pair_label(pair.index as usize);
         let what = match &pair.dropped {
             Some(reason) => format!("does not count: {reason}"),
             None => ratios(design, pair),

@@ -33,6 +33,18 @@ fn two_addresses() {
     assert_eq!(body["design"]["mode"], "solo");
     let pairs = body["pairs"].as_array().unwrap();
     assert_eq!(pairs.len(), 11);
+    // Each of the two brokers is its own control, in turn.
+    let run = folder.path().join("runs/compare-001");
+    let loaded = |name: &serde_json::Value| -> serde_json::Value {
+        let text = fs::read(run.join(name.as_str().unwrap())).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["body"]["address"].clone()
+    };
+    let controls: Vec<_> = pairs.iter().filter(|pair| pair["kind"] == "control").collect();
+    for (pair, broker) in controls.iter().zip([&a, &b, &a, &b, &a]) {
+        assert_eq!([loaded(&pair["window_a"]), loaded(&pair["window_b"])], [&*broker.address; 2], "{pair}");
+    }
+    let html = hone(&["report", run.to_str().unwrap()]).expect_code(0).stdout;
+    assert!(fs::read_to_string(html.trim()).unwrap().contains("B against B, in turn"));
     for pair in pairs.iter().filter(|pair| pair["dropped"].is_null()) {
         let has = |side: &str, metric: &str| !pair[side][metric].is_null();
         assert!(has("values_a", "latency-p50") && has("values_b", "latency-p50"), "{pair}");

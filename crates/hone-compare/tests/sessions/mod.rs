@@ -63,5 +63,6 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         pilot_pairs: 0,
         requests_per_window: None,
         disturbance: None,
+        both_controls: false,
     }
 }

@@ -118,7 +118,8 @@ pub(crate) struct Arguments {
     /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
-    /// A/A pairs, at least 5; 0 goes without a control.
+    /// A/A pairs, at least 5; 0 goes without a control. Where an arm is an address, A/A and B/B in turn: what lies between the
+    /// two brokers beside their software (disk, age of the log, heap) no control can see.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
@@ -470,6 +471,7 @@ impl Asked {
             pilot_pairs: 0,
             requests_per_window: requests_per_window(&self.workload),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
+            both_controls: self.change.is_none() && !programs,
         })
     }
 }

@@ -215,6 +215,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         }
         lines.push(line);
     }
+    lines.extend(design.control_limits().map(str::to_owned));
     if let Some(pilot) = &comparison.pilot {
         lines.push(super::plan::sentence(pilot));
     }
@@ -299,6 +300,7 @@ mod tests {
                 refused: std::collections::BTreeMap::new(),
                 disturbance: None,
                 budget: None,
+                both_controls: false,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),

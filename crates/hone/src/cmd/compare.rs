@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KIND.NAME=VALUE", conflicts_with = "b")]
     change: Vec<String>,
     /// Another build of A, as a command like A itself; may be repeated. Pairs are spread over the builds, and the interval
-    /// rests on them: at least 3 an arm.
+    /// rests on them: at least 3 an arm. With --budget nothing is promised then, and all of it is used.
     #[arg(long = "a-build", value_name = "COMMAND")]
     a_builds: Vec<String>,
     /// Another build of B.

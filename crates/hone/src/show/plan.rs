@@ -171,6 +171,7 @@ mod tests {
     fn where_nothing_is_promised_the_reason_is_told_and_no_table() {
         let why = Some("the pilot's pairs share a build".to_owned());
         let said = text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains("Nothing is promised: the pilot's pairs share a build."), "{said}");
         assert!(!said.contains("chance to find") && !said.contains("can show"), "{said}");
     }

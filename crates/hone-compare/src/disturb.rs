@@ -14,8 +14,6 @@ pub struct Neighbours {
     pub others_share: f64,
     /// Share of the window in which some task waited for memory, where it is known.
     pub memory_pressure: Option<f64>,
-    /// What happened to the way to the target.
-    pub events: Vec<String>,
     /// How late the window opened after its agreed start.
     pub start_slip_ms: f64,
 }
@@ -24,25 +22,10 @@ impl Neighbours {
     /// What a window saw.
     pub fn of(window: &Window) -> Self {
         let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
-        let disturbs = |kind: EventKind| match kind {
-            EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
-            // It is the loss that disturbs; the way back says nothing new. A record kept in memory is a record.
-            // A start that slipped has a limit of its own.
-            EventKind::Reconnected
-            | EventKind::RecordingFailed
-            | EventKind::Interrupted
-            | EventKind::StartSlipped => false,
-        };
         Self {
             steal_share: window.facts.steal_share,
             others_share: window.facts.others_share,
             memory_pressure: pressure.and_then(|pressure| pressure.get("memory").copied()),
-            events: window
-                .events
-                .iter()
-                .filter(|event| disturbs(event.kind))
-                .map(|event| format!("{} at {:.1} s", event.what, event.at_s))
-                .collect(),
             start_slip_ms: window.facts.start_slip_ms,
         }
     }
@@ -51,12 +34,28 @@ impl Neighbours {
 /// Half of the 20 ms that the arms of a duet begin apart: an arm that is later may run in step with the other one.
 const START_SLIP_MOST_MS: f64 = 10.0;
 
+/// What happened to an arm's own connections, leaders and topic during a window. The outage is in the window's latencies, so
+/// such a window counts; how often each arm had it is held against the other.
+pub fn own_events(window: &Window) -> Vec<String> {
+    let own = |kind: EventKind| match kind {
+        EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
+        // It is the loss that is told; the way back says nothing new. A record kept in memory is a record.
+        // A start that slipped has a limit of its own.
+        EventKind::Reconnected
+        | EventKind::RecordingFailed
+        | EventKind::Interrupted
+        | EventKind::StartSlipped => false,
+    };
+    let events = window.events.iter().filter(|event| own(event.kind));
+    events.map(|event| format!("{} at {:.1} s", event.what, event.at_s)).collect()
+}
+
 /// The rule with its usual thresholds.
 ///
 /// What spoils a pair of windows one after the other is a *difference*: a neighbour that is there all the time costs both
 /// the same. A quarter of all cores is more than the arms' own difference can take from a neighbour that wants all it can
 /// get, as long as they differ by less than that. In a duet both arms meet the same neighbours; there only theft so large
-/// that little of the machine was left, pressure for memory and events count.
+/// that little of the machine was left, and pressure for memory, count.
 pub fn disturbance(mode: Mode) -> Disturbance {
     let (steal_difference, others_difference) = match mode {
         Mode::Solo => (0.05, 0.25),
@@ -89,9 +88,8 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
         format!(" an arm began more than {most_ms} ms after its agreed start,")
     });
     format!(
-        "A pair does not count when{differences}{slip} the hypervisor took more than {} %, tasks waited for memory more than {} % \
-         of a window, a connection was lost, a leader moved or the topic went. Latency and the targets' own CPU are not \
-         looked at.",
+        "A pair does not count when{differences}{slip} the hypervisor took more than {} %, or tasks waited for memory more than {} % \
+         of a window. Latency, the targets' own CPU and what happened to their connections are not looked at.",
         percent(rule.steal_most),
         percent(rule.memory_pressure_most)
     )
@@ -99,9 +97,6 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
 
 /// Why a pair does not count; `None` when its neighbours were quiet, or alike.
 pub fn disturbed(rule: &Disturbance, windows: [&Neighbours; 2]) -> Option<String> {
-    if let Some(event) = windows.iter().find_map(|seen| seen.events.first()) {
-        return Some(format!("the way to the target was disturbed: {event}"));
-    }
     let percent = |share: f64| share * 100.0;
     let [first, second] = windows;
     let slip_ms = first.start_slip_ms.max(second.start_slip_ms);
@@ -140,13 +135,7 @@ mod tests {
     use super::*;
 
     fn quiet() -> Neighbours {
-        Neighbours {
-            steal_share: 0.01,
-            others_share: 0.05,
-            memory_pressure: Some(0.0),
-            events: vec![],
-            start_slip_ms: 0.3,
-        }
+        Neighbours { steal_share: 0.01, others_share: 0.05, memory_pressure: Some(0.0), start_slip_ms: 0.3 }
     }
 
     fn check(mode: Mode, second: Neighbours, expected: Option<&str>) {
@@ -171,11 +160,6 @@ mod tests {
         check(Duet, Neighbours { steal_share: 0.10, ..quiet() }, None);
         check(Duet, Neighbours { steal_share: 0.40, ..quiet() }, Some("the limit is 30 %"));
         check(Duet, Neighbours { memory_pressure: Some(0.5), ..quiet() }, Some("waited for memory 50 %"));
-        check(
-            Duet,
-            Neighbours { events: vec!["leader of 3 moved at 1.2 s".to_owned()], ..quiet() },
-            Some("leader of 3 moved"),
-        );
         check(Solo, Neighbours { memory_pressure: None, ..quiet() }, None);
         check(Duet, Neighbours { start_slip_ms: 9.0, ..quiet() }, None);
         let late = "an arm began 11 ms after its agreed start, the limit is 10 ms";

@@ -571,9 +571,10 @@ impl Prepared {
         helpers
     }
 
-    /// `host:port` of every broker that gets some of the load.
-    pub fn leaders(&self) -> impl Iterator<Item = &str> {
-        self.layout.leaders.iter().map(|(address, _)| address.as_str())
+    /// `host:port` of every broker of the cluster by its id, those that get none of the load included; empty where the
+    /// cluster did not tell.
+    pub fn brokers(&self) -> &BTreeMap<i32, String> {
+        &self.environment.brokers
     }
 }
 

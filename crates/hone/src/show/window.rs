@@ -9,6 +9,7 @@ use super::table::table;
 use super::{bytes, count, number, span_us};
 use crate::drive::why_it_does_not_count;
 use crate::require::measured_words;
+use crate::targets::CPU_OF_TARGET;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -161,16 +162,19 @@ fn outcome_words(window: &Window) -> String {
 
 fn target_words(window: &Window) -> String {
     let facts = &window.facts;
+    let unknown = window.environment.iter().flat_map(|environment| &environment.unknown);
+    let missing = unknown.filter_map(|told| told.strip_prefix(CPU_OF_TARGET)).next();
     let Some(cpu) = facts.target_cpu else {
-        return "not known (its process is not on this machine, or not visible; name it with --pid)"
-            .to_owned();
+        let why = missing.unwrap_or("its process is not on this machine, or not visible");
+        return format!("not known ({why}; name its process with --pid)");
     };
+    let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
     if facts.acked_records == 0 {
         return format!("{} in all, no record acknowledged", span_us(cpu.total_s * 1e6));
     }
     let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
     format!(
-        "{} µs/record, {} µs/request{user}",
+        "{} µs/record, {} µs/request{user}{part}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )

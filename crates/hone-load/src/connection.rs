@@ -100,6 +100,12 @@ pub(crate) struct Connection {
     /// Size of the last acknowledgement; the next one is most likely as long.
     ack_bytes: usize,
     in_flight: VecDeque<Sent>,
+    /// With acks=0: requests that end when the socket has their last byte, and where in the stream that is.
+    unwritten: VecDeque<(u64, Sent)>,
+    /// Bytes of the stream that have left `outbound`.
+    passed_bytes: u64,
+    /// Bytes of the stream that the socket has taken.
+    on_socket_bytes: u64,
     first_unanswered: i32,
     next_correlation_id: i32,
     blocked: bool,
@@ -125,6 +131,9 @@ impl Connection {
             received: 0,
             ack_bytes: 0,
             in_flight: VecDeque::new(),
+            unwritten: VecDeque::new(),
+            passed_bytes: 0,
+            on_socket_bytes: 0,
             first_unanswered: 0,
             next_correlation_id: 0,
             blocked: false,
@@ -140,9 +149,14 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// The requests that wait for an answer, in the order in which they were written.
-    pub(crate) fn in_flight(&self) -> &VecDeque<Sent> {
-        &self.in_flight
+    /// The requests that have not ended: those that wait for an answer, or with acks=0 for the socket, in their order.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Sent> {
+        self.in_flight.iter().chain(self.unwritten.iter().map(|(_, sent)| sent))
+    }
+
+    /// Requests that end when they are written, and are not yet.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten.len()
     }
 
     /// Nothing is unanswered, nothing unwritten.
@@ -171,11 +185,31 @@ impl Connection {
         self.in_flight.push_back(sent);
     }
 
+    /// The request put last will not be acknowledged: it ends when it is written.
+    pub(crate) fn expect_written(&mut self, sent: Sent) {
+        self.unwritten.push_back((self.passed_bytes + self.outbound.len() as u64, sent));
+    }
+
+    /// A request whose last byte the socket has taken, each once.
+    pub(crate) fn take_written(&mut self) -> Option<Sent> {
+        self.unwritten.front().filter(|(end, _)| *end <= self.on_socket_bytes)?;
+        self.unwritten.pop_front().map(|(_, sent)| sent)
+    }
+
     /// Writes as much as the socket takes. The answer says whether interest in writability must change, and to what.
     pub(crate) fn flush(&mut self) -> Result<Option<bool>, Lost> {
         if self.outbound.is_empty() && !self.blocked {
             return Ok(None);
         }
+        let flushed = self.write_out();
+        // What is inside TLS and has not reached the socket can't be told apart by requests: they wait for all of it.
+        if !self.stream.has_unsent() {
+            self.on_socket_bytes = self.passed_bytes + self.written as u64;
+        }
+        flushed
+    }
+
+    fn write_out(&mut self) -> Result<Option<bool>, Lost> {
         let failed = |address: &str, error: &std::io::Error| {
             Lost::Broken(format!("{address}: writing failed: {error}"))
         };
@@ -190,6 +224,7 @@ impl Connection {
             }
         }
         if self.written == self.outbound.len() {
+            self.passed_bytes += self.outbound.len() as u64;
             self.outbound.clear();
             self.written = 0;
         }
@@ -392,6 +427,51 @@ mod tests {
             told = connection.flush().unwrap().or(told);
         }
         assert_eq!(told, Some(false), "interest in writability was kept");
+    }
+
+    #[test]
+    fn without_acknowledgements_a_request_ends_when_the_socket_has_its_last_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let request = request();
+        let (mut put, mut ended) = (0, 0);
+        let request_bytes = {
+            let mut bytes = Vec::new();
+            request.put(&mut bytes, 0, -1);
+            bytes.len()
+        };
+        while !connection.is_blocked() {
+            for _ in 0..64 {
+                connection.enqueue(&request, -1);
+                connection.expect_written(request.sent(put, put));
+                put += 1;
+            }
+            assert!(connection.take_written().is_none(), "it is in the connection's buffer, and no farther");
+            connection.flush().unwrap();
+            while let Some(sent) = connection.take_written() {
+                assert_eq!(sent.request.intended_ns, ended, "out of turn");
+                ended += 1;
+            }
+        }
+        assert!(ended > 0 && ended < put, "{ended} of {put}");
+        assert_eq!((connection.unwritten() as u64, connection.unanswered()), (put - ended, 0));
+        assert!(!connection.is_idle());
+
+        // All that ended lies in the two kernels' buffers, and what did not end does not, but for the head of one request.
+        server.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let (mut arrived, mut buffer) = (0, vec![0; 1 << 20]);
+        while let Ok(count) = server.read(&mut buffer) {
+            arrived += count;
+        }
+        assert_eq!(arrived as u64 / request_bytes as u64, ended);
+        while connection.is_blocked() {
+            connection.flush().unwrap();
+            let _ = server.read(&mut buffer);
+        }
+        assert_eq!(std::iter::from_fn(|| connection.take_written()).count() as u64, put - ended);
+        assert!(connection.is_idle());
     }
 
     /// An acknowledgement as a broker writes it.

@@ -249,7 +249,7 @@ impl Engine {
         }
         let now_ns = clock.now_ns();
         if !self.put_back.is_empty() {
-            self.send_again(now_ns, recorder);
+            self.send_again(now_ns);
         }
         for index in 0..self.lanes.len() {
             while !self.lanes[index].queue.is_empty() && self.may_send(index) {
@@ -258,7 +258,7 @@ impl Engine {
                 self.send_new(index, intended_ns, now_ns, recorder);
             }
         }
-        (0..self.lanes.len()).try_for_each(|index| self.flush(index, now_ns, recorder))
+        (0..self.lanes.len()).try_for_each(|index| self.flush(index, clock, recorder))
     }
 
     fn send_new(&mut self, index: usize, intended_ns: u64, now_ns: u64, recorder: &mut Recorder) {
@@ -270,16 +270,16 @@ impl Engine {
         sent.sequence = next_sequence(&mut self.sequences, sent.partition, self.records_per_batch);
         connection.enqueue(request, sent.sequence);
         self.written += 1;
-        recorder.sent(sent.request);
         if self.acks == 0 {
-            recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+            connection.expect_written(sent);
         } else {
+            recorder.sent(sent.request);
             connection.expect_ack(sent);
         }
     }
 
     /// Writes what was put back to whoever leads its partition now.
-    fn send_again(&mut self, now_ns: u64, recorder: &mut Recorder) {
+    fn send_again(&mut self, now_ns: u64) {
         if self.follow.holds_sends() {
             return;
         }
@@ -301,11 +301,7 @@ impl Engine {
                 sent.written_ns = now_ns;
                 connection.enqueue(request, sent.sequence);
                 self.written += 1;
-                if self.acks == 0 {
-                    recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
-                } else {
-                    connection.expect_ack(sent);
-                }
+                connection.expect_ack(sent);
             }
         }
     }
@@ -361,15 +357,25 @@ impl Engine {
         self.homeless.drain(..).chain(lanes).collect()
     }
 
-    fn flush(&mut self, index: usize, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
+    fn flush(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
-        match connection.flush() {
+        let flushed = connection.flush();
+        if connection.unwritten() > 0 {
+            let now_ns = clock.now_ns();
+            while let Some(mut sent) = connection.take_written() {
+                sent.request.sent_ns = now_ns;
+                recorder.sent(sent.request);
+                recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+                self.follow.heard();
+            }
+        }
+        match flushed {
             Ok(None) => Ok(()),
             Ok(Some(writable)) => self
                 .poll
                 .modify(connection.socket(), index, writable)
                 .map_err(|error| format!("watching a socket failed: {error}")),
-            Err(lost) => self.lose(index, lost, "connection lost", now_ns, recorder),
+            Err(lost) => self.lose(index, lost, "connection lost", clock.now_ns(), recorder),
         }
     }
 
@@ -387,7 +393,7 @@ impl Engine {
             .map_err(|source| LoadError::System { what: "waiting for sockets", source })?;
         let handled = ready.iter().try_for_each(|event| {
             if event.writable {
-                self.flush(event.token, clock.now_ns(), recorder)?;
+                self.flush(event.token, clock, recorder)?;
             }
             if event.readable {
                 self.receive(event.token, clock, recorder)?;
@@ -403,7 +409,7 @@ impl Engine {
         (0..self.lanes.len()).try_for_each(|index| {
             let Some(connection) = &self.lanes[index].connection else { return Ok(()) };
             if connection.is_blocked() {
-                self.flush(index, clock.now_ns(), recorder)?;
+                self.flush(index, clock, recorder)?;
             }
             match &self.lanes[index].connection {
                 Some(connection) if connection.unanswered() > 0 => self.receive(index, clock, recorder),
@@ -473,7 +479,7 @@ impl Engine {
                 .lanes
                 .iter()
                 .flat_map(|lane| &lane.connection)
-                .any(|connection| connection.in_flight().iter().any(earlier))
+                .any(|connection| connection.in_flight().any(earlier))
     }
 
     fn put_back(&mut self, sent: Sent, why: &str, now_ns: u64, recorder: &mut Recorder) {
@@ -497,17 +503,19 @@ impl Engine {
         recorder: &mut Recorder,
     ) -> Result<(), String> {
         let Some(connection) = self.lanes[index].connection.take() else { return Ok(()) };
+        self.written -= connection.unwritten() as u64;
         let reason = match lost {
             Lost::Broken(reason) if self.follow.patient => reason,
             Lost::Broken(reason) | Lost::Garbage(reason) => {
-                for sent in connection.in_flight() {
-                    recorder.gave_up(sent.request, now_ns, why);
-                }
+                connection.in_flight().for_each(|sent| abandon(self.acks, sent, now_ns, why, recorder));
                 return Err(reason);
             }
         };
-        for sent in connection.in_flight().iter().copied() {
-            if self.may_go_again(sent, now_ns) {
+        for sent in connection.in_flight().copied() {
+            if self.acks == 0 {
+                // Nobody would know whether it came twice.
+                abandon(self.acks, &sent, now_ns, why, recorder);
+            } else if self.may_go_again(sent, now_ns) {
                 self.put_back(sent, why, now_ns, recorder);
             } else {
                 self.gave_up(sent, now_ns, recorder);
@@ -535,14 +543,14 @@ impl Engine {
     fn give_up_old(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
         for index in 0..self.lanes.len() {
             let Some(connection) = &self.lanes[index].connection else { continue };
-            let oldest = connection.in_flight().front();
+            let oldest = connection.in_flight().next();
             if oldest.is_some_and(|sent| now_ns > sent.written_ns + self.timeout_ns) {
-                let reason = format!(
-                    "{}: no answer within {} s, {} requests unanswered",
-                    self.lanes[index].address,
-                    self.timeout_ns as f64 / 1e9,
-                    connection.unanswered()
-                );
+                let (what, count) = match connection.unwritten() {
+                    0 => ("no answer", format!("{} requests unanswered", connection.unanswered())),
+                    unwritten => ("it did not read", format!("{unwritten} requests unwritten")),
+                };
+                let (address, limit_s) = (&self.lanes[index].address, self.timeout_ns as f64 / 1e9);
+                let reason = format!("{address}: {what} within {limit_s} s, {count}");
                 self.lose(index, Lost::Broken(reason), "timeout", now_ns, recorder)?;
             }
         }
@@ -570,7 +578,7 @@ impl Engine {
         let error_of = |intended_ns: u64| if now_ns > intended_ns + timeout_ns { "timeout" } else { error };
         for connection in self.lanes.iter_mut().filter_map(|lane| lane.connection.take()) {
             for sent in connection.in_flight() {
-                recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
+                abandon(self.acks, sent, now_ns, error_of(sent.request.intended_ns), recorder);
             }
         }
         for sent in self.put_back.take_if(|_| true) {
@@ -585,6 +593,15 @@ impl Engine {
         self.give_up_all(now_ns, recorder, self.follow.name_of_the_end());
         recorder.cut(now_ns);
         End::Broken(reason)
+    }
+}
+
+/// A request comes to nothing. With acks=0 the ones that have not ended have not gone out either.
+fn abandon(acks: i16, sent: &Sent, now_ns: u64, why: &str, recorder: &mut Recorder) {
+    if acks == 0 {
+        recorder.never_sent(sent.request.intended_ns, now_ns, why);
+    } else {
+        recorder.gave_up(sent.request, now_ns, why);
     }
 }
 

@@ -71,6 +71,33 @@ fn a_broker_that_is_killed_and_comes_back_shows_as_an_outage_of_its_true_length(
     });
 }
 
+/// With acks=0 nobody answers: what the socket had not taken when the broker died did not go out, and the record says so.
+#[test]
+fn without_acknowledgements_what_was_not_written_is_an_error() {
+    let mut broker = Broker::start();
+    let address = broker.address.clone();
+    thread::scope(|scope| {
+        let more = ["--acks", "0", "--records", "1", "--bytes", "100000", "--rate", "400", "--duration", "8"];
+        let load = load_beside(scope, &address, &more);
+        thread::sleep(Duration::from_millis(2_500));
+        // It reads nothing more, so that the kernel's buffers fill up; then it dies.
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(1_500));
+        broker.signal(libc::SIGKILL);
+        broker.start_again();
+        let record = load.join().unwrap().expect_code(0).json();
+        let facts = &record["body"]["facts"];
+        let unwritten = facts["errors"]["connection lost"].as_u64().unwrap();
+        assert!(unwritten >= 4, "each of 4 connections had a request half-way: {facts:#}");
+        assert!(facts["produce_requests"].as_u64() <= facts["acked_requests"].as_u64(), "{facts:#}");
+        assert_eq!(kinds(&record)["reconnected"], 4, "{}", record["body"]["events"]);
+        let hdr = record["body"]["latencies"]["intended_to_sent"].as_str().unwrap();
+        let max_s = hone_record::Hdr::from_base64(hdr).unwrap().max_us().unwrap() / 1e6;
+        assert!(max_s > 0.7, "what waited for the socket went out after {max_s} s at most");
+        expect_nothing_dropped(&record);
+    });
+}
+
 #[test]
 fn a_broker_that_stays_away_ends_the_window_and_keeps_what_was_measured() {
     let broker = Broker::start();

@@ -23,6 +23,7 @@ use put_back::PutBack;
 use turn::Turn;
 use verdict::{Verdict, verdict};
 
+mod doubt;
 mod events;
 mod follow;
 mod lane;

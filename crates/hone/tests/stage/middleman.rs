@@ -8,6 +8,7 @@ use std::thread;
 
 const METADATA_KEY: i16 = 3;
 const METADATA_VERSION: i16 = 7;
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 /// Correlation id and throttle time stand before the brokers.
 const BEFORE_BROKERS: usize = 8;
 
@@ -74,6 +75,26 @@ pub fn with_brokers(mut answer: Vec<u8>, more: &[(i32, String)]) -> Vec<u8> {
     }
     let at = BEFORE_BROKERS + 4;
     answer.splice(at..at, added);
+    answer
+}
+
+/// An answer of a broker that has not heard of the topic: with the error, and without partitions.
+pub fn without_topic(mut answer: Vec<u8>) -> Vec<u8> {
+    let short = |at: usize| i16::from_be_bytes(answer[at..at + 2].try_into().unwrap());
+    let after_text = |at: usize| at + 2 + short(at).max(0) as usize;
+    let mut at = BEFORE_BROKERS + 4;
+    for _ in 0..int(&answer, BEFORE_BROKERS) {
+        at = after_text(after_text(at + 4) + 4);
+    }
+    // Behind the cluster's id and the controller's: how many topics, and the error of the first.
+    let topics = after_text(at) + 4;
+    if int(&answer, topics) != 1 {
+        return answer;
+    }
+    let after_name = after_text(topics + 6);
+    answer[topics + 4..topics + 6].copy_from_slice(&UNKNOWN_TOPIC_OR_PARTITION.to_be_bytes());
+    answer.truncate(after_name + 1);
+    answer.extend(0_i32.to_be_bytes());
     answer
 }
 

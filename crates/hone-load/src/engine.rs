@@ -50,6 +50,10 @@ const LOOK_IN_TROUBLE_NS: u64 = 2_000_000;
 /// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
 const READ_WITHIN_NS: u64 = 1_000_000;
 
+/// Requests that are due and can't go out, at most; a quarter of a gigabyte of intended times. Whatever stands still for so
+/// long, the window shows no more of it, and the generator's memory is the machine's.
+const MOST_QUEUED: usize = 1 << 25;
+
 /// What the answers to the last requests get when the user has ended the window.
 const LAST_ANSWERS_NS: u64 = 1_000_000_000;
 
@@ -67,6 +71,8 @@ pub(crate) struct Engine {
     homeless: VecDeque<u64>,
     /// Requests that are due and not written, over all lanes and the homeless.
     queued: usize,
+    /// The window ends when it is reached.
+    most_queued: usize,
     /// Whether keys say how often each pool is written to.
     keyed: bool,
     put_back: PutBack,
@@ -105,6 +111,7 @@ impl Engine {
             turn: Turn::default(),
             homeless: VecDeque::new(),
             queued: 0,
+            most_queued: MOST_QUEUED,
             keyed: workload.keys != Keys::None,
             put_back: PutBack::default(),
             sequences: workload.idempotent.then(BTreeMap::new),
@@ -173,6 +180,7 @@ impl Engine {
         loop {
             let now_ns = clock.now_ns();
             while interrupted_ns.is_none()
+                && self.queued < self.most_queued
                 && let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns)
             {
                 self.assign(intended_ns);
@@ -184,6 +192,14 @@ impl Engine {
                 return Ok(self.broken(reason, clock.now_ns(), recorder));
             }
             recorder.tick(now_ns);
+            if give_up && self.queued >= self.most_queued {
+                let reason = format!(
+                    "{} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The                      target stands still, or is far behind; ask for fewer requests per second",
+                    self.queued,
+                    now_ns as f64 / 1e9
+                );
+                return Ok(self.end_early(reason, now_ns, recorder, "broken off"));
+            }
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY.as_nanos() as u64;
                 clock.adjust();
@@ -351,11 +367,11 @@ impl Engine {
         }
     }
 
-    /// Takes everything that is due and was not written.
-    fn take_queued(&mut self) -> Vec<u64> {
+    /// Takes everything that is due and was not written, without a copy of it.
+    fn take_queued(&mut self) -> impl Iterator<Item = u64> {
         self.queued = 0;
         let lanes = self.lanes.iter_mut().flat_map(|lane| lane.queue.drain(..));
-        self.homeless.drain(..).chain(lanes).collect()
+        self.homeless.drain(..).chain(lanes)
     }
 
     fn flush(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
@@ -591,7 +607,13 @@ impl Engine {
     }
 
     fn broken(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder) -> End {
-        self.give_up_all(now_ns, recorder, self.follow.name_of_the_end());
+        let name = self.follow.name_of_the_end();
+        self.end_early(reason, now_ns, recorder, name)
+    }
+
+    /// What has not ended counts as `error`, and the window ends here.
+    fn end_early(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder, error: &str) -> End {
+        self.give_up_all(now_ns, recorder, error);
         recorder.cut(now_ns);
         End::Broken(reason)
     }
@@ -623,6 +645,58 @@ fn is_before(one: i32, other: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    fn workload() -> Workload {
+        Workload {
+            name: "still".to_owned(),
+            engine: hone_record::Engine::Wire,
+            seed: 1,
+            schedule: hone_record::Schedule::Uniform,
+            requests_per_s: 1e6,
+            records_per_batch: 1,
+            record_bytes: 100,
+            sizes: hone_record::Sizes::Fixed,
+            payload: hone_record::Payload::Bytes { compressible_share: 0.0 },
+            keys: Keys::None,
+            compression: "none".to_owned(),
+            connections: 2,
+            in_flight: 4,
+            partitions: 2,
+            partitions_per_request: 1,
+            acks: 1,
+            idempotent: false,
+            consumers: 0,
+            warmup_requests: 0,
+            duration_s: 60.0,
+            timeout_s: 60.0,
+            topic_config: BTreeMap::new(),
+        }
+    }
+
+    /// A broker that takes connections and bytes, and says nothing.
+    #[test]
+    fn what_a_target_that_stands_still_keeps_waiting_is_not_kept_without_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let layout = TopicLayout { topic: "topic".to_owned(), leaders: vec![(address.clone(), vec![0, 1])] };
+        let mut engine = Engine::new(&workload(), &layout, &address, &Door::plain()).unwrap();
+        engine.most_queued = 50_000;
+        let mut recorder = Recorder::new(60_000_000_000);
+        let mut most = 0;
+        let mut look = |_, recorder: &Recorder| {
+            most = most.max(recorder.due - recorder.ended);
+            true
+        };
+        let arrivals = (0..60_000_000).map(|number| number * 1_000);
+        let end = engine.run(Instant::now(), arrivals, true, &mut recorder, &mut look).unwrap();
+        let End::Broken(reason) = end else { panic!("{end:?}") };
+        assert!(reason.starts_with("50000 requests were due and could not be sent 0."), "{reason}");
+        // Both connections' slots, and the queue; all of them ended, and the window is as long as it was.
+        assert_eq!((recorder.due, recorder.ended), (50_008, 50_008));
+        assert_eq!(recorder.errors, BTreeMap::from([("broken off".to_owned(), 50_008)]));
+        assert!(recorder.duration_s() < 50.0 && most <= 50_008, "{} s, {most}", recorder.duration_s());
+    }
 
     #[test]
     fn sequences_run_in_a_circle() {

@@ -76,6 +76,16 @@ pub(crate) struct Answer {
     pub error_code: i16,
     /// When the kernel had received it.
     pub received_ns: u64,
+    /// The kernel said so; otherwise it is the time at which it was read.
+    pub stamped: bool,
+}
+
+/// When something was received.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    at_ns: u64,
+    /// By the kernel's word.
+    stamped: bool,
 }
 
 /// Why a connection is of no use any more.
@@ -239,15 +249,15 @@ impl Connection {
         clock: &Clock,
         mut answered: impl FnMut(Answer, &ProduceResponse<'_>),
     ) -> Result<(), Lost> {
-        while let Some(received_ns) = self.read_once(clock)? {
-            let consumed = self.acknowledge(received_ns, &mut answered)?;
+        while let Some(arrival) = self.read_once(clock)? {
+            let consumed = self.acknowledge(arrival, &mut answered)?;
             self.inbound.copy_within(consumed..self.received, 0);
             self.received -= consumed;
             if self.in_flight.is_empty() {
                 break;
             }
-            if let Some(received_ns) = self.look_ahead(clock, received_ns)? {
-                let consumed = self.acknowledge(received_ns, &mut answered)?;
+            if let Some(arrival) = self.look_ahead(clock, arrival.at_ns)? {
+                let consumed = self.acknowledge(arrival, &mut answered)?;
                 self.inbound.copy_within(consumed..self.received, 0);
                 self.received -= consumed;
             }
@@ -258,7 +268,7 @@ impl Connection {
     /// Reads all that there is at once where it arrived together with what was read last, as the kernel's times of the two
     /// say: a broker often answers many requests in one segment, and segments that wait unread behind each other are joined
     /// by the kernel, which keeps the time of the last one.
-    fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<u64>, Lost> {
+    fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<Arrival>, Lost> {
         if self.pause > 0 || self.received > 0 || self.in_flight.len() < LOOK_AHEAD_FROM {
             self.pause = self.pause.saturating_sub(1);
             return Ok(None);
@@ -274,7 +284,7 @@ impl Connection {
         match self.stream.receive(&mut self.inbound[..count]) {
             Ok((count, _)) => {
                 self.received = count;
-                Ok(Some(at_ns))
+                Ok(Some(Arrival { at_ns, stamped: true }))
             }
             Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
         }
@@ -282,7 +292,7 @@ impl Connection {
 
     /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
     /// the kernel's time is that of the last byte read.
-    fn read_once(&mut self, clock: &Clock) -> Result<Option<u64>, Lost> {
+    fn read_once(&mut self, clock: &Clock) -> Result<Option<Arrival>, Lost> {
         if self.received == self.inbound.len() {
             self.inbound.resize(self.received + READ_BYTES, 0);
         }
@@ -293,7 +303,8 @@ impl Connection {
             Ok((0, _)) => Err(self.closed()),
             Ok((count, stamp)) => {
                 self.received += count;
-                Ok(Some(stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp))))
+                let at_ns = stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp));
+                Ok(Some(Arrival { at_ns, stamped: stamp.is_some() }))
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
@@ -302,7 +313,7 @@ impl Connection {
 
     fn acknowledge(
         &mut self,
-        received_ns: u64,
+        arrival: Arrival,
         answered: &mut impl FnMut(Answer, &ProduceResponse<'_>),
     ) -> Result<usize, Lost> {
         let mut consumed = 0;
@@ -336,8 +347,9 @@ impl Connection {
                     consumed += consumed_bytes;
                     self.ack_bytes = consumed_bytes;
                     // Never before it was written: two clocks agree to a fraction of a microsecond only.
-                    let received_ns = received_ns.max(sent.written_ns);
-                    answered(Answer { sent, error_code: answer.first_error_code, received_ns }, &answer);
+                    let received_ns = arrival.at_ns.max(sent.written_ns);
+                    let (error_code, stamped) = (answer.first_error_code, arrival.stamped);
+                    answered(Answer { sent, error_code, received_ns, stamped }, &answer);
                 }
             }
         }
@@ -481,6 +493,51 @@ mod tests {
         bytes.extend([0, 0, 0, 1, 0, 5, b't', b'o', b'p', b'i', b'c', 0, 0, 0, 1]);
         bytes.extend([0; 4 + 2 + 8 + 16 + 4]);
         bytes
+    }
+
+    #[test]
+    fn an_answer_without_the_kernels_stamp_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let clock = Clock::new(std::time::Instant::now());
+        let request = request();
+        let mut next = 0;
+        let mut ask = |connection: &mut Connection| {
+            connection.enqueue(&request, -1);
+            connection.expect_ack(request.sent(0, 0));
+            connection.flush().unwrap();
+            server.write_all(&ack(next)).unwrap();
+            next += 1;
+            let mut told = Vec::new();
+            while told.is_empty() {
+                connection.receive(&clock, |answer, _| told.push(answer)).unwrap();
+            }
+            told[0]
+        };
+        // The kernel begins to stamp a moment after it was asked.
+        let stamped = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            ask(&mut connection).stamped
+        });
+        assert!(stamped, "this kernel makes no stamps");
+        let off: libc::c_int = 0;
+        // SAFETY: the option's value is an int that lives through the call, and its size is passed.
+        let result = unsafe {
+            libc::setsockopt(
+                connection.socket(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPNS,
+                (&raw const off).cast(),
+                std::mem::size_of_val(&off) as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0);
+        let before_ns = clock.now_ns();
+        let answer = ask(&mut connection);
+        assert!(!answer.stamped);
+        assert!((before_ns..=clock.now_ns()).contains(&answer.received_ns));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use hone_record::{Event, EventKind, Keys, Workload};
+use hone_record::{AnswerTimes, Event, EventKind, Keys, Workload};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -88,6 +88,8 @@ pub(crate) struct Engine {
     timeout_ns: u64,
     /// Produce requests written in this stretch.
     pub written: u64,
+    /// How their times are known, in this stretch.
+    pub answer_times: AnswerTimes,
     /// Errors after which a request was put back, by name.
     pub retries: BTreeMap<String, u64>,
     events: Events,
@@ -123,6 +125,7 @@ impl Engine {
             acks: workload.acks,
             timeout_ns: (workload.timeout_s * 1e9) as u64,
             written: 0,
+            answer_times: AnswerTimes::default(),
             retries: BTreeMap::new(),
             events: Events::default(),
         };
@@ -176,7 +179,7 @@ impl Engine {
         let mut last_due_ns = 0;
         let mut interrupted_ns = None;
         self.follow.patient = give_up;
-        (self.written, self.retries) = (0, BTreeMap::new());
+        (self.written, self.retries, self.answer_times) = (0, BTreeMap::new(), AnswerTimes::default());
         loop {
             let now_ns = clock.now_ns();
             while interrupted_ns.is_none()
@@ -453,7 +456,8 @@ impl Engine {
     }
 
     fn answered(&mut self, answer: Answer, recorder: &mut Recorder) {
-        let Answer { sent, error_code, received_ns } = answer;
+        let Answer { sent, error_code, received_ns, stamped } = answer;
+        self.answer_times = self.answer_times.and(AnswerTimes { answers: 1, stamped: u64::from(stamped) });
         let ended = |error_code| Ack { request: sent.request, error_code };
         if error_code == 0 {
             self.follow.heard();

@@ -517,6 +517,7 @@ impl Prepared {
             others_share: seen.others_share,
             retries: account.retries,
             produce_requests: account.produce_requests,
+            answer_times: account.answer_times,
         };
         Window {
             variant: self.settings.variant,

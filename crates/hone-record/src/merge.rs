@@ -192,6 +192,10 @@ fn facts(shards: &[&Window]) -> WindowFacts {
         others_share: largest(shards, |shard| shard.facts.others_share),
         retries: names(|facts| &facts.retries),
         produce_requests: shards.iter().map(|shard| shard.facts.produce_requests).sum(),
+        answer_times: shards
+            .iter()
+            .filter_map(|shard| shard.facts.answer_times)
+            .reduce(crate::AnswerTimes::and),
     }
 }
 

@@ -122,6 +122,32 @@ pub struct WindowFacts {
     /// the client, and the client makes fewer requests of them. `None` when it does not tell.
     #[serde(default)]
     pub produce_requests: Option<u64>,
+    /// How the times of the answers are known; `None` where a client tells them, and where nothing was answered.
+    #[serde(default)]
+    pub answer_times: Option<AnswerTimes>,
+}
+
+/// How the wire engine knows when its answers came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerTimes {
+    /// Answers of any kind, refusals and what was sent again included.
+    pub answers: u64,
+    /// Those of them that the kernel stamped as they arrived. The others have the time at which they were read, which is later
+    /// by up to a millisecond.
+    pub stamped: u64,
+}
+
+impl AnswerTimes {
+    /// Share of the answers that the kernel stamped, 0 to 1.
+    pub fn stamped_share(self) -> f64 {
+        self.stamped as f64 / self.answers.max(1) as f64
+    }
+
+    /// Those of several generators.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { answers: self.answers + other.answers, stamped: self.stamped + other.stamped }
+    }
 }
 
 /// Something that happened to the target, or to the way to it, while the window was open.

@@ -1,8 +1,8 @@
 //! One load as text.
 
 use hone_record::{
-    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule,
-    Sizes, Window, Workload,
+    AnswerTimes, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement,
+    Schedule, Sizes, Window, Workload,
 };
 
 use super::table::table;
@@ -34,6 +34,7 @@ pub(crate) fn text(window: &Window) -> String {
             lines.push(format!("{title:<11} {}", each.join(", ")));
         }
     }
+    lines.extend(facts.answer_times.and_then(answer_time_words));
     lines.extend(event_lines(window));
     lines.extend(window.client.as_ref().map(|client| format!("client      {}", client_words(client))));
     lines.extend(batch_words(window).map(|words| format!("batches     {words}")));
@@ -44,6 +45,19 @@ pub(crate) fn text(window: &Window) -> String {
         _ => String::new(),
     };
     format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
+}
+
+/// How the times of the answers are known, where it is not the kernel that tells nearly all of them.
+fn answer_time_words(times: AnswerTimes) -> Option<String> {
+    let share = times.stamped_share();
+    (share < 0.99).then(|| {
+        format!(
+            "times       the kernel stamped {:.1} % of {} answers; the others have the time at which they were read, up to \
+             a millisecond later",
+            share * 100.0,
+            count(times.answers)
+        )
+    })
 }
 
 /// A line for each rule; empty without any.
@@ -308,6 +322,16 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use hone_record::{Durability, Keys, Latencies, WindowFacts};
+
+    #[test]
+    fn answers_without_the_kernels_time_are_told() {
+        let mut window = window();
+        window.facts.answer_times = Some(AnswerTimes { answers: 1_000, stamped: 995 });
+        assert!(!text(&window).contains("stamped"));
+        let other = AnswerTimes { answers: 1_000, stamped: 5 };
+        window.facts.answer_times = window.facts.answer_times.map(|times| times.and(other));
+        assert!(text(&window).contains("the kernel stamped 50.0 % of 2,000 answers"), "{}", text(&window));
+    }
 
     /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
     pub(crate) fn window() -> Window {

@@ -62,6 +62,20 @@ impl Hdr {
         self.0.add(&other.0).expect("histograms of one kind have the same bounds");
     }
 
+    /// The samples that are not in another histogram; `None` when that one has some that are not here.
+    pub fn without(&self, other: &Self) -> Option<Self> {
+        let mut left = self.clone();
+        left.0.subtract(&other.0).ok()?;
+        Some(left)
+    }
+
+    /// The latency at a quantile, if so many samples more were there, longer than all of these; `None` when it is one of them.
+    pub fn quantile_us_with_longer(&self, quantile: f64, longer: u64) -> Option<f64> {
+        let rank = (quantile * (self.count() + longer) as f64).ceil().max(1.0);
+        // Half a rank less: a quotient that is rounded up in binary is another rank.
+        (rank <= self.count() as f64).then(|| self.quantile_us((rank - 0.5) / self.count() as f64)).flatten()
+    }
+
     /// Number of samples.
     pub fn count(&self) -> u64 {
         self.0.len()

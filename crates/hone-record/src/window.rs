@@ -146,7 +146,11 @@ impl AnswerTimes {
     /// Those of several generators.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { answers: self.answers + other.answers, stamped: self.stamped + other.stamped }
+        let (answers, stamped) = (self.answers, self.stamped);
+        Self {
+            answers: answers.saturating_add(other.answers),
+            stamped: stamped.saturating_add(other.stamped),
+        }
     }
 }
 

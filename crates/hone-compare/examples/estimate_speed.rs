@@ -21,6 +21,7 @@ fn pair(index: usize, kind: PairKind, random: &mut ChaCha8Rng) -> PairOutcome {
         dropped: None,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     }
 }
 
@@ -40,6 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         pilot_pairs: 0,
         requests_per_window: None,
         disturbance: None,
+        both_controls: false,
     })?;
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let pairs: Vec<PairOutcome> =

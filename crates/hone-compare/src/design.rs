@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Design, Disturbance, Metric, Mode, PairKind, Rule};
+use hone_record::{Design, Disturbance, Metric, Mode, PairKind, Rule, control_arm};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -37,6 +37,8 @@ pub struct Plan {
     pub requests_per_window: Option<u64>,
     /// When neighbours make a pair not count.
     pub disturbance: Option<Disturbance>,
+    /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
+    pub both_controls: bool,
 }
 
 /// Why a plan can't be carried out.
@@ -104,7 +106,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
-    let swapped = balanced(&order, &mut random);
+    let swapped = balanced(&order, plan.both_controls, &mut random);
     let refused = refused(plan.requests_per_window);
     let secondary = Metric::ALL
         .into_iter()
@@ -126,7 +128,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         places: plan.places,
         pairs: plan.pairs,
         control_pairs: plan.control_pairs,
-        blocks: blocks(&order, plan.builds, &mut random),
+        blocks: blocks(&order, plan.builds, plan.both_controls, &mut random),
         order,
         swapped,
         rule,
@@ -134,6 +136,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         refused,
         disturbance: plan.disturbance.clone(),
         budget: None,
+        both_controls: plan.both_controls && plan.control_pairs > 0,
     })
 }
 
@@ -153,9 +156,14 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
     Ok(design)
 }
 
+/// Of any two targets that keep up, throughput is the same.
+const FIXED_RATE: &str = "every window that counts has the rate that was asked for; the highest rate of a target is found \
+                          with hone load --find-capacity";
+
 /// Metrics that a window of so many requests can't tell.
-fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
-    let Some(requests) = requests else { return BTreeMap::new() };
+pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
+    let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
+    let Some(requests) = requests else { return BTreeMap::from([fixed]) };
     let short = |metric: Metric| {
         let needed = metric.samples_needed()?;
         let reason = format!(
@@ -164,12 +172,12 @@ fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
         );
         (requests < needed).then_some((metric, reason))
     };
-    Metric::ALL.into_iter().filter_map(short).collect()
+    Metric::ALL.into_iter().filter_map(short).chain([fixed]).collect()
 }
 
 /// For each pair its block. Test pairs go through all blocks in random order before any comes again, so that no build
 /// has the morning and another the evening; control pairs go through A's builds in turn.
-fn blocks(order: &[PairKind], builds: [u32; 2], random: &mut ChaCha8Rng) -> Vec<u32> {
+fn blocks(order: &[PairKind], builds: [u32; 2], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<u32> {
     let count = builds[0].max(builds[1]);
     if count < 2 {
         return Vec::new();
@@ -179,7 +187,7 @@ fn blocks(order: &[PairKind], builds: [u32; 2], random: &mut ChaCha8Rng) -> Vec<
     let mut next = |kind: &PairKind| {
         if *kind == PairKind::Control {
             controls += 1;
-            return (controls - 1) % count;
+            return (controls - 1) / (1 + u32::from(both_controls)) % count;
         }
         if round.is_empty() {
             round = shuffled(count, random);
@@ -250,13 +258,18 @@ fn spread(tests: u32, controls: u32) -> Vec<PairKind> {
         .collect()
 }
 
-/// For each kind on its own: blocks of two, one of each order, the first one random.
-fn balanced(order: &[PairKind], random: &mut ChaCha8Rng) -> Vec<bool> {
-    let mut pending: [Option<bool>; 2] = [None, None];
+/// For each kind on its own (A/B, A/A, B/B): blocks of two, one of each order, the first one random.
+fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) -> Vec<bool> {
+    let mut pending: [Option<bool>; 3] = [None; 3];
     order
         .iter()
-        .map(|kind| {
-            let slot = &mut pending[usize::from(*kind == PairKind::Test)];
+        .enumerate()
+        .map(|(index, kind)| {
+            let slot = match kind {
+                PairKind::Control => control_arm(order, index, both_controls),
+                PairKind::Test => 2,
+            };
+            let slot = &mut pending[slot];
             match slot.take() {
                 Some(second) => second,
                 None => {
@@ -283,7 +296,9 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     );
     words.push_str(&if controlled {
         format!(
-            " and the effect is larger than what the A/A control showed; otherwise not shown. A control that itself \
+            " and so does the one of test less control (Welch's, with the uncertainty of both, and of the same sign as the \
+             effect, which must be larger than what the control showed); for equivalent, both must lie within the \
+             margin; otherwise not shown. A control that itself \
              differs from 1 by more than {margin} % with {sure} % confidence, or can't be read, makes the metric not shown."
         )
     } else {
@@ -292,11 +307,17 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     if !rule.guards.is_empty() {
         let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.label()).collect();
         words.push_str(&format!(
-            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated keeps it from being \
-             better.",
+            " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated, or has no usable \
+             control, keeps it from being better.",
             guards.join(", ")
         ));
     }
+    words.push_str(
+        " Trouble of an arm (crashed, saturated, failed, more than 1 % of its requests failed, a connection lost, a leader moved) is \
+         counted in the A/B pairs in which one arm alone had it: where it leans to B (exact sign test, one-sided, 25 %) \
+         nothing is called better or equivalent, where it leans to A nothing worse or equivalent, and where B had it clearly \
+         more often (at the primary's level) the whole is worse.",
+    );
     words.push_str(&format!(
         " The other {} metrics get {others} % intervals (Bonferroni).",
         rule.secondary.len()
@@ -323,6 +344,7 @@ mod tests {
             pilot_pairs: 0,
             requests_per_window: None,
             disturbance: None,
+            both_controls: false,
         }
     }
 
@@ -353,6 +375,29 @@ mod tests {
         for quarter in order.chunks(4) {
             assert_eq!(quarter.iter().filter(|kind| **kind == PairKind::Control).count(), 1);
         }
+    }
+
+    /// Both are measured and warmed alike, from the pilot on, and neither always comes first.
+    #[test]
+    fn controls_of_two_living_targets_take_turns() {
+        for seed in 0..20 {
+            let asked = Plan { pilot_pairs: 8, both_controls: true, ..asked(14, 16, seed) };
+            let design = plan(&asked).unwrap();
+            for arm in [0, 1] {
+                let of: Vec<usize> = (0..30).filter(|&index| design.arms(index) == [arm; 2]).collect();
+                assert_eq!((of.len(), of.iter().filter(|&&index| index < 8).count()), (8, 4));
+                assert_eq!(of.iter().filter(|&&index| design.swapped[index]).count(), 4);
+            }
+            assert_eq!((design.pair_label(0), design.pair_label(1)), ("A/A", "B/B"));
+            let pilot = pilot(&asked).unwrap();
+            assert!(
+                (0..16).all(|index| pilot.order.len() <= index || pilot.arms(index) == design.arms(index))
+            );
+            assert_eq!(&pilot.swapped[..8], &design.swapped[..8]);
+            assert!(design.control_limits().unwrap().contains("an older log"));
+        }
+        let alone = plan(&asked(14, 16, 1)).unwrap();
+        assert!((0..30).all(|index| alone.arms(index) != [1, 1]) && alone.control_limits().is_none());
     }
 
     #[test]
@@ -412,6 +457,20 @@ mod tests {
     }
 
     #[test]
+    fn throughput_at_a_fixed_rate_has_no_verdict() {
+        for requests_per_window in [None, Some(5_000)] {
+            let with = |primary, guards: Vec<Metric>| {
+                plan(&Plan { primary, guards, requests_per_window, ..asked(9, 5, 1) })
+            };
+            let message = with(Metric::Throughput, vec![]).unwrap_err().to_string();
+            assert!(message.contains("--find-capacity"), "{message}");
+            assert!(with(Metric::CpuPerRecord, vec![Metric::Throughput]).is_err());
+            let design = with(Metric::CpuPerRecord, vec![]).unwrap();
+            assert!(!design.rule.secondary.contains(&Metric::Throughput));
+        }
+    }
+
+    #[test]
     fn a_tail_that_no_window_can_tell_is_refused_before_the_run() {
         let short = |primary, guards: Vec<Metric>, requests| {
             plan(&Plan { primary, guards, requests_per_window: Some(requests), ..asked(9, 5, 1) })
@@ -425,7 +484,7 @@ mod tests {
         assert!(short(Metric::CpuPerRecord, vec![Metric::LatencyP99], 999).is_err());
         // As a secondary metric it is named, and no longer counted in the correction.
         let design = short(Metric::CpuPerRecord, vec![], 5_000).unwrap();
-        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 2);
+        assert_eq!(design.rule.secondary.len(), Metric::ALL.len() - 3);
         assert!(design.refused.contains_key(&Metric::LatencyP999));
     }
 }

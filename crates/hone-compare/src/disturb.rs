@@ -14,31 +14,30 @@ pub struct Neighbours {
     pub others_share: f64,
     /// Share of the window in which some task waited for memory, where it is known.
     pub memory_pressure: Option<f64>,
-    /// What happened to the way to the target.
-    pub events: Vec<String>,
 }
 
 impl Neighbours {
     /// What a window saw.
     pub fn of(window: &Window) -> Self {
         let pressure = window.environment.as_ref().map(|environment| &environment.pressure);
-        let disturbs = |kind: EventKind| match kind {
-            EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
-            // It is the loss that disturbs; the way back says nothing new. A record kept in memory is a record.
-            EventKind::Reconnected | EventKind::RecordingFailed | EventKind::Interrupted => false,
-        };
         Self {
             steal_share: window.facts.steal_share,
             others_share: window.facts.others_share,
             memory_pressure: pressure.and_then(|pressure| pressure.get("memory").copied()),
-            events: window
-                .events
-                .iter()
-                .filter(|event| disturbs(event.kind))
-                .map(|event| format!("{} at {:.1} s", event.what, event.at_s))
-                .collect(),
         }
     }
+}
+
+/// What happened to an arm's own connections, leaders and topic during a window. The outage is in the window's latencies, so
+/// such a window counts; how often each arm had it is held against the other.
+pub fn own_events(window: &Window) -> Vec<String> {
+    let own = |kind: EventKind| match kind {
+        EventKind::ConnectionLost | EventKind::LeaderMoved | EventKind::TopicDeleted => true,
+        // It is the loss that is told; the way back says nothing new. A record kept in memory is a record.
+        EventKind::Reconnected | EventKind::RecordingFailed | EventKind::Interrupted => false,
+    };
+    let events = window.events.iter().filter(|event| own(event.kind));
+    events.map(|event| format!("{} at {:.1} s", event.what, event.at_s)).collect()
 }
 
 /// The rule with its usual thresholds.
@@ -46,7 +45,7 @@ impl Neighbours {
 /// What spoils a pair of windows one after the other is a *difference*: a neighbour that is there all the time costs both
 /// the same. A quarter of all cores is more than the arms' own difference can take from a neighbour that wants all it can
 /// get, as long as they differ by less than that. In a duet both arms meet the same neighbours; there only theft so large
-/// that little of the machine was left, pressure for memory and events count.
+/// that little of the machine was left, and pressure for memory, count.
 pub fn disturbance(mode: Mode) -> Disturbance {
     let (steal_difference, others_difference) = match mode {
         Mode::Solo => (0.05, 0.25),
@@ -75,9 +74,8 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
         ),
     };
     format!(
-        "A pair does not count when{differences} the hypervisor took more than {} %, tasks waited for memory more than {} % \
-         of a window, a connection was lost, a leader moved or the topic went. Latency and the targets' own CPU are not \
-         looked at.",
+        "A pair does not count when{differences} the hypervisor took more than {} %, or tasks waited for memory more than {} % \
+         of a window. Latency, the targets' own CPU and what happened to their connections are not looked at.",
         percent(rule.steal_most),
         percent(rule.memory_pressure_most)
     )
@@ -85,9 +83,6 @@ fn words(rule: &Disturbance, mode: Mode) -> String {
 
 /// Why a pair does not count; `None` when its neighbours were quiet, or alike.
 pub fn disturbed(rule: &Disturbance, windows: [&Neighbours; 2]) -> Option<String> {
-    if let Some(event) = windows.iter().find_map(|seen| seen.events.first()) {
-        return Some(format!("the way to the target was disturbed: {event}"));
-    }
     let percent = |share: f64| share * 100.0;
     let [first, second] = windows;
     let most = |value: fn(&Neighbours) -> f64| value(first).max(value(second));
@@ -120,7 +115,7 @@ mod tests {
     use super::*;
 
     fn quiet() -> Neighbours {
-        Neighbours { steal_share: 0.01, others_share: 0.05, memory_pressure: Some(0.0), events: vec![] }
+        Neighbours { steal_share: 0.01, others_share: 0.05, memory_pressure: Some(0.0) }
     }
 
     fn check(mode: Mode, second: Neighbours, expected: Option<&str>) {
@@ -145,11 +140,6 @@ mod tests {
         check(Duet, Neighbours { steal_share: 0.10, ..quiet() }, None);
         check(Duet, Neighbours { steal_share: 0.40, ..quiet() }, Some("the limit is 30 %"));
         check(Duet, Neighbours { memory_pressure: Some(0.5), ..quiet() }, Some("waited for memory 50 %"));
-        check(
-            Duet,
-            Neighbours { events: vec!["leader of 3 moved at 1.2 s".to_owned()], ..quiet() },
-            Some("leader of 3 moved"),
-        );
         check(Solo, Neighbours { memory_pressure: None, ..quiet() }, None);
     }
 }

@@ -79,10 +79,10 @@ pub fn estimate(pairs: &Pairs, confidence: f64, resamples: u32, seed: u64) -> Re
 #[derive(Debug)]
 pub(crate) struct Resampled {
     estimate: Estimate,
-    mean: f64,
+    pub(crate) mean: f64,
     /// Standard error of the mean.
-    error: f64,
-    freedom: f64,
+    pub(crate) error: f64,
+    pub(crate) freedom: f64,
     /// |t*| of the resamples, sorted; empty where Student's t takes their place.
     deviations: Vec<f64>,
 }
@@ -293,7 +293,7 @@ fn below(random: &mut ChaCha8Rng, limit: usize) -> usize {
 }
 
 /// Log of the smallest effect shown with [`POWER`]: (t for the confidence + t for the power) standard errors.
-fn detectable(error: f64, freedom: f64, confidence: f64) -> f64 {
+pub(crate) fn detectable(error: f64, freedom: f64, confidence: f64) -> f64 {
     (t_quantile(f64::midpoint(1.0, confidence), freedom) + t_quantile(POWER, freedom)) * error
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hone_record::{Design, Estimate, Judgement, Metric, PairKind, PairOutcome, Rule, Verdict};
 
-use crate::estimate::{NotEstimated, Pairs, Resampled, pairs_needed};
+use crate::estimate::{NotEstimated, Pairs, Resampled, detectable, pairs_needed, ratio_of};
+use crate::student::{t_quantile, welch_freedom};
 
 /// What was found for every metric of the rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,10 +44,13 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         let by_build = kind == PairKind::Test && design.builds != [1, 1];
         Resampled::new(&values(metric, kind, pairs, by_build), rule.resamples, rule.seed)
     };
-    let test = of(PairKind::Test)?;
-    let (test, tost) = (test.estimate(1.0 - alpha), test.estimate(1.0 - 2.0 * alpha));
+    let resampled = of(PairKind::Test)?;
+    let (mut test, tost) = (resampled.estimate(1.0 - alpha), resampled.estimate(1.0 - 2.0 * alpha));
     let planned = pairs.iter().any(|pair| pair.kind == PairKind::Control);
-    let control = of(PairKind::Control).map(|control| control.estimate(1.0 - alpha));
+    let control = of(PairKind::Control).map(|control| Control::new(&control, &resampled, alpha));
+    if let Ok(control) = &control {
+        test.detectable_ratio = test.detectable_ratio.max(control.detectable_ratio(test.confidence));
+    }
     let (verdict, why) = match &control {
         // A control that was planned and could not be read must not be passed over in silence.
         Err(reason) if planned => {
@@ -54,8 +58,44 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         }
         _ => decide(rule, &test, &tost, control.as_ref().ok()),
     };
-    let control = control.ok();
+    let control = control.ok().map(|control| control.estimate);
     Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
+}
+
+/// The control, and what of the test is left beside it.
+#[derive(Debug)]
+struct Control {
+    estimate: Estimate,
+    /// Standard error and degrees of freedom of test less control.
+    error: f64,
+    freedom: f64,
+    beside: Beside,
+}
+
+impl Control {
+    fn new(control: &Resampled, test: &Resampled, alpha: f64) -> Self {
+        let sides = [test, control].map(|side| (side.error * side.error, side.freedom));
+        let freedom = welch_freedom(sides);
+        let error = (sides[0].0 + sides[1].0).sqrt();
+        let beside = Beside {
+            mean: test.mean - control.mean,
+            half: t_quantile(1.0 - alpha / 2.0, freedom) * error,
+            tost_half: t_quantile(1.0 - alpha, freedom) * error,
+        };
+        Self { estimate: control.estimate(1.0 - alpha), error, freedom, beside }
+    }
+
+    /// Smallest effect that test and control together would have shown: a control of few pairs hides more than the test's
+    /// own spread does.
+    fn detectable_ratio(&self, confidence: f64) -> f64 {
+        ratio_of(detectable(self.error, self.freedom, confidence))
+    }
+
+    /// The test with the spread that a pair would need to have for the same error without a control: for the number of
+    /// pairs that an effect needs, with A/A pairs in proportion.
+    fn with_spread_of_both(&self, test: &Estimate) -> Estimate {
+        Estimate { log_ratio_sd: self.error * f64::from(test.pairs).sqrt(), ..test.clone() }
+    }
 }
 
 /// The pairs of a kind that count and have the metric on both sides.
@@ -85,25 +125,46 @@ impl Span {
     }
 }
 
+/// Test less control, with Welch's intervals: the halves of the one for a difference and of the one for equivalence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Beside {
+    pub(crate) mean: f64,
+    pub(crate) half: f64,
+    pub(crate) tost_half: f64,
+}
+
 /// What the rule finds, in the order of [`crate::rule_words`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
     ControlDiffers,
     Equivalent,
     HoldsOne,
-    NoLargerThanControl,
+    NotBesideControl,
     Differs,
 }
 
 /// The rule itself, on numbers: the planner asks it what it will say as often as the judge asks it what it says.
-pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<Span>) -> Finding {
+///
+/// A rig that favours one arm favours it in control and test alike, so what counts is the test less the control, with the
+/// uncertainty of both. Beside that the test must hold by itself: a bias that meets an effect of the other sign is neither.
+pub(crate) fn find(margin: f64, test: Span, tost: Span, control: Option<(Span, Beside)>) -> Finding {
+    let within = |mean: f64, half: f64| mean.abs() + half < margin;
+    let equal_beside = control.is_none_or(|(_, beside)| within(beside.mean, beside.tost_half));
     match control {
-        Some(control) if control.excludes_one() && control.mean.abs() > margin => Finding::ControlDiffers,
-        _ if tost.mean.abs() + tost.half < margin => Finding::Equivalent,
+        Some((control, _)) if control.excludes_one() && control.mean.abs() > margin => {
+            Finding::ControlDiffers
+        }
+        _ if within(tost.mean, tost.half) && equal_beside => Finding::Equivalent,
         _ if !test.excludes_one() => Finding::HoldsOne,
-        Some(control) if test.mean.abs() <= control.mean.abs() => Finding::NoLargerThanControl,
+        Some((control, beside)) if !stands_beside(test, control, beside) => Finding::NotBesideControl,
         _ => Finding::Differs,
     }
+}
+
+/// Whether an effect is more than what control pairs showed, in its own direction.
+fn stands_beside(test: Span, control: Span, beside: Beside) -> bool {
+    let same_sign = (test.mean > 0.0) == (beside.mean > 0.0);
+    same_sign && beside.mean.abs() > beside.half && test.mean.abs() > control.mean.abs()
 }
 
 /// Log of the margin inside which two variants count as equal.
@@ -112,9 +173,10 @@ pub(crate) fn margin(rule: &Rule) -> f64 {
 }
 
 /// The verdict with its reason.
-fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Estimate>) -> (Verdict, String) {
-    let shown = || control.map(ratio_words).unwrap_or_default();
-    match find(margin(rule), Span::of(test), Span::of(tost), control.map(Span::of)) {
+fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Control>) -> (Verdict, String) {
+    let shown = || control.map(|control| ratio_words(&control.estimate)).unwrap_or_default();
+    let spans = control.map(|control| (Span::of(&control.estimate), control.beside));
+    match find(margin(rule), Span::of(test), Span::of(tost), spans) {
         Finding::ControlDiffers => (
             Verdict::NotShown,
             format!(
@@ -125,20 +187,26 @@ fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Estima
         Finding::Equivalent => {
             (Verdict::Equivalent, format!("the interval lies within {} % of equal", rule.equivalence * 100.0))
         }
-        Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(rule, test)),
-        Finding::NoLargerThanControl => {
-            (Verdict::NotShown, format!("no larger than what the A/A control showed: {}", shown()))
-        }
+        Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(rule, test, control)),
+        Finding::NotBesideControl => (
+            Verdict::NotShown,
+            format!(
+                "the A/A control showed {}, and less that it is {}, no difference that is sure",
+                shown(),
+                control.map(|control| beside_words(control.beside)).unwrap_or_default()
+            ),
+        ),
         Finding::Differs => {
             let better = (test.ratio < 1.0) == test.metric.lower_is_better();
-            let why =
-                format!("the {:.4} % interval excludes 1", test.confidence * 100.0).replace(".0000 %", " %");
+            let beside = if control.is_some() { ", also less what the A/A control showed" } else { "" };
+            let why = format!("the {:.4} % interval excludes 1{beside}", test.confidence * 100.0)
+                .replace(".0000 %", " %");
             (if better { Verdict::Better } else { Verdict::Worse }, why)
         }
     }
 }
 
-fn why_it_holds_one(rule: &Rule, test: &Estimate) -> String {
+fn why_it_holds_one(rule: &Rule, test: &Estimate, control: Option<&Control>) -> String {
     let percent = rule.equivalence * 100.0;
     let (counted, more) = match &test.builds {
         Some(builds) => (
@@ -146,8 +214,11 @@ fn why_it_holds_one(rule: &Rule, test: &Estimate) -> String {
             "; more builds would narrow it, more pairs hardly".to_owned(),
         ),
         None => {
-            let needed = pairs_needed(test, 1.0 + rule.equivalence);
-            let more = needed.map(|pairs| format!(", and {percent:.0} % needs about {pairs} pairs"));
+            let of_both = control.map(|control| control.with_spread_of_both(test));
+            let needed = pairs_needed(of_both.as_ref().unwrap_or(test), 1.0 + rule.equivalence);
+            let proportion = if control.is_some() { ", with A/A pairs in proportion" } else { "" };
+            let more =
+                needed.map(|pairs| format!(", and {percent:.0} % needs about {pairs} pairs{proportion}"));
             (format!("{} pairs", test.pairs), more.unwrap_or_default())
         }
     };
@@ -155,6 +226,12 @@ fn why_it_holds_one(rule: &Rule, test: &Estimate) -> String {
         "the interval holds 1; these {counted} would have shown {:.1} % or more{more}",
         (test.detectable_ratio - 1.0) * 100.0
     )
+}
+
+fn beside_words(beside: Beside) -> String {
+    let [ratio, low, high] =
+        [beside.mean, beside.mean - beside.half, beside.mean + beside.half].map(ratio_of);
+    format!("{ratio:.3} [{low:.3}, {high:.3}]")
 }
 
 fn ratio_words(estimate: &Estimate) -> String {
@@ -182,6 +259,7 @@ mod tests {
             pilot_pairs: 0,
             requests_per_window: None,
             disturbance: None,
+            both_controls: false,
         };
         plan(&asked).unwrap()
     }
@@ -206,6 +284,7 @@ mod tests {
                 dropped: None,
                 block: 0,
                 took_s: 0.0,
+                troubles: Default::default(),
             }
         };
         let tests = (0..10).map(|index| one(index, PairKind::Test, test));
@@ -243,7 +322,11 @@ mod tests {
         }
         let judged = judge(&rule, &all);
         assert_eq!(judged.judgements[0].verdict, Verdict::NotShown);
-        assert!(judged.judgements[0].why.contains("no larger than"), "{:?}", judged.judgements[0]);
+        assert!(
+            judged.judgements[0].why.contains("no difference that is sure"),
+            "{:?}",
+            judged.judgements[0]
+        );
     }
 
     #[test]

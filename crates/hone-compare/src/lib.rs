@@ -7,6 +7,7 @@
 //! The pair is the unit of resampling, never the request: requests of one window share its neighbours, its
 //! caches and its layout, and are not independent.
 
+mod counts;
 mod design;
 mod disturb;
 mod estimate;
@@ -16,9 +17,10 @@ mod random;
 mod saved;
 mod student;
 
+pub use counts::why_it_does_not_count;
 pub use design::{DesignError, Plan, pilot, plan, rule_words};
-pub use disturb::{Neighbours, disturbance, disturbed};
+pub use disturb::{Neighbours, disturbance, disturbed, own_events};
 pub use estimate::{FEWEST_BLOCKS, FEWEST_PAIRS, NotEstimated, Pairs, estimate};
 pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
-pub use saved::{FEWEST_WINDOWS, SavedRule, compare_saved};
+pub use saved::{FEWEST_WINDOWS, SavedRule, check_saved, compare_saved};

@@ -8,6 +8,7 @@
 //! `tests/promise.rs` holds the promises against what is then found.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hone_record::{Design, Metric, PairKind, PairOutcome, Promise, Rule};
 use rand_chacha::ChaCha8Rng;
@@ -16,9 +17,9 @@ use rand_core::SeedableRng;
 use crate::estimate::{
     FEWEST_PAIRS, POWER, centred, first_enough, mean_and_sd, ratio_of, resample, standard_errors,
 };
-use crate::judge::{Finding, Span, alpha_of, find, margin};
+use crate::judge::{Beside, Finding, Span, alpha_of, find, margin};
 use crate::random::{chi_square, normal};
-use crate::student::t_quantile;
+use crate::student::{Quantiles, t_quantile, welch_freedom};
 
 /// Simulated sessions for each promise: its simulation error is then below one per cent.
 const SESSIONS: usize = 2_000;
@@ -34,8 +35,18 @@ pub struct Layout {
     pub pairs: u32,
     /// A/A pairs beside those of the pilot.
     pub more_control_pairs: u32,
-    /// Builds an arm.
+    /// Builds an arm. With more than one nothing is promised.
     pub blocks: u32,
+}
+
+impl Layout {
+    /// As many A/B pairs, with A/A pairs in this layout's proportion: a control that stays small ends what more A/B pairs can
+    /// show.
+    #[must_use]
+    pub fn with_pairs(self, pairs: u32) -> Self {
+        let scaled = u64::from(pairs) * u64::from(self.more_control_pairs) / u64::from(self.pairs.max(1));
+        Self { pairs, more_control_pairs: scaled as u32, ..self }
+    }
 }
 
 /// What an A/A pilot says about one metric.
@@ -50,7 +61,12 @@ pub struct Outlook {
 /// How wide the estimate's interval is, in standard errors, on average over normal samples: the bootstrap is wider than
 /// Student's t with few pairs. Kept for each number of pairs, because every metric and every effect asks again.
 #[derive(Debug, Default)]
-pub struct Widths(BTreeMap<u32, Vec<Vec<f64>>>);
+pub struct Widths {
+    /// |t*| of normal samples, for each number of values.
+    samples: BTreeMap<u32, Vec<Vec<f64>>>,
+    /// Student's t, for the bits of each probability.
+    quantiles: BTreeMap<u64, Rc<Quantiles>>,
+}
 
 /// Samples over which the width is averaged.
 const SAMPLES: usize = 40;
@@ -63,9 +79,14 @@ impl Widths {
         if !(FEWEST_PAIRS..LIKE_STUDENT).contains(&values) {
             return student;
         }
-        let samples = self.0.entry(values).or_insert_with(|| normal_samples(values));
+        let samples = self.samples.entry(values).or_insert_with(|| normal_samples(values));
         let of_sample = |deviations: &Vec<f64>| standard_errors(deviations, confidence, student);
         samples.iter().map(of_sample).sum::<f64>() / samples.len() as f64
+    }
+
+    fn quantiles(&mut self, probability: f64) -> Rc<Quantiles> {
+        let make = || Rc::new(Quantiles::new(probability));
+        Rc::clone(self.quantiles.entry(probability.to_bits()).or_insert_with(make))
     }
 }
 
@@ -87,15 +108,31 @@ pub struct Promises {
     pub metrics: Vec<Promise>,
     /// Metrics of which nothing can be promised, and why.
     pub not_planned: BTreeMap<Metric, String>,
+    /// Why nothing is promised of any metric; `None` when something is.
+    pub none: Option<String>,
+}
+
+/// Why nothing can be promised of several builds. Both windows of an A/A pair are of one build, so the pilot has none of the
+/// spread on which the interval over builds rests.
+fn why_none(layout: Layout) -> Option<String> {
+    (layout.blocks > 1).then(|| {
+        format!(
+            "the interval rests on {} blocks of builds, and the pilot's pairs, each of one build, say nothing of how much builds \
+             differ; all of the budget is used",
+            layout.blocks
+        )
+    })
 }
 
 /// What the planned pairs can show of every metric; `effect` is the ratio that was asked for.
 pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: Option<f64>) -> Promises {
     let rule = &design.rule;
-    let mut found = Promises { metrics: Vec::new(), not_planned: design.refused.clone() };
+    let mut found =
+        Promises { metrics: Vec::new(), not_planned: design.refused.clone(), none: why_none(layout) };
     let mut widths = Widths::default();
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
         match Outlook::new(rule, metric, pilot) {
+            Some(_) if found.none.is_some() => {}
             Some(outlook) => found.metrics.push(outlook.promise(metric, layout, effect, &mut widths)),
             None => {
                 let reason = format!("fewer than {FEWEST_PAIRS} pairs of the pilot have it on both sides");
@@ -155,39 +192,48 @@ impl Outlook {
         Some(ratio_of(high))
     }
 
-    /// A/B pairs after which a true ratio of `effect` will be found with a probability of 80 %; `None` when 10,000 would not
-    /// do, which a control that differs or builds that are too few can cause.
+    /// A/B pairs after which a true ratio of `effect` will be found with a probability of 80 %, with A/A pairs in the layout's
+    /// proportion; `None` when 10,000 would not do, which a control that differs can cause.
     pub fn pairs_needed(&self, layout: Layout, effect: f64, widths: &mut Widths) -> Option<u32> {
-        let least = FEWEST_PAIRS.max(layout.blocks);
-        first_enough(least, MOST_PAIRS, |pairs| {
-            self.power(Layout { pairs, ..layout }, effect, widths) >= POWER
+        first_enough(FEWEST_PAIRS, MOST_PAIRS, |pairs| {
+            self.power(layout.with_pairs(pairs), effect, widths) >= POWER
         })
     }
 
     fn sessions(&self, layout: Layout, widths: &mut Widths) -> Sessions {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        let values = if layout.blocks > 1 { layout.blocks } else { layout.pairs };
+        let values = layout.pairs;
         let control_pairs = self.logs.len() as u32 + layout.more_control_pairs;
         let limits = Limits {
             test: widths.standard_errors(values, 1.0 - self.alpha),
             tost: widths.standard_errors(values, 1.0 - 2.0 * self.alpha),
             control: widths.standard_errors(control_pairs, 1.0 - self.alpha),
+            beside: widths.quantiles(1.0 - self.alpha / 2.0),
+            beside_tost: widths.quantiles(1.0 - self.alpha),
         };
         let freedom = f64::from(values) - 1.0;
-        let draws = (0..SESSIONS).map(|_| self.draw(layout, freedom, limits, &mut random)).collect();
+        let draws = (0..SESSIONS).map(|_| self.draw(layout, freedom, &limits, &mut random)).collect();
         Sessions { margin: self.margin, draws }
     }
 
-    fn draw(&self, layout: Layout, freedom: f64, limits: Limits, random: &mut ChaCha8Rng) -> Draw {
+    fn draw(&self, layout: Layout, freedom: f64, limits: &Limits, random: &mut ChaCha8Rng) -> Draw {
         let pilot = self.logs.len() as f64;
         let true_sd = self.spread() / (chi_square(pilot, random) / pilot).sqrt();
         let error = true_sd / f64::from(layout.pairs).sqrt();
         let seen_error = error * (chi_square(freedom, random) / freedom).sqrt();
+        let offset = error * normal(random);
+        let control = self.control(layout, true_sd, limits.control, random);
+        let control_error = control.half / limits.control;
+        let control_freedom = pilot + f64::from(layout.more_control_pairs) - 1.0;
+        let both = [(seen_error * seen_error, freedom), (control_error * control_error, control_freedom)];
+        let (both_error, both_freedom) = (seen_error.hypot(control_error), welch_freedom(both));
         Draw {
-            offset: error * normal(random),
+            offset,
             test_half: limits.test * seen_error,
             tost_half: limits.tost * seen_error,
-            control: self.control(layout, true_sd, limits.control, random),
+            control,
+            beside_half: limits.beside.at(both_freedom) * both_error,
+            beside_tost_half: limits.beside_tost.at(both_freedom) * both_error,
         }
     }
 
@@ -211,11 +257,13 @@ fn span(mean: f64, squares: f64, count: f64, limit: f64) -> Span {
     Span { mean, half: limit * (squares / (count - 1.0) / count).sqrt() }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Limits {
     test: f64,
     tost: f64,
     control: f64,
+    beside: Rc<Quantiles>,
+    beside_tost: Rc<Quantiles>,
 }
 
 /// One simulated session without its effect, so that all effects are asked of the same sessions.
@@ -225,6 +273,8 @@ struct Draw {
     test_half: f64,
     tost_half: f64,
     control: Span,
+    beside_half: f64,
+    beside_tost_half: f64,
 }
 
 #[derive(Debug)]
@@ -239,9 +289,14 @@ impl Sessions {
         let finds = |draw: &&Draw| {
             let mean = effect + draw.offset;
             let span = |half| Span { mean, half };
+            let beside = Beside {
+                mean: mean - draw.control.mean,
+                half: draw.beside_half,
+                tost_half: draw.beside_tost_half,
+            };
+            let control = Some((draw.control, beside));
             mean > 0.0
-                && find(self.margin, span(draw.test_half), span(draw.tost_half), Some(draw.control))
-                    == Finding::Differs
+                && find(self.margin, span(draw.test_half), span(draw.tost_half), control) == Finding::Differs
         };
         self.draws.iter().filter(finds).count() as f64 / self.draws.len() as f64
     }

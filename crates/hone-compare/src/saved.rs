@@ -4,19 +4,21 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Machine, Metric, Outcome, SavedComparison, SavedEstimate, SavedSide, Verdict, Window, Workload,
+    Machine, Metric, SavedComparison, SavedEstimate, SavedFinding, SavedSide, Window, Workload,
 };
 
+use crate::counts::why_it_does_not_count;
+use crate::design::{DesignError, refused};
 use crate::estimate::{mean_and_sd, ratio_of};
 use crate::student::t_quantile;
 
 /// Windows a side needs before there is an interval: as many as a comparison needs pairs.
 pub const FEWEST_WINDOWS: usize = 5;
 
-/// How saved windows are judged.
+/// How saved windows are held against each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SavedRule {
-    /// The metric that the verdict hangs on.
+    /// The metric that is told first.
     pub primary: Metric,
     /// Two-sided error of its interval.
     pub alpha: f64,
@@ -24,30 +26,45 @@ pub struct SavedRule {
     pub equivalence: f64,
 }
 
+/// Refuses a metric that says nothing of a target.
+///
+/// # Errors
+/// With the reason.
+pub fn check_saved(rule: SavedRule) -> Result<(), DesignError> {
+    match refused(None).remove(&rule.primary) {
+        Some(reason) => {
+            Err(DesignError::NotTold { what: "the primary metric", metric: rule.primary, reason })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Holds two groups of windows against each other; the names say where they came from.
 pub fn compare_saved(a: (&str, &[Window]), b: (&str, &[Window]), rule: SavedRule) -> SavedComparison {
-    let [good_a, good_b] = [a.1, b.1].map(|windows| {
-        windows.iter().filter(|window| matches!(window.outcome, Outcome::Steady)).collect::<Vec<_>>()
-    });
+    let [good_a, good_b] = [a.1, b.1]
+        .map(|windows| windows.iter().filter(|window| left_out(window).is_none()).collect::<Vec<_>>());
     let differences = differences(&good_a, &good_b);
-    let no_verdict = why_no_verdict(&good_a, &good_b, &differences);
+    let no_finding = why_nothing_is_said(&good_a, &good_b, &differences);
     let mut metrics = vec![rule.primary];
     metrics.extend(Metric::ALL.into_iter().filter(|metric| *metric != rule.primary));
     let estimates = metrics
         .into_iter()
-        .filter_map(|metric| estimate(metric, &good_a, &good_b, rule, no_verdict.is_none()))
+        .filter_map(|metric| estimate(metric, &good_a, &good_b, rule, no_finding.is_none()))
         .collect();
     let (a, b) = (side(a.0, a.1), side(b.0, b.1));
-    SavedComparison { cannot_show: cannot_show(&a, &b), a, b, differences, no_verdict, estimates }
+    SavedComparison { cannot_show: cannot_show(&a, &b), a, b, differences, no_finding, estimates }
+}
+
+/// Why a window does not count: as in a pair, and it must be whole.
+fn left_out(window: &Window) -> Option<String> {
+    let cut = || {
+        let name = &window.variant;
+        window.was_interrupted().then(|| format!("{name} was ended before its time"))
+    };
+    why_it_does_not_count(window).or_else(cut)
 }
 
 fn side(source: &str, windows: &[Window]) -> SavedSide {
-    let left_out = |window: &Window| match &window.outcome {
-        Outcome::Steady => None,
-        Outcome::Saturated { .. } => Some(format!("{}: saturated", window.variant)),
-        Outcome::GeneratorLate { .. } => Some(format!("{}: its generator was late", window.variant)),
-        Outcome::Failed { reason } => Some(format!("{}: {reason}", window.variant)),
-    };
     let left_out: Vec<String> = windows.iter().filter_map(left_out).collect();
     SavedSide {
         source: source.to_owned(),
@@ -63,7 +80,7 @@ fn side(source: &str, windows: &[Window]) -> SavedSide {
 }
 
 /// One question at a time: with two differences, nobody could say which of them made the ratio.
-fn why_no_verdict(a: &[&Window], b: &[&Window], differences: &[String]) -> Option<String> {
+fn why_nothing_is_said(a: &[&Window], b: &[&Window], differences: &[String]) -> Option<String> {
     let fewest = a.len().min(b.len());
     if fewest < FEWEST_WINDOWS {
         let why = if fewest < 2 {
@@ -161,15 +178,15 @@ fn estimate(
         (ratio_of(difference - half), ratio_of(difference + half), 1.0 - alpha)
     });
     let margin = (1.0 + rule.equivalence).ln();
-    let verdict = (enough && may_judge).then(|| {
+    // At a fixed rate, throughput is what was asked for.
+    let tells = enough && may_judge && !refused(None).contains_key(&metric);
+    let finding = tells.then(|| {
         if difference.abs() + half(2.0 * alpha) < margin {
-            Verdict::Equivalent
+            SavedFinding::WithinMargin
         } else if difference.abs() <= half(alpha) {
-            Verdict::NotShown
-        } else if (difference < 0.0) == metric.lower_is_better() {
-            Verdict::Better
+            SavedFinding::NotSeen
         } else {
-            Verdict::Worse
+            SavedFinding::Differs
         }
     });
     Some(SavedEstimate {
@@ -178,7 +195,7 @@ fn estimate(
         value_b: ratio_of(mean_b),
         ratio: ratio_of(difference),
         interval,
-        verdict,
+        finding,
     })
 }
 
@@ -208,6 +225,9 @@ fn cannot_show(a: &SavedSide, b: &SavedSide) -> Vec<String> {
     };
     vec![
         order,
+        "one sitting: windows of one sitting share its luck, so the interval is too narrow for what two sittings differ by \
+         on their own; a difference is not yet one of the targets, and nothing is called better or worse"
+            .to_owned(),
         "a bias between the sides: there is no A/A control".to_owned(),
         "neighbours: what was on the machine hit one side and not the other".to_owned(),
         "luck of the layout: each side is the build that it was".to_owned(),

@@ -15,7 +15,7 @@ fn window(random: &mut ChaCha8Rng, effect: f64) -> (f64, Neighbours) {
     let there = uniform(random) < 0.33;
     let others_share = if there { uniform(random) } else { 0.05 };
     let cost = effect * (0.05 * normal(random) + 0.5 * others_share).exp();
-    (cost, Neighbours { others_share, steal_share: 0.01, memory_pressure: None, events: vec![] })
+    (cost, Neighbours { others_share, steal_share: 0.01, memory_pressure: None })
 }
 
 fn pair(random: &mut ChaCha8Rng, kind: PairKind, effect: f64, dropping: bool) -> PairOutcome {

@@ -73,6 +73,7 @@ fn one_stall_in_one_window_is_not_shown() {
                     dropped: None,
                     block: 0,
                     took_s: 0.0,
+                    troubles: Default::default(),
                 };
                 let measured: Vec<_> = (0..pairs).map(|index| pair(index, &mut random)).collect();
                 for judgement in judge(&design, &measured).judgements {
@@ -113,6 +114,7 @@ fn stalls_that_fall_on_both_arms_alike_stay_silent() {
                 dropped: None,
                 block: 0,
                 took_s: 0.0,
+                troubles: Default::default(),
             };
             let measured: Vec<_> = design.order.iter().enumerate().map(pair).collect();
             let verdict = judge(&design, &measured).judgements[0].verdict;

@@ -94,8 +94,8 @@ fn the_smallest_detectable_effect_is_found_in_four_of_five_sessions() {
     }
 }
 
-/// Pairs as many as the planner asks for, on a known spread: the textbook's answer is a lower bound, because it knows the
-/// spread and has no control.
+/// Pairs as many as the planner asks for, on a known spread, with A/A pairs in proportion: the textbook's answer is a lower
+/// bound, because it knows the spread and has no control.
 #[test]
 fn pairs_needed_lie_above_the_textbooks_and_suffice() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
@@ -106,7 +106,7 @@ fn pairs_needed_lie_above_the_textbooks_and_suffice() {
         let least = Layout { pairs: 5, more_control_pairs: 2, blocks: 1 };
         let Some(needed) = outlook.pairs_needed(least, 1.10, &mut widths) else { continue };
         pairs += needed;
-        let layout = Layout { pairs: needed, ..least };
+        let layout = least.with_pairs(needed);
         found += u32::from(verdict(&mut random, normal, &pilot, layout, 1.10, 0.1) == Verdict::Worse);
     }
     // Textbook: 11 pairs for 10 % at this spread.

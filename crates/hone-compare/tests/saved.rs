@@ -1,10 +1,10 @@
-//! Saved windows: ratios without a verdict where there are few, honest intervals where there are enough, no verdict where
-//! more than one thing differs, and what can't be shown in words.
+//! Saved windows: bare ratios where there are few, honest intervals where there are enough, nothing said where more than one
+//! thing differs, never a word on better or worse, and what can't be shown in words.
 
-use hone_compare::{SavedRule, compare_saved};
+use hone_compare::{SavedRule, check_saved, compare_saved};
 use hone_record::{
-    CpuSeconds, Durability, Engine, Environment, Keys, Latencies, Machine, Metric, Outcome, Payload,
-    Schedule, Sizes, Verdict, Window, WindowFacts, Workload,
+    CpuSeconds, Durability, Engine, Environment, Event, EventKind, Keys, Latencies, Machine, Metric, Outcome,
+    Payload, SavedFinding, Schedule, Sizes, Window, WindowFacts, Workload,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
@@ -58,6 +58,7 @@ fn window(cpu_us: f64, started_unix_ms: u64) -> Window {
         facts: WindowFacts {
             acked_records: 1_000_000,
             acked_requests: 1_000_000,
+            requests: 1_000_000,
             target_cpu: Some(CpuSeconds { total_s: cpu_us, user_share: None }),
             ..WindowFacts::default()
         },
@@ -81,12 +82,12 @@ fn group(random: &mut ChaCha8Rng, count: u64, effect: f64, sd: f64, from: u64) -
 }
 
 #[test]
-fn one_window_each_has_a_ratio_and_no_verdict() {
+fn one_window_each_has_a_ratio_and_no_finding() {
     let (a, b) = ([window(30.0, 0)], [window(15.0, 60_000)]);
     let found = compare_saved(("a.json", &a), ("b.json", &b), RULE);
     assert!((found.estimates[0].ratio - 0.5).abs() < 1e-9);
-    assert_eq!((found.estimates[0].interval, found.verdict()), (None, None));
-    assert!(found.no_verdict.as_ref().unwrap().contains("a single window says nothing"), "{found:?}");
+    assert_eq!((found.estimates[0].interval, found.finding()), (None, None));
+    assert!(found.no_finding.as_ref().unwrap().contains("a single window says nothing"), "{found:?}");
     assert!(found.cannot_show[0].contains("all windows of A were measured before those of B"), "{found:?}");
 }
 
@@ -107,41 +108,85 @@ fn welch_holds_the_truth_over_windows_of_unequal_spread() {
 }
 
 #[test]
-fn enough_windows_of_one_question_have_a_verdict() {
+fn enough_windows_of_one_question_differ_or_do_not_and_are_never_better_or_worse() {
     let mut random = ChaCha8Rng::seed_from_u64(61);
-    let a = group(&mut random, 8, 1.0, 0.02, 0);
-    let verdict = |effect, random: &mut ChaCha8Rng| {
-        compare_saved(("a", &a), ("b", &group(random, 8, effect, 0.02, 1 << 40)), RULE).verdict()
-    };
-    assert_eq!(verdict(0.8, &mut random), Some(Verdict::Better));
-    assert_eq!(verdict(1.3, &mut random), Some(Verdict::Worse));
+    let a = group(&mut random, 8, 1.0, 0.01, 0);
+    let mut found =
+        |effect| compare_saved(("a", &a), ("b", &group(&mut random, 8, effect, 0.01, 1 << 40)), RULE);
+    for effect in [0.8, 1.3] {
+        assert_eq!(found(effect).finding(), Some(SavedFinding::Differs));
+        let told = serde_json::to_string(&found(effect).estimates).unwrap();
+        assert!(!told.contains("better") && !told.contains("worse"), "{told}");
+    }
+    assert_eq!(found(1.0).finding(), Some(SavedFinding::WithinMargin));
+    assert!(found(1.0).cannot_show[1].contains("share its luck"));
+}
+
+/// Why there is no better and no worse: the luck of a sitting is in all of its windows.
+#[test]
+fn two_sittings_of_one_target_differ_more_often_than_the_interval_knows() {
+    let mut random = ChaCha8Rng::seed_from_u64(65);
+    let sessions = 400;
+    let differs = (0..sessions)
+        .filter(|_| {
+            let mut sitting = || {
+                let luck = (0.02 * normal(&mut random)).exp();
+                group(&mut random, 5, luck, 0.03, 0)
+            };
+            let (a, b) = (sitting(), sitting());
+            compare_saved(("a", &a), ("b", &b), RULE).finding() == Some(SavedFinding::Differs)
+        })
+        .count();
+    assert!(differs * 100 > sessions * 15, "{differs} of {sessions}");
+}
+
+/// Rates that were asked for differ, and nothing follows for the targets.
+#[test]
+fn nothing_is_said_of_throughput_at_a_fixed_rate() {
+    let mut random = ChaCha8Rng::seed_from_u64(64);
+    let (a, mut b) = (group(&mut random, 8, 1.0, 0.01, 0), group(&mut random, 8, 1.0, 0.01, 0));
+    b.iter_mut().for_each(|window| window.facts.reached_requests_per_s = 9_000.0);
+    let found = compare_saved(("a", &a), ("b", &b), RULE);
+    let of_throughput = found.estimates.iter().find(|found| found.metric == Metric::Throughput);
+    assert_eq!(of_throughput.and_then(|found| found.finding), None);
+    let rule = SavedRule { primary: Metric::Throughput, ..RULE };
+    assert!(check_saved(rule).unwrap_err().to_string().contains("--find-capacity"));
+    assert!(check_saved(RULE).is_ok());
 }
 
 #[test]
-fn two_differences_are_named_and_refuse_a_verdict_and_one_is_the_question() {
+fn two_differences_are_named_and_leave_nothing_to_say_and_one_is_the_question() {
     let mut random = ChaCha8Rng::seed_from_u64(62);
     let a = group(&mut random, 6, 1.0, 0.02, 0);
     let mut b = group(&mut random, 6, 0.5, 0.02, 0);
     b.iter_mut().for_each(|window| window.workload.records_per_batch = 10);
     let found = compare_saved(("a", &a), ("b", &b), RULE);
     assert_eq!(found.differences, ["load, records_per_batch: 1 in A, 10 in B"]);
-    assert_eq!(found.verdict(), Some(Verdict::Better));
+    assert_eq!(found.finding(), Some(SavedFinding::Differs));
     b.iter_mut().for_each(|window| window.environment.as_mut().unwrap().machine.cores = 64);
     let found = compare_saved(("a", &a), ("b", &b), RULE);
     assert_eq!(found.differences[1], "machine, cores: 2 in A, 64 in B");
-    assert_eq!(found.verdict(), None);
-    assert!(found.no_verdict.unwrap().contains("differ in 2 things"));
+    assert_eq!(found.finding(), None);
+    assert!(found.no_finding.unwrap().contains("differ in 2 things"));
     assert!(found.estimates[0].interval.is_some(), "the ratio is told all the same");
 }
 
+/// The same rule as for the windows of a pair.
 #[test]
-fn windows_that_are_not_steady_are_left_out_with_their_reason() {
+fn windows_that_would_not_count_in_a_pair_are_left_out_with_their_reason() {
     let mut random = ChaCha8Rng::seed_from_u64(63);
     let a = group(&mut random, 6, 1.0, 0.02, 0);
     let mut b = a.clone();
+    b[1].facts.requests = b[1].facts.acked_requests + b[1].facts.acked_requests / 50;
     b[2].outcome = Outcome::Saturated { backlog_requests: 9 };
     b[3].outcome = Outcome::Failed { reason: "gone".to_owned() };
+    b[4].events.push(Event { at_s: 1.0, kind: EventKind::Interrupted, what: "by the user".to_owned() });
     let found = compare_saved(("a", &a), ("b", &b), RULE);
-    assert_eq!((found.b.windows, found.b.left_out.len()), (4, 2));
-    assert!(found.no_verdict.unwrap().starts_with("4 window(s) on a side"));
+    assert_eq!(found.b.windows, 2);
+    for (left_out, reason) in
+        found.b.left_out.iter().zip(["failed 20000 of", "saturated", "gone", "before its time"])
+    {
+        assert!(left_out.contains(reason), "{left_out}");
+    }
+    assert!(found.no_finding.unwrap().starts_with("2 window(s) on a side"));
 }

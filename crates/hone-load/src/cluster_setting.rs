@@ -38,6 +38,22 @@ pub struct ClusterSetting {
     pub in_force: Vec<(i32, String)>,
 }
 
+impl ClusterSetting {
+    /// In what this is not as it was `before`; `None` when it is.
+    fn differs_from(&self, before: &Self) -> Option<String> {
+        let words =
+            |value: &Option<String>| value.clone().map_or("nothing".to_owned(), |value| format!("`{value}`"));
+        if self.for_cluster != before.for_cluster {
+            let [now, then] = [&self.for_cluster, &before.for_cluster].map(words);
+            return Some(format!("{now} is set for the cluster, before it was {then}"));
+        }
+        before.in_force.iter().find_map(|(node, then)| {
+            let (_, now) = self.in_force.iter().find(|(other, _)| other == node)?;
+            (now != then).then(|| format!("broker {node} has `{now}`, before it had `{then}`"))
+        })
+    }
+}
+
 impl Admin {
     /// Reads a setting of the cluster and what each broker makes of it.
     ///
@@ -57,14 +73,37 @@ impl Admin {
             let secret = || self.no_setting(name, "its value is secret, so that it could not be put back");
             in_force.push((node, value.ok_or_else(secret)?.to_string()));
         }
+        // Metadata names the brokers in any order.
+        in_force.sort_unstable();
         Ok(ClusterSetting { for_cluster, in_force })
     }
 
-    /// Sets a setting for the whole cluster, or takes it back with `None`, and waits until every broker has it.
+    /// Sets a setting for the whole cluster and waits until every broker has it.
     ///
     /// # Errors
     /// When the broker refuses, in its own words, or a broker keeps another value.
-    pub fn set_for_cluster(&mut self, name: &str, value: Option<&str>) -> Result<(), LoadError> {
+    pub fn set_for_cluster(&mut self, name: &str, value: &str) -> Result<(), LoadError> {
+        self.alter(name, Some(value))?;
+        self.wait_until(name, |seen| {
+            let (node, other) = seen.in_force.iter().find(|(_, found)| found != value)?;
+            Some(format!("broker {node} keeps `{other}`, perhaps a value of its own; take that back first"))
+        })
+    }
+
+    /// Brings a setting of the cluster back to what was read before, and waits until every broker has the value that it had
+    /// then. Brokers that came or went since are not asked.
+    ///
+    /// # Errors
+    /// When the broker refuses, in its own words, or a broker keeps another value than it had.
+    pub fn bring_back(&mut self, name: &str, before: &ClusterSetting) -> Result<(), LoadError> {
+        if self.cluster_setting(name)?.for_cluster != before.for_cluster {
+            self.alter(name, before.for_cluster.as_deref())?;
+        }
+        self.wait_until(name, |seen| seen.differs_from(before))
+    }
+
+    /// Sets the cluster's own layer, or empties it with `None`. The brokers may follow later.
+    fn alter(&mut self, name: &str, value: Option<&str>) -> Result<(), LoadError> {
         let config = AlterableConfig::default()
             .with_name(StrBytes::from_string(name.to_owned()))
             .with_config_operation(if value.is_some() { SET } else { DELETE })
@@ -81,25 +120,23 @@ impl Admin {
             Some(value) => format!("to set {name} to `{value}` for the cluster"),
             None => format!("to take back {name} for the cluster"),
         };
-        self.accepted(&what, result.error_code, message)?;
-        value.map_or(Ok(()), |value| self.wait_until_in_force(name, value))
+        self.accepted(&what, result.error_code, message)
     }
 
-    fn wait_until_in_force(&mut self, name: &str, value: &str) -> Result<(), LoadError> {
+    /// Looks again and again until there is no problem any more.
+    fn wait_until(
+        &mut self,
+        name: &str,
+        problem: impl Fn(&ClusterSetting) -> Option<String>,
+    ) -> Result<(), LoadError> {
         let patience = Instant::now() + ARRIVAL_LIMIT;
-        loop {
-            let seen = self.cluster_setting(name)?;
-            let Some((node, other)) = seen.in_force.iter().find(|(_, found)| found != value) else {
-                return Ok(());
-            };
+        while let Some(problem) = problem(&self.cluster_setting(name)?) {
             if Instant::now() > patience {
-                let problem = format!(
-                    "broker {node} keeps `{other}`, perhaps a value of its own; take that back first"
-                );
                 return Err(self.no_setting(name, &problem));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        Ok(())
     }
 
     fn describe(&mut self, node: &str, name: &str) -> Result<DescribeConfigsResult, LoadError> {
@@ -132,6 +169,36 @@ impl Admin {
             what: format!("the setting {name}"),
             error: "not usable",
             message: format!(": {problem}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(for_cluster: Option<&str>, in_force: &[(i32, &str)]) -> ClusterSetting {
+        ClusterSetting {
+            for_cluster: for_cluster.map(str::to_owned),
+            in_force: in_force.iter().map(|(node, value)| (*node, (*value).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn a_setting_is_back_only_when_every_broker_that_was_there_has_what_it_had() {
+        let before = seen(None, &[(1, "a"), (2, "own")]);
+        for (now, expected) in [
+            (seen(None, &[(1, "a"), (2, "own")]), None),
+            // One that came has no before, one that went has no now.
+            (seen(None, &[(1, "a"), (3, "x")]), None),
+            (
+                seen(Some("b"), &[(1, "a"), (2, "own")]),
+                Some("`b` is set for the cluster, before it was nothing"),
+            ),
+            (seen(None, &[(1, "b"), (2, "own")]), Some("broker 1 has `b`, before it had `a`")),
+            (seen(None, &[(1, "a"), (2, "a")]), Some("broker 2 has `a`, before it had `own`")),
+        ] {
+            assert_eq!(now.differs_from(&before).as_deref(), expected);
         }
     }
 }

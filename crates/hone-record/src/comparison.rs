@@ -82,6 +82,10 @@ pub struct Design {
     /// The time that the run may take; `None` when only the number of pairs was asked for.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Whether control pairs hold A against A and B against B in turn: where the arms are two targets that go on living between
+    /// their windows, both are measured, and warmed, alike.
+    #[serde(default)]
+    pub both_controls: bool,
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -93,6 +97,39 @@ impl Design {
     pub fn block(&self, index: usize) -> u32 {
         self.blocks.get(index).copied().unwrap_or(0)
     }
+
+    /// The arms that stand in a pair: 0 for A, 1 for B.
+    pub fn arms(&self, index: usize) -> [usize; 2] {
+        match self.order.get(index) {
+            Some(PairKind::Control) => [control_arm(&self.order, index, self.both_controls); 2],
+            _ => [0, 1],
+        }
+    }
+
+    /// `A/B`, `A/A` or `B/B`.
+    pub fn pair_label(&self, index: usize) -> &'static str {
+        match self.arms(index) {
+            [0, 0] => "A/A",
+            [1, 1] => "B/B",
+            _ => "A/B",
+        }
+    }
+
+    /// What control pairs of two living targets do not see; `None` where each window has a target of its own.
+    pub fn control_limits(&self) -> Option<&'static str> {
+        self.both_controls.then_some(
+            "The control pairs hold A against A and B against B, in turn. They see what the session and the order do. They do not \
+             see what lies between the two targets beside their software: another disk, an older log, a larger heap, another \
+             machine. Whatever of that differs is part of the answer; to take it out, start both as commands, or swap their \
+             places and repeat.",
+        )
+    }
+}
+
+/// The arm of a control pair: 0 for A, 1 for B.
+pub fn control_arm(order: &[PairKind], index: usize, both: bool) -> usize {
+    let before = order.iter().take(index).filter(|kind| **kind == PairKind::Control).count();
+    if both { before % 2 } else { 0 }
 }
 
 /// When neighbours make a pair not count. Looks at nothing that the arms themselves do: no latency, no CPU of theirs.
@@ -144,6 +181,9 @@ pub struct Pilot {
     pub metrics: Vec<Promise>,
     /// Metrics of which nothing can be promised, with the reason.
     pub not_planned: BTreeMap<Metric, String>,
+    /// Why nothing is promised of any metric; `None` when something is.
+    #[serde(default)]
+    pub no_promise: Option<String>,
 }
 
 /// What the planned pairs can show of one metric.
@@ -192,9 +232,9 @@ pub struct PairOutcome {
     pub index: u32,
     /// Control or test.
     pub kind: PairKind,
-    /// Window file of the first arm (A), relative to the comparison's file.
+    /// Window file of the first arm (A; B where a control holds B against itself), relative to the comparison's file.
     pub window_a: String,
-    /// Window file of the second arm (B, or A's twin in a control).
+    /// Window file of the second arm (B, or the first one's twin in a control).
     pub window_b: String,
     /// Value of each metric in the first arm.
     pub values_a: BTreeMap<Metric, f64>,
@@ -208,6 +248,10 @@ pub struct PairOutcome {
     /// How long it took, starts and warm-ups included, in seconds.
     #[serde(default)]
     pub took_s: f64,
+    /// What the first and the second arm did by themselves, in words: saturated, failed, lost a connection. Empty where
+    /// nothing happened. Neighbours and a late generator are no trouble of an arm.
+    #[serde(default)]
+    pub troubles: [Vec<String>; 2],
 }
 
 /// A ratio with its interval over pairs.
@@ -323,6 +367,20 @@ pub struct Comparison {
     pub unmeasured_pairs: u32,
 }
 
+/// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
+const LEANING: f64 = 0.25;
+
+/// Probability that a fair coin shows heads at least `heads` times in `tosses`.
+fn at_least(heads: u32, tosses: u32) -> f64 {
+    let mut term = 0.5_f64.powi(tosses.min(1_000) as i32);
+    let mut below = 0.0;
+    for count in 0..heads {
+        below += term;
+        term *= f64::from(tosses - count) / f64::from(count + 1);
+    }
+    1.0 - below
+}
+
 impl Comparison {
     /// The judgement of the metric named before the run; `None` when it could not be estimated.
     pub fn primary(&self) -> Option<&Judgement> {
@@ -337,15 +395,85 @@ impl Comparison {
         })
     }
 
-    /// The guard rails that could not be looked at: metrics named as guards without an estimate.
+    /// The guard rails that could not be looked at: metrics named as guards without an estimate, or without a control that can
+    /// be read and is silent, where one was planned.
     pub fn unseen_guards(&self) -> impl Iterator<Item = Metric> {
+        let of = |guard: Metric| self.judgements.iter().find(move |found| found.estimate.metric == guard);
         let guards = self.design.rule.guards.iter().copied();
-        guards.filter(|guard| self.not_estimated.contains_key(guard))
+        guards.filter(move |guard| {
+            self.not_estimated.contains_key(guard)
+                || of(*guard).is_some_and(|found| self.lacks_control(found))
+        })
+    }
+
+    /// The guard rails that were looked at and neither broke nor held: what they may have lost is told with the verdict.
+    pub fn undecided_guards(&self) -> impl Iterator<Item = &Judgement> {
+        self.judgements.iter().filter(|judgement| {
+            judgement.verdict == Verdict::NotShown
+                && self.design.rule.guards.contains(&judgement.estimate.metric)
+                && !self.lacks_control(judgement)
+        })
+    }
+
+    fn lacks_control(&self, judgement: &Judgement) -> bool {
+        let margin = 1.0 + self.design.rule.equivalence;
+        match &judgement.control {
+            None => self.design.control_pairs > 0,
+            Some(control) => {
+                let excludes_one = control.low > 1.0 || control.high < 1.0;
+                excludes_one && control.ratio.max(1.0 / control.ratio) > margin
+            }
+        }
+    }
+
+    /// A/B pairs in which A alone had trouble, and those in which B alone had.
+    pub fn lone_troubles(&self) -> [u32; 2] {
+        let mut counts = [0, 0];
+        for pair in self.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
+            let [a, b] = [0, 1].map(|side: usize| !pair.troubles[side].is_empty());
+            counts[0] += u32::from(a && !b);
+            counts[1] += u32::from(b && !a);
+        }
+        counts
+    }
+
+    /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
+    ///
+    /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign
+    /// test over the A/B pairs in which one arm alone had trouble.
+    fn leaning(&self, verdict: Verdict) -> Option<(Verdict, String)> {
+        let [a, b] = self.lone_troubles();
+        let (more, fewer, name) = if b > a { (b, a, &self.b) } else { (a, b, &self.a) };
+        let chance = at_least(more, a + b);
+        let told = |what: &str| {
+            format!("{name} alone had trouble in {more} A/B pairs, the other arm alone in {fewer}: {what}")
+        };
+        if b > a && chance <= self.design.rule.alpha / 2.0 && verdict != Verdict::Worse {
+            return Some((
+                Verdict::Worse,
+                told("by the sign test that is clearly more often, so B is worse"),
+            ));
+        }
+        let flattered = if b > a { Verdict::Better } else { Verdict::Worse };
+        let doubtful = verdict == flattered || verdict == Verdict::Equivalent;
+        let why = "the pairs that are left flatter it, so nothing is shown";
+        (more > fewer && chance <= LEANING && doubtful).then(|| (Verdict::NotShown, told(why)))
+    }
+
+    /// Why the whole verdict is not the one that the metrics gave, where an arm's troubles are the reason.
+    pub fn why_troubles_decide(&self) -> Option<String> {
+        self.leaning(self.verdict_of_metrics()).map(|(_, why)| why)
     }
 
     /// The verdict on the whole: worse when the primary metric or a guard rail is worse, otherwise the primary's;
     /// not shown when the primary could not be estimated, or when it is better and a guard rail could not be looked at.
+    /// An arm that alone had trouble more often than the other can turn it into worse or not shown.
     pub fn verdict(&self) -> Verdict {
+        let verdict = self.verdict_of_metrics();
+        self.leaning(verdict).map_or(verdict, |(verdict, _)| verdict)
+    }
+
+    fn verdict_of_metrics(&self) -> Verdict {
         if self.broken_guards().next().is_some() {
             return Verdict::Worse;
         }

@@ -27,7 +27,7 @@ pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfilePro
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, PairKind,
-    PairOutcome, Pilot, Promise, Rule, Verdict,
+    PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
@@ -36,7 +36,7 @@ pub use merge::{MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
 pub use requirement::Requirement;
-pub use saved::{SavedComparison, SavedEstimate, SavedSide};
+pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,

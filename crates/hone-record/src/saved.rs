@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Metric, Verdict};
+use crate::Metric;
 
 /// What saved windows of two sides say, and what they can't.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,8 +13,8 @@ pub struct SavedComparison {
     pub b: SavedSide,
     /// In what the two sides differ beside their target: load, durability, machine, configuration.
     pub differences: Vec<String>,
-    /// Why there is no verdict; `None` when there may be one.
-    pub no_verdict: Option<String>,
+    /// Why nothing is said of the ratios; `None` when something may be said.
+    pub no_finding: Option<String>,
     /// One for each metric that both sides have, the primary first.
     pub estimates: Vec<SavedEstimate>,
     /// What windows measured at other times can't show.
@@ -22,9 +22,33 @@ pub struct SavedComparison {
 }
 
 impl SavedComparison {
-    /// The verdict on the primary metric.
-    pub fn verdict(&self) -> Option<Verdict> {
-        self.estimates.first()?.verdict
+    /// What is said of the primary metric.
+    pub fn finding(&self) -> Option<SavedFinding> {
+        self.estimates.first()?.finding
+    }
+}
+
+/// What may be said of windows that were measured at other times. Not *better* or *worse*: windows of one sitting share its
+/// luck, so the interval over them does not know what two sittings differ by on their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SavedFinding {
+    /// The interval excludes 1.
+    Differs,
+    /// The interval lies within the margin of 1.
+    WithinMargin,
+    /// Neither.
+    NotSeen,
+}
+
+impl SavedFinding {
+    /// The finding for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Differs => "differs",
+            Self::WithinMargin => "within the margin",
+            Self::NotSeen => "no difference seen",
+        }
     }
 }
 
@@ -57,5 +81,5 @@ pub struct SavedEstimate {
     /// Lower and upper end of the interval, and its confidence; `None` with fewer than five windows on a side.
     pub interval: Option<(f64, f64, f64)>,
     /// `None` where there is none to give.
-    pub verdict: Option<Verdict>,
+    pub finding: Option<SavedFinding>,
 }

@@ -36,16 +36,38 @@ pub(crate) fn noun(metric: Metric) -> &'static str {
     }
 }
 
-/// The verdict in one sentence: the primary metric, and the guard rails when one is broken.
+/// The verdict in one sentence: the primary metric, and the guard rails when one is broken. Behind it what qualifies it: an arm
+/// that failed alone, and guard rails that did not hold for sure.
 pub(crate) fn verdict(comparison: &Comparison) -> String {
     let sentence = match comparison.primary() {
         Some(judgement) => judged(comparison, judgement),
         None => without_primary(comparison),
     };
-    match broken_guards(comparison) {
+    let sentence = match broken_guards(comparison) {
         Some(broken) => format!("{}; {broken}.", sentence.trim_end_matches('.')),
         None => sentence,
-    }
+    };
+    std::iter::once(sentence).chain(qualifications(comparison)).collect::<Vec<_>>().join(" ")
+}
+
+/// What must be known before the sentence is believed, as sentences.
+fn qualifications(comparison: &Comparison) -> Vec<String> {
+    let troubles = comparison.why_troubles_decide().map(|why| format!("{why}."));
+    let unseen = comparison.unseen_guards().map(|guard| {
+        let noun = noun(guard);
+        format!(
+            "The guard rail {noun} was not seen: it could not be estimated or has no usable A/A control, so nothing is called \
+             better."
+        )
+    });
+    let undecided = comparison.undecided_guards().filter(|judgement| is_sound(&judgement.estimate));
+    let undecided = undecided.map(|judgement| {
+        let estimate = &judgement.estimate;
+        let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
+        let worst = difference(end, &wording(estimate.metric));
+        format!("The guard rail {} is not decided: it may be {worst}.", noun(estimate.metric))
+    });
+    troubles.into_iter().chain(unseen).chain(undecided).collect()
 }
 
 /// The guard rails that a variant broke, without a final point.
@@ -327,6 +349,7 @@ mod tests {
     fn check(mode: Mode, pairs: u32, (judged, metric, [ratio, low, high, detectable], wanted): Case) {
         let mut comparison = sample::bare_comparison(metric, judged, ratio, low, high, detectable);
         comparison.design.mode = mode;
+        comparison.design.rule.guards.clear();
         comparison.judgements[0].estimate.pairs = pairs;
         assert_eq!(verdict(&comparison).replace(NBSP, " "), wanted);
     }
@@ -450,6 +473,7 @@ mod tests {
             sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
         let tail = sample::bare_comparison(Metric::LatencyP99, Verdict::Worse, 1.2, 1.1, 1.3, 1.1);
         comparison.judgements.push(Judgement { primary: false, ..tail.judgements[0].clone() });
+        comparison.design.control_pairs = 0;
         comparison.design.rule.guards.clear();
         assert!(verdict(&comparison).ends_with("pairs): better."));
         comparison.design.rule.guards.push(Metric::LatencyP99);
@@ -458,6 +482,40 @@ mod tests {
             "pgo spends 10.0 % less CPU per record than baseline (95 % interval 5.0 to 15.0 %, 14 duet pairs): better; \
              but a guard rail is broken, p99 latency (+20.0 %), so the whole is worse."
         );
+    }
+
+    #[test]
+    fn what_qualifies_the_verdict_stands_behind_it() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
+        let tail = sample::bare_comparison(Metric::LatencyP99, Verdict::NotShown, 1.1, 0.9, 1.3, 1.1);
+        comparison.judgements.push(Judgement { primary: false, ..tail.judgements[0].clone() });
+        comparison.design.rule.guards = vec![Metric::LatencyP99];
+        let told = |comparison: &Comparison| verdict(comparison).replace(NBSP, " ");
+        assert!(
+            told(&comparison).contains("The guard rail p99 latency was not seen"),
+            "{}",
+            told(&comparison)
+        );
+        comparison.design.control_pairs = 0;
+        let ending = "better. The guard rail p99 latency is not decided: it may be 30.0 % higher.";
+        assert!(told(&comparison).ends_with(ending), "{}", told(&comparison));
+        comparison.pairs = (0..3)
+            .map(|index| hone_record::PairOutcome {
+                index,
+                kind: PairKind::Test,
+                window_a: String::new(),
+                window_b: String::new(),
+                values_a: [].into(),
+                values_b: [].into(),
+                dropped: None,
+                block: 0,
+                took_s: 0.0,
+                troubles: [vec![], vec!["pgo crashed".to_owned()]],
+            })
+            .collect();
+        let why = "pgo alone had trouble in 3 A/B pairs, the other arm alone in 0";
+        assert!(told(&comparison).contains(why), "{}", told(&comparison));
     }
 
     #[test]

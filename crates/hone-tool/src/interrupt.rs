@@ -1,10 +1,10 @@
-//! Ctrl-C and SIGTERM, as a flag that every wait at the door looks at.
+//! Ctrl-C, SIGTERM and a terminal that goes, as a flag that every wait at the door looks at.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Exit code of a second interrupt, as shells give it for SIGINT.
 const SECOND_INTERRUPT: i32 = 130;
@@ -14,8 +14,9 @@ fn flag() -> &'static Arc<AtomicBool> {
     FLAG.get_or_init(Arc::default)
 }
 
-/// From now on SIGINT and SIGTERM only set the flag. A second one ends the process at once; the kernel then ends its
-/// children. To be called once, early, by the program and never by a library.
+/// From now on SIGINT, SIGTERM and SIGHUP only set the flag. A second SIGINT or SIGTERM ends the process at once; the kernel
+/// then ends its children. A second SIGHUP does not: a terminal that goes sends one, and its shell another. Where SIGHUP is
+/// ignored (`nohup`), it stays so. To be called once, early, by the program and never by a library.
 ///
 /// # Errors
 /// When the system refuses the handlers.
@@ -25,7 +26,18 @@ pub fn install() -> io::Result<()> {
         signal_hook::flag::register_conditional_shutdown(signal, SECOND_INTERRUPT, Arc::clone(flag()))?;
         signal_hook::flag::register(signal, Arc::clone(flag()))?;
     }
+    if !is_ignored(SIGHUP) {
+        signal_hook::flag::register(SIGHUP, Arc::clone(flag()))?;
+    }
     Ok(())
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an action of zeros is a valid place to write one to; without a new action nothing is changed.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut now) == 0 && now.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// Whether somebody asked to end. Long loops outside this crate should look at it too.

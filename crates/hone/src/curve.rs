@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
+use hone_compare::why_it_does_not_count;
 use hone_record::{
     Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
     Window, Workload,
@@ -11,7 +12,6 @@ use hone_record::{
 
 use crate::aim::{Aim, Beside};
 use crate::capacity::{self, Next, Said};
-use crate::drive::why_it_does_not_count;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 use crate::require::Rule;

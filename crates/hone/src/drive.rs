@@ -7,19 +7,19 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{Neighbours, disturbed};
+use hone_compare::{Neighbours, disturbed, own_events, why_it_does_not_count};
 use hone_host::affinity;
 use hone_load::{LoadError, Prepared, Settings, Topic};
 use hone_record::{
     Change, Comparison, Design, Machine, Metric, Mode, Outcome, PairKind, PairOutcome, Pilot, Window,
     Workload,
 };
-use hone_tool::{Runner, interrupt};
+use hone_tool::{Runner, ToolError, interrupt};
 
 use crate::arm::{Arm, Place, Running};
 use crate::clients::Clients;
 use crate::folder::RunFolder;
-use crate::lever::{Held, Lever};
+use crate::lever::Lever;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -69,6 +69,8 @@ impl Clock {
 /// One side of a pair: what is loaded, how, and what is set for it.
 #[derive(Debug, Clone)]
 struct Side {
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
+    index: usize,
     arm: Arm,
     workload: Workload,
     /// Value of the contest's lever; `None` leaves it as it is.
@@ -81,13 +83,11 @@ const START_AHEAD: Duration = Duration::from_millis(50);
 const STAGGER_S: f64 = 0.02;
 /// A target that fails in so many pairs running will fail in the next one too.
 const FAILURES_IN_A_ROW: u32 = 3;
-/// A window in which more requests than this share came to nothing is another experiment.
-const ERROR_SHARE_LIMIT: f64 = 0.01;
 
 /// Measures every pair that is not measured yet and judges. The design is on disk before the first window.
 ///
 /// # Errors
-/// When an arm can't be started or loaded, when it fails again and again, or when the user interrupts. Pairs that were
+/// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
 /// measured stay in the folder; the next attempt goes on behind them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
     contest.folder.write_note(&format!("{}design.json", contest.prefix), &contest.design)?;
@@ -106,7 +106,7 @@ pub(crate) fn measure_pairs(
     mut goes_on: impl FnMut(f64, f64, usize) -> bool,
 ) -> Result<Vec<PairOutcome>> {
     let mut pairs: Vec<PairOutcome> = Vec::new();
-    let (mut failures, mut longest_s, mut counted) = (0, 0.0_f64, 0);
+    let (mut failures, mut longest_s, mut counted) = (InARow::default(), 0.0_f64, 0);
     for index in 0..contest.design.order.len() {
         let note = format!("{}pairs/{index:03}.json", contest.prefix);
         let pair: PairOutcome = match contest.folder.read_note::<PairOutcome>(&note)? {
@@ -119,9 +119,12 @@ pub(crate) fn measure_pairs(
                 contest.folder.write_note(&note, &pair.outcome)?;
                 progress.pair(&contest.design, &pair.outcome);
                 // Only those of this attempt: one that goes on may find the trouble gone. Neighbours are no failure.
-                failures = if pair.failed { failures + 1 } else { 0 };
-                if let (FAILURES_IN_A_ROW, Some(reason)) = (failures, &pair.outcome.dropped) {
-                    bail!("{failures} pairs in a row do not count, the last because {reason}");
+                if failures.gives_up(pair.outcome.kind, pair.failed) {
+                    let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "control" };
+                    let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
+                    bail!(
+                        "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
+                    );
                 }
                 pair.outcome
             }
@@ -131,6 +134,19 @@ pub(crate) fn measure_pairs(
         pairs.push(pair);
     }
     Ok(pairs)
+}
+
+/// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
+#[derive(Debug, Default)]
+struct InARow([u32; 2]);
+
+impl InARow {
+    /// Counts a pair, and says whether one more would fail too.
+    fn gives_up(&mut self, kind: PairKind, failed: bool) -> bool {
+        let row = &mut self.0[usize::from(kind == PairKind::Test)];
+        *row = if failed { *row + 1 } else { 0 };
+        *row == FAILURES_IN_A_ROW
+    }
 }
 
 fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
@@ -166,18 +182,18 @@ impl Contest<'_> {
         let sides = self.sides(kind, index);
         let order = if self.design.swapped[index] { [1, 0] } else { [0, 1] };
         progress.begin_pair(&self.design, index);
-        let windows = match self.design.mode {
-            Mode::Duet => self.duet(&sides, order, progress)?,
+        let seen = match self.design.mode {
+            Mode::Duet => Seen::both(of_arm(self.duet(&sides, order, progress))?),
             Mode::Solo => self.solo(&sides, order, progress)?,
         };
         // A window that the user ended is no window of the design.
         if interrupt::requested() {
             bail!("interrupted");
         }
-        self.keep(index, kind, windows, begun)
+        self.keep(index, kind, seen, begun)
     }
 
-    /// A and B, or A and a twin of A, each in the build whose turn it is.
+    /// A and B, or one of them and its twin, each in the build whose turn it is.
     fn sides(&self, kind: PairKind, index: usize) -> [Side; 2] {
         let block = self.design.block(index) as usize;
         let build = |side: usize| self.builds[side][block % self.builds[side].len()].clone();
@@ -187,21 +203,26 @@ impl Contest<'_> {
             Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
         };
         let change = self.change.as_ref().filter(|_| self.lever.is_some());
-        let a =
-            Side { arm: build(0), workload: workload(0), set: change.and_then(|change| change.from.clone()) };
-        let second = match kind {
-            PairKind::Test => {
-                Side { arm: build(1), workload: workload(1), set: change.map(|change| change.to.clone()) }
-            }
-            PairKind::Control => {
-                Side { arm: Arm { name: format!("{}-twin", a.arm.name), ..a.arm.clone() }, ..a.clone() }
-            }
+        let set = |arm: usize| match arm {
+            0 => change.and_then(|change| change.from.clone()),
+            _ => change.map(|change| change.to.clone()),
         };
-        [a, second]
+        let side = |index: usize, arm: usize| Side {
+            index,
+            arm: build(arm),
+            workload: workload(arm),
+            set: set(arm),
+        };
+        let [first, second] = self.design.arms(index);
+        let (first, mut second) = (side(0, first), side(1, second));
+        if kind == PairKind::Control {
+            second.arm.name.push_str("-twin");
+        }
+        [first, second]
     }
 
     fn duet(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
-        let mut running = in_order(order, |side| sides[side].arm.start(self.runner, &self.folder.scratch()))?;
+        let mut running = in_order(order, |side| self.start(&sides[side]))?;
         let prepared = in_order(order, |side| {
             self.set_for_good(&sides[side], &running[side])?;
             self.prepare(&sides[side], &running[side], progress)
@@ -242,11 +263,12 @@ impl Contest<'_> {
             }
             in_order([0, 1], |side| {
                 let handle = handles[side].take().context("a side is joined once")?;
-                Ok(handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))??)
+                let window = handle.join().map_err(|_| anyhow::anyhow!("the load of arm {side} panicked"))?;
+                window.with_context(|| in_its_window(&sides[side]))
             })
         })?;
-        for arm in &mut running {
-            arm.check_alive()?;
+        for (arm, side) in running.iter_mut().zip(sides) {
+            arm.check_alive().with_context(|| in_its_window(side))?;
         }
         for arm in running {
             arm.stop()?;
@@ -254,35 +276,56 @@ impl Contest<'_> {
         Ok(windows)
     }
 
-    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<[Window; 2]> {
-        in_order(order, |index| {
+    fn solo(&self, sides: &[Side; 2], order: [usize; 2], progress: &Progress) -> Result<Seen> {
+        let mut seen = Seen::default();
+        for index in order {
             let side = &sides[index];
+            let was = self.change.as_ref().and_then(|change| change.was.as_deref());
             let held = match (&self.lever, &side.set, &side.arm.place) {
                 // The machine is set before the arm starts, a broker that runs already before it is loaded.
                 (Some(lever @ Lever::Host { .. }), Some(value), _) => {
-                    Some(lever.set(value, "", self.folder.path())?)
+                    Some(lever.set(value, "", self.folder.path(), was)?)
                 }
                 (Some(lever), Some(value), Place::Address(address)) => {
-                    Some(lever.set(value, address, self.folder.path())?)
+                    Some(lever.set(value, address, self.folder.path(), was)?)
                 }
                 _ => None,
             };
-            let window = self.window_alone(side, progress)?;
-            held.map_or(Ok(()), Held::put_back)?;
-            Ok(window)
-        })
+            let part = of_arm(self.window_alone(side, progress));
+            let part = match held {
+                Some(held) => held.end(part),
+                None => part,
+            };
+            match part? {
+                Ok(window) => seen.windows[index] = Some(window),
+                // The other window would have nothing to be held against.
+                Err(failure) => {
+                    seen.failure = Some(failure);
+                    break;
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    fn start(&self, side: &Side) -> Result<Running> {
+        let arm = &side.arm;
+        arm.start(self.runner, &self.folder.scratch())
+            .with_context(|| ArmFailed { side: side.index, what: format!("{} did not start", arm.name) })
     }
 
     fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
-        let mut running = side.arm.start(self.runner, &self.folder.scratch())?;
+        let mut running = self.start(side)?;
         self.set_for_good(side, &running)?;
         let prepared = self.prepare(side, &running, progress)?;
         let targets = running.targets(prepared.brokers());
         let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
         let mut probe = TargetProbe::new(targets, &foreign);
-        let mut window = prepared.run(Instant::now(), &mut probe, &mut progress.load())?;
+        let mut window = prepared
+            .run(Instant::now(), &mut probe, &mut progress.load())
+            .with_context(|| in_its_window(side))?;
         probe.describe_machine(&mut window);
-        running.check_alive()?;
+        running.check_alive().with_context(|| in_its_window(side))?;
         running.stop()?;
         Ok(window)
     }
@@ -309,23 +352,28 @@ impl Contest<'_> {
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         hone_load::prepare(settings, side.workload.clone(), &clients, &mut progress.load())
-            .with_context(|| format!("loading {}", side.arm.name))
+            .with_context(|| ArmFailed { side: side.index, what: format!("loading {}", side.arm.name) })
     }
 
-    /// Window files first, then the pair that names them: a pair on disk always has its windows.
-    fn keep(&self, index: usize, kind: PairKind, windows: [Window; 2], begun: Instant) -> Result<Measured> {
-        let failure = windows.iter().find_map(why_it_does_not_count);
+    /// Window files first, then the pair that names them: a pair on disk always has the windows that it names.
+    fn keep(&self, index: usize, kind: PairKind, seen: Seen, begun: Instant) -> Result<Measured> {
+        let troubles = seen.troubles();
+        let failure = seen.failure.as_ref().map(|failure| failure.reason.clone());
+        let failure = failure.or_else(|| seen.windows.iter().flatten().find_map(why_it_does_not_count));
         let failed = failure.is_some();
         let dropped = failure.or_else(|| {
-            let seen = [0, 1].map(|side: usize| Neighbours::of(&windows[side]));
-            disturbed(self.design.disturbance.as_ref()?, [&seen[0], &seen[1]])
+            let [Some(first), Some(second)] = &seen.windows else { return None };
+            let [first, second] = neighbours([first, second]);
+            disturbed(self.design.disturbance.as_ref()?, [&first, &second])
         });
         let values = |window: &Window| -> BTreeMap<Metric, f64> {
             Metric::ALL.into_iter().filter_map(|metric| Some((metric, window.value(metric)?))).collect()
         };
-        let [values_a, values_b] = [values(&windows[0]), values(&windows[1])];
-        let names = ["a", "b"].map(|side| format!("{}windows/{index:03}-{side}.json", self.prefix));
-        for (name, window) in names.iter().zip(windows) {
+        let [values_a, values_b] = [0, 1].map(|side: usize| seen.windows[side].as_ref().map(values));
+        let mut names = [String::new(), String::new()];
+        for ((name, side), window) in names.iter_mut().zip(["a", "b"]).zip(seen.windows) {
+            let Some(window) = window else { continue };
+            *name = format!("{}windows/{index:03}-{side}.json", self.prefix);
             self.folder.write_record(name, window)?;
         }
         let [window_a, window_b] = names;
@@ -334,14 +382,117 @@ impl Contest<'_> {
             kind,
             window_a,
             window_b,
-            values_a,
-            values_b,
+            values_a: values_a.unwrap_or_default(),
+            values_b: values_b.unwrap_or_default(),
             dropped,
             block: self.design.block(index),
             took_s: begun.elapsed().as_secs_f64(),
+            troubles,
         };
         Ok(Measured { outcome, failed })
     }
+}
+
+/// What came of a pair: its windows, as far as there are any, and how an arm failed where one is missing.
+#[derive(Debug, Default)]
+struct Seen {
+    windows: [Option<Window>; 2],
+    failure: Option<Failure>,
+}
+
+/// An arm that did not start, or did not stand its load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failure {
+    /// Its place in the pair: 0 for A, 1 for B or a twin.
+    side: usize,
+    reason: String,
+}
+
+impl Seen {
+    fn both(windows: std::result::Result<[Window; 2], Failure>) -> Self {
+        match windows {
+            Ok(windows) => Self { windows: windows.map(Some), failure: None },
+            Err(failure) => Self { failure: Some(failure), ..Self::default() },
+        }
+    }
+
+    /// What each arm did by itself, its crash included.
+    fn troubles(&self) -> [Vec<String>; 2] {
+        [0, 1].map(|side: usize| {
+            let crash = self.failure.iter().filter(|failure| failure.side == side);
+            let crash = crash.map(|failure| failure.reason.clone());
+            crash.chain(self.windows[side].iter().flat_map(troubles)).collect()
+        })
+    }
+}
+
+/// Marks an error as one of an arm: it did not start, or did not stand its load. Says which arm, at what.
+#[derive(Debug)]
+struct ArmFailed {
+    side: usize,
+    what: String,
+}
+
+impl std::fmt::Display for ArmFailed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.what)
+    }
+}
+
+fn in_its_window(side: &Side) -> ArmFailed {
+    ArmFailed { side: side.index, what: format!("{} failed in its window", side.arm.name) }
+}
+
+/// Tells what an arm did from what ends the run. An arm that crashes is a result: a pair that does not count, kept with its
+/// reason, so that nobody measures it again until the arm happens to survive. An interrupt, a full disk, a setting or a client
+/// that can't be used say nothing of the arm.
+///
+/// # Errors
+/// With what ends the run.
+fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) => match side_that_failed(&error).filter(|_| !interrupt::requested()) {
+            Some(side) => {
+                let text = format!("{error:#}");
+                // What the program said and where its log is; the command is the design's.
+                let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
+                let reason = text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ");
+                Ok(Err(Failure { side, reason }))
+            }
+            None => Err(error),
+        },
+    }
+}
+
+fn side_that_failed(error: &anyhow::Error) -> Option<usize> {
+    use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
+    let load = error.downcast_ref::<LoadError>().is_some_and(|error| {
+        matches!(
+            error,
+            Connect { .. }
+                | Broken { .. }
+                | Garbage { .. }
+                | Mute { .. }
+                | Refused { .. }
+                | Slow { .. }
+                | WarmUp { .. }
+        )
+    });
+    let tool = error.downcast_ref::<ToolError>().is_some_and(|error| {
+        matches!(error, ToolError::Died { .. } | ToolError::TimedOut { .. } | ToolError::Refused { .. })
+    });
+    error.downcast_ref::<ArmFailed>().filter(|_| load || tool).map(|failed| failed.side)
+}
+
+/// What neighbours did in the two windows. Where a target's processes are not known its own CPU would pass for theirs, and
+/// pairs would be dropped for what the arms do: nothing is said of the others' CPU then, in either window.
+fn neighbours(windows: [&Window; 2]) -> [Neighbours; 2] {
+    let known = windows.iter().all(|window| window.facts.target_cpu.is_some());
+    windows.map(|window| {
+        let seen = Neighbours::of(window);
+        if known { seen } else { Neighbours { others_share: 0.0, ..seen } }
+    })
 }
 
 /// When the two arms of a duet begin. They replay the same arrivals, but not in step: of two that wake at the same
@@ -374,27 +525,80 @@ pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
     if window.was_interrupted() { Err(LoadError::Interrupted) } else { Ok(window) }
 }
 
-/// Why a window can't be compared, by a rule that looks at no latency and no CPU.
-pub(crate) fn why_it_does_not_count(window: &Window) -> Option<String> {
-    let name = &window.variant;
-    match &window.outcome {
-        Outcome::Steady => {}
-        Outcome::Saturated { backlog_requests } => {
-            return Some(format!("{name} was saturated ({backlog_requests} requests behind at the end)"));
+/// What the arm of a window did by itself. A late generator is no fault of its target.
+fn troubles(window: &Window) -> Vec<String> {
+    let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
+    let failure = why_it_does_not_count(window).filter(|_| !late);
+    failure.into_iter().chain(own_events(window)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::window::tests::window;
+
+    #[test]
+    fn neighbours_that_may_be_the_target_itself_drop_no_pair() {
+        let (mut quiet, mut busy) = (window(), window());
+        (quiet.facts.others_share, busy.facts.others_share) = (0.05, 0.60);
+        let rule = hone_compare::disturbance(Mode::Solo);
+        for (known, drops) in [(true, true), (false, false)] {
+            let cpu = hone_record::CpuSeconds { total_s: 1.0, user_share: None };
+            quiet.facts.target_cpu = Some(cpu);
+            busy.facts.target_cpu = known.then_some(cpu);
+            let [first, second] = neighbours([&quiet, &busy]);
+            assert_eq!(disturbed(&rule, [&first, &second]).is_some(), drops, "{known}");
         }
-        Outcome::GeneratorLate { lateness_us_p99, limit_us } => {
-            return Some(format!(
-                "the generator was late for {name} (p99 {:.0} ms, limit {:.0} ms)",
-                lateness_us_p99 / 1e3,
-                limit_us / 1e3
-            ));
-        }
-        Outcome::Failed { reason } => return Some(format!("{name} failed: {reason}")),
     }
-    let failed = window.facts.requests - window.facts.acked_requests;
-    let share = failed as f64 / window.facts.requests.max(1) as f64;
-    (share > ERROR_SHARE_LIMIT).then(|| {
-        let names: Vec<&str> = window.facts.errors.keys().map(String::as_str).collect();
-        format!("{name} failed {failed} of {} requests ({})", window.facts.requests, names.join(", "))
-    })
+
+    /// Order of a real session: a B that fails always must not be measured to the end for the controls in between.
+    #[test]
+    fn a_control_in_between_does_not_hide_failures_in_a_row() {
+        use PairKind::{Control, Test};
+        let given_up = |pairs: &[(PairKind, bool)]| {
+            let mut row = InARow::default();
+            pairs.iter().position(|(kind, failed)| row.gives_up(*kind, *failed))
+        };
+        let (b_fails, fine) = ((Test, true), (Control, false));
+        assert_eq!(given_up(&[b_fails, b_fails, fine, b_fails, fine]), Some(3));
+        assert_eq!(given_up(&[b_fails, b_fails, (Test, false), b_fails, b_fails]), None);
+        assert_eq!(given_up(&[b_fails, b_fails, (Control, true), (Test, false)]), None);
+        assert_eq!(given_up(&[(Control, true), b_fails, (Control, true), (Control, true)]), Some(3));
+    }
+
+    /// A crash, a saturation and a lost connection are the arm's own; a late generator is nobody's.
+    #[test]
+    fn troubles_stand_with_the_arm_that_had_them() {
+        use hone_record::EventKind::{
+            ConnectionLost, Interrupted, LeaderMoved, Reconnected, RecordingFailed,
+        };
+        let event = |(kind, what): (_, &str)| hone_record::Event { at_s: 1.5, kind, what: what.to_owned() };
+        let events = [(ConnectionLost, "connection 0 broke"), (Reconnected, "back"), (LeaderMoved, "moved")]
+            .into_iter()
+            .chain([(RecordingFailed, "disk full"), (Interrupted, "ended by the user")]);
+        let (mut saturated, mut late) = (window(), window());
+        saturated.outcome = Outcome::Saturated { backlog_requests: 9 };
+        saturated.events = events.map(event).collect();
+        late.outcome = Outcome::GeneratorLate { lateness_us_p99: 2e3, limit_us: 1e3 };
+        let [a, b] = Seen::both(Ok([late, saturated])).troubles();
+        assert!(a.is_empty(), "{a:?}");
+        assert!(b[0].contains("was saturated (9 requests"), "{b:?}");
+        assert_eq!(b[1..], ["connection 0 broke at 1.5 s", "moved at 1.5 s"]);
+        let crash = Failure { side: 0, reason: "A did not start".to_owned() };
+        assert_eq!(Seen::both(Err(crash)).troubles(), [vec!["A did not start".to_owned()], vec![]]);
+    }
+
+    #[test]
+    fn an_arm_that_fails_is_told_from_a_run_that_can_not_go_on() {
+        let of_b = || ArmFailed { side: 1, what: "loading B".to_owned() };
+        let marked = |error: LoadError| anyhow::Error::from(error).context(of_b());
+        let slow =
+            || LoadError::Slow { address: "b:1".to_owned(), what: "Metadata".to_owned(), limit_s: 1.0 };
+        let failure = of_arm::<()>(Err(marked(slow()))).unwrap().unwrap_err();
+        assert_eq!(failure.reason, "loading B: b:1 did not answer Metadata within 1 s");
+        assert_eq!(failure.side, 1);
+        assert!(of_arm::<()>(Err(slow().into())).is_err(), "not while an arm was started or loaded");
+        assert!(of_arm::<()>(Err(marked(LoadError::Interrupted))).is_err());
+        assert!(of_arm::<()>(Err(anyhow::anyhow!("disk full").context(of_b()))).is_err());
+    }
 }

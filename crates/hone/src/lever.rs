@@ -2,18 +2,21 @@
 //! it. What has to be put back is on the disk before anything is set, so that it can be put back after any crash.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use hone_host::setting::Setting;
-use hone_load::{Admin, Security};
+use hone_load::{Admin, ClusterSetting, Security};
 use hone_record::Change;
 use serde::{Deserialize, Serialize};
 
-use crate::progress::Progress;
+use crate::progress::{Progress, alarm};
 
 /// Name of the file in a run's folder.
 const UNDO: &str = "undo.json";
+/// Name of one that was left alone, because somebody had decided otherwise.
+const DRIFTED: &str = "undo-drifted.json";
 
 /// A setting outside of the arms.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,24 +27,39 @@ pub(crate) enum Lever {
     Host { root: PathBuf, name: String },
 }
 
-/// How to put a setting back.
+/// How to put a setting back, and what was set: only that may be put back, not what somebody decided since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WayBack {
     Cluster {
         address: String,
         name: String,
+        set: String,
         /// `None` when nothing was set for the cluster.
         value: Option<String>,
+        /// What each broker made of it.
+        in_force: Vec<(i32, String)>,
     },
     Host {
         root: PathBuf,
         name: String,
+        set: String,
+        /// The setting that ruled, which may be another one.
+        ruling: String,
         value: String,
     },
 }
 
-/// A setting that is set. Put back when dropped; [`Held::put_back`] says when that fails.
+/// How putting back ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Back {
+    /// It is as it was.
+    Done,
+    /// Somebody set something else meanwhile; left alone. Says what.
+    Drifted(String),
+}
+
+/// A setting that is set. Put back when dropped; [`Held::end`] says when that fails.
 #[derive(Debug)]
 pub(crate) struct Held {
     way_back: Option<WayBack>,
@@ -62,73 +80,159 @@ impl Lever {
         }
     }
 
-    /// What is in force now, for people and to refuse a change that changes nothing.
+    /// What is in force now, for people, to refuse a change that changes nothing, and to see whether it is still so later.
     pub(crate) fn now(&self, address: &str) -> Result<String> {
         match self {
             Self::Cluster { name, security } => {
-                let seen = Admin::connect_with(address, security)?.cluster_setting(name)?;
-                let values: Vec<String> = seen.in_force.into_iter().map(|(_, value)| value).collect();
-                Ok(values.first().cloned().unwrap_or_default())
+                Ok(in_force(&Admin::connect_with(address, security)?.cluster_setting(name)?))
             }
             Self::Host { root, name } => Ok(Setting::parse(root, name)?.read()?),
         }
     }
 
-    /// Sets it at the broker of `address` (or on this machine), after the way back is on the disk.
+    /// Sets it at the broker of `address` (or on this machine), after the way back is on the disk. `was` is what was in force
+    /// when the run began, where that is known.
     ///
     /// # Errors
-    /// When it is refused, in the words of who refuses; nothing is set then.
-    pub(crate) fn set(&self, value: &str, address: &str, folder: &Path) -> Result<Held> {
-        let (way_back, security) = match self {
+    /// When it is not as it was any more, or when it is refused, in the words of who refuses; nothing is set then.
+    pub(crate) fn set(&self, value: &str, address: &str, folder: &Path, was: Option<&str>) -> Result<Held> {
+        let (way_back, now, security) = match self {
             Self::Cluster { name, security } => {
-                let value = Admin::connect_with(address, security)?.cluster_setting(name)?.for_cluster;
-                (
-                    WayBack::Cluster { address: address.to_owned(), name: name.clone(), value },
-                    security.clone(),
-                )
+                let seen = Admin::connect_with(address, security)?.cluster_setting(name)?;
+                let now = in_force(&seen);
+                let (address, name, set) = (address.to_owned(), name.clone(), value.to_owned());
+                let ClusterSetting { for_cluster: value, in_force } = seen;
+                (WayBack::Cluster { address, name, set, value, in_force }, now, security.clone())
             }
             Self::Host { root, name } => {
-                let (ruling, value) = Setting::parse(root, name)?.way_back()?;
-                let name = ruling.path().strip_prefix(root)?.display().to_string();
-                (WayBack::Host { root: root.clone(), name, value }, Security::default())
+                let setting = Setting::parse(root, name)?;
+                let (ruling, before) = setting.way_back()?;
+                let relative = |setting: &Setting| -> Result<String> {
+                    Ok(setting.path().strip_prefix(root)?.display().to_string())
+                };
+                let (name, ruling) = (relative(&setting)?, relative(&ruling)?);
+                let (root, set) = (root.clone(), plain(value));
+                (
+                    WayBack::Host { root, name, set, ruling, value: before },
+                    setting.read()?,
+                    Security::default(),
+                )
             }
         };
+        if let Some(was) = was.filter(|was| *was != now) {
+            bail!(
+                "{} was `{was}` when the run began and is `{now}` now: somebody else changes it too, another run perhaps. \
+                 Nothing was set; see to it that it is `{was}` and nobody else's, or begin a new run",
+                way_back.what()
+            );
+        }
         let held = Held::keep(way_back, security, folder)?;
+        match self.carry_out(value, address) {
+            Ok(()) => Ok(held),
+            refused => held.end(refused).and_then(|()| bail!("a refused setting is set")),
+        }
+    }
+
+    fn carry_out(&self, value: &str, address: &str) -> Result<()> {
         match self {
             Self::Cluster { name, security } => {
-                Admin::connect_with(address, security)?.set_for_cluster(name, Some(value))?;
+                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value)?)
             }
-            Self::Host { root, name } => Setting::parse(root, name)?.write(value)?,
+            Self::Host { root, name } => Ok(Setting::parse(root, name)?.write(value)?),
         }
-        Ok(held)
     }
 
     /// Sets it for good at a broker that goes after the window.
     pub(crate) fn set_for_good(&self, value: &str, address: &str) -> Result<()> {
         match self {
-            Self::Cluster { name, security } => {
-                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, Some(value))?)
-            }
+            Self::Cluster { .. } => self.carry_out(value, address),
             Self::Host { .. } => bail!("a setting of the machine outlives the broker"),
         }
     }
 }
 
+/// One value when all brokers have the same, otherwise each with its own.
+fn in_force(seen: &ClusterSetting) -> String {
+    match &seen.in_force[..] {
+        [] => String::new(),
+        [(_, first), more @ ..] if more.iter().all(|(_, value)| value == first) => first.clone(),
+        all => {
+            all.iter().map(|(node, value)| format!("{value} (broker {node})")).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// A value as the kernel shows it: white space as single blanks.
+fn plain(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 impl WayBack {
-    fn go(&self, security: &Security) -> Result<()> {
+    /// Puts back what was set, if that is what is in force.
+    fn go(&self, security: &Security) -> Result<Back> {
         match self {
-            Self::Cluster { address, name, value } => {
-                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value.as_deref())?)
+            Self::Cluster { address, name, set, value, in_force } => {
+                let mut admin = Admin::connect_with(address, security)?;
+                let now = admin.cluster_setting(name)?.for_cluster;
+                if now.as_ref() != Some(set) && now != *value {
+                    return Ok(Back::Drifted(now.unwrap_or_else(|| "not set any more".to_owned())));
+                }
+                let before = ClusterSetting { for_cluster: value.clone(), in_force: in_force.clone() };
+                admin.bring_back(name, &before)?;
             }
-            Self::Host { root, name, value } => Ok(Setting::parse(root, name)?.write(value)?),
+            Self::Host { root, name, set, ruling, value } => {
+                let (now, ruling) = (Setting::parse(root, name)?.read()?, Setting::parse(root, ruling)?);
+                if now != *set && ruling.read()? != *value {
+                    return Ok(Back::Drifted(now));
+                }
+                ruling.write(value)?;
+            }
+        }
+        Ok(Back::Done)
+    }
+
+    fn what(&self) -> String {
+        match self {
+            Self::Cluster { address, name, .. } => format!("{name} at {address}"),
+            Self::Host { root, name, .. } => root.join(name).display().to_string(),
         }
     }
 
     fn words(&self) -> String {
         match self {
-            Self::Cluster { address, name, value: Some(value) } => format!("{name} = {value} at {address}"),
-            Self::Cluster { address, name, value: None } => format!("{name} at {address}, not set any more"),
-            Self::Host { root, name, value } => format!("{} = {value}", root.join(name).display()),
+            Self::Cluster { address, name, value: Some(value), .. } => {
+                format!("{name} = {value} at {address}")
+            }
+            Self::Cluster { address, name, value: None, .. } => {
+                format!("{name} at {address}, not set any more")
+            }
+            Self::Host { root, ruling, value, .. } => format!("{} = {value}", root.join(ruling).display()),
+        }
+    }
+
+    fn drifted(&self, now: &str, kept: &Path) -> String {
+        let (Self::Cluster { set, .. } | Self::Host { set, .. }) = self;
+        format!(
+            "{} was set to `{set}` and is `{now}` now: somebody decided otherwise, so it is left as it is. Before the run it \
+             was: {} (kept in {})",
+            self.what(),
+            self.words(),
+            kept.display()
+        )
+    }
+
+    /// Puts back, and clears the file away. The drift in words, when it was left alone for one.
+    fn go_and_clear(&self, security: &Security, file: &Path) -> Result<Option<String>> {
+        match self.go(security).with_context(|| not_put_back(self, file))? {
+            Back::Done => {
+                fs::remove_file(file).with_context(|| format!("{} can't be removed", file.display()))?;
+                Ok(None)
+            }
+            Back::Drifted(now) => {
+                let kept = file.with_file_name(DRIFTED);
+                fs::rename(file, &kept).with_context(|| format!("{} can't be renamed", file.display()))?;
+                Ok(Some(self.drifted(&now, &kept)))
+            }
         }
     }
 }
@@ -147,31 +251,86 @@ impl Held {
         Ok(Self { way_back: Some(way_back), security, file, _lock: lock })
     }
 
-    /// Puts the setting back and removes its file.
+    /// Ends what was done while it was set: puts it back and answers what came of it.
     ///
     /// # Errors
-    /// When it can't be put back; the file stays, and the error says how to try again.
-    pub(crate) fn put_back(mut self) -> Result<()> {
-        self.try_put_back()
+    /// Those of what was done; and when it can't be put back, or is not what was set any more. The error says how to go on.
+    pub(crate) fn end<T>(mut self, done: Result<T>) -> Result<T> {
+        match (self.put_back(), done) {
+            (Ok(()), done) => done,
+            (Err(problem), Ok(_)) => Err(problem),
+            (Err(problem), Err(error)) => Err(error.context(format!("{problem:#}; this happened after"))),
+        }
     }
 
-    fn try_put_back(&mut self) -> Result<()> {
+    fn put_back(&mut self) -> Result<()> {
         let Some(way_back) = self.way_back.take() else { return Ok(()) };
-        way_back.go(&self.security).with_context(|| not_put_back(&way_back, &self.file))?;
-        fs::remove_file(&self.file).with_context(|| format!("{} can't be removed", self.file.display()))
+        let drift = way_back.go_and_clear(&self.security, &self.file)?;
+        drift.map_or(Ok(()), |drift| Err(anyhow!(drift)))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // On the way out of another error, which is the one to be told. The next start finds the file.
-        let _ = self.try_put_back();
+        // On the way out of a panic; nobody else would tell.
+        if let Err(problem) = self.put_back() {
+            alarm(&format!("{problem:#}"));
+        }
     }
 }
 
 fn not_put_back(way_back: &WayBack, file: &Path) -> String {
-    let folder = file.parent().unwrap_or(file).display();
-    format!("{} could not be put back; try again with: hone compare --undo {folder}", way_back.words())
+    format!(
+        "{} could not be put back; try again with: hone compare --undo {} (with --tls and login as in that run), or put it \
+         back by hand and remove {}",
+        way_back.words(),
+        file.parent().unwrap_or(file).display(),
+        file.display()
+    )
+}
+
+/// What a folder says of a setting.
+enum LeftOver {
+    Nothing,
+    /// The run goes on and puts it back itself.
+    Held,
+    /// The run is dead. The lock is ours now, so that two that start at once do not both put back.
+    Left {
+        way_back: WayBack,
+        file: PathBuf,
+        _lock: File,
+    },
+}
+
+fn left_over(folder: &Path) -> Result<LeftOver> {
+    let file = folder.join(UNDO);
+    let unreadable = || format!("{} can't be read", file.display());
+    let lock = match File::options().read(true).write(true).open(&file) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(LeftOver::Nothing),
+        Err(error) => return Err(error).with_context(unreadable),
+    };
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(LeftOver::Held),
+        Err(fs::TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("{} can't be locked", file.display()));
+        }
+    }
+    // A run that ended its window in between has taken the file away, or has the next one there.
+    match fs::metadata(&file) {
+        Ok(there) if there.ino() == lock.metadata().with_context(unreadable)?.ino() => {}
+        Ok(_) => return Ok(LeftOver::Held),
+        Err(_) => return Ok(LeftOver::Nothing),
+    }
+    let text = fs::read_to_string(&file).with_context(unreadable)?;
+    let way_back: WayBack = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} is not what this version of hone writes; put the setting back by hand and remove the file",
+            file.display()
+        )
+    })?;
+    Ok(LeftOver::Left { way_back, file, _lock: lock })
 }
 
 /// Puts back what a run that died left set. Answers whether there was something.
@@ -179,40 +338,36 @@ fn not_put_back(way_back: &WayBack, file: &Path) -> String {
 /// # Errors
 /// When the run still goes on, or the setting can't be put back.
 pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &Progress) -> Result<bool> {
-    let path = folder.join(UNDO);
-    let file = match File::options().read(true).write(true).open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
-    };
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => {
+    match left_over(folder)? {
+        LeftOver::Nothing => Ok(false),
+        LeftOver::Held => {
             bail!("the run in {} still goes on; it puts its setting back itself", folder.display())
         }
-        Err(fs::TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("{} can't be locked", path.display()));
+        LeftOver::Left { way_back, file, _lock } => {
+            match way_back.go_and_clear(security, &file)? {
+                None => {
+                    progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
+                }
+                Some(drift) => alarm(&format!("of an earlier run, {drift}")),
+            }
+            Ok(true)
         }
     }
-    let text = fs::read_to_string(&path).with_context(|| format!("{} can't be read", path.display()))?;
-    let way_back: WayBack = serde_json::from_str(&text).with_context(|| {
-        format!("{} is not what hone writes; put the setting back by hand", path.display())
-    })?;
-    way_back.go(security).with_context(|| not_put_back(&way_back, &path))?;
-    fs::remove_file(&path).with_context(|| format!("{} can't be removed", path.display()))?;
-    progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
-    Ok(true)
 }
 
-/// Puts back what runs under this folder left set when they died. One that can't be put back now is told and left alone.
-pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) {
+/// Puts back what runs under this folder left set when they died. Runs that go on are left alone.
+///
+/// # Errors
+/// When one can't be put back: a run that starts now would measure on top of it.
+pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) -> Result<()> {
     for run in fs::read_dir(runs).into_iter().flatten().flatten() {
-        if run.path().join(UNDO).exists()
-            && let Err(error) = put_back_left_over(&run.path(), security, progress)
-        {
-            progress.line(&format!("{error:#}"));
+        if matches!(left_over(&run.path())?, LeftOver::Left { .. }) {
+            put_back_left_over(&run.path(), security, progress).context(
+                "a setting that an earlier run left set has to be put back before anything is measured",
+            )?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -239,7 +394,7 @@ mod tests {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
         let file = run.path().join(UNDO);
         for by_order in [true, false] {
-            let held = lever(&root).set("1", "", run.path()).unwrap();
+            let held = lever(&root).set("1", "", run.path(), None).unwrap();
             assert_eq!((value(&root).as_str(), file.exists()), ("1", true));
             // A run that goes on is left alone.
             let message = put_back_left_over(run.path(), &Security::default(), &Progress::new(true))
@@ -247,7 +402,7 @@ mod tests {
                 .to_string();
             assert!(message.contains("still goes on"), "{message}");
             if by_order {
-                held.put_back().unwrap();
+                held.end(Ok(())).unwrap();
             } else {
                 drop(held);
             }
@@ -260,12 +415,12 @@ mod tests {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
-        let mut held = lever(&root).set("1", "", &run).unwrap();
+        let mut held = lever(&root).set("1", "", &run, None).unwrap();
         // As kill -9 would: the lock goes, the setting and its file stay.
         held.way_back = None;
         drop(held);
         assert_eq!(value(&root), "1");
-        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true));
+        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true)).unwrap();
         assert_eq!(value(&root), "60");
         assert!(!run.join(UNDO).exists());
         assert!(!put_back_left_over(&run, &Security::default(), &Progress::new(true)).unwrap());
@@ -274,8 +429,92 @@ mod tests {
     #[test]
     fn nothing_is_set_when_the_way_back_can_not_be_kept() {
         let root = machine("60\n");
-        let message = lever(&root).set("1", "", Path::new("/no/such/folder")).unwrap_err().to_string();
+        let message = lever(&root).set("1", "", Path::new("/no/such/folder"), None).unwrap_err().to_string();
         assert!(message.contains("so nothing is set"), "{message}");
         assert_eq!(value(&root), "60");
+    }
+
+    /// As kill -9 would: the lock goes, the setting and its file stay.
+    fn killed(root: &tempfile::TempDir, run: &Path) {
+        lever(root).set("1", "", run, None).unwrap().way_back = None;
+        assert_eq!(value(root), "1");
+    }
+
+    #[test]
+    fn what_somebody_decided_since_is_left_alone_and_told() {
+        let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let run = runs.path().join("compare-001");
+        fs::create_dir(&run).unwrap();
+        let file = root.path().join("proc/sys/vm/swappiness");
+        // By a run that goes on: its window was not what it says.
+        let held = lever(&root).set("1", "", &run, None).unwrap();
+        fs::write(&file, "30").unwrap();
+        let message = format!("{:#}", held.end(Ok(())).unwrap_err());
+        assert!(message.contains("was set to `1` and is `30` now"), "{message}");
+        assert!(message.contains("swappiness = 60"), "{message}");
+        // By the next start.
+        fs::write(&file, "60").unwrap();
+        killed(&root, &run);
+        fs::write(&file, "30").unwrap();
+        put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true)).unwrap();
+        assert_eq!(value(&root), "30");
+        assert!(!run.join(UNDO).exists() && run.join(DRIFTED).exists());
+    }
+
+    #[test]
+    fn what_went_back_by_itself_is_no_drift() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        killed(&root, run.path());
+        fs::write(root.path().join("proc/sys/vm/swappiness"), "60").unwrap();
+        assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap());
+        assert!(!run.path().join(UNDO).exists() && !run.path().join(DRIFTED).exists());
+    }
+
+    #[test]
+    fn a_left_over_that_can_not_be_put_back_stops_the_next_run_with_what_to_do() {
+        let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let run = runs.path().join("compare-001");
+        fs::create_dir(&run).unwrap();
+        killed(&root, &run);
+        fs::remove_file(root.path().join("proc/sys/vm/swappiness")).unwrap();
+        let stopped = put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true));
+        let message = format!("{:#}", stopped.unwrap_err());
+        for expected in
+            ["before anything is measured", "hone compare --undo", "by hand and remove", "undo.json"]
+        {
+            assert!(message.contains(expected), "{message}");
+        }
+        assert!(run.join(UNDO).exists());
+    }
+
+    #[test]
+    fn nothing_is_set_when_it_is_not_as_it_was_when_the_run_began() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        lever(&root).set("1", "", run.path(), Some("60")).unwrap().end(Ok(())).unwrap();
+        fs::write(root.path().join("proc/sys/vm/swappiness"), "30").unwrap();
+        let message = lever(&root).set("1", "", run.path(), Some("60")).unwrap_err().to_string();
+        assert!(message.contains("was `60` when the run began and is `30` now"), "{message}");
+        assert_eq!(value(&root), "30");
+        assert!(!run.path().join(UNDO).exists());
+    }
+
+    #[test]
+    fn a_failure_and_a_failure_to_put_back_are_both_told() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let held = lever(&root).set("1", "", run.path(), None).unwrap();
+        fs::remove_file(root.path().join("proc/sys/vm/swappiness")).unwrap();
+        let message = format!("{:#}", held.end::<()>(Err(anyhow!("the window failed"))).unwrap_err());
+        assert!(message.contains("could not be put back"), "{message}");
+        assert!(message.contains("the window failed"), "{message}");
+    }
+
+    #[test]
+    fn brokers_that_differ_are_each_named() {
+        let seen = |values: &[&str]| ClusterSetting {
+            for_cluster: None,
+            in_force: values.iter().zip(1..).map(|(value, node)| (node, (*value).to_owned())).collect(),
+        };
+        assert_eq!(in_force(&seen(&["a", "a"])), "a");
+        assert_eq!(in_force(&seen(&["a", "b"])), "a (broker 1), b (broker 2)");
     }
 }

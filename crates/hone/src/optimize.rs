@@ -170,6 +170,7 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
         pilot_pairs: 0,
         requests_per_window: None,
         disturbance: Some(hone_compare::disturbance(settings.mode)),
+        both_controls: false,
     })?)
 }
 

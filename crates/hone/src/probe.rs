@@ -21,6 +21,8 @@ pub(crate) struct TargetProbe {
     before: Option<Snapshot>,
     /// Of the last window.
     pressure: BTreeMap<String, f64>,
+    /// Whether the last window's CPU of everybody else holds nothing of a target's.
+    others_known: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl TargetProbe {
         ours.push(std::process::id());
         ours.sort_unstable();
         ours.dedup();
-        Self { targets, ours, before: None, pressure: BTreeMap::new() }
+        Self { targets, ours, before: None, pressure: BTreeMap::new(), others_known: false }
     }
 
     fn look(&self) -> Snapshot {
@@ -57,6 +59,10 @@ impl TargetProbe {
     pub(crate) fn describe_machine(&self, window: &mut Window) {
         let environment = window.environment.get_or_insert_default();
         environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
+        if !self.others_known {
+            let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
+            environment.unknown.push(why.to_owned());
+        }
         environment.machine = observe::machine(Path::new("/"));
         environment.pressure.clone_from(&self.pressure);
         if self.pressure.is_empty() {
@@ -74,11 +80,14 @@ impl Probe for TargetProbe {
         let after = self.look();
         let Some(before) = self.before.take() else { return ProbeFacts::default() };
         self.pressure = pressure::between(&before.pressure, &after.pressure);
-        let ours_s = used(&before.ours, &after.ours).map_or(0.0, |cpu| cpu.total_s);
+        let ours = used(&before.ours, &after.ours);
+        let target_cpu = used(&before.targets, &after.targets);
+        self.others_known = ours.is_some() && target_cpu.is_some();
+        let ours_s = ours.map_or(0.0, |cpu| cpu.total_s);
         let system =
             before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));
         ProbeFacts {
-            target_cpu: used(&before.targets, &after.targets),
+            target_cpu,
             steal_share: system.map_or(0.0, |used| used.steal_share),
             others_share: system
                 .filter(|used| used.total_s > 0.0)
@@ -118,5 +127,19 @@ mod tests {
     fn nobody_is_counted_twice() {
         let own = std::process::id();
         assert_eq!(TargetProbe::new(Targets::started(own), &[own, own, 7]).ours.len(), 2);
+    }
+
+    #[test]
+    fn a_window_says_when_its_neighbours_may_be_its_target() {
+        let own = std::process::id();
+        for (targets, known) in [(vec![own], true), (vec![], false)] {
+            let mut probe = TargetProbe::new(Targets { pids: targets, missing: None }, &[]);
+            probe.start();
+            probe.stop();
+            let mut window = crate::show::window::tests::window();
+            probe.describe_machine(&mut window);
+            let unknown = window.environment.unwrap().unknown;
+            assert_eq!(unknown.iter().any(|text| text.contains("everybody else")), !known, "{unknown:?}");
+        }
     }
 }

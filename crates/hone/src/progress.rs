@@ -1,11 +1,11 @@
 //! What a waiting user sees: bars on a terminal, finished lines everywhere, both on stderr.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use hone_record::{Design, PairKind, PairOutcome};
+use hone_record::{Design, PairOutcome};
 use hone_tool::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -96,10 +96,7 @@ impl Progress {
 
     /// One line for a measured pair.
     pub(crate) fn pair(&self, design: &Design, pair: &PairOutcome) {
-        let kind = match pair.kind {
-            PairKind::Control => "A/A",
-            PairKind::Test => "A/B",
-        };
+        let kind = design.pair_label(pair.index as usize);
         let what = match &pair.dropped {
             Some(reason) => format!("does not count: {reason}"),
             None => ratios(design, pair),
@@ -113,9 +110,14 @@ impl Progress {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "progress belongs to the person at the terminal")]
+/// What somebody has to know even where nothing else is shown.
+pub(crate) fn alarm(text: &str) {
+    say(&format!("hone: {text}"));
+}
+
+/// A terminal that is gone is no reason to fall over: what has to be put back still has to be.
 fn say(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A pilot has as many pairs as its clock allows: nobody knows how many.

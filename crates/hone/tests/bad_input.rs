@@ -241,14 +241,22 @@ fn a_target_that_dies_while_it_is_loaded_keeps_what_was_measured() {
         "1.5",
         "--warmup",
         "50",
+        "--control-pairs",
+        "0",
         "--primary",
         "latency-p50",
     ];
-    let ran = hone_in(folder.path(), &args);
-    let ran = ran.expect_code(1);
-    assert!(ran.stderr.contains("pair 3"), "{}", ran.stderr);
+    hone_in(folder.path(), &args)
+        .expect_code(1)
+        .expect_error("3 A/B pairs in a row do not count, the last because B failed in its window");
     let run = folder.path().join("runs/compare-001");
     assert!(run.join("pairs/001.json").is_file(), "the second pair's result is gone");
+    // Each death is an outcome, and is not measured again.
+    for index in 2..5 {
+        let pair = fs::read_to_string(run.join(format!("pairs/{index:03}.json"))).unwrap();
+        assert!(pair.contains("B failed in its window"), "{pair}");
+    }
+    assert!(!run.join("pairs/005.json").exists());
     assert!(run.join("design.json").is_file());
 }
 

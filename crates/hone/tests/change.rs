@@ -54,6 +54,15 @@ fn a_property_of_the_topic_and_one_of_the_load() {
     assert_eq!(window(&run, 0, "a")["workload"]["topic_config"], serde_json::json!({}));
     assert_eq!(window(&run, 0, "b")["workload"]["topic_config"]["flush.messages"], "1");
 
+    // What pressed the machine is known of solo windows too: the rule about memory rests on it.
+    let environment = &window(&run, 0, "b")["environment"];
+    assert!(environment["machine"]["cores"].as_u64() >= Some(1), "{environment}");
+    assert_eq!(
+        environment["pressure"]["memory"].is_number(),
+        Path::new("/proc/pressure/memory").exists(),
+        "{environment}"
+    );
+
     let body = compare("load.acks=1");
     assert_eq!((&body["workload"]["acks"], &body["workload_b"]["acks"]), (&(-1).into(), &1.into()));
     let run = folder.path().join("runs/compare-002");
@@ -81,7 +90,7 @@ fn a_setting_of_the_cluster_is_set_for_b_alone_and_taken_back() {
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     assert_eq!(for_cluster(&broker, "compression.type"), None);
     // One that is set already goes back to what it was, and not to the default.
-    Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", Some("lz4")).unwrap();
+    Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "lz4").unwrap();
     let ran = hone_in(folder.path(), &args);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("lz4"));
@@ -109,10 +118,9 @@ fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
             ["--rate", "200", "--duration", "60", "--warmup", "10", "--control-pairs", "0", "--seed", "3"];
         hone_command().args(args).args(long).current_dir(folder.path()).spawn().unwrap()
     };
-    for by_order in [true, false] {
+    for (number, by_order) in [("001", true), ("002", false)] {
         // Whichever arm is first, both are met: A's window leaves nothing set, so the run goes on until B's.
         let mut child = start();
-        let number = if by_order { "001" } else { "002" };
         let undo = folder.path().join(format!("runs/compare-{number}/undo.json"));
         let mut held = 0;
         // The trial before the run sets it for a moment only.
@@ -139,7 +147,7 @@ fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
 }
 
 #[test]
-fn an_interrupt_puts_the_setting_back() {
+fn what_an_admin_set_since_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start();
     let mut child = hone_command()
@@ -155,11 +163,69 @@ fn an_interrupt_puts_the_setting_back() {
         held = if undo.exists() { held + 1 } else { 0 };
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
     }
-    // SAFETY: the child has not been waited for, so its pid is its own.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert_eq!(for_cluster(&broker, "compression.type"), None);
+    let by_hand = || {
+        Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "lz4").unwrap();
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    by_hand();
+    let undone = hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]);
+    undone.expect_code(0).expect_error("was set to `zstd` and is `lz4` now");
+    assert_eq!(for_cluster(&broker, "compression.type").as_deref(), Some("lz4"));
     assert!(!undo.exists());
+}
+
+#[test]
+fn a_left_over_of_a_cluster_that_is_gone_stops_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let left = folder.path().join("runs/compare-001");
+    fs::create_dir_all(&left).unwrap();
+    let way_back = serde_json::json!({ "cluster": {
+        "address": "127.0.0.1:1", "name": "compression.type", "set": "zstd", "value": null, "in_force": [[0, "producer"]]
+    }});
+    fs::write(left.join("undo.json"), way_back.to_string()).unwrap();
+    let args = [&["compare", &broker.address, "--change", "load.acks=1"][..], &SMALL].concat();
+    hone_in(folder.path(), &args).expect_code(1).expect_error("could not be put back; try again with");
+    assert!(left.join("undo.json").exists());
+    fs::remove_file(left.join("undo.json")).unwrap();
+    let ran = hone_in(folder.path(), &args);
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+}
+
+#[test]
+fn an_interrupt_and_a_terminal_that_goes_put_the_setting_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    for (number, signals) in [(1, &[libc::SIGINT][..]), (2, &[libc::SIGHUP, libc::SIGHUP])] {
+        let mut child = hone_command()
+            .args([
+                "compare",
+                &broker.address,
+                "--change",
+                "broker.compression.type=zstd",
+                "--duration",
+                "60",
+            ])
+            .args(["--rate", "200", "--warmup", "10", "--control-pairs", "0", "--seed", "3", "--quiet"])
+            .current_dir(folder.path())
+            .spawn()
+            .unwrap();
+        let undo = folder.path().join(format!("runs/compare-00{number}/undo.json"));
+        let mut held = 0;
+        while held < 10 {
+            thread::sleep(Duration::from_millis(100));
+            held = if undo.exists() { held + 1 } else { 0 };
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        }
+        for signal in signals {
+            // SAFETY: the child has not been waited for, so its pid is its own.
+            unsafe { libc::kill(child.id() as i32, *signal) };
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{signals:?}");
+        assert_eq!(for_cluster(&broker, "compression.type"), None);
+        assert!(!undo.exists());
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `hone compare` on real brokers: addresses and commands, duet and solo, and what stands on the disk afterwards.
 
 use std::fs;
+use std::path::Path;
 
 mod stage;
 use stage::{Broker, hone, hone_in};
@@ -32,6 +33,18 @@ fn two_addresses() {
     assert_eq!(body["design"]["mode"], "solo");
     let pairs = body["pairs"].as_array().unwrap();
     assert_eq!(pairs.len(), 11);
+    // Each of the two brokers is its own control, in turn.
+    let run = folder.path().join("runs/compare-001");
+    let loaded = |name: &serde_json::Value| -> serde_json::Value {
+        let text = fs::read(run.join(name.as_str().unwrap())).unwrap();
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["body"]["address"].clone()
+    };
+    let controls: Vec<_> = pairs.iter().filter(|pair| pair["kind"] == "control").collect();
+    for (pair, broker) in controls.iter().zip([&a, &b, &a, &b, &a]) {
+        assert_eq!([loaded(&pair["window_a"]), loaded(&pair["window_b"])], [&*broker.address; 2], "{pair}");
+    }
+    let html = hone(&["report", run.to_str().unwrap()]).expect_code(0).stdout;
+    assert!(fs::read_to_string(html.trim()).unwrap().contains("B against B, in turn"));
     for pair in pairs.iter().filter(|pair| pair["dropped"].is_null()) {
         let has = |side: &str, metric: &str| !pair[side][metric].is_null();
         assert!(has("values_a", "latency-p50") && has("values_b", "latency-p50"), "{pair}");
@@ -93,7 +106,7 @@ fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
     }
     let shown = hone_in(folder.path(), &["compare", "a.json", "b.json"]).expect_code(0).stdout;
     for part in [
-        "No verdict",
+        "Nothing is said of the ratios",
         "a single window says nothing",
         "load, acks: -1 in A, 1 in B",
         "there is no A/A control",
@@ -103,6 +116,9 @@ fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
     let record = hone_in(folder.path(), &["compare", "a.json", "b.json", "--json"]).expect_code(0).json();
     assert_eq!(record["kind"], "saved-comparison");
     assert!(record["body"]["estimates"][0]["ratio"].as_f64().unwrap() > 0.0);
+    hone_in(folder.path(), &["compare", "a.json", "b.json", "--primary", "throughput"])
+        .expect_code(2)
+        .expect_error("--find-capacity");
     hone_in(folder.path(), &["compare", "a.json", "./a.json"])
         .expect_code(2)
         .expect_error("the same records");
@@ -110,4 +126,43 @@ fn saved_windows_have_ratios_and_say_what_they_cannot_show() {
     hone_in(folder.path(), &["compare", "a.json", "none"])
         .expect_code(1)
         .expect_error("holds no record of a window");
+}
+
+/// A broker that crashes at its second start and at no other.
+fn crashing_once(folder: &Path) -> String {
+    let hone = env!("CARGO_BIN_EXE_hone");
+    let starts = folder.join("starts");
+    let body = format!(
+        "echo x >> {0}; [ $(wc -l < {0}) -eq 2 ] && {{ echo out of luck >&2; exit 7; }}; exec {hone} broker \"$@\"",
+        starts.display()
+    );
+    let script = stage::script(folder, "broker-b", &body);
+    format!("{} --listen 127.0.0.1:{{port}} --metrics off --data {{data}}", script.display())
+}
+
+#[test]
+fn an_arm_that_crashes_is_an_outcome_that_is_not_measured_again() {
+    for mode in ["solo", "duet"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (broker_command(""), crashing_once(folder.path()));
+        let args =
+            [&["compare", &a, &b, "--mode", mode, "--control-pairs", "0", "--json", "--quiet"][..], &SMALL]
+                .concat();
+        let ran = hone_in(folder.path(), &args);
+        assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+        let pairs = ran.json()["body"]["pairs"].clone();
+        let reason = pairs[1]["dropped"].as_str().unwrap();
+        assert!(reason.contains("B did not start") && reason.contains("out of luck"), "{reason}");
+        assert_eq!(pairs[1]["troubles"], serde_json::json!([[], [reason]]));
+        assert_eq!((&pairs[1]["window_b"], &pairs[1]["values_b"]), (&"".into(), &serde_json::json!({})));
+        let run = folder.path().join("runs/compare-001");
+        // Its report knows of windows that are not there.
+        hone_in(folder.path(), &["report", run.to_str().unwrap()]).expect_code(0);
+        // Going on measures nothing again, and the crash stays in the record.
+        let starts = fs::read_to_string(folder.path().join("starts")).unwrap();
+        let resumed =
+            hone_in(folder.path(), &["compare", "--resume", run.to_str().unwrap(), "--json", "--quiet"]);
+        assert_eq!(resumed.json()["body"]["pairs"], pairs, "{}", resumed.stderr);
+        assert_eq!(fs::read_to_string(folder.path().join("starts")).unwrap(), starts);
+    }
 }

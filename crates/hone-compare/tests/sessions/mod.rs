@@ -43,6 +43,7 @@ pub fn outcomes(kind: PairKind, values: &[(f64, f64)]) -> Vec<PairOutcome> {
         dropped: None,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     };
     values.iter().enumerate().map(one).collect()
 }
@@ -62,5 +63,6 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         pilot_pairs: 0,
         requests_per_window: None,
         disturbance: None,
+        both_controls: false,
     }
 }

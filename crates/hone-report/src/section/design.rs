@@ -25,6 +25,7 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     if comparison.unmeasured_pairs > 0 {
         facts.push(format!("The clock left out {} of the planned pairs.", comparison.unmeasured_pairs));
     }
+    facts.extend(design.control_limits().map(str::to_owned));
     facts.extend(design.disturbance.as_ref().map(|rule| rule.words.clone()));
     let list = || el("ul").children(facts.iter().map(|fact| el("li").text(fact)));
     (!facts.is_empty()).then(|| {
@@ -35,6 +36,9 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
 }
 
 fn promised(pilot: &Pilot) -> String {
+    if let Some(why) = &pilot.no_promise {
+        return format!("Nothing was promised: {why}.");
+    }
     let percent = |ratio: f64| format!("{} %", quantity::percent_number((ratio - 1.0) * 100.0));
     let promise = |promise: &hone_record::Promise| match promise.detectable_ratio {
         Some(ratio) => format!("{} {}", promise.metric.label(), percent(ratio)),

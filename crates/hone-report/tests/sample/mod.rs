@@ -241,6 +241,7 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         refused: BTreeMap::new(),
         disturbance: None,
         budget: None,
+ both_controls: false,
     }
 }
 
@@ -320,6 +321,7 @@ fn pair(
         dropped,
         block: 0,
         took_s: 0.0,
+        troubles: Default::default(),
     };
     windows.insert(outcome.window_a.clone(), a);
     windows.insert(outcome.window_b.clone(), b);

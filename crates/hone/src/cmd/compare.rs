@@ -25,6 +25,7 @@ use crate::folder::RunFolder;
 use crate::lever::{self, Lever};
 use crate::places::Places;
 use crate::show;
+use crate::standing::Standing;
 use crate::targets::process_behind;
 use crate::{Ending, Usage};
 
@@ -59,7 +60,7 @@ One target, one change (--change KIND.NAME=VALUE for B, or NAME=OLD,NEW for both
   host.vm.swappiness=1       a file under /proc/sys or /sys/block, set and put back the same way
   env.NAME=VALUE, arg.--flag=VALUE   of a command
 
-Windows that were saved (hone load --output), without pairs: what can still be said of them:
+Windows that were saved (hone load --output), without pairs: ratios, and whether they differ, never better or worse (exit 0):
   hone compare before.json after.json
   hone compare monday/ friday/
 
@@ -77,7 +78,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KIND.NAME=VALUE", conflicts_with = "b")]
     change: Vec<String>,
     /// Another build of A, as a command like A itself; may be repeated. Pairs are spread over the builds, and the interval
-    /// rests on them: at least 3 an arm.
+    /// rests on them: at least 3 an arm. With --budget nothing is promised then, and all of it is used.
     #[arg(long = "a-build", value_name = "COMMAND")]
     a_builds: Vec<String>,
     /// Another build of B.
@@ -92,7 +93,8 @@ pub(crate) struct Arguments {
     /// Only measure the pilot and say what the budget could show.
     #[arg(long, requires = "budget")]
     plan: bool,
-    /// Go on with an interrupted run, behind its last pair, by its own design. TLS and login are said again: they are kept
+    /// Go on with an interrupted run, behind its last pair, by its own design, as long as programs, machine and boot are the
+    /// same. TLS and login are said again: they are kept
     /// nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
     resume: Option<PathBuf>,
@@ -119,11 +121,12 @@ pub(crate) struct Arguments {
     /// A/B pairs, at least 5.
     #[arg(long, default_value_t = 14)]
     pairs: u32,
-    /// A/A pairs, at least 5; 0 goes without a control.
+    /// A/A pairs, at least 5; 0 goes without a control. Where an arm is an address, A/A and B/B in turn: what lies between the
+    /// two brokers beside their software (disk, age of the log, heap) no control can see.
     #[arg(long, default_value_t = 6)]
     control_pairs: u32,
     /// The metric that the verdict hangs on: cpu-per-record, cpu-per-request, user-cpu-per-record, latency-p50, -p90, -p99,
-    /// -p999, -max, or throughput.
+    /// -p999 or -max. Throughput is no choice at a fixed rate: see hone load --find-capacity.
     #[arg(long, default_value = "cpu-per-record", value_parser = metric)]
     primary: Metric,
     /// A metric that must not get worse; may be repeated.
@@ -183,6 +186,9 @@ struct Asked {
     /// As a ratio above 1.
     effect: Option<f64>,
     plan_only: bool,
+    /// What the run stands on; filled before the first window.
+    #[serde(default)]
+    standing: Option<Standing>,
 }
 
 const ASKED: &str = "asked.json";
@@ -213,8 +219,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let Some(wanted) = asked.wanted() {
         budget::check(&wanted, asked.windows_s(plan.mode))?;
     }
-    lever::put_back_left_overs(&arguments.output, &security, &desk.progress);
+    lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
+    asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
         change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
@@ -242,8 +249,15 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     // One who goes on wants the pairs and not the plan again.
     let asked = Asked { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
+    if let Some(then) = &asked.standing {
+        then.same_as(&standing(&sides)?, folder.path())?;
+    }
     let plan = asked.plan(&sides)?;
     go(&asked, sides, &plan, &folder, desk)
+}
+
+fn standing(sides: &Sides) -> Result<Standing> {
+    Standing::of(sides.builds.iter().flatten(), &hone_host::observe::machine(Path::new("/")))
 }
 
 /// Measures what is not measured yet, judges, shows.
@@ -387,6 +401,7 @@ impl Asked {
             budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
             effect: arguments.effect.as_deref().map(ratio).transpose()?,
             plan_only: arguments.plan,
+            standing: None,
         })
     }
 
@@ -471,6 +486,7 @@ impl Asked {
             pilot_pairs: 0,
             requests_per_window: requests_per_window(&self.workload),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
+            both_controls: self.change.is_none() && !programs,
         })
     }
 }
@@ -542,7 +558,7 @@ fn try_lever(
         confirm(&what, desk)?;
     }
     desk.progress.line(&format!("Change: {what}"));
-    lever.set(&change.to, address, folder.path())?.put_back()?;
+    lever.set(&change.to, address, folder.path(), Some(&now))?.end(Ok(()))?;
     Ok(Some(now))
 }
 

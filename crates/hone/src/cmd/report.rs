@@ -96,6 +96,10 @@ fn windows<'a>(
     folder: &Path,
     pairs: impl IntoIterator<Item = &'a PairOutcome>,
 ) -> Result<BTreeMap<String, Window>> {
+    // An arm that failed left no window.
     let names = pairs.into_iter().flat_map(|pair| [&pair.window_a, &pair.window_b]);
-    names.map(|name| Ok((name.clone(), read_record(&folder.join(name))?))).collect()
+    names
+        .filter(|name| !name.is_empty())
+        .map(|name| Ok((name.clone(), read_record(&folder.join(name))?)))
+        .collect()
 }

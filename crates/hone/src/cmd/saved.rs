@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_compare::{SavedRule, compare_saved};
-use hone_record::{Verdict, Window};
+use hone_compare::{SavedRule, check_saved, compare_saved};
+use hone_record::Window;
 
 use super::Desk;
 use crate::folder::read_record;
@@ -22,6 +22,7 @@ pub(super) fn place(argument: &str) -> Option<PathBuf> {
 }
 
 pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, desk: &Desk) -> Result<Ending> {
+    check_saved(rule)?;
     let [a, b] = &places;
     if a.canonicalize()? == b.canonicalize()? {
         bail!(Usage(format!("A and B are the same records, {}", a.display())));
@@ -29,9 +30,8 @@ pub(super) fn run(places: [PathBuf; 2], rule: SavedRule, desk: &Desk) -> Result<
     let (windows_a, windows_b) = (windows(a)?, windows(b)?);
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
     let found = compare_saved((&name_a, &windows_a), (&name_b, &windows_b), rule);
-    let ending = if found.verdict() == Some(Verdict::Worse) { Ending::Worse } else { Ending::Done };
     desk.show(found, show::saved::text)?;
-    Ok(ending)
+    Ok(Ending::Done)
 }
 
 /// The windows of a file, or of all window records in a folder.

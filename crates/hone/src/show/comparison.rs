@@ -127,6 +127,9 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         judgement.verdict.label(),
         judgement.why
     );
+    if let Some(why) = comparison.why_troubles_decide() {
+        text.push_str(&format!(" {why}."));
+    }
     for broken in comparison.broken_guards() {
         text.push_str(&format!(
             " Guard rail broken: {} is worse, {:.3} × {}.",
@@ -137,8 +140,17 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     }
     for unseen in comparison.unseen_guards() {
         text.push_str(&format!(
-            " Guard rail not seen: {} could not be estimated, so nothing is called better.",
+            " Guard rail not seen: {} could not be estimated or has no usable A/A control, so nothing is called better.",
             unseen.label()
+        ));
+    }
+    for undecided in comparison.undecided_guards() {
+        let estimate = &undecided.estimate;
+        let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
+        text.push_str(&format!(
+            " Guard rail not decided: {} may be as bad as {end:.3} × {}.",
+            estimate.metric.label(),
+            comparison.a
         ));
     }
     text
@@ -203,6 +215,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         }
         lines.push(line);
     }
+    lines.extend(design.control_limits().map(str::to_owned));
     if let Some(pilot) = &comparison.pilot {
         lines.push(super::plan::sentence(pilot));
     }
@@ -217,10 +230,14 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     }
     let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
     let (dropped, measured) = (tests().filter(|pair| pair.dropped.is_some()).count(), tests().count());
+    let failed = tests()
+        .filter(|pair| pair.dropped.is_some() && pair.troubles.iter().any(|arm| !arm.is_empty()))
+        .count();
     if dropped * 4 > measured {
         lines.push(format!(
-            "{dropped} of {measured} A/B pairs do not count. What is left may be the quiet part of the truth: repeat it on a \
-             quieter machine, or see with --keep-disturbed what they would have said."
+            "{dropped} of {measured} A/B pairs do not count, {failed} of them because an arm failed. What is left may be the \
+             quiet part of the truth. For neighbours: repeat it on a quieter machine, or see with --keep-disturbed what those \
+             pairs would have said. For an arm that fails: ask for less (--rate), or take the failure for the result."
         ));
     }
     let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
@@ -283,6 +300,7 @@ mod tests {
                 refused: std::collections::BTreeMap::new(),
                 disturbance: None,
                 budget: None,
+                both_controls: false,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),
@@ -313,6 +331,62 @@ mod tests {
         ] {
             let sentence = sentence(&comparison(guard));
             assert!(sentence.starts_with(begins) && sentence.contains(holds), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_guard_rail_without_a_usable_control_keeps_it_from_being_better() {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        assert!(sentence(&whole).contains("Guard rail not decided: p99 may be as bad as 0.950 × A"));
+        whole.design.control_pairs = 6;
+        assert_eq!(whole.verdict(), Verdict::NotShown, "no control");
+        let control = |ratio: f64| Estimate {
+            ratio,
+            low: ratio * 0.99,
+            high: ratio * 1.01,
+            ..whole.judgements[1].estimate.clone()
+        };
+        let (differs, silent) = (control(1.2), control(1.0));
+        whole.judgements[1].control = Some(differs);
+        assert_eq!(whole.verdict(), Verdict::NotShown, "a control that differs");
+        assert!(sentence(&whole).contains("Guard rail not seen: p99"));
+        whole.judgements[1].control = Some(silent);
+        assert_eq!(whole.verdict(), Verdict::Better);
+    }
+
+    /// Pairs of B's failures are gone from the estimate, and must not be gone from the verdict.
+    #[test]
+    fn an_arm_that_alone_fails_is_not_called_better() {
+        let pair = |index: u32, troubles: [Vec<String>; 2]| hone_record::PairOutcome {
+            index,
+            kind: PairKind::Test,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: [].into(),
+            values_b: [].into(),
+            dropped: None,
+            block: 0,
+            took_s: 0.0,
+            troubles,
+        };
+        let trouble = || vec!["B was saturated".to_owned()];
+        for (in_a, in_b, both, begins, reason) in [
+            (0, 1, 0, "B against A: better", ""),
+            (0, 0, 9, "B against A: better", ""),
+            (0, 2, 0, "B against A: not shown", "B alone had trouble in 2 A/B pairs"),
+            (0, 5, 3, "B against A: not shown", "B alone had trouble in 5 A/B pairs"),
+            (0, 6, 0, "B against A: worse", "clearly more often"),
+            (5, 5, 0, "B against A: better", ""),
+            (6, 0, 0, "B against A: better", ""),
+        ] {
+            let mut comparison = comparison(Some(Verdict::NotShown));
+            let sides =
+                [(in_a, [trouble(), vec![]]), (in_b, [vec![], trouble()]), (both, [trouble(), trouble()])];
+            for (count, troubles) in sides {
+                comparison.pairs.extend((0..count).map(|index| pair(index, troubles.clone())));
+            }
+            let sentence = sentence(&comparison);
+            assert!(sentence.starts_with(begins) && sentence.contains(reason), "{sentence}");
         }
     }
 

@@ -1,14 +1,13 @@
 //! Saved windows held against each other, as text.
 
-use hone_record::{SavedComparison, SavedEstimate};
+use hone_record::{SavedComparison, SavedEstimate, SavedFinding};
 
-use super::comparison::verdict_mark;
 use super::table::table;
 use super::{number, span_us, wrapped};
 
 /// What they say, and what they can't.
 pub(crate) fn text(found: &SavedComparison) -> String {
-    let head = ["metric", "A", "B", "ratio", "interval and its level", "verdict"].map(str::to_owned).to_vec();
+    let head = ["metric", "A", "B", "ratio", "interval and its level", "says"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(found.estimates.iter().map(row)).collect();
     let mut out = format!(
         "{}\n\n{}\n",
@@ -18,8 +17,8 @@ pub(crate) fn text(found: &SavedComparison) -> String {
             found.a.windows,
             found.b.source,
             found.b.windows,
-            found.no_verdict.as_ref().map_or("Welch's intervals over windows, unpaired.".to_owned(), |why| {
-                format!("No verdict: {why}.")
+            found.no_finding.as_ref().map_or("Welch's intervals over windows, unpaired.".to_owned(), |why| {
+                format!("Nothing is said of the ratios: {why}.")
             })
         )),
         table(&rows)
@@ -50,6 +49,6 @@ fn row(estimate: &SavedEstimate) -> Vec<String> {
         value(estimate.value_b),
         format!("{:.3}", estimate.ratio),
         interval,
-        estimate.verdict.map_or("-", verdict_mark).to_owned(),
+        estimate.finding.map_or("-", SavedFinding::label).to_owned(),
     ]
 }

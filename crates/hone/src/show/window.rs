@@ -1,5 +1,6 @@
 //! One load as text.
 
+use hone_compare::why_it_does_not_count;
 use hone_record::{
     AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload,
     Requirement, Schedule, Sizes, Window, Workload,
@@ -7,7 +8,6 @@ use hone_record::{
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
-use crate::drive::why_it_does_not_count;
 use crate::require::measured_words;
 use crate::targets::CPU_OF_TARGET;
 

@@ -57,11 +57,6 @@ const FORWARDERS: [&str; 10] = [
     "socat",
 ];
 
-/// The process that serves an address of this machine; `None` when there is none, or it can't be known.
-pub fn listener_pid(address: SocketAddr) -> Option<u32> {
-    listener(address).ok()?.pid()
-}
-
 /// Who listens on an address.
 ///
 /// # Errors
@@ -229,10 +224,10 @@ mod tests {
     fn this_test_finds_itself_on_the_running_machine() {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
-        assert_eq!(listener_pid(address), Some(std::process::id()));
+        assert_eq!(listener(address).unwrap().pid(), Some(std::process::id()));
         let everywhere = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = everywhere.local_addr().unwrap().port();
-        assert_eq!(listener_pid((Ipv4Addr::LOCALHOST, port).into()), Some(std::process::id()));
+        assert_eq!(listener((Ipv4Addr::LOCALHOST, port).into()).unwrap().pid(), Some(std::process::id()));
         // Documentation addresses (RFC 5737) belong to nobody's machine.
         assert_eq!(listener((Ipv4Addr::new(203, 0, 113, 1), port).into()).unwrap(), Listener::Elsewhere);
     }

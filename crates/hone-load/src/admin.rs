@@ -194,7 +194,7 @@ impl Admin {
 
     /// The inner `Err` says why the leaders are not known yet.
     fn layout_now(&mut self, topic: &str) -> Result<Result<TopicLayout, String>, LoadError> {
-        Ok(match self.topic_now(topic)? {
+        Ok(match self.topic_now(topic)?.0 {
             TopicNow::Unknown(error) => Err(error.to_owned()),
             TopicNow::Led { layout, leaderless } => match leaderless.first() {
                 Some(partition) => Err(format!("partition {partition} has no leader")),
@@ -203,13 +203,15 @@ impl Admin {
         })
     }
 
-    /// A topic as one broker sees it at this moment.
-    pub(crate) fn topic_now(&mut self, topic: &str) -> Result<TopicNow, LoadError> {
+    /// A topic as one broker sees it at this moment, and `host:port` of all brokers that it sees.
+    pub(crate) fn topic_now(&mut self, topic: &str) -> Result<(TopicNow, Vec<String>), LoadError> {
         let wanted = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
         let request =
             MetadataRequest::default().with_topics(Some(vec![wanted])).with_allow_auto_topic_creation(false);
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        topic_of(&answer, topic).map_err(|problem| self.garbage("Metadata", &problem))
+        let seen = topic_of(&answer, topic).map_err(|problem| self.garbage("Metadata", &problem))?;
+        let brokers = answer.brokers.iter().map(|node| format!("{}:{}", &*node.host, node.port));
+        Ok((seen, brokers.collect()))
     }
 
     /// Reads the record sets of one partition from an offset: whole batches, at most about a megabyte.

@@ -76,6 +76,16 @@ pub(crate) struct Answer {
     pub error_code: i16,
     /// When the kernel had received it.
     pub received_ns: u64,
+    /// The kernel said so; otherwise it is the time at which it was read.
+    pub stamped: bool,
+}
+
+/// When something was received.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    at_ns: u64,
+    /// By the kernel's word.
+    stamped: bool,
 }
 
 /// Why a connection is of no use any more.
@@ -100,6 +110,12 @@ pub(crate) struct Connection {
     /// Size of the last acknowledgement; the next one is most likely as long.
     ack_bytes: usize,
     in_flight: VecDeque<Sent>,
+    /// With acks=0: requests that end when the socket has their last byte, and where in the stream that is.
+    unwritten: VecDeque<(u64, Sent)>,
+    /// Bytes of the stream that have left `outbound`.
+    passed_bytes: u64,
+    /// Bytes of the stream that the socket has taken.
+    on_socket_bytes: u64,
     first_unanswered: i32,
     next_correlation_id: i32,
     blocked: bool,
@@ -125,6 +141,9 @@ impl Connection {
             received: 0,
             ack_bytes: 0,
             in_flight: VecDeque::new(),
+            unwritten: VecDeque::new(),
+            passed_bytes: 0,
+            on_socket_bytes: 0,
             first_unanswered: 0,
             next_correlation_id: 0,
             blocked: false,
@@ -140,9 +159,14 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// The requests that wait for an answer, in the order in which they were written.
-    pub(crate) fn in_flight(&self) -> &VecDeque<Sent> {
-        &self.in_flight
+    /// The requests that have not ended: those that wait for an answer, or with acks=0 for the socket, in their order.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Sent> {
+        self.in_flight.iter().chain(self.unwritten.iter().map(|(_, sent)| sent))
+    }
+
+    /// Requests that end when they are written, and are not yet.
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten.len()
     }
 
     /// Nothing is unanswered, nothing unwritten.
@@ -171,11 +195,31 @@ impl Connection {
         self.in_flight.push_back(sent);
     }
 
+    /// The request put last will not be acknowledged: it ends when it is written.
+    pub(crate) fn expect_written(&mut self, sent: Sent) {
+        self.unwritten.push_back((self.passed_bytes + self.outbound.len() as u64, sent));
+    }
+
+    /// A request whose last byte the socket has taken, each once.
+    pub(crate) fn take_written(&mut self) -> Option<Sent> {
+        self.unwritten.front().filter(|(end, _)| *end <= self.on_socket_bytes)?;
+        self.unwritten.pop_front().map(|(_, sent)| sent)
+    }
+
     /// Writes as much as the socket takes. The answer says whether interest in writability must change, and to what.
     pub(crate) fn flush(&mut self) -> Result<Option<bool>, Lost> {
         if self.outbound.is_empty() && !self.blocked {
             return Ok(None);
         }
+        let flushed = self.write_out();
+        // What is inside TLS and has not reached the socket can't be told apart by requests: they wait for all of it.
+        if !self.stream.has_unsent() {
+            self.on_socket_bytes = self.passed_bytes + self.written as u64;
+        }
+        flushed
+    }
+
+    fn write_out(&mut self) -> Result<Option<bool>, Lost> {
         let failed = |address: &str, error: &std::io::Error| {
             Lost::Broken(format!("{address}: writing failed: {error}"))
         };
@@ -190,6 +234,7 @@ impl Connection {
             }
         }
         if self.written == self.outbound.len() {
+            self.passed_bytes += self.outbound.len() as u64;
             self.outbound.clear();
             self.written = 0;
         }
@@ -204,15 +249,15 @@ impl Connection {
         clock: &Clock,
         mut answered: impl FnMut(Answer, &ProduceResponse<'_>),
     ) -> Result<(), Lost> {
-        while let Some(received_ns) = self.read_once(clock)? {
-            let consumed = self.acknowledge(received_ns, &mut answered)?;
+        while let Some(arrival) = self.read_once(clock)? {
+            let consumed = self.acknowledge(arrival, &mut answered)?;
             self.inbound.copy_within(consumed..self.received, 0);
             self.received -= consumed;
             if self.in_flight.is_empty() {
                 break;
             }
-            if let Some(received_ns) = self.look_ahead(clock, received_ns)? {
-                let consumed = self.acknowledge(received_ns, &mut answered)?;
+            if let Some(arrival) = self.look_ahead(clock, arrival.at_ns)? {
+                let consumed = self.acknowledge(arrival, &mut answered)?;
                 self.inbound.copy_within(consumed..self.received, 0);
                 self.received -= consumed;
             }
@@ -223,7 +268,7 @@ impl Connection {
     /// Reads all that there is at once where it arrived together with what was read last, as the kernel's times of the two
     /// say: a broker often answers many requests in one segment, and segments that wait unread behind each other are joined
     /// by the kernel, which keeps the time of the last one.
-    fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<u64>, Lost> {
+    fn look_ahead(&mut self, clock: &Clock, last_ns: u64) -> Result<Option<Arrival>, Lost> {
         if self.pause > 0 || self.received > 0 || self.in_flight.len() < LOOK_AHEAD_FROM {
             self.pause = self.pause.saturating_sub(1);
             return Ok(None);
@@ -239,7 +284,7 @@ impl Connection {
         match self.stream.receive(&mut self.inbound[..count]) {
             Ok((count, _)) => {
                 self.received = count;
-                Ok(Some(at_ns))
+                Ok(Some(Arrival { at_ns, stamped: true }))
             }
             Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
         }
@@ -247,7 +292,7 @@ impl Connection {
 
     /// One read; `None` when there is nothing. It takes one acknowledgement at a time where their size is known, because
     /// the kernel's time is that of the last byte read.
-    fn read_once(&mut self, clock: &Clock) -> Result<Option<u64>, Lost> {
+    fn read_once(&mut self, clock: &Clock) -> Result<Option<Arrival>, Lost> {
         if self.received == self.inbound.len() {
             self.inbound.resize(self.received + READ_BYTES, 0);
         }
@@ -258,7 +303,8 @@ impl Connection {
             Ok((0, _)) => Err(self.closed()),
             Ok((count, stamp)) => {
                 self.received += count;
-                Ok(Some(stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp))))
+                let at_ns = stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp));
+                Ok(Some(Arrival { at_ns, stamped: stamp.is_some() }))
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
             Err(error) => Err(Lost::Broken(format!("{}: reading failed: {error}", self.address))),
@@ -267,7 +313,7 @@ impl Connection {
 
     fn acknowledge(
         &mut self,
-        received_ns: u64,
+        arrival: Arrival,
         answered: &mut impl FnMut(Answer, &ProduceResponse<'_>),
     ) -> Result<usize, Lost> {
         let mut consumed = 0;
@@ -301,8 +347,9 @@ impl Connection {
                     consumed += consumed_bytes;
                     self.ack_bytes = consumed_bytes;
                     // Never before it was written: two clocks agree to a fraction of a microsecond only.
-                    let received_ns = received_ns.max(sent.written_ns);
-                    answered(Answer { sent, error_code: answer.first_error_code, received_ns }, &answer);
+                    let received_ns = arrival.at_ns.max(sent.written_ns);
+                    let (error_code, stamped) = (answer.first_error_code, arrival.stamped);
+                    answered(Answer { sent, error_code, received_ns, stamped }, &answer);
                 }
             }
         }
@@ -394,6 +441,51 @@ mod tests {
         assert_eq!(told, Some(false), "interest in writability was kept");
     }
 
+    #[test]
+    fn without_acknowledgements_a_request_ends_when_the_socket_has_its_last_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let request = request();
+        let (mut put, mut ended) = (0, 0);
+        let request_bytes = {
+            let mut bytes = Vec::new();
+            request.put(&mut bytes, 0, -1);
+            bytes.len()
+        };
+        while !connection.is_blocked() {
+            for _ in 0..64 {
+                connection.enqueue(&request, -1);
+                connection.expect_written(request.sent(put, put));
+                put += 1;
+            }
+            assert!(connection.take_written().is_none(), "it is in the connection's buffer, and no farther");
+            connection.flush().unwrap();
+            while let Some(sent) = connection.take_written() {
+                assert_eq!(sent.request.intended_ns, ended, "out of turn");
+                ended += 1;
+            }
+        }
+        assert!(ended > 0 && ended < put, "{ended} of {put}");
+        assert_eq!((connection.unwritten() as u64, connection.unanswered()), (put - ended, 0));
+        assert!(!connection.is_idle());
+
+        // All that ended lies in the two kernels' buffers, and what did not end does not, but for the head of one request.
+        server.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let (mut arrived, mut buffer) = (0, vec![0; 1 << 20]);
+        while let Ok(count) = server.read(&mut buffer) {
+            arrived += count;
+        }
+        assert_eq!(arrived as u64 / request_bytes as u64, ended);
+        while connection.is_blocked() {
+            connection.flush().unwrap();
+            let _ = server.read(&mut buffer);
+        }
+        assert_eq!(std::iter::from_fn(|| connection.take_written()).count() as u64, put - ended);
+        assert!(connection.is_idle());
+    }
+
     /// An acknowledgement as a broker writes it.
     fn ack(correlation_id: i32) -> Vec<u8> {
         let mut bytes = [0, 0, 0, 53].to_vec();
@@ -401,6 +493,51 @@ mod tests {
         bytes.extend([0, 0, 0, 1, 0, 5, b't', b'o', b'p', b'i', b'c', 0, 0, 0, 1]);
         bytes.extend([0; 4 + 2 + 8 + 16 + 4]);
         bytes
+    }
+
+    #[test]
+    fn an_answer_without_the_kernels_stamp_is_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let mut connection = Connection::open(&Door::plain(), &address, Duration::from_secs(5)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let clock = Clock::new(std::time::Instant::now());
+        let request = request();
+        let mut next = 0;
+        let mut ask = |connection: &mut Connection| {
+            connection.enqueue(&request, -1);
+            connection.expect_ack(request.sent(0, 0));
+            connection.flush().unwrap();
+            server.write_all(&ack(next)).unwrap();
+            next += 1;
+            let mut told = Vec::new();
+            while told.is_empty() {
+                connection.receive(&clock, |answer, _| told.push(answer)).unwrap();
+            }
+            told[0]
+        };
+        // The kernel begins to stamp a moment after it was asked.
+        let stamped = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            ask(&mut connection).stamped
+        });
+        assert!(stamped, "this kernel makes no stamps");
+        let off: libc::c_int = 0;
+        // SAFETY: the option's value is an int that lives through the call, and its size is passed.
+        let result = unsafe {
+            libc::setsockopt(
+                connection.socket(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPNS,
+                (&raw const off).cast(),
+                std::mem::size_of_val(&off) as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0);
+        let before_ns = clock.now_ns();
+        let answer = ask(&mut connection);
+        assert!(!answer.stamped);
+        assert!((before_ns..=clock.now_ns()).contains(&answer.received_ns));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use hone_record::{Event, EventKind, Keys, Workload};
+use hone_record::{AnswerTimes, Event, EventKind, Keys, Workload};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -23,6 +23,7 @@ use put_back::PutBack;
 use turn::Turn;
 use verdict::{Verdict, verdict};
 
+mod doubt;
 mod events;
 mod follow;
 mod lane;
@@ -49,6 +50,10 @@ const LOOK_IN_TROUBLE_NS: u64 = 2_000_000;
 /// Longer than this an answer does not lie unread: a broken connection, and the end of a stall, are noticed in time.
 const READ_WITHIN_NS: u64 = 1_000_000;
 
+/// Requests that are due and can't go out, at most; a quarter of a gigabyte of intended times. Whatever stands still for so
+/// long, the window shows no more of it, and the generator's memory is the machine's.
+const MOST_QUEUED: usize = 1 << 25;
+
 /// What the answers to the last requests get when the user has ended the window.
 const LAST_ANSWERS_NS: u64 = 1_000_000_000;
 
@@ -66,6 +71,8 @@ pub(crate) struct Engine {
     homeless: VecDeque<u64>,
     /// Requests that are due and not written, over all lanes and the homeless.
     queued: usize,
+    /// The window ends when it is reached.
+    most_queued: usize,
     /// Whether keys say how often each pool is written to.
     keyed: bool,
     put_back: PutBack,
@@ -81,6 +88,8 @@ pub(crate) struct Engine {
     timeout_ns: u64,
     /// Produce requests written in this stretch.
     pub written: u64,
+    /// How their times are known, in this stretch.
+    pub answer_times: AnswerTimes,
     /// Errors after which a request was put back, by name.
     pub retries: BTreeMap<String, u64>,
     events: Events,
@@ -104,6 +113,7 @@ impl Engine {
             turn: Turn::default(),
             homeless: VecDeque::new(),
             queued: 0,
+            most_queued: MOST_QUEUED,
             keyed: workload.keys != Keys::None,
             put_back: PutBack::default(),
             sequences: workload.idempotent.then(BTreeMap::new),
@@ -115,6 +125,7 @@ impl Engine {
             acks: workload.acks,
             timeout_ns: (workload.timeout_s * 1e9) as u64,
             written: 0,
+            answer_times: AnswerTimes::default(),
             retries: BTreeMap::new(),
             events: Events::default(),
         };
@@ -168,10 +179,11 @@ impl Engine {
         let mut last_due_ns = 0;
         let mut interrupted_ns = None;
         self.follow.patient = give_up;
-        (self.written, self.retries) = (0, BTreeMap::new());
+        (self.written, self.retries, self.answer_times) = (0, BTreeMap::new(), AnswerTimes::default());
         loop {
             let now_ns = clock.now_ns();
             while interrupted_ns.is_none()
+                && self.queued < self.most_queued
                 && let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns)
             {
                 self.assign(intended_ns);
@@ -183,6 +195,14 @@ impl Engine {
                 return Ok(self.broken(reason, clock.now_ns(), recorder));
             }
             recorder.tick(now_ns);
+            if give_up && self.queued >= self.most_queued {
+                let reason = format!(
+                    "{} requests were due and could not be sent {:.1} s into the window: more are not kept in memory. The                      target stands still, or is far behind; ask for fewer requests per second",
+                    self.queued,
+                    now_ns as f64 / 1e9
+                );
+                return Ok(self.end_early(reason, now_ns, recorder, "broken off"));
+            }
             if now_ns >= next_look_ns {
                 next_look_ns = now_ns + LOOK_EVERY.as_nanos() as u64;
                 clock.adjust();
@@ -249,7 +269,7 @@ impl Engine {
         }
         let now_ns = clock.now_ns();
         if !self.put_back.is_empty() {
-            self.send_again(now_ns, recorder);
+            self.send_again(now_ns);
         }
         for index in 0..self.lanes.len() {
             while !self.lanes[index].queue.is_empty() && self.may_send(index) {
@@ -258,7 +278,7 @@ impl Engine {
                 self.send_new(index, intended_ns, now_ns, recorder);
             }
         }
-        (0..self.lanes.len()).try_for_each(|index| self.flush(index, now_ns, recorder))
+        (0..self.lanes.len()).try_for_each(|index| self.flush(index, clock, recorder))
     }
 
     fn send_new(&mut self, index: usize, intended_ns: u64, now_ns: u64, recorder: &mut Recorder) {
@@ -270,16 +290,16 @@ impl Engine {
         sent.sequence = next_sequence(&mut self.sequences, sent.partition, self.records_per_batch);
         connection.enqueue(request, sent.sequence);
         self.written += 1;
-        recorder.sent(sent.request);
         if self.acks == 0 {
-            recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+            connection.expect_written(sent);
         } else {
+            recorder.sent(sent.request);
             connection.expect_ack(sent);
         }
     }
 
     /// Writes what was put back to whoever leads its partition now.
-    fn send_again(&mut self, now_ns: u64, recorder: &mut Recorder) {
+    fn send_again(&mut self, now_ns: u64) {
         if self.follow.holds_sends() {
             return;
         }
@@ -301,11 +321,7 @@ impl Engine {
                 sent.written_ns = now_ns;
                 connection.enqueue(request, sent.sequence);
                 self.written += 1;
-                if self.acks == 0 {
-                    recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
-                } else {
-                    connection.expect_ack(sent);
-                }
+                connection.expect_ack(sent);
             }
         }
     }
@@ -354,22 +370,32 @@ impl Engine {
         }
     }
 
-    /// Takes everything that is due and was not written.
-    fn take_queued(&mut self) -> Vec<u64> {
+    /// Takes everything that is due and was not written, without a copy of it.
+    fn take_queued(&mut self) -> impl Iterator<Item = u64> {
         self.queued = 0;
         let lanes = self.lanes.iter_mut().flat_map(|lane| lane.queue.drain(..));
-        self.homeless.drain(..).chain(lanes).collect()
+        self.homeless.drain(..).chain(lanes)
     }
 
-    fn flush(&mut self, index: usize, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
+    fn flush(&mut self, index: usize, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
-        match connection.flush() {
+        let flushed = connection.flush();
+        if connection.unwritten() > 0 {
+            let now_ns = clock.now_ns();
+            while let Some(mut sent) = connection.take_written() {
+                sent.request.sent_ns = now_ns;
+                recorder.sent(sent.request);
+                recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
+                self.follow.heard();
+            }
+        }
+        match flushed {
             Ok(None) => Ok(()),
             Ok(Some(writable)) => self
                 .poll
                 .modify(connection.socket(), index, writable)
                 .map_err(|error| format!("watching a socket failed: {error}")),
-            Err(lost) => self.lose(index, lost, "connection lost", now_ns, recorder),
+            Err(lost) => self.lose(index, lost, "connection lost", clock.now_ns(), recorder),
         }
     }
 
@@ -387,7 +413,7 @@ impl Engine {
             .map_err(|source| LoadError::System { what: "waiting for sockets", source })?;
         let handled = ready.iter().try_for_each(|event| {
             if event.writable {
-                self.flush(event.token, clock.now_ns(), recorder)?;
+                self.flush(event.token, clock, recorder)?;
             }
             if event.readable {
                 self.receive(event.token, clock, recorder)?;
@@ -403,7 +429,7 @@ impl Engine {
         (0..self.lanes.len()).try_for_each(|index| {
             let Some(connection) = &self.lanes[index].connection else { return Ok(()) };
             if connection.is_blocked() {
-                self.flush(index, clock.now_ns(), recorder)?;
+                self.flush(index, clock, recorder)?;
             }
             match &self.lanes[index].connection {
                 Some(connection) if connection.unanswered() > 0 => self.receive(index, clock, recorder),
@@ -430,7 +456,8 @@ impl Engine {
     }
 
     fn answered(&mut self, answer: Answer, recorder: &mut Recorder) {
-        let Answer { sent, error_code, received_ns } = answer;
+        let Answer { sent, error_code, received_ns, stamped } = answer;
+        self.answer_times = self.answer_times.and(AnswerTimes { answers: 1, stamped: u64::from(stamped) });
         let ended = |error_code| Ack { request: sent.request, error_code };
         if error_code == 0 {
             self.follow.heard();
@@ -473,7 +500,7 @@ impl Engine {
                 .lanes
                 .iter()
                 .flat_map(|lane| &lane.connection)
-                .any(|connection| connection.in_flight().iter().any(earlier))
+                .any(|connection| connection.in_flight().any(earlier))
     }
 
     fn put_back(&mut self, sent: Sent, why: &str, now_ns: u64, recorder: &mut Recorder) {
@@ -497,17 +524,19 @@ impl Engine {
         recorder: &mut Recorder,
     ) -> Result<(), String> {
         let Some(connection) = self.lanes[index].connection.take() else { return Ok(()) };
+        self.written -= connection.unwritten() as u64;
         let reason = match lost {
             Lost::Broken(reason) if self.follow.patient => reason,
             Lost::Broken(reason) | Lost::Garbage(reason) => {
-                for sent in connection.in_flight() {
-                    recorder.gave_up(sent.request, now_ns, why);
-                }
+                connection.in_flight().for_each(|sent| abandon(self.acks, sent, now_ns, why, recorder));
                 return Err(reason);
             }
         };
-        for sent in connection.in_flight().iter().copied() {
-            if self.may_go_again(sent, now_ns) {
+        for sent in connection.in_flight().copied() {
+            if self.acks == 0 {
+                // Nobody would know whether it came twice.
+                abandon(self.acks, &sent, now_ns, why, recorder);
+            } else if self.may_go_again(sent, now_ns) {
                 self.put_back(sent, why, now_ns, recorder);
             } else {
                 self.gave_up(sent, now_ns, recorder);
@@ -535,14 +564,14 @@ impl Engine {
     fn give_up_old(&mut self, now_ns: u64, recorder: &mut Recorder) -> Result<(), String> {
         for index in 0..self.lanes.len() {
             let Some(connection) = &self.lanes[index].connection else { continue };
-            let oldest = connection.in_flight().front();
+            let oldest = connection.in_flight().next();
             if oldest.is_some_and(|sent| now_ns > sent.written_ns + self.timeout_ns) {
-                let reason = format!(
-                    "{}: no answer within {} s, {} requests unanswered",
-                    self.lanes[index].address,
-                    self.timeout_ns as f64 / 1e9,
-                    connection.unanswered()
-                );
+                let (what, count) = match connection.unwritten() {
+                    0 => ("no answer", format!("{} requests unanswered", connection.unanswered())),
+                    unwritten => ("it did not read", format!("{unwritten} requests unwritten")),
+                };
+                let (address, limit_s) = (&self.lanes[index].address, self.timeout_ns as f64 / 1e9);
+                let reason = format!("{address}: {what} within {limit_s} s, {count}");
                 self.lose(index, Lost::Broken(reason), "timeout", now_ns, recorder)?;
             }
         }
@@ -570,7 +599,7 @@ impl Engine {
         let error_of = |intended_ns: u64| if now_ns > intended_ns + timeout_ns { "timeout" } else { error };
         for connection in self.lanes.iter_mut().filter_map(|lane| lane.connection.take()) {
             for sent in connection.in_flight() {
-                recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
+                abandon(self.acks, sent, now_ns, error_of(sent.request.intended_ns), recorder);
             }
         }
         for sent in self.put_back.take_if(|_| true) {
@@ -582,9 +611,24 @@ impl Engine {
     }
 
     fn broken(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder) -> End {
-        self.give_up_all(now_ns, recorder, self.follow.name_of_the_end());
+        let name = self.follow.name_of_the_end();
+        self.end_early(reason, now_ns, recorder, name)
+    }
+
+    /// What has not ended counts as `error`, and the window ends here.
+    fn end_early(&mut self, reason: String, now_ns: u64, recorder: &mut Recorder, error: &str) -> End {
+        self.give_up_all(now_ns, recorder, error);
         recorder.cut(now_ns);
         End::Broken(reason)
+    }
+}
+
+/// A request comes to nothing. With acks=0 the ones that have not ended have not gone out either.
+fn abandon(acks: i16, sent: &Sent, now_ns: u64, why: &str, recorder: &mut Recorder) {
+    if acks == 0 {
+        recorder.never_sent(sent.request.intended_ns, now_ns, why);
+    } else {
+        recorder.gave_up(sent.request, now_ns, why);
     }
 }
 
@@ -605,6 +649,60 @@ fn is_before(one: i32, other: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
+    fn workload() -> Workload {
+        Workload {
+            name: "still".to_owned(),
+            engine: hone_record::Engine::Wire,
+            seed: 1,
+            schedule: hone_record::Schedule::Uniform,
+            requests_per_s: 1e6,
+            records_per_batch: 1,
+            record_bytes: 100,
+            sizes: hone_record::Sizes::Fixed,
+            payload: hone_record::Payload::Bytes { compressible_share: 0.0 },
+            keys: Keys::None,
+            compression: "none".to_owned(),
+            connections: 2,
+            in_flight: 4,
+            partitions: 2,
+            partitions_per_request: 1,
+            acks: 1,
+            idempotent: false,
+            consumers: 0,
+            warmup_requests: 0,
+            duration_s: 60.0,
+            timeout_s: 60.0,
+            topic_config: BTreeMap::new(),
+        }
+    }
+
+    /// A broker that takes connections and bytes, and says nothing.
+    #[test]
+    fn what_a_target_that_stands_still_keeps_waiting_is_not_kept_without_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let layout = TopicLayout { topic: "topic".to_owned(), leaders: vec![(address.clone(), vec![0, 1])] };
+        let mut engine = Engine::new(&workload(), &layout, &address, &Door::plain()).unwrap();
+        engine.most_queued = 50_000;
+        let mut recorder = Recorder::new(60_000_000_000);
+        let mut most = 0;
+        let mut look = |_, recorder: &Recorder| {
+            most = most.max(recorder.due - recorder.ended);
+            true
+        };
+        let arrivals = (0..60_000_000).map(|number| number * 1_000);
+        let end = engine.run(Instant::now(), arrivals, true, &mut recorder, &mut look).unwrap();
+        let End::Broken(reason) = end else { panic!("{end:?}") };
+        assert!(reason.starts_with("50000 requests were due and could not be sent 0."), "{reason}");
+        // Both connections' slots, and the queue; all of them ended, and the window is as long as it was.
+        assert_eq!((recorder.due, recorder.ended), (50_008, 50_008));
+        assert_eq!(recorder.errors, BTreeMap::from([("broken off".to_owned(), 50_008)]));
+        assert!(most <= 50_008, "{most} were kept");
+        recorder.finish();
+        assert!(recorder.series.len() < 50, "the window was not cut: {} seconds", recorder.series.len());
+    }
 
     #[test]
     fn sequences_run_in_a_circle() {

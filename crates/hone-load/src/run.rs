@@ -549,6 +549,7 @@ impl Prepared {
             retries: account.retries,
             produce_requests: account.produce_requests,
             start_slip_ms: 0.0,
+            answer_times: account.answer_times,
         };
         Window {
             variant: self.settings.variant,
@@ -603,9 +604,10 @@ impl Prepared {
         helpers
     }
 
-    /// `host:port` of every broker that gets some of the load.
-    pub fn leaders(&self) -> impl Iterator<Item = &str> {
-        self.layout.leaders.iter().map(|(address, _)| address.as_str())
+    /// `host:port` of every broker of the cluster by its id, those that get none of the load included; empty where the
+    /// cluster did not tell.
+    pub fn brokers(&self) -> &BTreeMap<i32, String> {
+        &self.environment.brokers
     }
 }
 

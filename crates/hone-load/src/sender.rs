@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use hone_record::{BatchSource, ClientFacts, Event, LatencySplit, TopicBatches};
+use hone_record::{AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, TopicBatches};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -24,6 +24,8 @@ pub(crate) struct Account {
     pub split: Option<LatencySplit>,
     /// Produce requests on the wire.
     pub produce_requests: Option<u64>,
+    /// How the times of the answers are known.
+    pub answer_times: Option<AnswerTimes>,
     /// Errors after which a request was sent again, by name.
     pub retries: BTreeMap<String, u64>,
     /// What happened on the way, in order.
@@ -107,6 +109,7 @@ impl Sender for Engine {
         Account {
             batches: vec![own],
             produce_requests: Some(self.written),
+            answer_times: Some(self.answer_times).filter(|times| times.answers > 0),
             retries: std::mem::take(&mut self.retries),
             events: self.take_events(),
             ..Account::default()

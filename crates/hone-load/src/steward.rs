@@ -63,8 +63,12 @@ pub(crate) enum News {
         /// Connections that did not come about.
         trouble: Option<String>,
     },
-    /// The cluster does not know the topic.
-    NoTopic(String),
+    /// Nobody in the cluster who answered knows the topic.
+    NoTopic {
+        error: String,
+        /// Some did not answer.
+        silent: bool,
+    },
     /// No broker answered.
     Away(String),
 }
@@ -96,7 +100,7 @@ impl Steward {
 
     /// Everything that the first stretch needs; here a broker that can't be reached is an error.
     pub(crate) fn first(&mut self, layout: &TopicLayout) -> Result<Vec<Outfit>, LoadError> {
-        self.remember(layout);
+        self.remember(layout.leaders.iter().map(|(address, _)| address.clone()));
         if self.workload.idempotent {
             self.producer = Some(self.new_producer()?);
         }
@@ -114,10 +118,10 @@ impl Steward {
         posts.into_iter().zip(pools).map(outfit).collect()
     }
 
-    fn remember(&mut self, layout: &TopicLayout) {
-        for (address, _) in &layout.leaders {
-            if !self.addresses.contains(address) {
-                self.addresses.push(address.clone());
+    fn remember(&mut self, brokers: impl IntoIterator<Item = String>) {
+        for address in brokers {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
             }
         }
     }
@@ -156,13 +160,12 @@ impl Steward {
 
     fn carry_out(&mut self, order: &Order) -> Result<News, LoadError> {
         let (layout, leaderless) = match self.ask()? {
-            TopicNow::Led { layout, leaderless } => (layout, leaderless),
-            TopicNow::Unknown(error) if error.starts_with("UNKNOWN_TOPIC") => {
-                return Ok(News::NoTopic(error.to_owned()));
+            (TopicNow::Led { layout, leaderless }, _) => (layout, leaderless),
+            (TopicNow::Unknown(error), silent) if is_missing(error) => {
+                return Ok(News::NoTopic { error: error.to_owned(), silent });
             }
-            TopicNow::Unknown(error) => return Ok(News::Away(format!("the topic's leaders: {error}"))),
+            (TopicNow::Unknown(error), _) => return Ok(News::Away(format!("the topic's leaders: {error}"))),
         };
-        self.remember(&layout);
         if order.new_producer {
             self.producer = Some(self.new_producer()?);
             self.pools.clear();
@@ -187,20 +190,32 @@ impl Steward {
         Ok(News::Outfits { outfits, layout, leaderless, new_producer: order.new_producer, trouble })
     }
 
-    /// Asks every known broker in turn until one answers.
-    fn ask(&mut self) -> Result<TopicNow, LoadError> {
-        let mut last = None;
-        for index in 0..self.addresses.len() {
-            let asked = self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic));
-            match asked {
-                Ok(topic) => {
-                    self.addresses.swap(0, index);
-                    return Ok(topic);
+    /// Asks every known broker in turn until one knows the topic: others may have started just now, or not have heard of it. Also
+    /// says whether some did not answer.
+    fn ask(&mut self) -> Result<(TopicNow, bool), LoadError> {
+        let (mut unknown, mut failed) = (None::<&'static str>, None);
+        let mut index = 0;
+        // Whoever answers may name more.
+        while index < self.addresses.len() {
+            match self.admin(index).and_then(|mut admin| admin.topic_now(&self.topic)) {
+                Ok((TopicNow::Unknown(error), brokers)) => {
+                    self.remember(brokers);
+                    // Another error than that there is no such topic says that there is one.
+                    unknown = unknown.filter(|told| !is_missing(told)).or(Some(error));
                 }
-                Err(error) => last = Some(error),
+                Ok((led, brokers)) => {
+                    self.remember(brokers);
+                    self.addresses.swap(0, index);
+                    return Ok((led, failed.is_some()));
+                }
+                Err(error) => failed = Some(error),
             }
+            index += 1;
         }
-        Err(last.unwrap_or(LoadError::Interrupted))
+        match unknown {
+            Some(error) => Ok((TopicNow::Unknown(error), failed.is_some())),
+            None => Err(failed.unwrap_or(LoadError::Interrupted)),
+        }
     }
 
     fn admin(&self, index: usize) -> Result<Admin, LoadError> {
@@ -221,6 +236,11 @@ impl Steward {
             index += 1;
         }
     }
+}
+
+/// Whether an error says that there is no such topic.
+fn is_missing(error: &str) -> bool {
+    error.starts_with("UNKNOWN_TOPIC")
 }
 
 fn producer(admin: &mut Admin) -> Result<Producer, LoadError> {

@@ -255,6 +255,10 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             shard.facts.produce_requests.map(|requests| sum.saturating_add(requests))
         }),
         start_slip_ms: largest(shards, |shard| shard.facts.start_slip_ms),
+        answer_times: shards
+            .iter()
+            .filter_map(|shard| shard.facts.answer_times)
+            .reduce(crate::AnswerTimes::and),
     }
 }
 

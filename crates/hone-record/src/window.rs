@@ -24,6 +24,33 @@ pub struct CpuSeconds {
     pub user_share: Option<f64>,
 }
 
+/// How the wire engine knows when its answers came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerTimes {
+    /// Answers of any kind, refusals and what was sent again included.
+    pub answers: u64,
+    /// Those of them that the kernel stamped as they arrived. The others have the time at which they were read, which is later
+    /// by up to a millisecond.
+    pub stamped: u64,
+}
+
+impl AnswerTimes {
+    /// Share of the answers that the kernel stamped, 0 to 1.
+    pub fn stamped_share(self) -> f64 {
+        self.stamped as f64 / self.answers.max(1) as f64
+    }
+
+    /// Those of several generators.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let (answers, stamped) = (self.answers, self.stamped);
+        Self {
+            answers: answers.saturating_add(other.answers),
+            stamped: stamped.saturating_add(other.stamped),
+        }
+    }
+}
+
 /// The three latencies of a window. Timeouts and errors are samples at their elapsed time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
@@ -135,6 +162,9 @@ pub struct WindowFacts {
     /// So much later than agreed did the window open, because its generator was not ready; 0 in time, or without an agreement.
     #[serde(default)]
     pub start_slip_ms: f64,
+    /// How the times of the answers are known; `None` where a client tells them, and where nothing was answered.
+    #[serde(default)]
+    pub answer_times: Option<AnswerTimes>,
 }
 
 /// Something that happened to the target, or to the way to it, while the window was open.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    BatchSource, CpuSeconds, Durability, EndToEnd, Engine, Hdr, Keys, Latencies, MOST_SHARDS, Outcome,
-    PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, TopicBatches, Window, WindowFacts, Workload,
-    merge,
+    AnswerTimes, BatchSource, CpuSeconds, Durability, EndToEnd, Engine, Hdr, Keys, Latencies, MOST_SHARDS,
+    Outcome, PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, TopicBatches, Window, WindowFacts,
+    Workload, merge,
 };
 use proptest::prelude::*;
 
@@ -150,6 +150,10 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             retries: BTreeMap::from([("connection lost".to_owned(), retries)]),
             produce_requests: Some(requests.len() as u64 + retries),
             start_slip_ms: 0.0,
+            answer_times: Some(AnswerTimes {
+                answers: requests.len() as u64,
+                stamped: well().count() as u64,
+            }),
         },
         latencies: Latencies {
             intended_to_ack: hdr(requests.iter().map(|request| request.lag_us + request.service_us)),

@@ -7,17 +7,17 @@ use anyhow::Result;
 use hone_load::{RawFile, Settings};
 use hone_record::{SeriesPoint, Window, Workload};
 
-use crate::arm::processes_behind;
 use crate::clients::Clients;
 use crate::live::LiveView;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
+use crate::targets::Targets;
 
 /// Where loads go.
 #[derive(Debug, Clone)]
 pub(crate) struct Aim {
     pub(crate) settings: Settings,
-    /// Whose CPU counts; whoever listens there, unless named.
+    /// Whose CPU counts; whoever is behind the brokers of the cluster, unless named.
     pub(crate) pid: Option<u32>,
 }
 
@@ -43,11 +43,12 @@ impl Aim {
             hone_load::prepare(self.settings.clone(), workload, &Clients::apart(), &mut listener)?;
         files.raw.into_iter().for_each(|raw| prepared.keep_raw(raw));
         let targets = match self.pid {
-            Some(pid) => vec![pid],
-            None => processes_behind(prepared.leaders()),
+            Some(pid) => Targets::named(pid, prepared.brokers()),
+            None => Targets::behind(prepared.brokers()),
         };
-        view.watch(&targets);
-        let mut probe = TargetProbe::new(targets.clone(), &targets);
+        view.watch(&targets.pids);
+        let foreign = targets.pids.clone();
+        let mut probe = TargetProbe::new(targets, &foreign);
         let mut window = prepared.run(start()?, &mut probe, &mut listener)?;
         probe.describe_machine(&mut window);
         Ok(window)

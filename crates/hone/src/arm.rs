@@ -1,8 +1,8 @@
 //! What stands behind an arm of a comparison: a broker that runs already, or a command that is started for each window.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{TcpListener, ToSocketAddrs as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use hone_load::{Admin, Security};
 use hone_tool::{Call, Readiness, Runner, Session, Stopped};
 
 use crate::Usage;
+use crate::targets::Targets;
 
 /// A program and how it is started.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,10 +158,9 @@ impl Running {
         self.session.as_ref().map(|(session, _)| session.pid())
     }
 
-    /// The processes whose CPU counts when the load goes to `leaders`; none when one of them is not known, because a
-    /// part of a cluster's CPU is no answer.
-    pub(crate) fn processes<'a>(&self, leaders: impl Iterator<Item = &'a str>) -> Vec<u32> {
-        self.child().map_or_else(|| processes_behind(leaders), |pid| vec![pid])
+    /// The processes whose CPU counts when the load goes to a cluster of these brokers.
+    pub(crate) fn targets(&self, brokers: &BTreeMap<i32, String>) -> Targets {
+        self.child().map_or_else(|| Targets::behind(brokers), Targets::started)
     }
 
     /// Fails when the program behind the arm has ended.
@@ -179,13 +179,6 @@ impl Running {
         };
         Ok(stopped)
     }
-}
-
-/// The processes of this machine that listen on these addresses, each once; none when one of them can't be known.
-pub(crate) fn processes_behind<'a>(addresses: impl Iterator<Item = &'a str>) -> Vec<u32> {
-    let listener = |address: &str| address.to_socket_addrs().ok()?.find_map(hone_host::ports::listener_pid);
-    let found: Option<BTreeSet<u32>> = addresses.map(listener).collect();
-    found.unwrap_or_default().into_iter().collect()
 }
 
 fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {

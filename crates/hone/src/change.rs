@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Usage;
 use crate::arm::Place;
-use crate::experiment::Acks;
+use crate::experiment::{Acks, IN_FLIGHT_IS_THE_WIRES};
 
 /// Kinds of changes, with an example each.
 const KINDS: [(&str, &str); 7] = [
@@ -141,6 +141,9 @@ fn with_property(workload: &Workload, name: &str, value: &str) -> Result<Workloa
             LOAD.join(", ")
         )));
     }
+    if name == "in_flight" && workload.engine != Engine::Wire {
+        bail!(Usage(format!("--change load.in_flight: {IN_FLIGHT_IS_THE_WIRES}")));
+    }
     let mut fields = serde_json::to_value(workload)?;
     let value = match name {
         "acks" => value.parse::<Acks>().map(|acks| Value::from(acks.0)).map_err(Usage)?,
@@ -252,6 +255,15 @@ mod tests {
             let message = format!("{:#}", of(text).unwrap_err());
             assert!(message.contains(expected), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn what_a_client_does_not_hear_of_is_no_change() {
+        let load = Workload { engine: Engine::Librdkafka { settings: BTreeMap::new() }, ..workload() };
+        let message = workloads(&parse("load.in_flight=1,16").unwrap(), &load).unwrap_err().to_string();
+        assert!(message.contains("max.in.flight.requests.per.connection"), "{message}");
+        let [a, b] = workloads(&parse("load.in_flight=1,16").unwrap(), &workload()).unwrap();
+        assert_eq!((a.in_flight, b.in_flight), (1, 16));
     }
 
     #[test]

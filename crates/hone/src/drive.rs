@@ -23,6 +23,7 @@ use crate::lever::Lever;
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
+use crate::targets::Targets;
 
 /// Everything a comparison needs.
 pub(crate) struct Contest<'a> {
@@ -226,12 +227,12 @@ impl Contest<'_> {
             self.set_for_good(&sides[side], &running[side])?;
             self.prepare(&sides[side], &running[side], progress)
         })?;
-        let targets = [0, 1].map(|side: usize| running[side].processes(prepared[side].leaders()));
+        let targets = [0, 1].map(|side: usize| running[side].targets(prepared[side].brokers()));
         let foreign = foreign(&running, &targets);
         // One process that serves both arms has one CPU time, which can't be told apart.
-        let shared = targets[0] == targets[1];
+        let shared = targets[0].pids.iter().any(|pid| targets[1].pids.contains(pid));
         let starts = staggered(order, &sides[0].workload);
-        let run = |prepared: Prepared, targets: Vec<u32>, start: Instant| {
+        let run = |prepared: Prepared, targets: Targets, start: Instant| {
             let mut probe = TargetProbe::new(targets, &foreign);
             let mut window = whole(prepared.run(start, &mut probe, &mut progress.load())?)?;
             probe.describe_machine(&mut window);
@@ -242,7 +243,9 @@ impl Contest<'_> {
             generator: AtomicI32::new(0),
             helpers: prepared[side].helpers(),
         });
-        let counted = targets.map(|targets| if shared { Vec::new() } else { targets });
+        let counted = targets.map(|targets| {
+            if shared { Targets::unknown("one process serves both arms".to_owned()) } else { targets }
+        });
         let mut parts: Vec<_> = prepared.into_iter().zip(counted.into_iter().zip(starts)).map(Some).collect();
         let windows = std::thread::scope(|scope| {
             let (run, seats) = (&run, &seats);
@@ -315,9 +318,9 @@ impl Contest<'_> {
         let mut running = self.start(side)?;
         self.set_for_good(side, &running)?;
         let prepared = self.prepare(side, &running, progress)?;
-        let targets = running.processes(prepared.leaders());
-        let foreign = if running.child().is_some() { &[][..] } else { &targets };
-        let mut probe = TargetProbe::new(targets.clone(), foreign);
+        let targets = running.targets(prepared.brokers());
+        let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
+        let mut probe = TargetProbe::new(targets, &foreign);
         let mut window = prepared
             .run(Instant::now(), &mut probe, &mut progress.load())
             .with_context(|| in_its_window(side))?;
@@ -513,9 +516,9 @@ fn staggered(order: [usize; 2], workload: &Workload) -> [Instant; 2] {
 }
 
 /// The targets that Hone did not start.
-fn foreign(running: &[Running; 2], targets: &[Vec<u32>; 2]) -> Vec<u32> {
+fn foreign(running: &[Running; 2], targets: &[Targets; 2]) -> Vec<u32> {
     let arms = running.iter().zip(targets).filter(|(arm, _)| arm.child().is_none());
-    arms.flat_map(|(_, targets)| targets.clone()).collect()
+    arms.flat_map(|(_, targets)| targets.pids.clone()).collect()
 }
 
 /// Runs a step for both sides in the given order; the answers stand in the order of the sides.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Keys, Metric, Mode, Schedule, Sizes, Workload};
+use hone_record::{Engine, Keys, Metric, Mode, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
 use crate::arm::unknown_placeholder;
@@ -141,7 +141,8 @@ pub(crate) struct WorkloadFile {
     pub(crate) compressible_share: f64,
     pub(crate) compression: String,
     pub(crate) connections: u32,
-    pub(crate) in_flight: u32,
+    /// Of the wire engine only.
+    pub(crate) in_flight: Option<u32>,
     pub(crate) partitions: u32,
     pub(crate) partitions_per_request: u32,
     pub(crate) acks: Acks,
@@ -157,6 +158,14 @@ pub(crate) struct WorkloadFile {
     pub(crate) consumers: u32,
 }
 
+/// Unanswered requests on a connection of the wire engine.
+const DEFAULT_IN_FLIGHT: u32 = 16;
+
+/// Why nobody else is told.
+pub(crate) const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine: a client has a \
+     setting of its own for its unanswered requests; for librdkafka write \
+     --client-set max.in.flight.requests.per.connection=N";
+
 impl Default for WorkloadFile {
     fn default() -> Self {
         Self {
@@ -170,7 +179,7 @@ impl Default for WorkloadFile {
             compressible_share: 0.5,
             compression: "none".to_owned(),
             connections: 4,
-            in_flight: 16,
+            in_flight: None,
             partitions: 8,
             partitions_per_request: 1,
             acks: Acks(-1),
@@ -236,9 +245,13 @@ impl WorkloadFile {
 
     /// The workload under a name; the error says what is wrong with its client.
     pub(crate) fn named(&self, name: &str) -> Result<Workload, String> {
+        let engine = engine(&self.client, self.client_settings.clone())?;
+        if self.in_flight.is_some() && engine != Engine::Wire {
+            return Err(IN_FLIGHT_IS_THE_WIRES.to_owned());
+        }
         Ok(Workload {
             name: name.to_owned(),
-            engine: engine(&self.client, self.client_settings.clone())?,
+            engine,
             seed: self.seed,
             schedule: self.schedule.0.clone(),
             requests_per_s: self.mean_requests_per_s(),
@@ -249,7 +262,7 @@ impl WorkloadFile {
             keys: self.keys.0,
             compression: self.compression.clone(),
             connections: self.connections,
-            in_flight: self.in_flight,
+            in_flight: self.in_flight.unwrap_or(DEFAULT_IN_FLIGHT),
             partitions: self.partitions,
             partitions_per_request: self.partitions_per_request,
             acks: self.acks.0,

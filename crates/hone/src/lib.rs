@@ -34,6 +34,7 @@ mod require;
 mod selftest;
 mod show;
 mod standing;
+mod targets;
 
 /// How a verb ended; the exit code is an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

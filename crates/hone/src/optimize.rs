@@ -292,7 +292,7 @@ impl Job<'_> {
         };
         let clients = Clients::within(self.runner, self.folder.scratch());
         let prepared = hone_load::prepare(settings, workload.clone(), &clients, &mut self.progress.load())?;
-        let mut probe = TargetProbe::new(running.processes(prepared.leaders()), &[]);
+        let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
         let window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         running.check_alive()?;
         let stopped = running.stop()?;

@@ -9,11 +9,13 @@ use hone_host::pressure::{self, Pressure};
 use hone_load::{Probe, ProbeFacts};
 use hone_record::{CpuSeconds, Window};
 
+use crate::targets::{CPU_OF_TARGET, Targets};
+
 /// Samples a target's process trees, and the machine.
 #[derive(Debug)]
 pub(crate) struct TargetProbe {
     /// Whose CPU counts; none when it is not known.
-    targets: Vec<u32>,
+    targets: Targets,
     /// Who is not "others": this process with everything it started, and targets that it did not start.
     ours: Vec<u32>,
     before: Option<Snapshot>,
@@ -34,7 +36,7 @@ struct Snapshot {
 impl TargetProbe {
     /// `targets` are the processes whose CPU counts together, `foreign` those of the comparison that this process did
     /// not start (the ones that it did are counted with it).
-    pub(crate) fn new(targets: Vec<u32>, foreign: &[u32]) -> Self {
+    pub(crate) fn new(targets: Targets, foreign: &[u32]) -> Self {
         let mut ours = foreign.to_vec();
         ours.push(std::process::id());
         ours.sort_unstable();
@@ -45,16 +47,18 @@ impl TargetProbe {
     fn look(&self) -> Snapshot {
         let sample = |pids: &[u32]| pids.iter().map(|pid| cpu::sample(*pid).ok()).collect();
         Snapshot {
-            targets: sample(&self.targets),
+            targets: sample(&self.targets.pids),
             ours: sample(&self.ours),
             system: cpu::system().ok(),
             pressure: pressure::sample(Path::new("/")),
         }
     }
 
-    /// Writes what this machine is, and how hard it was pressed, into the window that was probed.
+    /// Writes what this machine is, how hard it was pressed, and what is missing of the target's CPU, into the window that
+    /// was probed.
     pub(crate) fn describe_machine(&self, window: &mut Window) {
         let environment = window.environment.get_or_insert_default();
+        environment.unknown.extend(self.targets.missing.iter().map(|why| format!("{CPU_OF_TARGET}{why}")));
         if !self.others_known {
             let why = "used by everybody else: the target's processes are not known, so its CPU may be in it";
             environment.unknown.push(why.to_owned());
@@ -112,6 +116,7 @@ mod tests {
     fn a_target_that_cannot_be_read_has_no_cpu() {
         let own = std::process::id();
         for (targets, known) in [(vec![own], true), (vec![], false), (vec![own, u32::MAX / 2], false)] {
+            let targets = Targets { pids: targets, missing: None };
             let mut probe = TargetProbe::new(targets.clone(), &[]);
             probe.start();
             assert_eq!(probe.stop().target_cpu.is_some(), known, "{targets:?}");
@@ -121,14 +126,14 @@ mod tests {
     #[test]
     fn nobody_is_counted_twice() {
         let own = std::process::id();
-        assert_eq!(TargetProbe::new(vec![own], &[own, own, 7]).ours.len(), 2);
+        assert_eq!(TargetProbe::new(Targets::started(own), &[own, own, 7]).ours.len(), 2);
     }
 
     #[test]
     fn a_window_says_when_its_neighbours_may_be_its_target() {
         let own = std::process::id();
         for (targets, known) in [(vec![own], true), (vec![], false)] {
-            let mut probe = TargetProbe::new(targets, &[]);
+            let mut probe = TargetProbe::new(Targets { pids: targets, missing: None }, &[]);
             probe.start();
             probe.stop();
             let mut window = crate::show::window::tests::window();

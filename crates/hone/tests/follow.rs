@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 mod stage;
+use stage::middleman::{stand_before, without_topic};
 use stage::{Broker, Ran, hone, hone_command};
 
 /// A load that runs beside the test.
@@ -71,6 +74,35 @@ fn a_broker_that_is_killed_and_comes_back_shows_as_an_outage_of_its_true_length(
     });
 }
 
+/// With acks=0 nobody answers: what the socket had not taken when the broker died did not go out, and the record says so.
+#[test]
+fn without_acknowledgements_what_was_not_written_is_an_error() {
+    let mut broker = Broker::start();
+    let address = broker.address.clone();
+    thread::scope(|scope| {
+        // One connection, so that even the largest buffers of kernels are full within the stop.
+        let more =
+            ["--acks", "0", "--records", "1", "--bytes", "100000", "--rate", "400", "--connections", "1"];
+        let load = load_beside(scope, &address, &[&more[..], &["--duration", "10"]].concat());
+        thread::sleep(Duration::from_millis(3_500));
+        // It reads nothing more, so that the kernel's buffers fill up; then it dies.
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(3_000));
+        broker.signal(libc::SIGKILL);
+        broker.start_again();
+        let record = load.join().unwrap().expect_code(0).json();
+        let facts = &record["body"]["facts"];
+        let unwritten = facts["errors"]["connection lost"].as_u64();
+        assert!(unwritten >= Some(1), "the connection had a request half-way: {facts:#}");
+        assert!(facts["produce_requests"].as_u64() <= facts["acked_requests"].as_u64(), "{facts:#}");
+        assert_eq!(kinds(&record)["reconnected"], 1, "{}", record["body"]["events"]);
+        let hdr = record["body"]["latencies"]["intended_to_sent"].as_str().unwrap();
+        let max_s = hone_record::Hdr::from_base64(hdr).unwrap().max_us().unwrap() / 1e6;
+        assert!(max_s > 1.0, "what waited for the socket went out after {max_s} s at most");
+        expect_nothing_dropped(&record);
+    });
+}
+
 #[test]
 fn a_broker_that_stays_away_ends_the_window_and_keeps_what_was_measured() {
     let broker = Broker::start();
@@ -112,6 +144,36 @@ fn a_topic_that_is_deleted_ends_the_window_and_says_so() {
         let facts = &record["body"]["facts"];
         assert!(facts["retries"]["UNKNOWN_TOPIC_OR_PARTITION"].as_u64().unwrap() > 0, "{facts:#}");
         assert!(facts["errors"]["topic deleted"].as_u64().unwrap() > 0, "{facts:#}");
+        expect_nothing_dropped(&record);
+    });
+}
+
+/// The broker that is asked first has never heard of the topic, for good; the leader knows better.
+#[test]
+fn a_broker_that_does_not_know_the_topic_is_overruled_by_one_that_does() {
+    let mut broker = Broker::start();
+    let (lies, told) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (begun, count) = (Arc::clone(&lies), Arc::clone(&told));
+    let stale = stand_before(&broker.address, move |answer| {
+        if !begun.load(Ordering::SeqCst) {
+            return answer;
+        }
+        count.fetch_add(1, Ordering::SeqCst);
+        without_topic(answer)
+    });
+    thread::scope(|scope| {
+        let load = load_beside(scope, &stale, &["--rate", "500", "--duration", "7"]);
+        thread::sleep(Duration::from_millis(2_500));
+        lies.store(true, Ordering::SeqCst);
+        broker.signal(libc::SIGKILL);
+        thread::sleep(Duration::from_millis(500));
+        broker.start_again();
+        let record = load.join().unwrap().expect_code(0).json();
+        assert!(told.load(Ordering::SeqCst) > 0, "nobody asked the one that does not know");
+        assert_eq!(record["body"]["outcome"], "steady", "{}", record["body"]["events"]);
+        let facts = &record["body"]["facts"];
+        assert_eq!(facts["acked_requests"], facts["requests"], "{facts:#}");
+        assert!(!kinds(&record).contains_key("topic-deleted"), "{}", record["body"]["events"]);
         expect_nothing_dropped(&record);
     });
 }

@@ -217,8 +217,28 @@ fn it_goes_in_private_and_under_a_name() {
     run(&load(&broker, &["--client-set", "security.protocol=SSL"]))
         .expect_code(2)
         .expect_error("TLS and login");
-    let login = ["--tls-ca", &ca, "--tls-server-name", "localhost"];
-    run(&load(&broker, &login)).expect_error("TLS");
+    let login = ["--sasl-mechanism", "PLAIN", "--sasl-user", "ada", "--sasl-password-file", &password];
+    let named = ["--tls-server-name", "localhost"];
+    run(&load(&broker, &[&tls[..], &login, &named].concat()))
+        .expect_code(2)
+        .expect_error("(--tls-server-name) is something that librdkafka can't be told")
+        .expect_error(
+            "let the brokers advertise names that stand in their certificates, or send by --client wire",
+        );
+}
+
+/// What a client does not hear of is refused, and not ignored; where it goes its own way, the help says so.
+#[test]
+fn what_the_client_decides_itself_is_not_asked_of_the_load() {
+    let broker = Broker::start();
+    let setting = "write --client-set max.in.flight.requests.per.connection=N";
+    run(&load(&broker, &["--in-flight", "4"])).expect_code(2).expect_error(setting);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("load.toml");
+    std::fs::write(&file, "name = \"t\"\n[workload]\nclient = \"librdkafka\"\nin_flight = 4\n").unwrap();
+    hone(&["load", &broker.address, "--file", file.to_str().unwrap()]).expect_code(2).expect_error(setting);
+    let help = hone(&["load", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("A client places them by its own partitioner: librdkafka by CRC32"), "{help}");
 }
 
 /// A client hides that its broker has gone: it goes on trying. The outcome says it.

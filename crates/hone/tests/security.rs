@@ -25,6 +25,9 @@ fn expect_whole(ran: Ran) {
     let facts = &record["body"]["facts"];
     assert_eq!(facts["acked_requests"], facts["requests"], "{facts:#}");
     assert!(facts["requests"].as_u64().unwrap() > 200, "{facts:#}");
+    // The kernel begins to stamp a moment after the first socket asks for it, by the window's first half at the latest.
+    let times = ["answers", "stamped"].map(|name| facts["answer_times"][name].as_u64().unwrap());
+    assert!(times[0] >= facts["requests"].as_u64().unwrap() && times[1] * 2 > times[0], "{facts:#}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hone_load::plant::{Fault, Relay};
 
 mod stage;
+use stage::middleman::{stand_before, with_brokers};
 use stage::{Broker, hone, hone_command};
 
 fn quantile_us(record: &serde_json::Value, quantile: f64) -> f64 {
@@ -137,6 +138,60 @@ fn the_cpu_of_the_target_is_the_targets() {
     let kernel_s = (ticks() - before) / 100.0;
     assert!(kernel_s > 0.05, "the broker did nothing");
     assert!((told_s / kernel_s - 1.0).abs() < 0.4, "hone says {told_s} s, /proc/PID/stat {kernel_s} s");
+}
+
+/// Ticks of CPU that a process has used, in seconds.
+fn used_s(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
+/// A follower works for acks=all and leads nothing: its CPU is the target's all the same.
+#[test]
+fn the_cpu_of_a_broker_that_leads_nothing_counts() {
+    let (leader, follower) = (Broker::start(), Broker::start());
+    let second = (77, follower.address.clone());
+    let cluster =
+        stand_before(&leader.address, move |answer| with_brokers(answer, std::slice::from_ref(&second)));
+    let pids = [leader.child.id(), follower.child.id()];
+    std::thread::scope(|scope| {
+        // What keeps the follower busy begins before the window and ends after it.
+        let busy =
+            ["load", &follower.address, "--rate", "6000", "--duration", "9", "--warmup", "0", "--quiet"];
+        let work = scope.spawn(move || hone(&busy));
+        std::thread::sleep(Duration::from_secs(2));
+        let before = pids.map(used_s);
+        let load =
+            ["load", &cluster, "--rate", "100", "--duration", "4", "--warmup", "0", "--json", "--quiet"];
+        let ran = hone(&load);
+        let after = pids.map(used_s);
+        work.join().unwrap();
+        let used = [0, 1].map(|broker| after[broker] - before[broker]);
+        assert!(used[1] > 2.0 * used[0], "the follower was not busy: {used:?}");
+        let told_s = ran.expect_code(0).json()["body"]["facts"]["target_cpu"]["total_s"].as_f64().unwrap();
+        assert!((0.5..=1.2).contains(&(told_s / (used[0] + used[1]))), "hone says {told_s} s of {used:?} s");
+    });
+}
+
+#[test]
+fn a_broker_that_cannot_be_seen_is_named_and_a_part_is_not_given_for_the_whole() {
+    let broker = Broker::start();
+    let far = (77, "192.0.2.1:9092".to_owned());
+    let cluster =
+        stand_before(&broker.address, move |answer| with_brokers(answer, std::slice::from_ref(&far)));
+    let load = ["load", &cluster, "--rate", "100", "--duration", "1", "--warmup", "0", "--quiet"];
+    let record = hone(&[&load[..], &["--json"]].concat()).expect_code(0).json();
+    assert!(record["body"]["facts"]["target_cpu"].is_null());
+    let unknown = record["body"]["environment"]["unknown"].to_string();
+    assert!(
+        unknown.contains("CPU of the target: broker 77 at 192.0.2.1:9092 (another machine)"),
+        "{unknown}"
+    );
+    let text = hone(&load).expect_code(0).stdout;
+    assert!(text.contains("not known (broker 77 at 192.0.2.1:9092"), "{text}");
+    let named = hone(&[&load[..], &["--pid", &broker.child.id().to_string()]].concat()).expect_code(0).stdout;
+    assert!(named.contains("alone with its children, as --pid says"), "{named}");
 }
 
 /// A request has its connection from the moment it is due. If one connection stands still, what was meant for it waits; were the

@@ -122,8 +122,9 @@ pub(super) fn secure(config: &mut ClientConfig, security: &Security) -> Result<(
         if tls.server_name.is_some() {
             return Err(LoadError::Setting {
                 name: "TLS server name",
-                problem: "is something that librdkafka can't be told: it wants the brokers' certificates to be for the \
-                          names that it connects to; use the wire engine, or other addresses"
+                problem: "(--tls-server-name) is something that librdkafka can't be told: it wants the brokers' \
+                          certificates to be for the names that it connects to. Leave it out and let the brokers advertise \
+                          names that stand in their certificates, or send by --client wire"
                     .to_owned(),
             });
         }

@@ -148,7 +148,7 @@ impl Search {
     fn ask(&mut self) -> Option<TopicLayout> {
         for index in 0..self.addresses.len() {
             let asked = self.admin(&self.addresses[index]).and_then(|mut admin| admin.topic_now(&self.topic));
-            let Ok(TopicNow::Led { layout, .. }) = asked else { continue };
+            let Ok((TopicNow::Led { layout, .. }, _)) = asked else { continue };
             self.addresses.swap(0, index);
             for (address, _) in &layout.leaders {
                 if !self.addresses.contains(address) {

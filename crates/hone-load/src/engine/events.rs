@@ -15,7 +15,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn add(&mut self, at_ns: u64, kind: EventKind, what: String) {
-        self.last_ns = at_ns;
+        self.last_ns = self.last_ns.max(at_ns);
         if self.kept.len() < MOST || kind == EventKind::Interrupted {
             self.kept.push(Event { at_s: at_ns as f64 / 1e9, kind, what });
         } else {
@@ -26,6 +26,8 @@ impl Events {
     /// All of them, and how many more there were.
     pub(crate) fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.kept);
+        // What took a while to be believed began earlier.
+        events.sort_by(|left, right| left.at_s.total_cmp(&right.at_s));
         let left_out = std::mem::take(&mut self.left_out);
         if left_out > 0 {
             events.push(Event {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use hone_record::EventKind;
 
 use super::Engine;
+use super::doubt::Doubt;
 use crate::LoadError;
 use crate::admin::TopicLayout;
 use crate::steward::{Desk, News, Order, Outfit};
 
 /// Between two orders to the steward.
 const PAUSE_NS: u64 = 100_000_000;
-/// A topic that the cluster does not know for so long is gone. A broker that has just started may not know it yet.
-const GONE_NS: u64 = 1_000_000_000;
 
 /// What is wrong with the way to the cluster.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub(crate) struct Follow {
     next_order_ns: u64,
     /// Since when no connection has brought an answer.
     away_since_ns: Option<u64>,
-    no_topic_since_ns: Option<u64>,
+    doubt: Doubt,
     layout: TopicLayout,
     last_trouble: String,
 }
@@ -46,7 +45,7 @@ impl Follow {
             changing: false,
             next_order_ns: 0,
             away_since_ns: None,
-            no_topic_since_ns: None,
+            doubt: Doubt::default(),
             layout,
             last_trouble: String::new(),
         }
@@ -85,7 +84,7 @@ impl Follow {
 
     /// What a request is counted as that a broken-off window leaves behind.
     pub(crate) fn name_of_the_end(&self) -> &'static str {
-        if self.no_topic_since_ns.is_some() { "topic deleted" } else { "connection lost" }
+        if self.doubt.is_believed() { "topic deleted" } else { "connection lost" }
     }
 }
 
@@ -94,21 +93,14 @@ impl Engine {
     pub(super) fn attend(&mut self, now_ns: u64) -> Result<Result<(), String>, LoadError> {
         if let Some(news) = self.follow.desk.news() {
             self.follow.next_order_ns = now_ns + PAUSE_NS;
-            self.take_news(news, now_ns);
+            if let Err(end) = self.take_news(news, now_ns) {
+                return Ok(Err(end));
+            }
         }
         if self.follow.changing {
             self.settle(now_ns)?;
         }
         let follow = &mut self.follow;
-        if let Some(since_ns) = follow.no_topic_since_ns
-            && now_ns > since_ns + GONE_NS.min(self.timeout_ns)
-        {
-            let at_s = since_ns as f64 / 1e9;
-            return Ok(Err(format!(
-                "topic `{}` was deleted {at_s:.1} s into the window",
-                follow.layout.topic
-            )));
-        }
         if let Some(since_ns) = follow.away_since_ns
             && now_ns > since_ns + self.timeout_ns
         {
@@ -133,19 +125,22 @@ impl Engine {
         Ok(Ok(()))
     }
 
-    fn take_news(&mut self, news: News, now_ns: u64) {
+    /// `Err` is the end of the window.
+    fn take_news(&mut self, news: News, now_ns: u64) -> Result<(), String> {
         match news {
             News::Away(why) => self.follow.last_trouble = why,
-            News::NoTopic(error) => {
-                if self.follow.no_topic_since_ns.is_none() {
-                    self.follow.no_topic_since_ns = Some(now_ns);
-                    let what = format!("topic `{}`: the cluster says {error}", self.follow.layout.topic);
-                    self.events.add(now_ns, EventKind::TopicDeleted, what);
-                }
+            News::NoTopic { error, silent } => {
                 self.follow.wanted = true;
+                if let Some(since_ns) = self.follow.doubt.nobody_knows(now_ns, silent, self.timeout_ns) {
+                    let topic = &self.follow.layout.topic;
+                    let what = format!("topic `{topic}`: the cluster says {error}");
+                    self.events.add(since_ns, EventKind::TopicDeleted, what);
+                    let at_s = since_ns as f64 / 1e9;
+                    return Err(format!("topic `{topic}` was deleted {at_s:.1} s into the window"));
+                }
             }
             News::Outfits { outfits, layout, leaderless, new_producer, trouble } => {
-                self.follow.no_topic_since_ns = None;
+                self.follow.doubt.somebody_knows();
                 for what in moves(&self.follow.layout, &layout) {
                     self.events.add(now_ns, EventKind::LeaderMoved, what);
                 }
@@ -162,6 +157,7 @@ impl Engine {
                 self.hand_out(outfits);
             }
         }
+        Ok(())
     }
 
     fn hand_out(&mut self, outfits: Vec<Outfit>) {

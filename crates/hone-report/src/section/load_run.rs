@@ -155,6 +155,9 @@ fn facts(window: &Window) -> Element {
     if !facts.retries.is_empty() {
         table.fact("sent again after", &named(&facts.retries));
     }
+    if let Some(times) = facts.answer_times {
+        table.fact("answers with the kernel's time", &quantity::share(times.stamped_share()));
+    }
     for metric in [Metric::CpuPerRecord, Metric::UserCpuPerRecord, Metric::CpuPerRequest] {
         let value = window.value(metric).map_or_else(|| no_cpu(window).to_owned(), quantity::time_us);
         table.fact(metric.label(), &value);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::security::SecurityOptions;
 use super::workload::WorkloadOptions;
 use super::{Desk, default_runs, saved};
-use crate::arm::{Arm, Place, processes_behind};
+use crate::arm::{Arm, Place};
 use crate::budget::{self, Wanted};
 use crate::change;
 use crate::drive::{Clock, Contest, compare};
@@ -26,6 +26,7 @@ use crate::lever::{self, Lever};
 use crate::places::Places;
 use crate::show;
 use crate::standing::Standing;
+use crate::targets::process_behind;
 use crate::{Ending, Usage};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -580,7 +581,7 @@ fn check_cpu(builds: &[Vec<Arm>; 2], primary: Metric) -> Result<()> {
     }
     for arm in builds.iter().flatten() {
         if let Place::Address(address) = &arm.place
-            && processes_behind(std::iter::once(address.as_str())).is_empty()
+            && process_behind(address).is_err()
         {
             Admin::ready_with(address, &arm.security, Duration::from_secs(10))?;
             bail!(Usage(format!(

@@ -39,7 +39,8 @@ pub(crate) struct WorkloadOptions {
     #[arg(long, default_value = "fixed", value_parser = written::<Sizes>)]
     sizes: Written<Sizes>,
     /// Keys: `none`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`. A keyed record goes to the partition that Kafka's
-    /// default partitioner names, so hot keys make hot partitions.
+    /// default partitioner (murmur2) names, so hot keys make hot partitions. A client places them by its own partitioner:
+    /// librdkafka by CRC32, unless --client-set partitioner=murmur2_random.
     #[arg(long, default_value = "none", value_parser = written::<Keys>)]
     keys: Written<Keys>,
     /// What values hold: `bytes`, JSON objects (`orders`, `telemetry`), or the lines of a file in turn (`file:PATH`).
@@ -54,9 +55,10 @@ pub(crate) struct WorkloadOptions {
     /// TCP connections.
     #[arg(short, long, default_value_t = 4)]
     connections: u32,
-    /// Most unanswered requests on a connection.
-    #[arg(long, default_value_t = 16, value_name = "REQUESTS")]
-    in_flight: u32,
+    /// Most unanswered requests on a connection of the wire engine, 16 unless given. A client has a setting of its own, such as
+    /// --client-set max.in.flight.requests.per.connection=5.
+    #[arg(long, value_name = "REQUESTS")]
+    in_flight: Option<u32>,
     /// Partitions of the topic that is made for the load.
     #[arg(long, default_value_t = 8)]
     partitions: u32,

@@ -2,13 +2,14 @@
 
 use hone_compare::why_it_does_not_count;
 use hone_record::{
-    Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement,
-    Schedule, Sizes, Window, Workload,
+    AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload,
+    Requirement, Schedule, Sizes, Window, Workload,
 };
 
 use super::table::table;
 use super::{bytes, count, number, span_us};
 use crate::require::measured_words;
+use crate::targets::CPU_OF_TARGET;
 
 /// The whole account of a window.
 pub(crate) fn text(window: &Window) -> String {
@@ -33,6 +34,7 @@ pub(crate) fn text(window: &Window) -> String {
             lines.push(format!("{title:<11} {}", each.join(", ")));
         }
     }
+    lines.extend(facts.answer_times.and_then(answer_time_words));
     lines.extend(event_lines(window));
     lines.extend(window.client.as_ref().map(|client| format!("client      {}", client_words(client))));
     lines.extend(batch_words(window).map(|words| format!("batches     {words}")));
@@ -43,6 +45,19 @@ pub(crate) fn text(window: &Window) -> String {
         _ => String::new(),
     };
     format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
+}
+
+/// How the times of the answers are known, where it is not the kernel that tells nearly all of them.
+fn answer_time_words(times: AnswerTimes) -> Option<String> {
+    let share = times.stamped_share();
+    (share < 0.99).then(|| {
+        format!(
+            "times       the kernel stamped {:.1} % of {} answers; the others have the time at which they were read, up to \
+             a millisecond later",
+            share * 100.0,
+            count(times.answers)
+        )
+    })
 }
 
 /// A line for each rule; empty without any.
@@ -161,16 +176,19 @@ fn outcome_words(window: &Window) -> String {
 
 fn target_words(window: &Window) -> String {
     let facts = &window.facts;
+    let unknown = window.environment.iter().flat_map(|environment| &environment.unknown);
+    let missing = unknown.filter_map(|told| told.strip_prefix(CPU_OF_TARGET)).next();
     let Some(cpu) = facts.target_cpu else {
-        return "not known (its process is not on this machine, or not visible; name it with --pid)"
-            .to_owned();
+        let why = missing.unwrap_or("its process is not on this machine, or not visible");
+        return format!("not known ({why}; name its process with --pid)");
     };
+    let part = missing.map(|missing| format!("; {missing}")).unwrap_or_default();
     if facts.acked_records == 0 {
         return format!("{} in all, no record acknowledged", span_us(cpu.total_s * 1e6));
     }
     let user = cpu.user_share.map(|share| format!(", {:.0} % of it user", share * 100.0)).unwrap_or_default();
     format!(
-        "{} µs/record, {} µs/request{user}",
+        "{} µs/record, {} µs/request{user}{part}",
         number(cpu.total_s * 1e6 / facts.acked_records.max(1) as f64),
         number(cpu.total_s * 1e6 / facts.acked_requests.max(1) as f64),
     )
@@ -316,6 +334,16 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use hone_record::{Durability, Keys, Latencies, WindowFacts};
+
+    #[test]
+    fn answers_without_the_kernels_time_are_told() {
+        let mut window = window();
+        window.facts.answer_times = Some(AnswerTimes { answers: 1_000, stamped: 995 });
+        assert!(!text(&window).contains("stamped"));
+        let other = AnswerTimes { answers: 1_000, stamped: 5 };
+        window.facts.answer_times = window.facts.answer_times.map(|times| times.and(other));
+        assert!(text(&window).contains("the kernel stamped 50.0 % of 2,000 answers"), "{}", text(&window));
+    }
 
     /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.
     pub(crate) fn window() -> Window {

@@ -1,0 +1,108 @@
+//! Whose CPU is the target's: the processes of all brokers of a cluster, whether they lead or follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::ToSocketAddrs as _;
+
+use hone_host::ports::{self, Listener};
+
+/// What an environment's `unknown` begins with when it tells why the CPU of the target is missing, or of a part only.
+pub(crate) const CPU_OF_TARGET: &str = "CPU of the target: ";
+
+/// The processes whose CPU counts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Targets {
+    /// Each once; none where one of them can't be known, because a part of a cluster's CPU is no answer.
+    pub(crate) pids: Vec<u32>,
+    /// What is missing of the figure, in words.
+    pub(crate) missing: Option<String>,
+}
+
+impl Targets {
+    /// Everybody behind the brokers of a cluster, `id: host:port`. Followers work for acks=all as leaders do.
+    pub(crate) fn behind(brokers: &BTreeMap<i32, String>) -> Self {
+        let asked = brokers.iter().map(|(id, address)| {
+            process_behind(address).map_err(|why| format!("broker {id} at {address} ({why})"))
+        });
+        let (found, missing): (Vec<_>, Vec<_>) = asked.partition(Result::is_ok);
+        let missing: Vec<String> = missing.into_iter().filter_map(Result::err).collect();
+        if brokers.is_empty() {
+            return Self::unknown("the cluster did not tell its brokers".to_owned());
+        }
+        if !missing.is_empty() {
+            return Self::unknown(format!("{} can't be seen from here", missing.join(", ")));
+        }
+        let pids: BTreeSet<u32> = found.into_iter().flatten().collect();
+        Self { pids: pids.into_iter().collect(), missing: None }
+    }
+
+    /// The process that the user named.
+    pub(crate) fn named(pid: u32, brokers: &BTreeMap<i32, String>) -> Self {
+        let missing = (brokers.len() > 1).then(|| {
+            format!(
+                "counted is process {pid} alone with its children, as --pid says, and the cluster has {} brokers",
+                brokers.len()
+            )
+        });
+        Self { pids: vec![pid], missing }
+    }
+
+    /// A program that Hone started: its whole tree.
+    pub(crate) fn started(pid: u32) -> Self {
+        Self { pids: vec![pid], missing: None }
+    }
+
+    pub(crate) fn unknown(why: String) -> Self {
+        Self { pids: Vec::new(), missing: Some(why) }
+    }
+}
+
+/// The process of this machine that listens on an address, or why it can't be known.
+pub(crate) fn process_behind(address: &str) -> Result<u32, String> {
+    let places = address.to_socket_addrs().map_err(|error| error.to_string())?;
+    let mut last = "its name has no address".to_owned();
+    for place in places {
+        last = match ports::listener(place) {
+            Ok(Listener::Process { pid, .. }) => return Ok(pid),
+            Ok(Listener::Forwarder { program, .. }) => format!("behind {program}"),
+            Ok(Listener::Hidden) => "another user's process, or one of another container".to_owned(),
+            Ok(Listener::Nobody) => "nobody listens there".to_owned(),
+            Ok(Listener::Elsewhere) => "another machine".to_owned(),
+            Err(error) => error.to_string(),
+        };
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn cluster(addresses: &[&str]) -> BTreeMap<i32, String> {
+        (1..).zip(addresses.iter().map(|address| (*address).to_owned())).collect()
+    }
+
+    #[test]
+    fn every_broker_counts_once_and_a_part_of_them_is_no_answer() {
+        let own = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [first, second] = own.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
+        let both = Targets::behind(&cluster(&[&first, &second]));
+        assert_eq!(both, Targets::started(std::process::id()));
+
+        // An address kept for documentation, which no machine has.
+        let part = Targets::behind(&cluster(&[&first, "192.0.2.1:9092", &second]));
+        assert_eq!(part.pids, [0_u32; 0]);
+        assert_eq!(
+            part.missing.unwrap(),
+            "broker 2 at 192.0.2.1:9092 (another machine) can't be seen from here"
+        );
+        assert!(Targets::behind(&BTreeMap::new()).missing.is_some());
+    }
+
+    #[test]
+    fn one_named_process_of_a_cluster_is_said_to_be_a_part() {
+        assert_eq!(Targets::named(7, &cluster(&["a:1"])).missing, None);
+        let part = Targets::named(7, &cluster(&["a:1", "b:1", "c:1"])).missing.unwrap();
+        assert!(part.contains("process 7 alone") && part.contains("3 brokers"), "{part}");
+    }
+}

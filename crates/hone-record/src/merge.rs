@@ -276,11 +276,11 @@ fn events(shards: &[&Window]) -> Vec<Event> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Durability, Engine, Hdr, Keys, Latencies, Payload, Schedule, Shard, Sizes, Workload};
 
-    fn workload() -> Workload {
+    pub(crate) fn workload() -> Workload {
         Workload {
             name: "test".to_owned(),
             engine: Engine::Wire,

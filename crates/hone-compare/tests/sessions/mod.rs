@@ -62,6 +62,7 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         builds: [1, 1],
         pilot_pairs: 0,
         requests_per_window: None,
+        refused: Default::default(),
         disturbance: None,
         both_controls: false,
     }

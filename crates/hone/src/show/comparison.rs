@@ -127,6 +127,10 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         judgement.verdict.label(),
         judgement.why
     );
+    // With the verdict and not below the table: who reads no further must not take it for a gain.
+    if let Some(other) = comparison.other_promise() {
+        text.push_str(&format!(" {other}"));
+    }
     if let Some(why) = comparison.why_troubles_decide() {
         text.push_str(&format!(" {why}."));
     }
@@ -187,14 +191,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     if let Some(change) = &comparison.change {
         lines.push(format!("B is A with {}.", change.words()));
     }
-    if let Some(other) = comparison.workload_b.as_ref().filter(|other| other.acks != comparison.workload.acks)
-    {
-        lines.push(format!(
-            "The arms promise different things: acks={} in A, acks={} in B. That is the question here; it makes B no better at \
-             the same job.",
-            comparison.workload.acks, other.acks
-        ));
-    }
+    lines.extend(comparison.unlike_loads());
     if let (Some(builds), Some(primary)) =
         (comparison.primary().and_then(|primary| primary.estimate.builds), comparison.primary())
     {
@@ -387,6 +384,56 @@ mod tests {
             }
             let sentence = sentence(&comparison);
             assert!(sentence.starts_with(begins) && sentence.contains(reason), "{sentence}");
+        }
+    }
+
+    /// One change by its text, as the command line has it.
+    fn changed(text: &str) -> Comparison {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        let change = crate::change::parse(text).unwrap();
+        let [a, b] = crate::change::workloads(&change, &whole.workload).unwrap();
+        whole.workload_b = (a != b).then_some(b);
+        whole.change = Some(change);
+        whole
+    }
+
+    #[test]
+    fn another_promise_stands_beside_the_verdict() {
+        for (text, what) in [
+            ("load.acks=1", "acks=-1 in A, acks=1 in B (what must have happened"),
+            (
+                "broker.log.flush.interval.messages=1",
+                "broker.log.flush.interval.messages: as it is -> 1 (when a record is safe from a power cut)",
+            ),
+            ("topic.min.insync.replicas=1", "topic.min.insync.replicas: as it is -> 1 (how many replicas"),
+            ("load.idempotent=true", "load.idempotent: as it is -> true (whether what is sent again"),
+        ] {
+            let sentence = sentence(&changed(text));
+            let note = format!("The arms promise different things: {what}");
+            assert!(sentence.contains(&note), "{sentence}");
+        }
+        for text in ["topic.compression.type=zstd", "load.in_flight=2", "client.linger.ms=5"] {
+            assert!(!sentence(&changed(text)).contains("promise"), "{text}");
+        }
+    }
+
+    #[test]
+    fn unlike_loads_are_told_with_what_still_compares() {
+        for (text, what) in [
+            ("load.records_per_batch=10", "10.000 times the records/s of A"),
+            ("load.partitions_per_request=2", "2.000 times the records/s of A"),
+            (
+                "load.record_bytes=2000",
+                "at the same records/s and requests/s. CPU per record and per request compare",
+            ),
+            ("load.consumers=1", "0 consumers read from A and 1 from B"),
+        ] {
+            let told = changed(text).unlike_loads().unwrap();
+            assert!(told.starts_with("The loads differ") && told.contains(what), "{told}");
+            assert!(super::text(&changed(text)).contains("The loads differ"));
+        }
+        for text in ["load.acks=1", "load.in_flight=2", "topic.flush.ms=1"] {
+            assert_eq!(changed(text).unlike_loads(), None, "{text}");
         }
     }
 

@@ -78,7 +78,7 @@ pub(crate) fn instrumented_functions_of_archive(path: &Path) -> Result<HashSet<S
 }
 
 /// SHA-256 of some bytes, hex.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -24,7 +24,7 @@ mod said;
 mod target;
 mod toolchain;
 
-pub use elf::{FileFacts, file_facts};
+pub use elf::{FileFacts, file_facts, sha256_hex};
 pub use messages::NativeCode;
 pub use pgo::{Built, Merged, Pgo, Proven};
 pub use plan::profile_env;

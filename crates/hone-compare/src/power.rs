@@ -35,7 +35,7 @@ pub struct Layout {
     pub pairs: u32,
     /// A/A pairs beside those of the pilot.
     pub more_control_pairs: u32,
-    /// Builds an arm.
+    /// Builds an arm. With more than one nothing is promised.
     pub blocks: u32,
 }
 
@@ -108,15 +108,31 @@ pub struct Promises {
     pub metrics: Vec<Promise>,
     /// Metrics of which nothing can be promised, and why.
     pub not_planned: BTreeMap<Metric, String>,
+    /// Why nothing is promised of any metric; `None` when something is.
+    pub none: Option<String>,
+}
+
+/// Why nothing can be promised of several builds. Both windows of an A/A pair are of one build, so the pilot has none of the
+/// spread on which the interval over builds rests.
+fn why_none(layout: Layout) -> Option<String> {
+    (layout.blocks > 1).then(|| {
+        format!(
+            "the interval rests on {} blocks of builds, and the pilot's pairs, each of one build, say nothing of how much builds \
+             differ; all of the budget is used",
+            layout.blocks
+        )
+    })
 }
 
 /// What the planned pairs can show of every metric; `effect` is the ratio that was asked for.
 pub fn promises(design: &Design, pilot: &[PairOutcome], layout: Layout, effect: Option<f64>) -> Promises {
     let rule = &design.rule;
-    let mut found = Promises { metrics: Vec::new(), not_planned: design.refused.clone() };
+    let mut found =
+        Promises { metrics: Vec::new(), not_planned: design.refused.clone(), none: why_none(layout) };
     let mut widths = Widths::default();
     for metric in std::iter::once(rule.primary).chain(rule.secondary.iter().copied()) {
         match Outlook::new(rule, metric, pilot) {
+            Some(_) if found.none.is_some() => {}
             Some(outlook) => found.metrics.push(outlook.promise(metric, layout, effect, &mut widths)),
             None => {
                 let reason = format!("fewer than {FEWEST_PAIRS} pairs of the pilot have it on both sides");
@@ -177,15 +193,16 @@ impl Outlook {
     }
 
     /// A/B pairs after which a true ratio of `effect` will be found with a probability of 80 %, with A/A pairs in the layout's
-    /// proportion; `None` when 10,000 would not do, which a control that differs or builds that are too few can cause.
+    /// proportion; `None` when 10,000 would not do, which a control that differs can cause.
     pub fn pairs_needed(&self, layout: Layout, effect: f64, widths: &mut Widths) -> Option<u32> {
-        let least = FEWEST_PAIRS.max(layout.blocks);
-        first_enough(least, MOST_PAIRS, |pairs| self.power(layout.with_pairs(pairs), effect, widths) >= POWER)
+        first_enough(FEWEST_PAIRS, MOST_PAIRS, |pairs| {
+            self.power(layout.with_pairs(pairs), effect, widths) >= POWER
+        })
     }
 
     fn sessions(&self, layout: Layout, widths: &mut Widths) -> Sessions {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        let values = if layout.blocks > 1 { layout.blocks } else { layout.pairs };
+        let values = layout.pairs;
         let control_pairs = self.logs.len() as u32 + layout.more_control_pairs;
         let limits = Limits {
             test: widths.standard_errors(values, 1.0 - self.alpha),

@@ -44,6 +44,11 @@ pub fn machine_with(root: &Path, probe: impl FnOnce() -> PmuState) -> Machine {
     }
 }
 
+/// The running boot: another text after each start of the kernel under `root`. `None` where the kernel shows none.
+pub fn boot_id(root: &Path) -> Option<String> {
+    Files { root }.word("proc/sys/kernel/random/boot_id")
+}
+
 /// The package manager of the distribution under `root`, by `/etc/os-release`.
 pub fn package_manager(root: &Path) -> PackageManager {
     let os_release = Files { root }.os_release();

@@ -181,6 +181,9 @@ pub struct Pilot {
     pub metrics: Vec<Promise>,
     /// Metrics of which nothing can be promised, with the reason.
     pub not_planned: BTreeMap<Metric, String>,
+    /// Why nothing is promised of any metric; `None` when something is.
+    #[serde(default)]
+    pub no_promise: Option<String>,
 }
 
 /// What the planned pairs can show of one metric.

@@ -205,6 +205,7 @@ fn a_comparison_tells_how_it_was_laid_out() {
             power_for_effect: None,
         }],
         not_planned: BTreeMap::new(),
+        no_promise: None,
     });
     let page = comparison_page(&comparison, &BTreeMap::new());
     check(&page);
@@ -217,6 +218,11 @@ fn a_comparison_tells_how_it_was_laid_out() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    comparison.pilot.as_mut().unwrap().no_promise = Some("builds differ".to_owned());
+    comparison.design.both_controls = true;
+    let said = words(&comparison_page(&comparison, &BTreeMap::new()));
+    assert!(said.contains("Nothing was promised: builds differ.") && !said.contains("p99 77.0 %"), "{said}");
+    assert!(said.contains("A against A and B against B, in turn"), "{said}");
 }
 
 #[test]

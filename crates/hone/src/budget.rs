@@ -137,11 +137,12 @@ pub(crate) fn lay_out(
         power: 0.8,
         metrics: promised.metrics,
         not_planned: promised.not_planned,
+        no_promise: promised.none,
     };
     Ok((design, told))
 }
 
-/// All slots, or as many as the effect needs, if it needs fewer.
+/// All slots, or as many as the effect needs, if it needs fewer. What an effect needs of several builds no pilot can tell.
 fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> Layout {
     let blocks = plan.builds[0].max(plan.builds[1]);
     let of = |slots: u32| {
@@ -149,10 +150,10 @@ fn fitting(plan: &Plan, pilot: &[PairOutcome], slots: u32, wanted: &Wanted) -> L
         Layout { pairs: slots - more_control_pairs, more_control_pairs, blocks }
     };
     let rule = hone_compare::plan(plan).map(|design| design.rule);
-    let (Some(effect), Ok(rule)) = (wanted.effect, rule) else { return of(slots) };
+    let (Some(effect), Ok(rule)) = (wanted.effect.filter(|_| blocks == 1), rule) else { return of(slots) };
     let Some(outlook) = Outlook::new(&rule, plan.primary, pilot) else { return of(slots) };
     let mut widths = Widths::default();
-    let candidates: Vec<u32> = (FEWEST_PAIRS.max(blocks)..=slots).collect();
+    let candidates: Vec<u32> = (FEWEST_PAIRS..=slots).collect();
     let too_few = candidates.partition_point(|slots| outlook.power(of(*slots), effect, &mut widths) < 0.8);
     of(candidates.get(too_few).copied().unwrap_or(slots))
 }
@@ -226,6 +227,21 @@ mod tests {
         assert!(hard.pairs > 60, "{}", hard.pairs);
         assert!(told.metrics[0].power_for_effect.unwrap() < 0.3);
         assert!(told.metrics[0].detectable_ratio.unwrap() > 1.005);
+    }
+
+    /// The pilot's pairs share a build, and the interval rests on builds.
+    #[test]
+    fn nothing_is_promised_of_several_builds_and_all_of_the_budget_is_used() {
+        let wanted = Wanted { total_s: 424.0, effect: Some(1.30) };
+        let of = |builds| lay_out(&Plan { builds, ..plan() }, &pilot(0.05), 400.0, &wanted).unwrap();
+        let ((one, told_of_one), (several, told)) = (of([1, 1]), of([3, 3]));
+        assert!(told_of_one.no_promise.is_none() && !told_of_one.metrics.is_empty());
+        assert!(told.metrics.is_empty(), "{told:?}");
+        assert!(told.no_promise.unwrap().contains("3 blocks of builds"));
+        assert!(several.pairs > 3 * one.pairs, "{} and {}", several.pairs, one.pairs);
+        let error =
+            lay_out(&Plan { builds: [3, 3], ..plan() }, &pilot(0.05)[..4], 400.0, &wanted).unwrap_err();
+        assert!(error.to_string().contains("the pilot can't tell"), "{error}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod rendezvous;
 mod require;
 mod selftest;
 mod show;
+mod standing;
 
 /// How a verb ended; the exit code is an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -77,8 +77,10 @@ fn the_budget_is_kept_by_the_clock() {
 fn an_interrupted_run_goes_on_behind_its_last_pair() {
     let folder = tempfile::tempdir().unwrap();
     let command = broker_command();
+    let script = stage::script(folder.path(), "wrapped", "exec \"$@\"");
+    let wrapped = format!("{} {command}", script.display());
     let child = hone_command()
-        .args(["compare", &command, &command, "--pairs", "6", "--control-pairs", "0"])
+        .args(["compare", &command, &wrapped, "--pairs", "6", "--control-pairs", "0"])
         .args(SMALL)
         .current_dir(folder.path())
         .stderr(std::process::Stdio::piped())
@@ -95,6 +97,12 @@ fn an_interrupted_run_goes_on_behind_its_last_pair() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("hone compare --resume") && said.contains("compare-001"), "{said}");
     let first = fs::read(run.join("pairs/001.json")).unwrap();
+    // With another program under the same name it would be another experiment.
+    stage::script(folder.path(), "wrapped", "sleep 0.1; exec \"$@\"");
+    hone_in(folder.path(), &["compare", "--resume", "runs/compare-001"])
+        .expect_code(1)
+        .expect_error("wrapped has another content");
+    stage::script(folder.path(), "wrapped", "exec \"$@\"");
     let ran = hone_in(folder.path(), &["compare", "--resume", "runs/compare-001", "--json"]);
     assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
     assert_eq!(ran.json()["body"]["pairs"].as_array().unwrap().len(), 6);

@@ -36,6 +36,9 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
 }
 
 fn promised(pilot: &Pilot) -> String {
+    if let Some(why) = &pilot.no_promise {
+        return format!("Nothing was promised: {why}.");
+    }
     let percent = |ratio: f64| format!("{} %", quantity::percent_number((ratio - 1.0) * 100.0));
     let promise = |promise: &hone_record::Promise| match promise.detectable_ratio {
         Some(ratio) => format!("{} {}", promise.metric.label(), percent(ratio)),

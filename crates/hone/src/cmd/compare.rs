@@ -25,6 +25,7 @@ use crate::folder::RunFolder;
 use crate::lever::{self, Lever};
 use crate::places::Places;
 use crate::show;
+use crate::standing::Standing;
 use crate::{Ending, Usage};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -76,7 +77,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KIND.NAME=VALUE", conflicts_with = "b")]
     change: Vec<String>,
     /// Another build of A, as a command like A itself; may be repeated. Pairs are spread over the builds, and the interval
-    /// rests on them: at least 3 an arm.
+    /// rests on them: at least 3 an arm. With --budget nothing is promised then, and all of it is used.
     #[arg(long = "a-build", value_name = "COMMAND")]
     a_builds: Vec<String>,
     /// Another build of B.
@@ -91,7 +92,8 @@ pub(crate) struct Arguments {
     /// Only measure the pilot and say what the budget could show.
     #[arg(long, requires = "budget")]
     plan: bool,
-    /// Go on with an interrupted run, behind its last pair, by its own design. TLS and login are said again: they are kept
+    /// Go on with an interrupted run, behind its last pair, by its own design, as long as programs, machine and boot are the
+    /// same. TLS and login are said again: they are kept
     /// nowhere.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["a", "b", "change", "budget"])]
     resume: Option<PathBuf>,
@@ -183,6 +185,9 @@ struct Asked {
     /// As a ratio above 1.
     effect: Option<f64>,
     plan_only: bool,
+    /// What the run stands on; filled before the first window.
+    #[serde(default)]
+    standing: Option<Standing>,
 }
 
 const ASKED: &str = "asked.json";
@@ -215,6 +220,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
     check_cpu(&sides.builds, plan.primary)?;
+    asked.standing = Some(standing(&sides)?);
     let folder = RunFolder::create(&arguments.output, "compare")?;
     if let Some(change) = &mut asked.change {
         change.was = try_lever(change, &sides, arguments.yes, &folder, desk)?;
@@ -242,8 +248,15 @@ fn resume(folder: &Path, security: &Security, desk: &Desk) -> Result<Ending> {
     // One who goes on wants the pairs and not the plan again.
     let asked = Asked { plan_only: false, ..asked };
     let sides = asked.sides(security)?;
+    if let Some(then) = &asked.standing {
+        then.same_as(&standing(&sides)?, folder.path())?;
+    }
     let plan = asked.plan(&sides)?;
     go(&asked, sides, &plan, &folder, desk)
+}
+
+fn standing(sides: &Sides) -> Result<Standing> {
+    Standing::of(sides.builds.iter().flatten(), &hone_host::observe::machine(Path::new("/")))
 }
 
 /// Measures what is not measured yet, judges, shows.
@@ -387,6 +400,7 @@ impl Asked {
             budget_s: arguments.budget.as_deref().map(seconds).transpose()?,
             effect: arguments.effect.as_deref().map(ratio).transpose()?,
             plan_only: arguments.plan,
+            standing: None,
         })
     }
 

@@ -22,6 +22,9 @@ pub(crate) fn sentence(pilot: &Pilot) -> String {
         pilot.pairs,
         span(pilot.rest_s)
     );
+    if let Some(why) = &pilot.no_promise {
+        text.push_str(&format!(" Nothing is promised: {why}."));
+    }
     if let Some(primary) = pilot.metrics.first() {
         text.push_str(&format!(" {} can show {}.", primary.metric.label(), smallest(primary)));
         if let (Some(effect), Some(power)) = (pilot.effect_ratio, primary.power_for_effect) {
@@ -79,7 +82,8 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
         row
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(pilot.metrics.iter().map(row)).collect();
-    let mut out = format!("{}\n\n{}", headline(pilot), table(&rows));
+    let table = if pilot.metrics.is_empty() { String::new() } else { table(&rows) };
+    let mut out = format!("{}\n\n{table}", headline(pilot));
     for (metric, reason) in &pilot.not_planned {
         out.push_str(&format!("  {}: {reason}\n", metric.label()));
     }
@@ -137,6 +141,7 @@ mod tests {
                 promise(Metric::LatencyP50, Some(1.07)),
                 promise(Metric::LatencyP99, Some(1.77)),
             ],
+            no_promise: None,
             not_planned: [(Metric::LatencyP999, "a p99.9 needs 10000 requests".to_owned())].into(),
         }
     }
@@ -160,6 +165,14 @@ mod tests {
         ] {
             assert!(said.contains(part), "{said}");
         }
+    }
+
+    #[test]
+    fn where_nothing_is_promised_the_reason_is_told_and_no_table() {
+        let why = Some("the pilot's pairs share a build".to_owned());
+        let said = text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0);
+        assert!(said.contains("Nothing is promised: the pilot's pairs share a build."), "{said}");
+        assert!(!said.contains("chance to find") && !said.contains("can show"), "{said}");
     }
 
     #[test]

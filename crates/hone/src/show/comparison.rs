@@ -192,6 +192,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         lines.push(format!("B is A with {}.", change.words()));
     }
     lines.extend(comparison.unlike_loads());
+    lines.extend(unmet(comparison));
     if let (Some(builds), Some(primary)) =
         (comparison.primary().and_then(|primary| primary.estimate.builds), comparison.primary())
     {
@@ -242,6 +243,26 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         lines.push(rule.words.clone());
     }
     lines
+}
+
+/// What pairs can't say of a tail: an event that none of their windows met.
+fn unmet(comparison: &Comparison) -> Option<String> {
+    let rule = &comparison.design.rule;
+    let tail = |metric: &Metric| {
+        matches!(metric, Metric::LatencyP99 | Metric::LatencyP999 | Metric::LatencyMax)
+            && (*metric == rule.primary || rule.guards.contains(metric))
+    };
+    let of_tails =
+        comparison.judgements.iter().map(|found| &found.estimate).filter(|found| tail(&found.metric));
+    let pairs = of_tails.map(|found| found.pairs).min()?;
+    let none_in = |windows: f64| 100.0 * (1.0 - 1.0 / windows).powi(pairs as i32);
+    Some(format!(
+        "A tail lives on rare events: what happens in one window of 5 is in none of {pairs} with a probability of {:.0} %, in \
+         one of 10 with {:.0} %, in one of 20 with {:.0} %; an interval knows nothing of what no window met.",
+        none_in(5.0),
+        none_in(10.0),
+        none_in(20.0)
+    ))
 }
 
 #[cfg(test)]
@@ -435,6 +456,16 @@ mod tests {
         for text in ["load.acks=1", "load.in_flight=2", "topic.flush.ms=1"] {
             assert_eq!(changed(text).unlike_loads(), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_tail_comes_with_what_its_pairs_may_never_have_met() {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        whole.judgements[1].estimate.pairs = 14;
+        let shown = text(&whole).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
+        whole.design.rule.guards.clear();
+        assert_eq!(unmet(&whole), None, "the verdict hangs on no tail");
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     /// [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn unsigned_varint(&mut self, field: &'static str) -> Result<u32, WireError> {
-        let value = self.unsigned_varlong(field)?;
+        let value = self.varint_within(5, field)?;
         u32::try_from(value).map_err(|_| WireError::Varint { field })
     }
 
@@ -146,8 +146,15 @@ impl<'a> Reader<'a> {
     /// [`WireError::Short`] or [`WireError::Varint`].
     #[inline]
     pub fn unsigned_varlong(&mut self, field: &'static str) -> Result<u64, WireError> {
+        self.varint_within(10, field)
+    }
+
+    /// One of at most so many bytes. Decoders stop behind the last one that a number of its width can have, so a number that is
+    /// spelt with more is none: two readers would go on from different places.
+    #[inline]
+    fn varint_within(&mut self, most_bytes: u32, field: &'static str) -> Result<u64, WireError> {
         let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
+        for shift in (0..7 * most_bytes).step_by(7) {
             let [byte] = self.array::<1>(field)?;
             let bits = u64::from(byte & 0x7f);
             // The tenth byte has room for one bit only.
@@ -382,11 +389,16 @@ mod tests {
     fn a_varint_without_an_end_is_refused() {
         assert_eq!(Reader::new(&[0xff; 11]).varlong("x"), Err(WireError::Varint { field: "x" }));
         assert_eq!(
-            Reader::new(&[0xff; 6]).varint("x"),
+            Reader::new(&[0xff; 4]).varint("x"),
             Err(WireError::Short { field: "x", needed: 1, left: 0 })
         );
         let too_long_for_32_bits = [0xff, 0xff, 0xff, 0xff, 0x7f];
         assert_eq!(Reader::new(&too_long_for_32_bits).varint("x"), Err(WireError::Varint { field: "x" }));
+        assert_eq!(Reader::new(&[0xff; 6]).varint("x"), Err(WireError::Varint { field: "x" }));
+        // A small number in six bytes: others stop behind the fifth.
+        let padded = [0x83, 0x80, 0x80, 0x80, 0x80, 0];
+        assert_eq!(Reader::new(&padded).unsigned_varint("x"), Err(WireError::Varint { field: "x" }));
+        assert_eq!(Reader::new(&padded).unsigned_varlong("x"), Ok(3));
     }
 
     #[test]

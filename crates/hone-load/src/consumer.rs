@@ -6,41 +6,43 @@
 //!
 //! Batches are not decoded: their headers say which offsets arrived.
 
+mod lag;
+mod link;
+mod reader;
+mod scout;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hone_kafka::frame::LENGTH_BYTES;
-use hone_kafka::{Frame, batches, error_name};
 use hone_record::{EndToEnd, Event, EventKind, Hdr};
 
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout};
-use crate::clock::{Clock, stamp_arrivals};
+use crate::clock::Clock;
 use crate::cpu::CpuTime;
-use crate::fetch::{FetchedPartition, Wanted, fetch_request, parse_fetched};
-use crate::join::{Join, Placed};
+use crate::join::Placed;
 use crate::poll::{Poll, Ready};
 use crate::security::Door;
-use crate::stream::Stream;
 
-/// What one Fetch asks for. A broker answers as soon as it has a byte.
-const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
-/// An answer may be larger than what was wanted by one batch.
-const ANSWER_LIMIT_BYTES: usize = 256 << 20;
-/// What one read takes at most.
-const READ_BYTES: usize = 256 << 10;
+use lag::Lag;
+use link::{Link, reach};
+use reader::{Consumer, Stray, Why};
+use scout::{News, Quest, Scout, Sought, Way};
+
 /// The longest wait without a look at orders and the clock.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Between two attempts to reach the leaders again.
-const REPAIR_EVERY: Duration = Duration::from_millis(200);
-/// A broker that does not tell the leaders within this time is asked again.
-const REPAIR_LIMIT: Duration = Duration::from_secs(1);
+/// Between two searches for leaders.
+const SEARCH_EVERY: Duration = Duration::from_millis(200);
+/// A Fetch waits half a second at the broker. One for which nothing comes for so long may wait at a broker that leads no more.
+const SILENT_AFTER: Duration = Duration::from_secs(2);
+/// And after so long it is given up, as clients do.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(30);
 /// So many events say what there is to say.
 const EVENTS_LIMIT: usize = 100;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct Consumed {
     pub end_to_end: EndToEnd,
-    /// Records behind, at the end of each second of the window.
+    /// The most records that the slowest consumer was behind, in each second of the window.
     pub lag: Vec<u64>,
     pub events: Vec<Event>,
 }
@@ -163,6 +165,7 @@ impl Consumed {
                 fetched_bytes: 0,
                 missing: 0,
                 lag_records_max: 0,
+                missing_latency: Hdr::new(),
             },
             lag: Vec::new(),
             events: Vec::new(),
@@ -173,22 +176,20 @@ impl Consumed {
 /// The thread's own.
 #[derive(Debug)]
 struct Desk {
-    /// Brokers that may know the leaders.
-    addresses: Vec<String>,
-    door: Door,
     topic: String,
     orders: mpsc::Receiver<Order>,
     poll: Poll,
     clock: Clock,
     origin: Instant,
     consumers: Vec<Consumer>,
-    /// Which consumer and which of its links a token means. Links come and go, tokens do not come back.
-    tokens: Vec<(usize, usize)>,
+    /// Whose link a token means. Links come and go, tokens do not come back.
+    tokens: Vec<usize>,
+    scout: Scout,
+    next_search: Instant,
     begin: Option<(BTreeMap<i32, i64>, mpsc::Sender<()>)>,
     window: Option<WindowTimes>,
     deadline: Option<Instant>,
-    next_repair: Instant,
-    lag: Vec<u64>,
+    lag: Lag,
     events: Vec<Event>,
 }
 
@@ -197,41 +198,6 @@ struct WindowTimes {
     /// Since the desk's origin.
     start_ns: u64,
     duration_ns: u64,
-}
-
-/// One consumer.
-#[derive(Debug, Default)]
-struct Consumer {
-    links: Vec<Link>,
-    lanes: BTreeMap<i32, Lane>,
-    join: Join,
-    records: u64,
-    bytes: u64,
-    /// Why the leaders must be asked for again.
-    broken: Option<String>,
-}
-
-/// One partition, as one consumer knows it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lane {
-    next: i64,
-    /// Behind the last record that is known to exist.
-    end: i64,
-    /// Where counting begins.
-    from: i64,
-}
-
-/// A connection of a consumer to a leader.
-#[derive(Debug)]
-struct Link {
-    stream: Stream,
-    token: usize,
-    partitions: Vec<i32>,
-    correlation_id: i32,
-    outbound: Vec<u8>,
-    written: usize,
-    inbound: Vec<u8>,
-    received: usize,
 }
 
 impl Desk {
@@ -246,9 +212,8 @@ impl Desk {
         let poll = Poll::new().map_err(|source| LoadError::System { what: "opening epoll", source })?;
         let origin = Instant::now();
         let leaders = layout.leaders.iter().map(|(address, _)| address.clone());
+        let addresses = std::iter::once(address).chain(leaders).collect();
         let mut desk = Self {
-            addresses: std::iter::once(address).chain(leaders).collect(),
-            door,
             topic: layout.topic.clone(),
             orders,
             poll,
@@ -256,57 +221,52 @@ impl Desk {
             origin,
             consumers: Vec::new(),
             tokens: Vec::new(),
+            scout: Scout::new(addresses, &layout.topic, door.clone()),
+            next_search: origin,
             begin: None,
             window: None,
             deadline: None,
-            next_repair: origin,
-            lag: Vec::new(),
+            lag: Lag::default(),
             events: Vec::new(),
         };
         for index in 0..count as usize {
-            let lane = |(partition, next): (&i32, &i64)| {
-                (*partition, Lane { next: *next, end: *next, from: i64::MAX })
-            };
-            desk.consumers.push(Consumer { lanes: from.iter().map(lane).collect(), ..Consumer::default() });
-            desk.link(index, layout)?;
+            desk.consumers.push(Consumer::new(from));
+            for (address, partitions) in &layout.leaders {
+                let stream = reach(&door, address, Admin::LIMIT)?;
+                let token = desk.tokens.len();
+                let link = Link::watched(stream, address.clone(), partitions.clone(), &desk.poll, token)?;
+                desk.take_link(index, link);
+            }
         }
         Ok(desk)
     }
 
-    /// Connects a consumer to all leaders and asks each for its partitions.
-    fn link(&mut self, index: usize, layout: &TopicLayout) -> Result<(), LoadError> {
-        self.consumers[index].links.clear();
-        for (address, partitions) in &layout.leaders {
-            let token = self.tokens.len();
-            let link = Link::open(&self.door, address, token, partitions)?;
-            self.poll
-                .add(link.stream.raw(), token)
-                .map_err(|source| LoadError::System { what: "watching a socket", source })?;
-            self.tokens.push((index, self.consumers[index].links.len()));
-            self.consumers[index].links.push(link);
+    /// Takes a link with the next token into use.
+    fn take_link(&mut self, index: usize, link: Link) {
+        let token = self.tokens.len();
+        self.tokens.push(index);
+        self.consumers[index].links.insert(token, link);
+        if let Err(problem) = self.ask(index, token) {
+            self.lost(index, token, &problem);
         }
-        for link in 0..self.consumers[index].links.len() {
-            self.ask(index, link);
-        }
-        Ok(())
     }
 
-    fn ask(&mut self, index: usize, link: usize) {
+    fn ask(&mut self, index: usize, token: usize) -> Result<(), String> {
         let consumer = &mut self.consumers[index];
-        let (link, lanes) = (&mut consumer.links[link], &consumer.lanes);
-        link.ask(&self.topic, lanes);
-        if let Err(problem) = link.flush(&self.poll) {
-            consumer.broken = Some(problem);
+        let Some(link) = consumer.links.get_mut(&token) else { return Ok(()) };
+        link.ask(&self.topic, &consumer.lanes);
+        link.flush(&self.poll)
+    }
+
+    fn lost(&mut self, index: usize, token: usize, problem: &str) {
+        if let Some(address) = self.consumers[index].cut_off(token) {
+            self.tell(EventKind::ConnectionLost, format!("consumer {}: {address} {problem}", index + 1));
         }
     }
 
     fn serve(mut self) -> Consumed {
         let mut ready = Vec::new();
         loop {
-            let open = self.take_orders();
-            if !open || self.is_done() {
-                return self.consumed();
-            }
             self.clock.adjust();
             if let Err(error) = self.poll.wait(LOOK_EVERY, &mut ready) {
                 self.tell(
@@ -315,10 +275,16 @@ impl Desk {
                 );
                 return self.consumed();
             }
+            let open = self.take_orders();
+            // Just before an answer is taken, a consumer is behind the most.
+            self.note_lag();
             for event in std::mem::take(&mut ready) {
                 self.handle(event);
             }
             self.note_lag();
+            if !open || self.is_done() {
+                return self.consumed();
+            }
             self.repair();
             self.answer_begin();
         }
@@ -347,9 +313,8 @@ impl Desk {
         let placed = Placed { intended_ns: window.start_ns + placed.intended_ns, ..placed };
         for consumer in &mut self.consumers {
             consumer.join.placed(placed);
-            if let Some(lane) = consumer.lanes.get_mut(&placed.partition) {
-                lane.end = lane.end.max(placed.last().saturating_add(1));
-            }
+            consumer
+                .follow(placed.partition, |lane| lane.end = lane.end.max(placed.last().saturating_add(1)));
         }
     }
 
@@ -382,47 +347,89 @@ impl Desk {
     }
 
     fn handle(&mut self, event: Ready) {
-        let (index, link) = self.tokens[event.token];
-        let consumer = &mut self.consumers[index];
-        if consumer.broken.is_some() {
-            return;
-        }
-        let mut handled = Ok(());
-        if event.writable {
-            handled = consumer.links[link].flush(&self.poll);
-        }
-        if event.readable && handled.is_ok() {
-            handled = consumer.receive(link, &self.clock);
-        }
-        match handled {
-            Ok(()) if consumer.links[link].is_idle() => self.ask(index, link),
-            Ok(()) => {}
-            Err(problem) => consumer.broken = Some(problem),
+        let index = self.tokens[event.token];
+        if let Err(problem) = self.serve_link(index, event) {
+            self.lost(index, event.token, &problem);
         }
     }
 
-    /// Finds the leaders of consumers again that lost one.
+    fn serve_link(&mut self, index: usize, event: Ready) -> Result<(), String> {
+        let consumer = &mut self.consumers[index];
+        // What is left of a link that was taken away.
+        let Some(link) = consumer.links.get_mut(&event.token) else { return Ok(()) };
+        if event.writable {
+            link.flush(&self.poll)?;
+        }
+        if event.readable {
+            consumer.receive(event.token, &self.clock)?;
+        }
+        if consumer.links.get(&event.token).is_some_and(Link::is_idle) {
+            self.ask(index, event.token)?;
+        }
+        Ok(())
+    }
+
+    /// Has leaders sought for partitions that have lost theirs; what is on a link that works goes on meanwhile.
     fn repair(&mut self) {
-        if Instant::now() < self.next_repair {
+        while let Some(news) = self.scout.news() {
+            match news {
+                News::Found(way) => self.take_way(*way),
+                News::Done => self.next_search = Instant::now() + SEARCH_EVERY,
+            }
+        }
+        let now = Instant::now();
+        if self.scout.busy || now < self.next_search {
             return;
         }
+        self.give_up_silent(now);
+        let quests: Vec<Quest> = self
+            .consumers
+            .iter()
+            .enumerate()
+            .map(|(consumer, of)| Quest { consumer, sought: sought(of, now) })
+            .filter(|quest| !quest.sought.is_empty())
+            .collect();
+        if !quests.is_empty() {
+            self.next_search = now + SEARCH_EVERY;
+            self.scout.send(quests);
+        }
+    }
+
+    fn give_up_silent(&mut self, now: Instant) {
         for index in 0..self.consumers.len() {
-            let Some(problem) = self.consumers[index].broken.clone() else { continue };
-            self.next_repair = Instant::now() + REPAIR_EVERY;
-            // What is left of the old links would only wake the thread.
-            if !self.consumers[index].links.is_empty() {
-                self.consumers[index].links.clear();
-                self.tell(EventKind::ConnectionLost, format!("consumer {}: {problem}", index + 1));
+            let links = self.consumers[index].links.iter();
+            let silent = links.filter(|(_, link)| link.silent_for(now) > GIVEN_UP_AFTER);
+            for token in silent.map(|(token, _)| *token).collect::<Vec<_>>() {
+                let seconds = GIVEN_UP_AFTER.as_secs();
+                self.lost(index, token, &format!("did not answer a Fetch for {seconds} s"));
             }
-            let ask = |address: &String| {
-                let mut admin = Admin::enter(address, self.door.clone(), REPAIR_LIMIT).ok()?;
-                admin.layout(&self.topic, None).ok()
-            };
-            if let Some(layout) = self.addresses.iter().find_map(ask)
-                && self.link(index, &layout).is_ok()
-            {
-                self.consumers[index].broken = None;
-                self.tell(EventKind::Reconnected, format!("consumer {} reads again", index + 1));
+        }
+    }
+
+    /// Reads partitions at the leader that was found.
+    fn take_way(&mut self, mut way: Way) {
+        let consumer = &mut self.consumers[way.consumer];
+        let is_known = |partition: &i32| consumer.lanes.contains_key(partition);
+        way.partitions.retain(is_known);
+        let before: Vec<Option<Stray>> =
+            way.partitions.iter().map(|partition| consumer.strays.remove(partition)).collect();
+        consumer.take_off(&way.partitions);
+        for (partition, start) in &way.starts {
+            consumer.skip_to(*partition, *start);
+        }
+        let told = told(way.consumer, &way.address, &way.partitions, &before);
+        let token = self.tokens.len();
+        match Link::watched(way.stream, way.address.clone(), way.partitions.clone(), &self.poll, token) {
+            Ok(link) => {
+                if let Some((kind, what)) = told {
+                    self.tell(kind, what);
+                }
+                self.take_link(way.consumer, link);
+            }
+            Err(_) => {
+                // It is sought again.
+                let stray = |partition| (partition, Stray { from: way.address.clone(), why: Why::Lost });
+                self.consumers[way.consumer].strays.extend(way.partitions.into_iter().map(stray));
             }
         }
     }
@@ -433,182 +440,69 @@ impl Desk {
         self.events.push(Event { at_s, kind, what });
     }
 
-    /// At the end of each second of the window, how far the slowest consumer is behind.
+    /// How far the slowest consumer is behind at this moment.
     fn note_lag(&mut self) {
         let Some(window) = self.window else { return };
-        let now_ns = self.clock.now_ns();
-        let seconds = window.duration_ns.div_ceil(SECOND_NS);
-        let end_ns = |second: u64| window.start_ns + ((second + 1) * SECOND_NS).min(window.duration_ns);
-        while (self.lag.len() as u64) < seconds && now_ns >= end_ns(self.lag.len() as u64) {
-            self.lag.push(self.consumers.iter().map(Consumer::behind).max().unwrap_or(0));
-        }
+        let Some(at_ns) = self.clock.now_ns().checked_sub(window.start_ns) else { return };
+        let behind = self.consumers.iter().map(|consumer| consumer.behind).max().unwrap_or(0);
+        self.lag.note(at_ns, window.duration_ns, behind);
     }
 
     fn consumed(self) -> Consumed {
-        let mut latency = Hdr::new();
-        for consumer in &self.consumers {
-            latency.merge(&consumer.join.latency);
-        }
-        let sum = |of: fn(&Consumer) -> u64| self.consumers.iter().map(of).sum();
-        let end_to_end = EndToEnd {
-            latency,
+        let lag = self.lag.finish();
+        let mut end_to_end = EndToEnd {
             consumers: self.consumers.len() as u32,
-            fetched_records: sum(|consumer| consumer.records),
-            fetched_bytes: sum(|consumer| consumer.bytes),
-            missing: sum(|consumer| consumer.join.missing()),
-            lag_records_max: self.lag.iter().copied().max().unwrap_or(0),
+            lag_records_max: lag.iter().copied().max().unwrap_or(0),
+            ..Consumed::nothing().end_to_end
         };
-        Consumed { end_to_end, lag: self.lag, events: self.events }
+        let end_ns = self.clock.now_ns();
+        for consumer in self.consumers {
+            end_to_end.fetched_records += consumer.records;
+            end_to_end.fetched_bytes += consumer.bytes;
+            let closed = consumer.join.close(end_ns);
+            end_to_end.latency.merge(&closed.latency);
+            end_to_end.missing += closed.missing.count();
+            end_to_end.missing_latency.merge(&closed.missing);
+        }
+        Consumed { end_to_end, lag, events: self.events }
     }
 }
 
-impl Consumer {
-    fn behind(&self) -> u64 {
-        self.lanes.values().map(|lane| u64::try_from(lane.end - lane.next).unwrap_or(0)).sum()
-    }
-
-    /// Reads what there is on a link, and takes the answer when it is complete.
-    fn receive(&mut self, link: usize, clock: &Clock) -> Result<(), String> {
-        let Some((at_ns, length)) = self.links[link].receive(clock)? else { return Ok(()) };
-        let buffer = std::mem::take(&mut self.links[link].inbound);
-        let taken = self.take_answer(&buffer[LENGTH_BYTES..length], self.links[link].correlation_id, at_ns);
-        self.links[link].inbound = buffer;
-        taken
-    }
-
-    fn take_answer(&mut self, body: &[u8], expected: i32, at_ns: u64) -> Result<(), String> {
-        let mut problem = None;
-        let fetched = parse_fetched(body, |found| {
-            if let Err(why) = self.take(found, at_ns) {
-                problem = Some(why);
-            }
-        });
-        let fetched = fetched.map_err(|error| format!("sent garbage for a Fetch: {error}"))?;
-        if fetched.correlation_id != expected {
-            return Err(format!("answered Fetch {} where {expected} was due", fetched.correlation_id));
-        }
-        if fetched.error_code != 0 {
-            return Err(format!("refused a Fetch: {}", error_name(fetched.error_code)));
-        }
-        problem.map_or(Ok(()), Err)
-    }
-
-    fn take(&mut self, found: FetchedPartition<'_>, at_ns: u64) -> Result<(), String> {
-        let Some(lane) = self.lanes.get_mut(&found.partition) else { return Ok(()) };
-        if error_name(found.error_code) == "OFFSET_OUT_OF_RANGE" {
-            // Retention was faster. What it took is missing in the end.
-            lane.next = lane.next.max(found.log_start);
-            return Ok(());
-        }
-        if found.error_code != 0 {
-            return Err(format!("partition {}: {}", found.partition, error_name(found.error_code)));
-        }
-        lane.end = lane.end.max(found.high_watermark);
-        for batch in batches(found.record_set) {
-            // The last batch of an answer may be torn; it comes again.
-            let Ok(batch) = batch else { break };
-            let header = batch.header;
-            if header.last_offset() < lane.next {
-                continue;
-            }
-            if header.base_offset >= lane.from && !header.is_control() {
-                self.records += u64::from(header.record_count.unsigned_abs());
-                self.bytes += batch.bytes.len() as u64;
-            }
-            self.join.arrived(found.partition, header.base_offset, header.last_offset(), at_ns);
-            lane.next = header.last_offset().saturating_add(1);
-        }
-        lane.end = lane.end.max(lane.next);
-        Ok(())
-    }
+/// What a consumer seeks: leaders of the partitions that nobody reads, and perhaps other ones where a link is silent.
+fn sought(consumer: &Consumer, now: Instant) -> Vec<Sought> {
+    let strays = consumer.strays.iter().map(|(partition, stray)| Sought {
+        partition: *partition,
+        other_than: None,
+        start: stray.why == Why::OutOfRange,
+    });
+    let silent = consumer.links.values().filter(|link| link.silent_for(now) > SILENT_AFTER);
+    let elsewhere = silent.flat_map(|link| {
+        let sought = |partition: &i32| Sought {
+            partition: *partition,
+            other_than: Some(link.address.clone()),
+            start: false,
+        };
+        link.partitions.iter().map(sought)
+    });
+    strays.chain(elsewhere).collect()
 }
 
-impl Link {
-    fn open(door: &Door, address: &str, token: usize, partitions: &[i32]) -> Result<Self, LoadError> {
-        let stream = door.enter(address, Admin::LIMIT)?.into_stream();
-        stream
-            .socket()
-            .set_nonblocking(true)
-            .and_then(|()| stamp_arrivals(stream.raw()))
-            .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
-        Ok(Self {
-            stream,
-            token,
-            partitions: partitions.to_vec(),
-            correlation_id: 0,
-            outbound: Vec::new(),
-            written: 0,
-            inbound: Vec::new(),
-            received: 0,
-        })
-    }
-
-    /// Puts the next Fetch behind what is written.
-    fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>) {
-        self.correlation_id = self.correlation_id.wrapping_add(1);
-        let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
-        let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
-        self.outbound = fetch_request(self.correlation_id, topic, &partitions, WANTED);
-        self.written = 0;
-    }
-
-    /// No request is under way.
-    fn is_idle(&self) -> bool {
-        self.outbound.is_empty() && self.received == 0
-    }
-
-    fn flush(&mut self, poll: &Poll) -> Result<(), String> {
-        let was_whole = self.written == 0;
-        self.stream.push().map_err(|error| format!("writing failed: {error}"))?;
-        while self.written < self.outbound.len() {
-            match self.stream.send(&self.outbound[self.written..]) {
-                Ok(0) => return Err("closed the connection".to_owned()),
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("writing failed: {error}")),
-            }
-        }
-        let blocked = self.written < self.outbound.len() || self.stream.has_unsent();
-        if blocked || !was_whole {
-            poll.modify(self.stream.raw(), self.token, blocked)
-                .map_err(|error| format!("watching a socket failed: {error}"))?;
-        }
-        Ok(())
-    }
-
-    /// Reads until there is nothing more or one answer is complete: when its last byte had arrived, and its length.
-    fn receive(&mut self, clock: &Clock) -> Result<Option<(u64, usize)>, String> {
-        loop {
-            if self.received == self.inbound.len() {
-                self.inbound.resize(self.received + READ_BYTES, 0);
-            }
-            let stamp = match self.stream.receive(&mut self.inbound[self.received..]) {
-                Ok((0, _)) => return Err("closed the connection".to_owned()),
-                Ok((count, stamp)) => {
-                    self.received += count;
-                    stamp
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(format!("reading failed: {error}")),
-            };
-            match Frame::split(&self.inbound[..self.received], ANSWER_LIMIT_BYTES) {
-                Frame::Incomplete { .. } => {}
-                Frame::TooLarge { length } => {
-                    return Err(format!("sent a frame of {length} bytes for a Fetch"));
-                }
-                Frame::Complete { consumed_bytes, .. } => {
-                    if consumed_bytes != self.received {
-                        return Err("sent more than was asked for".to_owned());
-                    }
-                    let at_ns = stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp));
-                    self.received = 0;
-                    self.outbound.clear();
-                    self.written = 0;
-                    return Ok(Some((at_ns, consumed_bytes)));
-                }
-            }
-        }
-    }
+/// What a way that was found means, if it is worth telling.
+fn told(
+    consumer: usize,
+    address: &str,
+    partitions: &[i32],
+    before: &[Option<Stray>],
+) -> Option<(EventKind, String)> {
+    let is_new = |stray: &Option<Stray>| stray.as_ref().is_none_or(|stray| stray.from != address);
+    let is_lost = |stray: &Option<Stray>| stray.as_ref().is_some_and(|stray| stray.why == Why::Lost);
+    let kind = if before.iter().any(is_lost) {
+        EventKind::Reconnected
+    } else if before.iter().any(is_new) {
+        EventKind::LeaderMoved
+    } else {
+        return None;
+    };
+    let list: Vec<String> = partitions.iter().map(i32::to_string).collect();
+    Some((kind, format!("consumer {} reads partitions {} at {address}", consumer + 1, list.join(", "))))
 }

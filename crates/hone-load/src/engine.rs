@@ -30,14 +30,6 @@ mod put_back;
 mod turn;
 mod verdict;
 
-/// A request that is due.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Due {
-    intended_ns: u64,
-    /// No slot was free when it was due.
-    waited: bool,
-}
-
 /// How a stretch ended.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -70,8 +62,8 @@ pub(crate) struct Engine {
     lanes: Vec<Lane>,
     /// Whose turn it is; each request is one lane's from the moment it is due.
     turn: Turn,
-    /// Requests that are due while no lane has anything to send.
-    homeless: VecDeque<Due>,
+    /// Intended times of requests that are due while no lane has anything to send.
+    homeless: VecDeque<u64>,
     /// Requests that are due and not written, over all lanes and the homeless.
     queued: usize,
     /// Whether keys say how often each pool is written to.
@@ -182,9 +174,9 @@ impl Engine {
             while interrupted_ns.is_none()
                 && let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns)
             {
-                self.assign(Due { intended_ns, waited: false });
+                self.assign(intended_ns);
                 self.queued += 1;
-                recorder.due += 1;
+                recorder.came_due(intended_ns, now_ns);
                 last_due_ns = intended_ns;
             }
             if let Err(reason) = self.dispatch(clock, recorder) {
@@ -261,31 +253,24 @@ impl Engine {
         }
         for index in 0..self.lanes.len() {
             while !self.lanes[index].queue.is_empty() && self.may_send(index) {
-                let Some(due) = self.lanes[index].queue.pop_front() else { break };
+                let Some(intended_ns) = self.lanes[index].queue.pop_front() else { break };
                 self.queued -= 1;
-                self.send_new(index, due, now_ns, recorder);
-            }
-            // In order of arrival: everything behind the first that already waited has been marked before.
-            for due in self.lanes[index].queue.iter_mut().rev() {
-                if due.waited {
-                    break;
-                }
-                due.waited = true;
+                self.send_new(index, intended_ns, now_ns, recorder);
             }
         }
         (0..self.lanes.len()).try_for_each(|index| self.flush(index, now_ns, recorder))
     }
 
-    fn send_new(&mut self, index: usize, due: Due, now_ns: u64, recorder: &mut Recorder) {
+    fn send_new(&mut self, index: usize, intended_ns: u64, now_ns: u64, recorder: &mut Recorder) {
         let lane = &mut self.lanes[index];
         let Some(connection) = &mut lane.connection else { return };
         let request = &lane.pool.requests[lane.next % lane.pool.requests.len()];
         lane.next = (lane.next + 1) % lane.pool.requests.len();
-        let mut sent = request.sent(due.intended_ns, now_ns);
+        let mut sent = request.sent(intended_ns, now_ns);
         sent.sequence = next_sequence(&mut self.sequences, sent.partition, self.records_per_batch);
         connection.enqueue(request, sent.sequence);
         self.written += 1;
-        recorder.sent(sent.request, due.waited);
+        recorder.sent(sent.request);
         if self.acks == 0 {
             recorder.acked(Ack { request: sent.request, error_code: 0 }, now_ns);
         } else {
@@ -335,10 +320,10 @@ impl Engine {
     }
 
     /// Gives a request that has come due to the lane whose turn it is.
-    fn assign(&mut self, due: Due) {
+    fn assign(&mut self, intended_ns: u64) {
         match self.turn.next() {
-            Some(index) => self.lanes[index].queue.push_back(due),
-            None => self.homeless.push_back(due),
+            Some(index) => self.lanes[index].queue.push_back(intended_ns),
+            None => self.homeless.push_back(intended_ns),
         }
     }
 
@@ -355,22 +340,22 @@ impl Engine {
         };
         let weights: Vec<f64> = self.lanes.iter().map(weight).collect();
         self.turn = Turn::new(weights.iter().copied());
-        let mut moving: Vec<Due> = self.homeless.drain(..).collect();
+        let mut moving: Vec<u64> = self.homeless.drain(..).collect();
         for (lane, weight) in self.lanes.iter_mut().zip(weights) {
             if weight == 0.0 {
                 moving.extend(lane.queue.drain(..));
             }
         }
-        moving.sort_by_key(|due| due.intended_ns);
-        moving.into_iter().for_each(|due| self.assign(due));
+        moving.sort_unstable();
+        moving.into_iter().for_each(|intended_ns| self.assign(intended_ns));
         // What moved may be older than what waits where it came to.
         for lane in &mut self.lanes {
-            lane.queue.make_contiguous().sort_by_key(|due| due.intended_ns);
+            lane.queue.make_contiguous().sort_unstable();
         }
     }
 
     /// Takes everything that is due and was not written.
-    fn take_queued(&mut self) -> Vec<Due> {
+    fn take_queued(&mut self) -> Vec<u64> {
         self.queued = 0;
         let lanes = self.lanes.iter_mut().flat_map(|lane| lane.queue.drain(..));
         self.homeless.drain(..).chain(lanes).collect()
@@ -431,7 +416,10 @@ impl Engine {
         let Some(connection) = &mut self.lanes[index].connection else { return Ok(()) };
         let mut answers = std::mem::take(&mut self.answers);
         let received = connection.receive(clock, |answer, response| {
-            recorder.placed_batches(answer.sent.request, response);
+            // What is refused in part is sent again as a whole, and lies where it lies then.
+            if answer.error_code == 0 {
+                recorder.placed_batches(answer.sent.request, response);
+            }
             answers.push(answer);
         });
         for answer in answers.drain(..) {
@@ -569,8 +557,8 @@ impl Engine {
     fn stop_sending(&mut self, now_ns: u64, recorder: &mut Recorder) {
         self.events.add(now_ns, EventKind::Interrupted, "the user ended the window".to_owned());
         recorder.cut(now_ns);
-        for due in self.take_queued() {
-            recorder.never_sent(due.intended_ns, now_ns, "interrupted");
+        for intended_ns in self.take_queued() {
+            recorder.never_sent(intended_ns, now_ns, "interrupted");
         }
         for sent in self.put_back.take_if(|_| true) {
             recorder.gave_up(sent.request, now_ns, "interrupted");
@@ -588,8 +576,8 @@ impl Engine {
         for sent in self.put_back.take_if(|_| true) {
             recorder.gave_up(sent.request, now_ns, error_of(sent.request.intended_ns));
         }
-        for due in self.take_queued() {
-            recorder.never_sent(due.intended_ns, now_ns, error_of(due.intended_ns));
+        for intended_ns in self.take_queued() {
+            recorder.never_sent(intended_ns, now_ns, error_of(intended_ns));
         }
     }
 

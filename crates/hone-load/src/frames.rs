@@ -23,13 +23,15 @@ pub(crate) struct Request {
     pub cargo: Cargo,
     /// The first partition that it writes to.
     pub partition: i32,
+    /// The others.
+    others: Vec<i32>,
     /// With a producer's id in its batch.
     sequence: Option<SequencePatch>,
 }
 
 impl Request {
     pub(crate) fn new(frame: ProduceFrame, cargo: Cargo, partition: i32) -> Self {
-        Self { frame, cargo, partition, sequence: None }
+        Self { frame, cargo, partition, others: Vec::new(), sequence: None }
     }
 
     /// Appends its bytes.
@@ -85,7 +87,7 @@ impl Pool {
         let in_turn = || (0..count).map(|step| &self.requests[(from + step) % count]);
         in_turn()
             .find(|request| request.partition == partition)
-            .or_else(|| in_turn().next().filter(|request| request.sequence.is_none()))
+            .or_else(|| in_turn().find(|request| request.others.contains(&partition)))
     }
 }
 
@@ -159,7 +161,8 @@ fn request(
     let (partition, batch) = borrowed.first().copied().unwrap_or_default();
     let sequence =
         producer.map(|_| SequencePatch::new(batch)).transpose().map_err(|error| encoding(&error))?;
-    Ok(Request { frame, cargo, partition, sequence })
+    let others = borrowed.iter().skip(1).map(|(partition, _)| *partition).collect();
+    Ok(Request { frame, cargo, partition, others, sequence })
 }
 
 /// One batch of fresh values.

@@ -262,7 +262,7 @@ mod tests {
             target(&data);
             if let Some((which, body)) = data.split_first().filter(|_| index < 11) {
                 let known = crate::shape::KNOWN[usize::from(*which)];
-                assert_eq!(crate::shape::check(known.0, known.1, &body[4..]), Ok(()), "{:?}", known.0);
+                assert_eq!(crate::shape::check(known.0, known.1, &body[4..]), Ok(known.1), "{:?}", known.0);
             }
         }
     }

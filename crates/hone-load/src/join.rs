@@ -34,6 +34,9 @@ const WAITING_LIMIT: usize = 4 << 20;
 /// somebody else writes to the topic, too.
 const SEEN_LIMIT: usize = 1 << 16;
 
+/// What is lost is remembered as due at the end of such a step, so that it is not told as having waited longer than it had.
+const LOST_STEP_NS: u64 = 100_000_000;
+
 /// One consumer's join.
 #[derive(Debug, Default)]
 pub(crate) struct Join {
@@ -41,7 +44,17 @@ pub(crate) struct Join {
     /// From intended to arrived, one sample each.
     pub latency: Hdr,
     waiting: usize,
-    lost: u64,
+    /// What will not arrive any more, or nobody can tell when it did: how many, by the step of time in which they were due.
+    lost: BTreeMap<u64, u64>,
+}
+
+/// What a join came to.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    /// One sample each, whether it arrived or not.
+    pub latency: Hdr,
+    /// Of these, what did not arrive.
+    pub missing: Hdr,
 }
 
 /// One partition's.
@@ -71,7 +84,7 @@ impl Join {
         let last = placed.last();
         if last >= lane.arrived_to {
             if self.waiting >= WAITING_LIMIT {
-                self.lost += 1;
+                self.lose(placed.intended_ns);
             } else if lane.waiting.insert(last, (placed.records, placed.intended_ns)).is_none() {
                 self.waiting += 1;
             }
@@ -79,7 +92,7 @@ impl Join {
         }
         match lane.claim(placed.first, last) {
             Some(at_ns) => self.latency.record_ns(at_ns.saturating_sub(placed.intended_ns)),
-            None => self.lost += 1,
+            None => self.lose(placed.intended_ns),
         }
     }
 
@@ -101,7 +114,7 @@ impl Join {
             self.waiting -= 1;
             if complete < first {
                 // The broker gave what lies behind it: it has gone, by retention for example.
-                self.lost += 1;
+                lost(&mut self.lost, intended_ns);
                 continue;
             }
             self.latency.record_ns(at_ns.saturating_sub(intended_ns));
@@ -112,6 +125,15 @@ impl Join {
         }
     }
 
+    /// A log begins there: what is awaited from before does not come any more.
+    pub(crate) fn gone_before(&mut self, partition: i32, start: i64) {
+        let Some(lane) = self.lanes.get_mut(&partition) else { return };
+        let stays = lane.waiting.split_off(&start);
+        let gone = std::mem::replace(&mut lane.waiting, stays);
+        self.waiting -= gone.len();
+        gone.into_values().for_each(|(_, intended_ns)| self.lose(intended_ns));
+    }
+
     /// Forgets what arrived before a window; offsets stay known.
     pub(crate) fn begin(&mut self) {
         for lane in self.lanes.values_mut() {
@@ -119,7 +141,7 @@ impl Join {
             lane.seen.clear();
         }
         self.waiting = 0;
-        self.lost = 0;
+        self.lost.clear();
         self.latency = Hdr::new();
     }
 
@@ -128,10 +150,29 @@ impl Join {
         self.waiting
     }
 
-    /// What was acknowledged and has not arrived.
-    pub(crate) fn missing(&self) -> u64 {
-        self.waiting as u64 + self.lost
+    fn lose(&mut self, intended_ns: u64) {
+        lost(&mut self.lost, intended_ns);
     }
+
+    /// Ends it. What was acknowledged and has not arrived is a sample all the same: the time it has waited, which is the least
+    /// that it can have been.
+    pub(crate) fn close(self, end_ns: u64) -> Closed {
+        let mut missing = Hdr::new();
+        for (_, intended_ns) in self.lanes.values().flat_map(|lane| lane.waiting.values()) {
+            missing.record_ns(end_ns.saturating_sub(*intended_ns));
+        }
+        for (step, count) in self.lost {
+            let waited_ns = end_ns.saturating_sub(step.saturating_mul(LOST_STEP_NS));
+            (0..count).for_each(|_| missing.record_ns(waited_ns));
+        }
+        let mut latency = self.latency;
+        latency.merge(&missing);
+        Closed { latency, missing }
+    }
+}
+
+fn lost(lost: &mut BTreeMap<u64, u64>, intended_ns: u64) {
+    *lost.entry(intended_ns.div_ceil(LOST_STEP_NS)).or_default() += 1;
 }
 
 impl Lane {
@@ -158,6 +199,12 @@ mod tests {
 
     fn placed(first: i64, records: u32, intended_ns: u64) -> Placed {
         Placed { partition: 0, first, records, intended_ns }
+    }
+
+    impl Join {
+        fn missing(&self) -> u64 {
+            self.waiting as u64 + self.lost.values().sum::<u64>()
+        }
     }
 
     fn samples(join: &Join) -> u64 {
@@ -212,6 +259,27 @@ mod tests {
         assert_eq!((join.missing(), samples(&join)), (1, 1));
         join.begin();
         assert_eq!((join.missing(), samples(&join)), (0, 0));
+    }
+
+    #[test]
+    fn what_never_arrives_is_a_sample_of_the_time_it_waited() {
+        const MS: u64 = 1_000_000;
+        let mut join = Join::default();
+        join.placed(placed(0, 1, 1_000 * MS));
+        join.arrived(0, 0, 0, 1_003 * MS);
+        // Retention takes one, the log begins behind another, a third one just does not come.
+        join.placed(placed(1, 1, 2_050 * MS));
+        join.arrived(0, 3, 3, 2_060 * MS);
+        join.placed(placed(4, 1, 4_000 * MS));
+        join.gone_before(0, 5);
+        join.placed(placed(7, 1, 6_000 * MS));
+        assert_eq!((samples(&join), join.waiting(), join.missing()), (1, 1, 3));
+        let closed = join.close(10_000 * MS);
+        assert_eq!((closed.latency.count(), closed.missing.count()), (4, 3));
+        let rounded_s = |hdr: &Hdr, quantile| (hdr.quantile_us(quantile).unwrap() / 1e5).round() / 10.0;
+        let waited: Vec<f64> = [0.3, 0.6, 0.9].map(|quantile| rounded_s(&closed.missing, quantile)).to_vec();
+        assert_eq!(waited, [4.0, 6.0, 7.9], "what is lost is not told as having waited longer than it had");
+        assert_eq!((rounded_s(&closed.latency, 0.2), rounded_s(&closed.latency, 1.0)), (0.0, 7.9));
     }
 
     #[test]

@@ -153,6 +153,6 @@ pub(crate) fn decode<A: Decodable>(
     if answer.len() < 4 || answer.get_i32() != correlation_id {
         return Err("it answers another request (correlation id)".to_owned());
     }
-    shape::check(key, version, &answer)?;
+    let version = shape::check(key, version, &answer)?;
     A::decode(&mut answer, version).map_err(|problem| problem.to_string())
 }

@@ -557,6 +557,7 @@ impl Prepared {
         outcome(&Seen {
             backlog: recorder.backlog.clone(),
             due: recorder.due,
+            requests_per_s: recorder.due as f64 / recorder.duration_s().max(1e-9),
             in_flight_limit: self.engine.in_flight_limit(),
             own_lateness_us_p99: recorder.own_lateness.quantile_us(0.99).unwrap_or(0.0),
             lateness_limit_us: self.settings.lateness_limit_us,

@@ -84,14 +84,17 @@ fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
     KNOWN.iter().find(|known| (known.0, known.1) == (key, version)).map(|known| known.2)
 }
 
-/// Whether every length in an answer (behind its correlation id) fits what is there.
-pub(crate) fn check(key: ApiKey, version: i16, answer: &[u8]) -> Result<(), String> {
+/// Whether every length in an answer (behind its correlation id) fits what is there. Gives the version that the answer is
+/// written in, which is the one to decode.
+pub(crate) fn check(key: ApiKey, version: i16, answer: &[u8]) -> Result<i16, String> {
     // An older broker answers an ApiVersions request that it does not know in version 0, with an error code.
     let refused = key == ApiKey::ApiVersions && answer.starts_with(&[0, 35]);
-    let shape = shape_of(key, if refused { 0 } else { version })
-        .ok_or_else(|| format!("the shape of {key:?} v{version} is not known here"))?;
+    let version = if refused { 0 } else { version };
+    let shape =
+        shape_of(key, version).ok_or_else(|| format!("the shape of {key:?} v{version} is not known here"))?;
     let mut reader = Reader::new(answer);
-    walk(&mut reader, shape).and_then(|()| reader.finish()).map_err(|error| error.to_string())
+    walk(&mut reader, shape).and_then(|()| reader.finish()).map_err(|error| error.to_string())?;
+    Ok(version)
 }
 
 fn walk(reader: &mut Reader<'_>, shape: &[Part]) -> Result<(), WireError> {
@@ -154,5 +157,12 @@ mod tests {
         let mut answer = vec![0, 0, 1, 0, 0, 0, 0, 1, 0, 5];
         answer.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
         assert!(check(ApiKey::ApiVersions, 3, &answer).unwrap_err().contains("an array"));
+    }
+
+    #[test]
+    fn a_refusal_in_version_0_is_decoded_as_such() {
+        let answer = [0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 3];
+        assert_eq!(check(ApiKey::ApiVersions, 3, &answer), Ok(0));
+        assert_eq!(check(ApiKey::ApiVersions, 3, &[0, 0, 1, 0, 0, 0, 0, 0]), Ok(3));
     }
 }

@@ -9,6 +9,8 @@ pub(crate) struct Seen {
     pub backlog: Vec<u64>,
     /// Requests due in the window.
     pub due: u64,
+    /// Requests due in a second.
+    pub requests_per_s: f64,
     /// Most requests that may be unanswered at once.
     pub in_flight_limit: u64,
     /// 99th percentile of intended to sent over the requests that found a free slot: the generator's own lateness.
@@ -16,6 +18,9 @@ pub(crate) struct Seen {
     /// Where that stops to be a measurement.
     pub lateness_limit_us: f64,
 }
+
+/// A target that is so far behind and only falls back does not keep up, however long the window was.
+const BEHIND_S: f64 = 1.0;
 
 /// Parts of a window at whose ends the backlog is noted.
 pub(crate) const SLOTS: usize = 40;
@@ -37,7 +42,8 @@ pub(crate) fn outcome(seen: &Seen) -> Outcome {
 }
 
 /// The backlog only grew: every point of the last quarter lies above every point of the first half, and what is left at the
-/// end is more than one in-flight limit and more than 1 % of the window. A stall that the target works off does not
+/// end is more than one in-flight limit and more than 1 % of the window, or more than [`BEHIND_S`] of the load: in a long window
+/// 1 % is minutes. A stall that the target works off does not
 /// count, nor does one that began in the last quarter: its requests are in the percentiles at full length.
 fn only_grows(seen: &Seen) -> bool {
     let slots = seen.backlog.len();
@@ -47,7 +53,9 @@ fn only_grows(seen: &Seen) -> bool {
     let early = seen.backlog[..slots / 2].iter().max();
     let late = seen.backlog[slots - slots / 4..].iter().min();
     let left = seen.backlog[slots - 1];
-    late > early && left > seen.in_flight_limit && left * 100 > seen.due
+    late > early
+        && left > seen.in_flight_limit
+        && (left * 100 > seen.due || left as f64 > seen.requests_per_s * BEHIND_S)
 }
 
 #[cfg(test)]
@@ -58,6 +66,7 @@ mod tests {
         Seen {
             backlog: (0..SLOTS).map(backlog).collect(),
             due: 10_000,
+            requests_per_s: 1_000.0,
             in_flight_limit: 20,
             own_lateness_us_p99: 50.0,
             lateness_limit_us: 10_000.0,
@@ -73,6 +82,14 @@ mod tests {
     fn a_backlog_that_only_grows_is_saturation() {
         let outcome = outcome(&seen(|slot| slot as u64 * 100 + (slot as u64 * 7) % 11));
         assert!(matches!(outcome, Outcome::Saturated { backlog_requests } if backlog_requests > 3_800));
+    }
+
+    #[test]
+    fn a_long_window_does_not_excuse_a_target_that_falls_back() {
+        // An hour at 10,000/s against 9,910/s.
+        let mut slow = seen(|slot| slot as u64 * 8_100);
+        (slow.due, slow.requests_per_s) = (36_000_000, 10_000.0);
+        assert!(matches!(outcome(&slow), Outcome::Saturated { .. }));
     }
 
     #[test]

@@ -62,6 +62,20 @@ impl Hdr {
         self.0.add(&other.0).expect("histograms of one kind have the same bounds");
     }
 
+    /// The samples that are not in another histogram; `None` when that one has some that are not here.
+    pub fn without(&self, other: &Self) -> Option<Self> {
+        let mut left = self.clone();
+        left.0.subtract(&other.0).ok()?;
+        Some(left)
+    }
+
+    /// The latency at a quantile, if so many samples more were there, longer than all of these; `None` when it is one of them.
+    pub fn quantile_us_with_longer(&self, quantile: f64, longer: u64) -> Option<f64> {
+        let rank = (quantile * (self.count() + longer) as f64).ceil().max(1.0);
+        // Half a rank less: a quotient that is rounded up in binary is another rank.
+        (rank <= self.count() as f64).then(|| self.quantile_us((rank - 0.5) / self.count() as f64)).flatten()
+    }
+
     /// Number of samples.
     pub fn count(&self) -> u64 {
         self.0.len()
@@ -75,7 +89,8 @@ impl Hdr {
     /// The latency at a quantile, only when at least `beyond` samples lie above it: a p99.9 needs 1,000 samples
     /// for each one beyond.
     pub fn quantile_us_if_supported(&self, quantile: f64, beyond: u64) -> Option<f64> {
-        let above = (self.count() as f64 * (1.0 - quantile)).floor();
+        // A little more than the product: 1 - 0.999 is not quite a thousandth in binary.
+        let above = (self.count() as f64 * (1.0 - quantile) + 1e-6).floor();
         (above >= beyond as f64).then(|| self.quantile_us(quantile)).flatten()
     }
 
@@ -208,6 +223,10 @@ mod tests {
         assert_eq!(hdr.quantile_us_if_supported(0.999, 1), None);
         hdr.record_ns(1_000);
         assert!(hdr.quantile_us_if_supported(0.999, 1).is_some());
+        assert!(
+            hdr.quantile_us_if_supported(99.9 / 100.0, 1).is_some(),
+            "a rounding error asks for one sample more"
+        );
     }
 
     #[test]

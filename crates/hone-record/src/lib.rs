@@ -41,7 +41,7 @@ pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use window::{
-    BatchSource, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind, Latencies,
-    LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event, EventKind,
+    Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

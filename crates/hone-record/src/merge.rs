@@ -241,6 +241,7 @@ fn end_to_end(shards: &[&Window]) -> Option<EndToEnd> {
         merged.fetched_records += part.fetched_records;
         merged.fetched_bytes += part.fetched_bytes;
         merged.missing += part.missing;
+        merged.missing_latency.merge(&part.missing_latency);
         merged.lag_records_max = merged.lag_records_max.max(part.lag_records_max);
     }
     Some(merged)

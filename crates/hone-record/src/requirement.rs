@@ -15,6 +15,6 @@ pub struct Requirement {
     pub unit: String,
     /// Whether it was met; `None` when the window can't tell.
     pub met: Option<bool>,
-    /// Why it can't tell, or why a rule counts as not met without a figure.
+    /// Why it can't tell, why a rule counts as not met without a figure, or what else is to be known of the figure.
     pub reason: Option<String>,
 }

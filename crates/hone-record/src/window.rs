@@ -85,7 +85,7 @@ pub struct SeriesPoint {
     /// 99th percentile of how late the generator was by its own fault; 0 when nothing was sent.
     #[serde(default)]
     pub generator_lag_us_p99: f64,
-    /// Records that consumers had not fetched yet at its end, over all partitions; the slowest consumer's.
+    /// The most records that existed in it and had not been fetched, over all partitions; the slowest consumer's.
     #[serde(default)]
     pub consumer_lag_records: Option<u64>,
 }
@@ -184,7 +184,7 @@ pub struct TopicBatches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndToEnd {
     /// From the time the schedule asked for to the arrival at a consumer; one sample a request (wire) or record (client)
-    /// and consumer.
+    /// and consumer. What is missing is a sample, too: the time it had waited when the window was drained.
     pub latency: Hdr,
     /// Consumers, each of which reads everything.
     pub consumers: u32,
@@ -194,8 +194,42 @@ pub struct EndToEnd {
     pub fetched_bytes: u64,
     /// Acknowledged requests that a consumer had not seen when the window was drained, over all consumers.
     pub missing: u64,
-    /// Largest lag of any consumer at the end of a second, in records.
+    /// Largest lag of any consumer in the window, in records.
     pub lag_records_max: u64,
+    /// Of `latency`, the samples of what is missing: those are the least that it can have been.
+    #[serde(default)]
+    pub missing_latency: Hdr,
+}
+
+/// Between which values a latency lies, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// It is not less.
+    pub least_us: f64,
+    /// It is not more; `None` when nobody knows: it lies among what never came.
+    pub most_us: Option<f64>,
+}
+
+impl EndToEnd {
+    /// A quantile of the latency; `None` without so many samples beyond it.
+    pub fn quantile(&self, quantile: f64, beyond: u64) -> Option<Bounds> {
+        let least_us = self.latency.quantile_us_if_supported(quantile, beyond)?;
+        let most_us = if self.missing == 0 {
+            Some(least_us)
+        } else {
+            // A record from before these were kept has none of them.
+            let is_known = self.missing_latency.count() == self.missing;
+            let arrived = is_known.then(|| self.latency.without(&self.missing_latency)).flatten();
+            arrived.and_then(|arrived| arrived.quantile_us_with_longer(quantile, self.missing))
+        };
+        Some(Bounds { least_us, most_us })
+    }
+
+    /// The longest latency; `None` without any.
+    pub fn longest(&self) -> Option<Bounds> {
+        let least_us = self.latency.max_us()?;
+        Some(Bounds { least_us, most_us: (self.missing == 0).then_some(least_us) })
+    }
 }
 
 /// Where a request's time went, as far as the engine can tell. Percentiles of parts can't be added up.
@@ -343,5 +377,59 @@ impl Window {
             Metric::LatencyMax => latency.max_us(),
             Metric::Throughput => Some(self.facts.reached_requests_per_s),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,000 samples of 1 to 1,000 µs, and missing ones that had waited for so long.
+    fn seen(missing_us: &[u64]) -> EndToEnd {
+        let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
+        (1..=1_000).for_each(|us| latency.record_ns(us * 1_000));
+        for us in missing_us {
+            latency.record_ns(us * 1_000);
+            missing_latency.record_ns(us * 1_000);
+        }
+        EndToEnd {
+            latency,
+            consumers: 1,
+            fetched_records: 1_000,
+            fetched_bytes: 1_000,
+            missing: missing_us.len() as u64,
+            lag_records_max: 0,
+            missing_latency,
+        }
+    }
+
+    fn bounds(seen: &EndToEnd, quantile: f64) -> (f64, Option<f64>) {
+        let bounds = seen.quantile(quantile, 0).unwrap();
+        (bounds.least_us.round(), bounds.most_us.map(f64::round))
+    }
+
+    #[test]
+    fn with_nothing_missing_a_quantile_is_what_it_is() {
+        assert_eq!(bounds(&seen(&[]), 0.99), (990.0, Some(990.0)));
+        assert_eq!(seen(&[]).longest().unwrap().most_us.map(f64::round), Some(1_000.0));
+    }
+
+    #[test]
+    fn a_quantile_among_what_is_missing_has_no_upper_bound() {
+        // They waited shorter than others that came, and nobody knows how long they would have taken.
+        let seen = seen(&[1; 50]);
+        assert_eq!(bounds(&seen, 0.5), (475.0, Some(525.0)));
+        assert_eq!(bounds(&seen, 0.95), (948.0, Some(998.0)));
+        assert_eq!(bounds(&seen, 0.96).1, None);
+        assert_eq!(seen.longest().unwrap().most_us, None);
+    }
+
+    #[test]
+    fn a_record_that_knows_only_how_many_are_missing_promises_no_upper_bound() {
+        let old = EndToEnd { missing: 1, ..seen(&[]) };
+        assert_eq!(bounds(&old, 0.5).1, None);
+        let mut record = serde_json::to_value(seen(&[])).unwrap();
+        record.as_object_mut().unwrap().remove("missing_latency");
+        assert_eq!(serde_json::from_value::<EndToEnd>(record).unwrap().missing_latency, Hdr::new());
     }
 }

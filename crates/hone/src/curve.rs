@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_compare::why_it_does_not_count;
 use hone_record::{
     Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint, EventKind, Machine, Metric, Outcome,
@@ -117,6 +117,12 @@ impl Course<'_> {
                 .with_context(|| format!("window {}, {} requests/s", index + 1, stop.requests_per_s))?;
         window.requirements = promise.iter().map(|rule| rule.judge(&window)).collect();
         let interrupted = window.events.iter().any(|event| event.kind == EventKind::Interrupted);
+        // Not told is not broken: a search that took it for that would end at nothing, and blame the target.
+        let steady = matches!(window.outcome, Outcome::Steady) && !interrupted;
+        if let Some(rule) = window.requirements.iter().find(|rule| steady && rule.met.is_none()) {
+            let why = rule.reason.as_deref().unwrap_or("it is not measured here");
+            bail!("the promise {} can't be told from a window like this: {why}", rule.rule);
+        }
         let name = format!("windows/{index:03}.json");
         let point = point_of(&window, name.clone());
         self.folder.write_record(&name, window)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hone_record::{Hdr, Metric, Outcome, Requirement, Window};
+use hone_record::{Bounds, Hdr, Metric, Outcome, Requirement, Window};
 
 use crate::Ending;
 use crate::experiment::{did_you_mean, nearest};
@@ -149,41 +149,65 @@ impl What {
     }
 
     /// The value, or why there is none.
-    fn of(self, window: &Window) -> Result<f64, String> {
+    fn of(self, window: &Window) -> Result<Told, String> {
         let facts = &window.facts;
         let latency = &window.latencies.intended_to_ack;
         let seen = window.end_to_end.as_ref();
         let seen = || seen.ok_or("there were no consumers; ask for some with --consumers".to_owned());
         let nothing = || "nothing was measured".to_owned();
-        match self {
-            Self::Latency(quantile) => at(latency, quantile),
-            Self::Max => latency.max_us().ok_or_else(nothing),
-            Self::Mean => latency.mean_us().ok_or_else(nothing),
-            Self::EndToEnd(quantile) => at(&seen()?.latency, quantile),
-            Self::EndToEndMax => seen()?.latency.max_us().ok_or_else(nothing),
-            Self::Throughput => Ok(facts.reached_requests_per_s),
+        let value = match self {
+            Self::Latency(quantile) => {
+                let value = latency.quantile_us_if_supported(quantile, SAMPLES_BEYOND);
+                value.ok_or_else(|| too_few(latency, quantile))?
+            }
+            Self::Max => latency.max_us().ok_or_else(nothing)?,
+            Self::Mean => latency.mean_us().ok_or_else(nothing)?,
+            Self::EndToEnd(quantile) => {
+                let seen = seen()?;
+                let bounds = seen.quantile(quantile, SAMPLES_BEYOND);
+                return bounds.map(Told::within).ok_or_else(|| too_few(&seen.latency, quantile));
+            }
+            Self::EndToEndMax => return seen()?.longest().map(Told::within).ok_or_else(nothing),
+            Self::Throughput => facts.reached_requests_per_s,
             Self::Records => {
                 let per_request = facts.acked_records as f64 / facts.acked_requests.max(1) as f64;
-                Ok(facts.reached_requests_per_s * per_request)
+                facts.reached_requests_per_s * per_request
             }
-            Self::Lag => Ok(seen()?.lag_records_max as f64),
-            Self::Missing => Ok(seen()?.missing as f64),
+            Self::Lag => seen()?.lag_records_max as f64,
+            Self::Missing => seen()?.missing as f64,
             Self::Errors => {
                 let failed = facts.requests.saturating_sub(facts.acked_requests);
-                Ok(failed as f64 / facts.requests.max(1) as f64)
+                failed as f64 / facts.requests.max(1) as f64
             }
             Self::Cpu(metric) => {
-                window.value(metric).ok_or_else(|| "the target's CPU is not known".to_owned())
+                window.value(metric).ok_or_else(|| "the target's CPU is not known".to_owned())?
             }
-        }
+        };
+        Ok(Told { least: value, most: Some(value) })
     }
 }
 
-fn at(latency: &Hdr, quantile: f64) -> Result<f64, String> {
-    latency.quantile_us_if_supported(quantile, SAMPLES_BEYOND).ok_or_else(|| {
-        let needed = number(samples_for(quantile) as f64);
-        format!("too few samples: {}, needed {needed}", number(latency.count() as f64))
-    })
+/// What a window tells of a value: where it lies. Mostly both are the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Told {
+    least: f64,
+    /// `None`: there is no bound.
+    most: Option<f64>,
+}
+
+impl Told {
+    fn within(bounds: Bounds) -> Self {
+        Self { least: bounds.least_us, most: bounds.most_us }
+    }
+
+    fn is_exact(self) -> bool {
+        self.most == Some(self.least)
+    }
+}
+
+fn too_few(latency: &Hdr, quantile: f64) -> String {
+    let needed = number(samples_for(quantile) as f64);
+    format!("too few samples: {}, needed {needed}", number(latency.count() as f64))
 }
 
 /// Samples of which enough lie beyond a quantile.
@@ -250,22 +274,43 @@ impl Rule {
 
     /// What a window says to it.
     pub(crate) fn judge(&self, window: &Window) -> Requirement {
-        let (measured, reason) = match &window.outcome {
-            Outcome::Failed { reason } => (None, Some(format!("the window failed: {reason}"))),
-            Outcome::GeneratorLate { .. } => (None, Some("the generator was late".to_owned())),
-            Outcome::Saturated { .. } if self.what.is_unbounded_when_saturated() => {
-                (None, Some("saturated: it only grew".to_owned()))
-            }
-            _ => match self.what.of(window) {
-                Ok(measured) => (Some(measured), None),
-                Err(why) => (None, Some(why)),
-            },
-        };
         let unbounded =
             matches!(window.outcome, Outcome::Saturated { .. }) && self.what.is_unbounded_when_saturated();
-        let met = measured.map(|measured| self.holds(measured)).or(unbounded.then_some(false));
+        let (measured, met, reason) = match &window.outcome {
+            Outcome::Failed { reason } => (None, None, Some(format!("the window failed: {reason}"))),
+            Outcome::GeneratorLate { .. } => (None, None, Some("the generator was late".to_owned())),
+            Outcome::Saturated { .. } if unbounded => {
+                (None, Some(false), Some("saturated: it only grew".to_owned()))
+            }
+            _ => match self.what.of(window) {
+                Ok(told) => {
+                    let met = self.weigh(told);
+                    (met.map(|_| told.least), met, self.beside(told, window))
+                }
+                Err(why) => (None, None, Some(why)),
+            },
+        };
         let unit = self.what.unit().name().to_owned();
         Requirement { rule: self.to_string(), limit: self.limit, measured, unit, met, reason }
+    }
+
+    /// Whether it holds wherever the value lies; `None` when that depends.
+    fn weigh(&self, told: Told) -> Option<bool> {
+        let at_least = self.holds(told.least);
+        let at_most = self.holds(told.most.unwrap_or(f64::INFINITY));
+        (at_least == at_most).then_some(at_least)
+    }
+
+    /// What is to be known beside a value that is not exact.
+    fn beside(&self, told: Told, window: &Window) -> Option<String> {
+        let missing = window.end_to_end.as_ref().filter(|_| !told.is_exact())?.missing;
+        let unit = self.what.unit();
+        let most = told.most.map(|most| format!(", at most {}", unit.write(most))).unwrap_or_default();
+        Some(format!(
+            "at least {}{most}: {} acknowledged requests never came to a consumer",
+            unit.write(told.least),
+            count(missing)
+        ))
     }
 
     fn holds(&self, measured: f64) -> bool {
@@ -354,6 +399,45 @@ mod tests {
         }
         let unknown = rule("p99.9<1s").judge(&window).reason.unwrap();
         assert_eq!(unknown, "too few samples: 1,000, needed 10,000");
+    }
+
+    /// 985 requests came within 1 to 985 µs, and 15 did not come within a second.
+    #[test]
+    fn what_never_came_to_a_consumer_is_no_good_latency() {
+        let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
+        (1..=985).for_each(|us| latency.record_ns(us * 1_000));
+        (0..15).for_each(|_| missing_latency.record_ns(1_000_000_000));
+        latency.merge(&missing_latency);
+        let end_to_end = hone_record::EndToEnd {
+            latency,
+            consumers: 1,
+            fetched_records: 985,
+            fetched_bytes: 985,
+            missing: 15,
+            lag_records_max: 15,
+            missing_latency,
+        };
+        let window = Window { end_to_end: Some(end_to_end), ..window() };
+        for (text, met) in [
+            ("e2e-p50<600us", Some(true)),
+            ("e2e-p98<1ms", Some(true)),
+            ("e2e-p99<1ms", Some(false)),
+            ("e2e-p99<=2s", None),
+            ("e2e-p99>500ms", Some(true)),
+            ("e2e-p99>=2s", None),
+            ("e2e-max<1h", None),
+            ("e2e-max<1ms", Some(false)),
+            ("missing<=0", Some(false)),
+        ] {
+            assert_eq!(rule(text).judge(&window).met, met, "{text}");
+        }
+        let open = rule("e2e-p99<=2s").judge(&window);
+        assert_eq!(open.measured, None);
+        let why = "at least 1.00 s: 15 acknowledged requests never came to a consumer";
+        assert_eq!(open.reason.as_deref(), Some(why));
+        let broken = rule("e2e-p99<1ms").judge(&window);
+        assert!(broken.measured.unwrap() > 999_000.0 && broken.reason.as_deref() == Some(why), "{broken:?}");
+        assert_eq!(rule("e2e-p50<600us").judge(&window).reason, None);
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn a_target_that_dies_while_it_is_loaded_keeps_what_was_measured() {
     ];
     hone_in(folder.path(), &args)
         .expect_code(1)
-        .expect_error("3 pairs in a row do not count, the last because B failed in its window");
+        .expect_error("3 A/B pairs in a row do not count, the last because B failed in its window");
     let run = folder.path().join("runs/compare-001");
     assert!(run.join("pairs/001.json").is_file(), "the second pair's result is gone");
     // Each death is an outcome, and is not measured again.

@@ -1,5 +1,5 @@
 //! Real Apache Kafka, three nodes: a leader's process is killed under an open window, and one is shut down in order. The load
-//! follows, every request is stored in the end, and the outage shows at its full length.
+//! follows, every request is stored and read in the end, and the outage shows at its full length.
 //!
 //! Only with HONE_LONG=1: it wants three JVMs and two minutes. The jars come from `bench/kafka.sh fetch`.
 
@@ -132,6 +132,8 @@ fn load_and(cluster: &Cluster, deed: impl FnOnce()) -> Value {
                 "6",
                 "--connections",
                 "3",
+                "--consumers",
+                "1",
                 "--timeout",
                 "60",
                 "--lateness-limit",
@@ -157,12 +159,28 @@ fn expect_followed(record: &Value) -> Vec<String> {
     let body = &record["body"];
     assert_eq!(body["outcome"], "steady", "{}", body["events"]);
     assert_eq!(body["facts"]["acked_requests"], body["facts"]["requests"], "{}", body["facts"]);
+    expect_read(body);
     body["events"]
         .as_array()
         .unwrap()
         .iter()
         .map(|event| event["kind"].as_str().unwrap().to_owned())
         .collect()
+}
+
+/// The consumer has read everything that was acknowledged; what was sent again may be there twice.
+#[track_caller]
+fn expect_read(body: &Value) {
+    let (facts, seen) = (&body["facts"], &body["end_to_end"]);
+    assert_eq!(seen["missing"], 0, "{}", body["events"]);
+    let count = |of: &Value| of.as_u64().unwrap();
+    assert!(count(&seen["fetched_records"]) >= count(&facts["acked_records"]), "{seen} of {facts}");
+    let latency = hone_record::Hdr::from_base64(seen["latency"].as_str().unwrap()).unwrap();
+    assert_eq!(latency.count(), count(&facts["acked_requests"]));
+    let events = body["events"].as_array().unwrap();
+    let reads_elsewhere =
+        |event: &Value| event["what"].as_str().unwrap().starts_with("consumer 1 reads partitions");
+    assert!(events.iter().any(reads_elsewhere), "{events:?}");
 }
 
 #[test]

@@ -141,6 +141,9 @@ fn what_is_sent_again_to_a_broker_that_was_killed_is_stored_once() {
     thread::scope(|scope| {
         let load = scope.spawn(|| load(&address, "killed", &["--connections", "2", "--duration", "5"]));
         thread::sleep(Duration::from_millis(2_500));
+        // Requests pile up before the broker dies: otherwise it may die while nothing is on its way.
+        broker.signal(libc::SIGSTOP);
+        thread::sleep(Duration::from_millis(200));
         broker.signal(libc::SIGKILL);
         broker.start_again();
         let record = load.join().unwrap();

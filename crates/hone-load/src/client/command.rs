@@ -177,7 +177,10 @@ impl Command {
             cargo: Cargo { records: 1, bytes: bytes.into() },
         };
         let ended_ns = ended.ended_ns.max(request.sent_ns);
-        recorder.sent(request, ended.waited);
+        if !ended.waited {
+            recorder.own_late(request.sent_ns - due_ns);
+        }
+        recorder.sent(request);
         match &ended.stored {
             Ok((partition, first)) => {
                 pulse.acked(ended_ns);

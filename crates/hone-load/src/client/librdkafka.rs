@@ -52,7 +52,7 @@ pub(crate) struct Librdkafka {
     material: Arc<[Material]>,
     next_record: usize,
     /// Records that are due and found no room.
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<u64>,
     /// Records without a report, by the number that goes with them.
     out: Vec<Option<InFlight>>,
     free: Vec<usize>,
@@ -72,13 +72,6 @@ impl std::fmt::Debug for Librdkafka {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Librdkafka").field("topic", &self.topic).field("facts", &self.facts).finish()
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    intended_ns: u64,
-    /// There was no room when it was due.
-    waited: bool,
 }
 
 /// What a producer's threads leave for the sending thread.
@@ -189,14 +182,14 @@ impl Librdkafka {
 
     /// Hands over what is due, as far as there is room.
     fn hand_over(&mut self, clock: &Clock, recorder: &mut Recorder) -> Result<(), String> {
-        while let Some(due) = self.queue.front().copied() {
+        while let Some(intended_ns) = self.queue.front().copied() {
             let number = self.free.pop().unwrap_or_else(|| {
                 self.out.push(None);
                 self.out.len() - 1
             });
             let record = &self.material[self.next_record % self.material.len()];
             let request = InFlight {
-                intended_ns: due.intended_ns,
+                intended_ns,
                 sent_ns: clock.now_ns(),
                 cargo: Cargo { records: 1, bytes: record.bytes() },
             };
@@ -216,13 +209,7 @@ impl Librdkafka {
             }
             self.queue.pop_front();
             self.next_record = self.next_record.wrapping_add(1);
-            recorder.sent(request, due.waited);
-        }
-        for due in self.queue.iter_mut().rev() {
-            if due.waited {
-                break;
-            }
-            due.waited = true;
+            recorder.sent(request);
         }
         Ok(())
     }
@@ -260,8 +247,8 @@ impl Librdkafka {
             recorder.gave_up(request, now_ns, error);
         }
         self.free.clear();
-        for due in self.queue.drain(..) {
-            recorder.never_sent(due.intended_ns, now_ns, error);
+        for intended_ns in self.queue.drain(..) {
+            recorder.never_sent(intended_ns, now_ns, error);
         }
     }
 
@@ -322,8 +309,8 @@ impl Sender for Librdkafka {
         loop {
             let now_ns = clock.now_ns();
             while let Some(intended_ns) = arrivals.next_if(|due| *due <= now_ns) {
-                self.queue.push_back(Waiting { intended_ns, waited: false });
-                recorder.due += 1;
+                self.queue.push_back(intended_ns);
+                recorder.came_due(intended_ns, now_ns);
                 last_due_ns = intended_ns;
             }
             if let Err(reason) = self.hand_over(&clock, recorder) {

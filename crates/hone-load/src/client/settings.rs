@@ -73,6 +73,12 @@ pub(super) fn config(
 ) -> Result<ClientConfig, LoadError> {
     let wrong = |problem: String| LoadError::Setting { name: "client settings", problem };
     for key in settings.keys() {
+        if is_secret(key) {
+            return Err(wrong(format!(
+                "`{key}` looks like a secret, and settings stand in every record; TLS and login have options of their own \
+                 (--tls-key, --sasl-password-file)"
+            )));
+        }
         if let Some((_, who)) = OWN.iter().find(|(own, _)| own == key) {
             return Err(wrong(format!("`{key}` is not for the client's settings: {who} says it")));
         }
@@ -150,12 +156,12 @@ pub(super) fn in_force(
 ) -> BTreeMap<String, String> {
     let Ok(native) = config.create_native_config() else { return BTreeMap::new() };
     let own = OWN.iter().map(|(key, _)| *key);
-    let kept = settings.keys().map(String::as_str).filter(|key| !is_secret(key));
+    let kept = settings.keys().map(String::as_str);
     let told =
         TOLD.into_iter().chain(kept).filter(|key| own.clone().all(|own| own != *key) || TOLD.contains(key));
     told.filter_map(|key| Some((key.to_owned(), native.get(key).ok()?))).collect()
 }
 
-fn is_secret(key: &str) -> bool {
+pub(super) fn is_secret(key: &str) -> bool {
     ["password", "secret", "pem", "oauthbearer", "key"].iter().any(|word| key.contains(word))
 }

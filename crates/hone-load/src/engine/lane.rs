@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Due;
 use crate::connection::Connection;
 use crate::frames::Pool;
 use crate::steward::{Outfit, Post};
@@ -16,8 +15,8 @@ pub(crate) struct Lane {
     pub pool: Arc<Pool>,
     /// The request of the pool that is next.
     pub next: usize,
-    /// Requests that are due here and have no slot yet.
-    pub queue: VecDeque<Due>,
+    /// Intended times of requests that are due here and have no slot yet, in order.
+    pub queue: VecDeque<u64>,
     /// The last connection broke; told when it is back.
     pub was_lost: bool,
     /// Comes into use when everything that was sent is answered.

@@ -621,6 +621,7 @@ pub(crate) fn eventful() -> Window {
         fetched_bytes: 1_000,
         missing: 3,
         lag_records_max: 41,
+        missing_latency: hone_record::Hdr::new(),
     });
     window.batches = vec![hone_record::TopicBatches {
         topic: "orders".to_owned(),

@@ -2,8 +2,8 @@
 
 use hone_compare::why_it_does_not_count;
 use hone_record::{
-    ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement, Schedule,
-    Sizes, Window, Workload,
+    Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload, Requirement,
+    Schedule, Sizes, Window, Workload,
 };
 
 use super::table::table;
@@ -246,7 +246,7 @@ fn client_words(client: &ClientFacts) -> String {
 fn consumer_words(seen: &EndToEnd) -> String {
     let missing = match seen.missing {
         0 => String::new(),
-        missing => format!(", {} requests not seen", count(missing)),
+        missing => format!(", {} acknowledged requests not seen", count(missing)),
     };
     format!(
         "{} read {} records, at most {} behind{missing}",
@@ -270,19 +270,16 @@ fn split_words(split: &LatencySplit) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// Those of a latency that are told, each with so many samples beyond it.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+const BEYOND: u64 = 10;
+
 fn latency_table(window: &Window) -> String {
     let head = ["latency", "p50", "p90", "p99", "p99.9", "max", "samples"].map(str::to_owned).to_vec();
     let row = |name: &str, hdr: &Hdr| {
-        let tail = |quantile| hdr.quantile_us_if_supported(quantile, 10).map_or("-".to_owned(), span_us);
-        vec![
-            name.to_owned(),
-            tail(0.5),
-            tail(0.9),
-            tail(0.99),
-            tail(0.999),
-            hdr.max_us().map_or("-".to_owned(), span_us),
-            count(hdr.count()),
-        ]
+        let tail = |quantile| hdr.quantile_us_if_supported(quantile, BEYOND).map_or("-".to_owned(), span_us);
+        let max = hdr.max_us().map_or("-".to_owned(), span_us);
+        latency_row(name, QUANTILES.map(tail), max, hdr.count())
     };
     let latencies = &window.latencies;
     if window.workload.acks == 0 {
@@ -294,8 +291,23 @@ fn latency_table(window: &Window) -> String {
         row("sent to ack", &latencies.sent_to_ack),
         row("intended to sent", &latencies.intended_to_sent),
     ];
-    rows.extend(window.end_to_end.as_ref().map(|seen| row("end to end", &seen.latency)));
+    rows.extend(window.end_to_end.as_ref().map(end_to_end_row));
     table(&rows)
+}
+
+/// As the others, but what lies among the missing is at least what it says.
+fn end_to_end_row(seen: &EndToEnd) -> Vec<String> {
+    let words = |bounds: Option<Bounds>| match bounds {
+        Some(Bounds { least_us, most_us }) if most_us == Some(least_us) => span_us(least_us),
+        Some(Bounds { least_us, .. }) => format!("≥ {}", span_us(least_us)),
+        None => "-".to_owned(),
+    };
+    let tail = |quantile| words(seen.quantile(quantile, BEYOND));
+    latency_row("end to end", QUANTILES.map(tail), words(seen.longest()), seen.latency.count())
+}
+
+fn latency_row(name: &str, tails: [String; 4], max: String, samples: u64) -> Vec<String> {
+    std::iter::once(name.to_owned()).chain(tails).chain([max, count(samples)]).collect()
 }
 
 #[cfg(test)]
@@ -337,6 +349,26 @@ pub(crate) mod tests {
             client: None,
             requirements: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_latency_among_what_never_came_is_told_as_a_lower_bound() {
+        let (mut latency, mut missing_latency) = (Hdr::new(), Hdr::new());
+        (1..=985).for_each(|us| latency.record_ns(us * 1_000));
+        (0..15).for_each(|_| missing_latency.record_ns(1_000_000_000));
+        latency.merge(&missing_latency);
+        let seen = EndToEnd {
+            latency,
+            consumers: 1,
+            fetched_records: 985,
+            fetched_bytes: 985,
+            missing: 15,
+            lag_records_max: 15,
+            missing_latency,
+        };
+        let row = ["end to end", "500 µs", "900 µs", "≥ 1.00 s", "-", "≥ 1.00 s", "1,000"];
+        assert_eq!(end_to_end_row(&seen), row);
+        assert!(consumer_words(&seen).ends_with("at most 15 behind, 15 acknowledged requests not seen"));
     }
 
     #[test]

@@ -1,0 +1,155 @@
+//! A connection of a consumer to a leader: one Fetch under way, and its answer.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use hone_kafka::Frame;
+
+use super::reader::Lane;
+use crate::LoadError;
+use crate::clock::{Clock, stamp_arrivals};
+use crate::fetch::{Wanted, fetch_request};
+use crate::poll::Poll;
+use crate::security::Door;
+use crate::stream::Stream;
+
+/// What one Fetch asks for. A broker answers as soon as it has a byte.
+const WANTED: Wanted = Wanted { wait_ms: 500, bytes: 16 << 20, partition_bytes: 1 << 20 };
+/// An answer may be larger than what was wanted by one batch.
+const ANSWER_LIMIT_BYTES: usize = 256 << 20;
+/// What one read takes at most.
+const READ_BYTES: usize = 256 << 10;
+
+/// A connection that does not block, and what it carries.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// `host:port` of the leader.
+    pub address: String,
+    /// What it is asked for.
+    pub partitions: Vec<i32>,
+    /// Of the Fetch that was asked last.
+    pub correlation_id: i32,
+    /// What arrived so far.
+    pub inbound: Vec<u8>,
+    stream: Stream,
+    token: usize,
+    /// When it was asked, or gave a byte of the answer.
+    heard_at: Instant,
+    outbound: Vec<u8>,
+    written: usize,
+    received: usize,
+}
+
+/// Opens what a link needs; this blocks. Each step of the way may take `limit`.
+pub(super) fn reach(door: &Door, address: &str, limit: Duration) -> Result<Stream, LoadError> {
+    let stream = door.enter(address, limit)?.into_stream();
+    stream
+        .socket()
+        .set_nonblocking(true)
+        .and_then(|()| stamp_arrivals(stream.raw()))
+        .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
+    Ok(stream)
+}
+
+impl Link {
+    /// A link over what was reached, watched from now on.
+    pub(super) fn watched(
+        stream: Stream,
+        address: String,
+        partitions: Vec<i32>,
+        poll: &Poll,
+        token: usize,
+    ) -> Result<Self, LoadError> {
+        poll.add(stream.raw(), token)
+            .map_err(|source| LoadError::System { what: "watching a socket", source })?;
+        Ok(Self {
+            address,
+            partitions,
+            correlation_id: 0,
+            inbound: Vec::new(),
+            stream,
+            token,
+            heard_at: Instant::now(),
+            outbound: Vec::new(),
+            written: 0,
+            received: 0,
+        })
+    }
+
+    /// Puts the next Fetch behind what is written.
+    pub(super) fn ask(&mut self, topic: &str, lanes: &BTreeMap<i32, Lane>) {
+        self.correlation_id = self.correlation_id.wrapping_add(1);
+        let next = |partition: &i32| Some((*partition, lanes.get(partition)?.next));
+        let partitions: Vec<(i32, i64)> = self.partitions.iter().filter_map(next).collect();
+        self.outbound = fetch_request(self.correlation_id, topic, &partitions, WANTED);
+        self.written = 0;
+        self.heard_at = Instant::now();
+    }
+
+    /// No request is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.outbound.is_empty() && self.received == 0
+    }
+
+    /// How long nothing has come for its Fetch.
+    pub(super) fn silent_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.heard_at)
+    }
+
+    pub(super) fn flush(&mut self, poll: &Poll) -> Result<(), String> {
+        let was_whole = self.written == 0;
+        self.stream.push().map_err(|error| format!("writing failed: {error}"))?;
+        while self.written < self.outbound.len() {
+            match self.stream.send(&self.outbound[self.written..]) {
+                Ok(0) => return Err("closed the connection".to_owned()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("writing failed: {error}")),
+            }
+        }
+        let blocked = self.written < self.outbound.len() || self.stream.has_unsent();
+        if blocked || !was_whole {
+            poll.modify(self.stream.raw(), self.token, blocked)
+                .map_err(|error| format!("watching a socket failed: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Reads until there is nothing more or one answer is complete: when its last byte had arrived, and its length.
+    pub(super) fn receive(&mut self, clock: &Clock) -> Result<Option<(u64, usize)>, String> {
+        loop {
+            if self.received == self.inbound.len() {
+                self.inbound.resize(self.received + READ_BYTES, 0);
+            }
+            let stamp = match self.stream.receive(&mut self.inbound[self.received..]) {
+                Ok((0, _)) => return Err("closed the connection".to_owned()),
+                Ok((count, stamp)) => {
+                    self.received += count;
+                    self.heard_at = Instant::now();
+                    stamp
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(format!("reading failed: {error}")),
+            };
+            match Frame::split(&self.inbound[..self.received], ANSWER_LIMIT_BYTES) {
+                Frame::Incomplete { .. } => {}
+                Frame::TooLarge { length } => {
+                    return Err(format!("sent a frame of {length} bytes for a Fetch"));
+                }
+                Frame::Complete { consumed_bytes, .. } => {
+                    if consumed_bytes != self.received {
+                        return Err("sent more than was asked for".to_owned());
+                    }
+                    let at_ns = stamp.map_or_else(|| clock.now_ns(), |stamp| clock.at_ns(stamp));
+                    self.received = 0;
+                    self.outbound.clear();
+                    self.written = 0;
+                    return Ok(Some((at_ns, consumed_bytes)));
+                }
+            }
+        }
+    }
+}

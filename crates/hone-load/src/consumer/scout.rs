@@ -1,0 +1,181 @@
+//! Finds leaders again, on a thread of its own: the one that reads never waits for a name, a connection or a login.
+//!
+//! It is sent with what is sought, and hands over each way as soon as it has it. Whether to send it again is the reader's to
+//! say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::Duration;
+
+use super::link::reach;
+use crate::LoadError;
+use crate::admin::{Admin, TopicLayout, TopicNow};
+use crate::cluster::Edge;
+use crate::security::Door;
+use crate::stream::Stream;
+
+/// Time for each step of reaching a broker. One that is there answers in milliseconds.
+const STEP_LIMIT: Duration = Duration::from_secs(1);
+
+/// What one consumer seeks.
+#[derive(Debug)]
+pub(super) struct Quest {
+    pub consumer: usize,
+    pub sought: Vec<Sought>,
+}
+
+/// A partition whose leader is sought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sought {
+    pub partition: i32,
+    /// Only another leader than this one will do.
+    pub other_than: Option<String>,
+    /// Where its log begins is wanted, too.
+    pub start: bool,
+}
+
+/// A connection to the leader of some partitions.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub consumer: usize,
+    pub address: String,
+    pub partitions: Vec<i32>,
+    /// Where logs begin, as far as that was asked.
+    pub starts: BTreeMap<i32, i64>,
+    pub stream: Stream,
+}
+
+/// What comes back.
+#[derive(Debug)]
+pub(super) enum News {
+    Found(Box<Way>),
+    /// That was all for now.
+    Done,
+}
+
+/// The reader's end; the thread is started by the first order.
+#[derive(Debug)]
+pub(super) struct Scout {
+    resting: Option<Search>,
+    line: Option<(Sender<Vec<Quest>>, Receiver<News>)>,
+    /// An order is being carried out.
+    pub busy: bool,
+}
+
+impl Scout {
+    pub(super) fn new(addresses: Vec<String>, topic: &str, door: Door) -> Self {
+        let search = Search { addresses, topic: topic.to_owned(), door, failed: BTreeSet::new() };
+        Self { resting: Some(search), line: None, busy: false }
+    }
+
+    pub(super) fn send(&mut self, quests: Vec<Quest>) {
+        if let Some(search) = self.resting.take() {
+            let (to, orders) = channel();
+            let (news, from) = channel();
+            let (again, serve) = (search.clone(), move || search.serve(&orders, &news));
+            if std::thread::Builder::new().name("scout".to_owned()).spawn(serve).is_err() {
+                // This machine has no thread left; perhaps it has one the next time.
+                self.resting = Some(again);
+                return;
+            }
+            self.line = Some((to, from));
+        }
+        self.busy = self.line.as_ref().is_some_and(|(to, _)| to.send(quests).is_ok());
+    }
+
+    /// What has come back and was not told yet.
+    pub(super) fn news(&mut self) -> Option<News> {
+        let (_, from) = self.line.as_ref().filter(|_| self.busy)?;
+        let news = match from.try_recv() {
+            Ok(news) => news,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => News::Done,
+        };
+        self.busy = !matches!(news, News::Done);
+        Some(news)
+    }
+}
+
+/// The thread's own.
+#[derive(Debug, Clone)]
+struct Search {
+    /// Brokers that may know the leaders, the last one that answered first.
+    addresses: Vec<String>,
+    topic: String,
+    door: Door,
+    /// Leaders that could not be reached: they come last, so that others need not wait for them.
+    failed: BTreeSet<String>,
+}
+
+impl Search {
+    /// Serves until the reader is gone.
+    fn serve(mut self, orders: &Receiver<Vec<Quest>>, news: &Sender<News>) {
+        while let Ok(quests) = orders.recv() {
+            let gone = self.carry_out(&quests, news).is_err();
+            if gone || news.send(News::Done).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `Err` when nobody hears any more.
+    fn carry_out(&mut self, quests: &[Quest], news: &Sender<News>) -> Result<(), ()> {
+        let Some(mut layout) = self.ask() else { return Ok(()) };
+        layout.leaders.sort_by_key(|(address, _)| self.failed.contains(address));
+        for (address, led) in &layout.leaders {
+            self.failed.remove(address);
+            for quest in quests {
+                let is_there = |sought: &&Sought| {
+                    led.contains(&sought.partition) && sought.other_than.as_ref() != Some(address)
+                };
+                let found: Vec<&Sought> = quest.sought.iter().filter(is_there).collect();
+                if found.is_empty() {
+                    continue;
+                }
+                match self.way(quest.consumer, address, &found) {
+                    Ok(way) => news.send(News::Found(Box::new(way))).map_err(|_| ())?,
+                    Err(_) => {
+                        self.failed.insert(address.clone());
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks every known broker in turn until one knows the topic.
+    fn ask(&mut self) -> Option<TopicLayout> {
+        for index in 0..self.addresses.len() {
+            let asked = self.admin(&self.addresses[index]).and_then(|mut admin| admin.topic_now(&self.topic));
+            let Ok(TopicNow::Led { layout, .. }) = asked else { continue };
+            self.addresses.swap(0, index);
+            for (address, _) in &layout.leaders {
+                if !self.addresses.contains(address) {
+                    self.addresses.push(address.clone());
+                }
+            }
+            return Some(layout);
+        }
+        None
+    }
+
+    fn admin(&self, address: &str) -> Result<Admin, LoadError> {
+        Admin::enter(address, self.door.clone(), STEP_LIMIT)
+    }
+
+    fn way(&self, consumer: usize, address: &str, found: &[&Sought]) -> Result<Way, LoadError> {
+        let mut starts = BTreeMap::new();
+        for sought in found.iter().filter(|sought| sought.start) {
+            let start = self.admin(address)?.offset_at(&self.topic, sought.partition, Edge::Earliest)?;
+            starts.insert(sought.partition, start);
+        }
+        Ok(Way {
+            consumer,
+            address: address.to_owned(),
+            partitions: found.iter().map(|sought| sought.partition).collect(),
+            starts,
+            stream: reach(&self.door, address, STEP_LIMIT)?,
+        })
+    }
+}

@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         builds: [1, 1],
         pilot_pairs: 0,
         requests_per_window: None,
+        refused: Default::default(),
         disturbance: None,
         both_controls: false,
     })?;

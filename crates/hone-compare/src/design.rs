@@ -35,6 +35,8 @@ pub struct Plan {
     pub pilot_pairs: u32,
     /// Requests that nearly every window will have; `None` asks nothing of the tails.
     pub requests_per_window: Option<u64>,
+    /// Metrics by which the arms can't be compared, with the reason, beside those that the windows can't tell.
+    pub refused: BTreeMap<Metric, String>,
     /// When neighbours make a pair not count.
     pub disturbance: Option<Disturbance>,
     /// Whether the arms are two targets that go on living between their windows, see [`Design::both_controls`].
@@ -67,8 +69,7 @@ pub enum DesignError {
     },
     /// The windows are too short for a tail that the verdict hangs on.
     #[error(
-        "{what} {} can't be told from these windows: {reason}; lengthen them (--duration), raise the rate, or name another \
-         metric", metric.label()
+        "{what} {} can't be told from these windows: {reason}; name another metric{}", metric.label(), what_helps(*metric)
     )]
     NotTold {
         /// `the primary metric` or `the guard rail`.
@@ -91,6 +92,15 @@ pub enum DesignError {
     },
 }
 
+/// Only a tail comes within reach of longer windows.
+fn what_helps(metric: Metric) -> &'static str {
+    if metric.samples_needed().is_some() {
+        "; a tail that lacks requests needs longer windows (--duration) or a higher rate"
+    } else {
+        ""
+    }
+}
+
 /// More pairs than anybody waits for.
 const MOST_PAIRS: u32 = 10_000;
 /// Resamples of the bootstrap: the 97.5 % point of |t| then rests on 250 resamples.
@@ -107,7 +117,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
     let swapped = balanced(&order, plan.both_controls, &mut random);
-    let refused = refused(plan.requests_per_window);
+    let refused = refused_of(plan);
     let secondary = Metric::ALL
         .into_iter()
         .filter(|metric| *metric != plan.primary && !refused.contains_key(metric))
@@ -160,6 +170,13 @@ pub fn pilot(plan: &Plan) -> Result<Design, DesignError> {
 const FIXED_RATE: &str = "every window that counts has the rate that was asked for; the highest rate of a target is found \
                           with hone load --find-capacity";
 
+/// Metrics that can't be told, whatever the windows will show.
+fn refused_of(plan: &Plan) -> BTreeMap<Metric, String> {
+    let mut refused = refused(plan.requests_per_window);
+    refused.extend(plan.refused.clone());
+    refused
+}
+
 /// Metrics that a window of so many requests can't tell.
 pub(crate) fn refused(requests: Option<u64>) -> BTreeMap<Metric, String> {
     let fixed = (Metric::Throughput, FIXED_RATE.to_owned());
@@ -209,7 +226,7 @@ fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
 
 fn check(plan: &Plan) -> Result<(), DesignError> {
     check_builds(plan.builds)?;
-    let refused = refused(plan.requests_per_window);
+    let refused = refused_of(plan);
     let named = std::iter::once(("the primary metric", plan.primary))
         .chain(plan.guards.iter().map(|guard| ("the guard rail", *guard)));
     for (what, metric) in named {
@@ -343,6 +360,7 @@ mod tests {
             builds: [1, 1],
             pilot_pairs: 0,
             requests_per_window: None,
+            refused: Default::default(),
             disturbance: None,
             both_controls: false,
         }
@@ -454,6 +472,16 @@ mod tests {
         ] {
             assert_eq!(plan(&Plan { builds, ..asked(15, 5, 1) }).is_ok(), good, "{builds:?}");
         }
+    }
+
+    #[test]
+    fn what_the_arms_cannot_be_compared_by_has_no_verdict() {
+        let refused = BTreeMap::from([(Metric::LatencyP99, "unlike ends".to_owned())]);
+        let message = plan(&Plan { refused: refused.clone(), ..asked(9, 5, 1) }).unwrap_err().to_string();
+        assert!(message.contains("the guard rail p99") && message.contains("unlike ends"), "{message}");
+        let design = plan(&Plan { refused, guards: vec![], ..asked(9, 5, 1) }).unwrap();
+        assert!(!design.rule.secondary.contains(&Metric::LatencyP99));
+        assert_eq!(design.refused[&Metric::LatencyP99], "unlike ends");
     }
 
     #[test]

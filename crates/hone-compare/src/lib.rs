@@ -16,6 +16,7 @@ mod power;
 mod random;
 mod saved;
 mod student;
+mod tail;
 
 pub use counts::why_it_does_not_count;
 pub use design::{DesignError, Plan, pilot, plan, rule_words};

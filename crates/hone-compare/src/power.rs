@@ -20,6 +20,7 @@ use crate::estimate::{
 use crate::judge::{Beside, Finding, Span, alpha_of, find, margin};
 use crate::random::{chi_square, normal};
 use crate::student::{Quantiles, t_quantile, welch_freedom};
+use crate::tail::{self, Question};
 
 /// Simulated sessions for each promise: its simulation error is then below one per cent.
 const SESSIONS: usize = 2_000;
@@ -74,7 +75,7 @@ const SAMPLES: usize = 40;
 const LIKE_STUDENT: u32 = 30;
 
 impl Widths {
-    fn standard_errors(&mut self, values: u32, confidence: f64) -> f64 {
+    pub(crate) fn standard_errors(&mut self, values: u32, confidence: f64) -> f64 {
         let student = t_quantile(f64::midpoint(1.0, confidence), f64::from(values) - 1.0);
         if !(FEWEST_PAIRS..LIKE_STUDENT).contains(&values) {
             return student;
@@ -84,7 +85,7 @@ impl Widths {
         samples.iter().map(of_sample).sum::<f64>() / samples.len() as f64
     }
 
-    fn quantiles(&mut self, probability: f64) -> Rc<Quantiles> {
+    pub(crate) fn quantiles(&mut self, probability: f64) -> Rc<Quantiles> {
         let make = || Rc::new(Quantiles::new(probability));
         Rc::clone(self.quantiles.entry(probability.to_bits()).or_insert_with(make))
     }
@@ -165,6 +166,7 @@ impl Outlook {
             detectable_ratio: self.smallest_effect(layout, widths),
             pairs_needed: effect.and_then(|effect| self.pairs_needed(layout, effect, widths)),
             power_for_effect: effect.map(|effect| self.power(layout, effect, widths)),
+            power_with_tail: effect.map(|effect| self.power_with_tail(layout, effect, widths)),
         }
     }
 
@@ -176,6 +178,13 @@ impl Outlook {
     /// Probability that a true ratio of `effect` will be found, with the right sign.
     pub fn power(&self, layout: Layout, effect: f64, widths: &mut Widths) -> f64 {
         self.sessions(layout, widths).found(effect.ln())
+    }
+
+    /// The same, should one pair in ten scatter five times as far as the others: a pilot of a few pairs often does not meet such
+    /// a one.
+    pub fn power_with_tail(&self, layout: Layout, effect: f64, widths: &mut Widths) -> f64 {
+        let Self { alpha, margin, seed, .. } = *self;
+        tail::power(&self.logs, Question { layout, effect: effect.ln(), alpha, margin, seed }, widths)
     }
 
     /// Smallest ratio above 1 that will be found with a probability of 80 %; `None` above a factor of 1,000.

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 
 /// Strictly between 0 and 1.
-fn uniform(random: &mut ChaCha8Rng) -> f64 {
+pub(crate) fn uniform(random: &mut ChaCha8Rng) -> f64 {
     ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hone_record::{
     Machine, Metric, SavedComparison, SavedEstimate, SavedFinding, SavedSide, Window, Workload,
+    refused_for_loads,
 };
 
 use crate::counts::why_it_does_not_count;
@@ -178,8 +179,10 @@ fn estimate(
         (ratio_of(difference - half), ratio_of(difference + half), 1.0 - alpha)
     });
     let margin = (1.0 + rule.equivalence).ln();
-    // At a fixed rate, throughput is what was asked for.
-    let tells = enough && may_judge && !refused(None).contains_key(&metric);
+    // At a fixed rate, throughput is what was asked for; and where one side ends at the send, latencies are two things.
+    let loads = [a, b].map(|side| side[0].workload.clone());
+    let unlike = refused_for_loads(&loads).contains_key(&metric);
+    let tells = enough && may_judge && !unlike && !refused(None).contains_key(&metric);
     let finding = tells.then(|| {
         if difference.abs() + half(2.0 * alpha) < margin {
             SavedFinding::WithinMargin

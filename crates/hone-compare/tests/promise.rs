@@ -51,7 +51,7 @@ fn an_effect_is_found_as_often_as_was_promised() {
         let mut widths = Widths::default();
         // Promised, and found, in five classes of promises.
         let mut classes = [(0.0, 0u32, 0u32); 5];
-        for session in 0..1_500 {
+        for session in 0..1_000 {
             let sd = (uniform(&mut random) * 100f64.ln()).exp() / 100.0;
             let (pilot, outlook) = pilot(&mut random, normal, sd);
             let layout = Layout { pairs: 8 + session % 20, more_control_pairs: session % 4, blocks: 1 };
@@ -71,6 +71,65 @@ fn an_effect_is_found_as_often_as_was_promised() {
                 "{effect}: promised {promised:.3}, found {found:.3} in {sessions} sessions"
             );
         }
+    }
+}
+
+/// Both promises and what came of them, in sessions that were promised 80 % or more if the noise stays like the pilot's: once
+/// of those with less than 85 % under a tail, once of the others. Spreads are evenly distributed in their logarithm.
+fn kept(noise: Noise, seed: u64) -> [Kept; 2] {
+    let (effect, mut random) = (1.10, ChaCha8Rng::seed_from_u64(seed));
+    let mut widths = Widths::default();
+    let mut classes = [Kept::default(); 2];
+    for session in 0..400 {
+        let sd = (uniform(&mut random) * 10f64.ln()).exp() / 50.0;
+        let (pilot, outlook) = pilot(&mut random, noise, sd);
+        let layout = Layout { pairs: 8 + session % 20, more_control_pairs: session % 4, blocks: 1 };
+        let promised = outlook.power(layout, effect, &mut widths);
+        let found = verdict(&mut random, noise, &pilot, layout, effect, sd) == Verdict::Worse;
+        if promised >= 0.8 {
+            let with_tail = outlook.power_with_tail(layout, effect, &mut widths);
+            let class = &mut classes[usize::from(with_tail >= 0.85)];
+            class.promised += promised;
+            class.with_tail += with_tail;
+            class.found += f64::from(u8::from(found));
+            class.sessions += 1.0;
+        }
+    }
+    classes.map(|Kept { promised, with_tail, found, sessions }| Kept {
+        promised: promised / sessions,
+        with_tail: with_tail / sessions,
+        found: found / sessions,
+        sessions,
+    })
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Kept {
+    promised: f64,
+    with_tail: f64,
+    found: f64,
+    sessions: f64,
+}
+
+impl Kept {
+    /// Four standard errors, and the two per cent of the simulations.
+    fn error(&self) -> f64 {
+        4.0 * (self.with_tail * (1.0 - self.with_tail) / self.sessions).sqrt() + 0.02
+    }
+}
+
+/// A pilot of six pairs meets one of one in ten in less than half of all cases, and what it did not meet breaks its promise. The one
+/// with a tail is kept then; where there is no tail, it is too careful.
+#[test]
+fn under_a_tail_the_promise_with_a_tail_is_the_one_that_is_kept() {
+    let of_heavy = kept(heavy, 15);
+    for of in of_heavy {
+        assert!(of.sessions > 60.0 && (of.found - of.with_tail).abs() < of.error(), "{of:?}");
+    }
+    let [doubtful, _] = of_heavy;
+    assert!(doubtful.promised > doubtful.found + 0.1, "{doubtful:?}");
+    for of in kept(normal, 16) {
+        assert!(of.found > of.with_tail - of.error(), "{of:?}");
     }
 }
 
@@ -113,14 +172,14 @@ fn pairs_needed_lie_above_the_textbooks_and_suffice() {
     assert!(pairs / sessions > 11 && found * 10 >= sessions * 7, "{found} of {sessions}, {pairs} pairs");
 }
 
-/// Thousands of budgeted A/A sessions, in which the number of pairs hangs on what the pilot showed: at most one in twenty
+/// Two thousand budgeted A/A sessions, in which the number of pairs hangs on what the pilot showed: at most one in twenty
 /// says better or worse.
 #[test]
 fn a_budgeted_a_a_session_stays_silent_in_19_of_20() {
     let mut widths = Widths::default();
     for (noise, seed) in [(normal as Noise, 7), (heavy as Noise, 8)] {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let sessions = 2_000;
+        let sessions = 1_000;
         let spoken = (0..sessions)
             .filter(|_| {
                 let (pilot, outlook) = pilot(&mut random, noise, 0.05);
@@ -131,6 +190,6 @@ fn a_budgeted_a_a_session_stays_silent_in_19_of_20() {
                 matches!(verdict, Verdict::Better | Verdict::Worse)
             })
             .count();
-        assert!(spoken <= 100, "{spoken} of {sessions} A/A sessions spoke up");
+        assert!(spoken <= 50, "{spoken} of {sessions} A/A sessions spoke up");
     }
 }

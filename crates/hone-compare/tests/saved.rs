@@ -154,6 +154,21 @@ fn nothing_is_said_of_throughput_at_a_fixed_rate() {
     assert!(check_saved(RULE).is_ok());
 }
 
+/// One that nobody answers ends when it is sent.
+#[test]
+fn nothing_is_said_of_latencies_beside_those_of_acks_0() {
+    let mut random = ChaCha8Rng::seed_from_u64(65);
+    let (a, mut b) = (group(&mut random, 8, 1.0, 0.01, 0), group(&mut random, 8, 1.0, 0.01, 0));
+    let of_p50 = |b: &[Window]| {
+        let found = compare_saved(("a", &a), ("b", b), RULE);
+        found.estimates.iter().find(|found| found.metric == Metric::LatencyP50).unwrap().finding
+    };
+    for (acks, said) in [(1, true), (0, false)] {
+        b.iter_mut().for_each(|window| window.workload.acks = acks);
+        assert_eq!(of_p50(&b).is_some(), said, "acks={acks}");
+    }
+}
+
 #[test]
 fn two_differences_are_named_and_leave_nothing_to_say_and_one_is_the_question() {
     let mut random = ChaCha8Rng::seed_from_u64(62);

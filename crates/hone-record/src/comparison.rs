@@ -202,6 +202,9 @@ pub struct Promise {
     pub pairs_needed: Option<u32>,
     /// Probability that the effect asked for will be found with the planned pairs.
     pub power_for_effect: Option<f64>,
+    /// The same, should one pair in ten scatter five times as far as the others, which a short pilot may not have met.
+    #[serde(default)]
+    pub power_with_tail: Option<f64>,
 }
 
 /// The one thing in which B differs from A, where both are the same target.

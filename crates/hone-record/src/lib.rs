@@ -13,6 +13,7 @@ mod comparison;
 mod envelope;
 mod hgrm;
 mod histogram;
+mod likeness;
 mod machine;
 mod merge;
 mod metric;
@@ -31,6 +32,7 @@ pub use comparison::{
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
+pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;

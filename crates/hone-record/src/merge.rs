@@ -409,11 +409,11 @@ fn environment(shards: &[&Window]) -> Option<Environment> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Durability, Engine, Hdr, Keys, Latencies, Payload, Schedule, Shard, Sizes, Workload};
 
-    fn workload() -> Workload {
+    pub(crate) fn workload() -> Workload {
         Workload {
             name: "test".to_owned(),
             engine: Engine::Wire,

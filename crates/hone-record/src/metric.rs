@@ -83,6 +83,12 @@ impl Metric {
         !matches!(self, Self::Throughput)
     }
 
+    /// Whether it is the time of requests.
+    pub fn is_latency(self) -> bool {
+        use Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP99, LatencyP999};
+        matches!(self, LatencyP50 | LatencyP90 | LatencyP99 | LatencyP999 | LatencyMax)
+    }
+
     /// Requests that a window needs before it tells a percentile: ten beyond the quantile. `None` for what is no percentile.
     pub fn samples_needed(self) -> Option<u64> {
         match self {

@@ -203,6 +203,7 @@ fn a_comparison_tells_how_it_was_laid_out() {
             detectable_ratio: Some(1.77),
             pairs_needed: None,
             power_for_effect: None,
+            power_with_tail: None,
         }],
         not_planned: BTreeMap::new(),
         no_promise: None,

@@ -177,6 +177,7 @@ mod tests {
             builds: [1, 1],
             pilot_pairs: 0,
             requests_per_window: None,
+            refused: Default::default(),
             disturbance: None,
             both_controls: false,
         }

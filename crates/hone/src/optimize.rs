@@ -169,6 +169,7 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
         builds: [1, 1],
         pilot_pairs: 0,
         requests_per_window: None,
+        refused: Default::default(),
         disturbance: Some(hone_compare::disturbance(settings.mode)),
         both_controls: false,
     })?)

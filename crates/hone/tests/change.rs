@@ -291,6 +291,9 @@ fn changes_that_make_no_sense_are_refused_before_anything_runs() {
     };
     refuse(&["--change", "load.acks=1", "--change", "topic.a=b"], "One change at a time");
     refuse(&["--change", "load.acks=all"], "nothing would differ");
+    let latency = ["--change", "load.acks=0", "--primary"];
+    refuse(&[&latency[..], &["latency-p50"]].concat(), "a request of B ends when it is sent");
+    refuse(&[&latency[..], &["cpu-per-record", "--guard", "latency-p50"]].concat(), "the guard rail p50");
     refuse(&["--change", "broker.compression.type=producer"], "is `producer` already");
     refuse(&["--change", "topic.flush.messages=1", "--mode", "duet"], "both arms share one broker");
     refuse(&["--change", "host./etc/passwd=x", "--yes"], "is no setting of the kernel");

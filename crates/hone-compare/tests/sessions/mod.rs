@@ -25,6 +25,18 @@ pub fn heavy(random: &mut ChaCha8Rng) -> f64 {
     scale * normal(random)
 }
 
+/// Log-normal: most pairs lie a little below the mean, a few far above it. Mean 0, standard deviation 1, skewness 6.2.
+pub fn skewed(random: &mut ChaCha8Rng) -> f64 {
+    let e = std::f64::consts::E;
+    (normal(random).exp() - e.sqrt()) / (e * e - e).sqrt()
+}
+
+/// One in ten of B's windows stalls, and is then thirty times the usual spread longer. Mean 0.
+pub fn rare_stalls(random: &mut ChaCha8Rng) -> f64 {
+    let stall = if uniform(random) < 0.1 { 30.0 } else { 0.0 };
+    normal(random) + stall - 3.0
+}
+
 pub type Noise = fn(&mut ChaCha8Rng) -> f64;
 
 pub fn session(random: &mut ChaCha8Rng, noise: Noise, pairs: usize, effect: f64, sd: f64) -> Vec<(f64, f64)> {
@@ -62,6 +74,7 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         builds: [1, 1],
         pilot_pairs: 0,
         requests_per_window: None,
+        refused: Default::default(),
         disturbance: None,
         both_controls: false,
     }

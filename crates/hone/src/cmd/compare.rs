@@ -485,6 +485,7 @@ impl Asked {
             builds: [0, 1].map(|side: usize| sides.builds[side].len() as u32),
             pilot_pairs: 0,
             requests_per_window: requests_per_window(&self.workload),
+            refused: hone_record::refused_for_loads(&sides.workloads),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
         })

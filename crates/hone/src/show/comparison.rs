@@ -127,6 +127,10 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         judgement.verdict.label(),
         judgement.why
     );
+    // With the verdict and not below the table: who reads no further must not take it for a gain.
+    if let Some(other) = comparison.other_promise() {
+        text.push_str(&format!(" {other}"));
+    }
     if let Some(why) = comparison.why_troubles_decide() {
         text.push_str(&format!(" {why}."));
     }
@@ -187,14 +191,8 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     if let Some(change) = &comparison.change {
         lines.push(format!("B is A with {}.", change.words()));
     }
-    if let Some(other) = comparison.workload_b.as_ref().filter(|other| other.acks != comparison.workload.acks)
-    {
-        lines.push(format!(
-            "The arms promise different things: acks={} in A, acks={} in B. That is the question here; it makes B no better at \
-             the same job.",
-            comparison.workload.acks, other.acks
-        ));
-    }
+    lines.extend(comparison.unlike_loads());
+    lines.extend(unmet(comparison));
     if let (Some(builds), Some(primary)) =
         (comparison.primary().and_then(|primary| primary.estimate.builds), comparison.primary())
     {
@@ -245,6 +243,26 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         lines.push(rule.words.clone());
     }
     lines
+}
+
+/// What pairs can't say of a tail: an event that none of their windows met.
+fn unmet(comparison: &Comparison) -> Option<String> {
+    let rule = &comparison.design.rule;
+    let tail = |metric: &Metric| {
+        matches!(metric, Metric::LatencyP99 | Metric::LatencyP999 | Metric::LatencyMax)
+            && (*metric == rule.primary || rule.guards.contains(metric))
+    };
+    let of_tails =
+        comparison.judgements.iter().map(|found| &found.estimate).filter(|found| tail(&found.metric));
+    let pairs = of_tails.map(|found| found.pairs).min()?;
+    let none_in = |windows: f64| 100.0 * (1.0 - 1.0 / windows).powi(pairs as i32);
+    Some(format!(
+        "A tail lives on rare events: what happens in one window of 5 is in none of {pairs} with a probability of {:.0} %, in \
+         one of 10 with {:.0} %, in one of 20 with {:.0} %; an interval knows nothing of what no window met.",
+        none_in(5.0),
+        none_in(10.0),
+        none_in(20.0)
+    ))
 }
 
 #[cfg(test)]
@@ -388,6 +406,66 @@ mod tests {
             let sentence = sentence(&comparison);
             assert!(sentence.starts_with(begins) && sentence.contains(reason), "{sentence}");
         }
+    }
+
+    /// One change by its text, as the command line has it.
+    fn changed(text: &str) -> Comparison {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        let change = crate::change::parse(text).unwrap();
+        let [a, b] = crate::change::workloads(&change, &whole.workload).unwrap();
+        whole.workload_b = (a != b).then_some(b);
+        whole.change = Some(change);
+        whole
+    }
+
+    #[test]
+    fn another_promise_stands_beside_the_verdict() {
+        for (text, what) in [
+            ("load.acks=1", "acks=-1 in A, acks=1 in B (what must have happened"),
+            (
+                "broker.log.flush.interval.messages=1",
+                "broker.log.flush.interval.messages: as it is -> 1 (when a record is safe from a power cut)",
+            ),
+            ("topic.min.insync.replicas=1", "topic.min.insync.replicas: as it is -> 1 (how many replicas"),
+            ("load.idempotent=true", "load.idempotent: as it is -> true (whether what is sent again"),
+        ] {
+            let sentence = sentence(&changed(text));
+            let note = format!("The arms promise different things: {what}");
+            assert!(sentence.contains(&note), "{sentence}");
+        }
+        for text in ["topic.compression.type=zstd", "load.in_flight=2", "client.linger.ms=5"] {
+            assert!(!sentence(&changed(text)).contains("promise"), "{text}");
+        }
+    }
+
+    #[test]
+    fn unlike_loads_are_told_with_what_still_compares() {
+        for (text, what) in [
+            ("load.records_per_batch=10", "10.000 times the records/s of A"),
+            ("load.partitions_per_request=2", "2.000 times the records/s of A"),
+            (
+                "load.record_bytes=2000",
+                "at the same records/s and requests/s. CPU per record and per request compare",
+            ),
+            ("load.consumers=1", "0 consumers read from A and 1 from B"),
+        ] {
+            let told = changed(text).unlike_loads().unwrap();
+            assert!(told.starts_with("The loads differ") && told.contains(what), "{told}");
+            assert!(super::text(&changed(text)).contains("The loads differ"));
+        }
+        for text in ["load.acks=1", "load.in_flight=2", "topic.flush.ms=1"] {
+            assert_eq!(changed(text).unlike_loads(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tail_comes_with_what_its_pairs_may_never_have_met() {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        whole.judgements[1].estimate.pairs = 14;
+        let shown = text(&whole).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
+        whole.design.rule.guards.clear();
+        assert_eq!(unmet(&whole), None, "the verdict hangs on no tail");
     }
 
     #[test]

@@ -33,9 +33,10 @@ pub(crate) fn sentence(pilot: &Pilot) -> String {
                 None => "no number of pairs would do with this control".to_owned(),
             };
             text.push_str(&format!(
-                " An effect of {} will be found with a probability of {:.0} %; {needed}.",
+                " An effect of {} will be found with a probability of {:.0} % if the noise stays like the pilot's{}; {needed}.",
                 percent(effect),
-                power * 100.0
+                power * 100.0,
+                with_tail(primary)
             ));
         }
     }
@@ -91,7 +92,8 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
         "\n{}\n",
         wrapped(&format!(
             "From {} A/A pairs in {}, for a budget of {}. Spread: standard deviation of the ratio of the two windows of a pair. \
-             Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included.",
+             Smallest effect found: with a probability of {:.0} %, by the rule in design.json, control included, if the noise \
+             stays like the pilot's; a disturbance that the pilot did not meet makes it larger.",
             pilot.pairs,
             span(pilot.took_s),
             span(budget_s),
@@ -99,6 +101,13 @@ pub(crate) fn text(pilot: &Pilot, budget_s: f64) -> String {
         ))
     ));
     out
+}
+
+/// A pilot of a few pairs meets a disturbance that comes now and then, or does not.
+fn with_tail(promise: &Promise) -> String {
+    let said =
+        |power: f64| format!(" ({:.0} % if one pair in ten scatters five times as far)", power * 100.0);
+    promise.power_with_tail.map(said).unwrap_or_default()
 }
 
 fn smallest(promise: &Promise) -> String {
@@ -127,6 +136,7 @@ mod tests {
             detectable_ratio,
             pairs_needed: effect.map(|_| 21),
             power_for_effect: effect.map(|_| 0.62),
+            power_with_tail: effect.map(|_| 0.41),
         };
         Pilot {
             pairs: 6,
@@ -146,9 +156,13 @@ mod tests {
         }
     }
 
+    fn unwrapped(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     #[test]
     fn the_headline_says_pairs_time_and_what_is_beyond_reach() {
-        let said = headline(&pilot(None)).split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = unwrapped(&headline(&pilot(None)));
         for part in [
             "14 A/B pairs",
             "2.5 minutes more",
@@ -157,10 +171,10 @@ mod tests {
         ] {
             assert!(said.contains(part), "{said}");
         }
-        let said = headline(&pilot(Some(1.05))).split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = unwrapped(&headline(&pilot(Some(1.05))));
         for part in [
-            "An effect of 5 % will be found with a probability of 62 %",
-            "21 pairs would",
+            "An effect of 5 % will be found with a probability of 62 % if the noise stays like the pilot's",
+            "(41 % if one pair in ten scatters five times as far); 21 pairs would",
             "p50 (7 % or more), p99 (77 % or more)",
         ] {
             assert!(said.contains(part), "{said}");
@@ -170,21 +184,21 @@ mod tests {
     #[test]
     fn where_nothing_is_promised_the_reason_is_told_and_no_table() {
         let why = Some("the pilot's pairs share a build".to_owned());
-        let said = text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0);
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = unwrapped(&text(&Pilot { metrics: vec![], no_promise: why, ..pilot(Some(1.05)) }, 300.0));
         assert!(said.contains("Nothing is promised: the pilot's pairs share a build."), "{said}");
         assert!(!said.contains("chance to find") && !said.contains("can show"), "{said}");
     }
 
     #[test]
     fn the_table_has_every_metric() {
-        let said = text(&pilot(Some(1.05)), 300.0);
+        let said = unwrapped(&text(&pilot(Some(1.05)), 300.0));
         for part in [
             "chance to find 5 %",
             "62 %",
             "77 %",
             "p99.9: a p99.9 needs 10000 requests",
             "budget of 5.0 minutes",
+            "a disturbance that the pilot did not meet",
         ] {
             assert!(said.contains(part), "{said}");
         }

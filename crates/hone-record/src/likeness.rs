@@ -1,0 +1,253 @@
+//! What the arms of a comparison do not do alike: what they promise before they acknowledge, and how much they are asked
+//! to do.
+
+use std::collections::BTreeMap;
+
+use crate::{Change, Comparison, Engine, Metric, Workload};
+
+const ACKNOWLEDGED: &str = "what must have happened before a record counts as acknowledged";
+const FLUSHED: &str = "when a record is safe from a power cut";
+const REPLICAS: &str = "how many replicas must have a record";
+const ELECTION: &str = "whether a leader that lacks acknowledged records may take over";
+const ONCE: &str = "whether what is sent again is stored once";
+const TOGETHER: &str = "whether readers see records of transactions that failed";
+
+/// Words of settings that bear a promise, and what is promised. A setting is one of them when it has these words in this
+/// order beside each other, however it writes them: `min.insync.replicas`, `KAFKA_MIN_INSYNC_REPLICAS`, `minInsyncReplicas`.
+const PROMISES: [(&str, &str); 29] = [
+    ("acks", ACKNOWLEDGED),
+    ("requiredacks", ACKNOWLEDGED),
+    ("flush", FLUSHED),
+    ("fsync", FLUSHED),
+    ("fdatasync", FLUSHED),
+    ("no sync", FLUSHED),
+    ("write caching", FLUSHED),
+    ("write cache", FLUSHED),
+    ("developer mode", FLUSHED),
+    ("dev container", FLUSHED),
+    ("dirty ratio", FLUSHED),
+    ("dirty bytes", FLUSHED),
+    ("dirty background ratio", FLUSHED),
+    ("dirty background bytes", FLUSHED),
+    ("dirty expire centisecs", FLUSHED),
+    ("dirty writeback centisecs", FLUSHED),
+    ("insync", REPLICAS),
+    ("in sync", REPLICAS),
+    ("isr", REPLICAS),
+    ("replica lag", REPLICAS),
+    ("replication factor", REPLICAS),
+    ("default topic replication", REPLICAS),
+    ("default topic replications", REPLICAS),
+    ("minimum topic replications", REPLICAS),
+    ("unclean", ELECTION),
+    ("idempotence", ONCE),
+    ("idempotent", ONCE),
+    ("transactional id", TOGETHER),
+    ("isolation level", TOGETHER),
+];
+
+/// What a setting promises; `None` for one that promises nothing.
+fn promise_of(setting: &str) -> Option<&'static str> {
+    let setting = format!(" {} ", words(setting));
+    PROMISES.iter().find(|(key, _)| setting.contains(&format!(" {key} "))).map(|(_, promise)| *promise)
+}
+
+/// Lower-case words with a space between them; a capital behind a small letter begins a word.
+fn words(name: &str) -> String {
+    let mut found = String::new();
+    let mut before = ' ';
+    for letter in name.chars() {
+        let begins = letter.is_uppercase() && before.is_lowercase();
+        if begins || !letter.is_alphanumeric() {
+            found.push(' ');
+        }
+        if letter.is_alphanumeric() {
+            found.extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    found.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl Change {
+    /// What is promised otherwise in B, where the setting that differs bears a promise.
+    pub fn promise(&self) -> Option<&'static str> {
+        if self.kind == "arg" && self.name == "--memory" && self.to.is_empty() {
+            return Some(FLUSHED);
+        }
+        // `--set KEY=VALUE` has the setting's name behind the flag's.
+        let behind = if self.kind == "arg" { [Some(&self.to), self.from.as_ref()] } else { [None, None] };
+        let names = std::iter::once(&self.name).chain(behind.into_iter().flatten());
+        names.map(String::as_str).find_map(promise_of)
+    }
+}
+
+impl Workload {
+    /// Whether its latencies end when a request is sent, because nobody answers: acks=0 in the load or in its client's own
+    /// spelling.
+    pub fn ends_at_the_send(&self) -> bool {
+        let of_client = match &self.engine {
+            Engine::Wire => None,
+            Engine::Librdkafka { settings } | Engine::Command { settings, .. } => settings
+                .iter()
+                .find(|(name, _)| promise_of(name) == Some(ACKNOWLEDGED))
+                .map(|(_, value)| value.as_str()),
+        };
+        let none = |value: &str| ["0", "none", "no", "noresponse", "fireandforget"].contains(&value);
+        let plain = |value: &str| words(value).replace(' ', "");
+        of_client.map_or(self.acks == 0, |value| none(&plain(value)))
+    }
+
+    fn records_per_s(&self) -> f64 {
+        let batches = if self.engine == Engine::Wire { self.partitions_per_request } else { 1 };
+        self.requests_per_s * f64::from(self.records_per_batch) * f64::from(batches)
+    }
+}
+
+/// Metrics by which two loads can't be compared, with the reason.
+pub fn refused_for_loads([a, b]: &[Workload; 2]) -> BTreeMap<Metric, String> {
+    let (name, other) = match (a.ends_at_the_send(), b.ends_at_the_send()) {
+        (true, false) => ("A", "B"),
+        (false, true) => ("B", "A"),
+        _ => return BTreeMap::new(),
+    };
+    let reason = format!(
+        "with acks=0 a request of {name} ends when it is sent, and one of {other} when it is answered: these are two \
+         different things"
+    );
+    let latencies = Metric::ALL.into_iter().filter(|metric| metric.is_latency());
+    latencies.map(|metric| (metric, reason.clone())).collect()
+}
+
+impl Comparison {
+    /// What the arms promise otherwise, as a sentence; `None` where both promise the same, as far as one change tells.
+    pub fn other_promise(&self) -> Option<String> {
+        let (what, promise) = match (&self.change, &self.workload_b) {
+            (_, Some(b)) if b.acks != self.workload.acks => {
+                (format!("acks={} in A, acks={} in B", self.workload.acks, b.acks), ACKNOWLEDGED)
+            }
+            (Some(change), _) => (change.words(), change.promise()?),
+            _ => return None,
+        };
+        Some(format!(
+            "The arms promise different things: {what} ({promise}). That is the question here; it makes B no better at the \
+             same job."
+        ))
+    }
+
+    /// In what the loads of the arms differ, and which figures that leaves; `None` where both carry the same.
+    pub fn unlike_loads(&self) -> Option<String> {
+        let (a, b) = (&self.workload, self.workload_b.as_ref()?);
+        let times = b.records_per_s() / a.records_per_s();
+        if (times - 1.0).abs() > 1e-9 {
+            return Some(format!(
+                "The loads differ: at the same requests/s B carries {times:.3} times the records/s of A. What a request costs \
+                 whatever is in it is shared by more records or by fewer, so CPU per record tells the price of a record in \
+                 each kind of request, and does not make B better at the same job; CPU per request and latencies are those \
+                 of requests that hold more or less. hone load --sweep-records compares batch sizes at the same records/s."
+            ));
+        }
+        if a.record_bytes != b.record_bytes {
+            return Some(format!(
+                "The loads differ: records of {} bytes in A and of {} in B, at the same records/s and requests/s. CPU per \
+                 record and per request compare as the price of a record of that size; CPU per byte is their ratio times \
+                 {:.3}. Latencies are those of requests of unlike size.",
+                a.record_bytes,
+                b.record_bytes,
+                f64::from(a.record_bytes) / f64::from(b.record_bytes)
+            ));
+        }
+        (a.consumers != b.consumers).then(|| {
+            format!(
+                "The loads differ: {} consumers read from A and {} from B. What they fetch is in the CPU per record and per \
+                 request, which are no longer the price of producing alone.",
+                a.consumers, b.consumers
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(kind: &str, name: &str, to: &str) -> Change {
+        Change { kind: kind.to_owned(), name: name.to_owned(), from: None, to: to.to_owned(), was: None }
+    }
+
+    #[test]
+    fn settings_that_bear_a_promise_are_known_in_any_spelling() {
+        for (kind, name, to, promise) in [
+            ("load", "acks", "1", ACKNOWLEDGED),
+            ("client", "request.required.acks", "1", ACKNOWLEDGED),
+            ("client", "RequiredAcks", "WaitForLocal", ACKNOWLEDGED),
+            ("client", "requiredacks", "1", ACKNOWLEDGED),
+            ("env", "KAFKA_PRODUCER_ACKS", "1", ACKNOWLEDGED),
+            ("arg", "--producer-property", "acks=1", ACKNOWLEDGED),
+            ("broker", "log.flush.interval.messages", "1", FLUSHED),
+            ("topic", "flush.ms", "1000", FLUSHED),
+            ("env", "KAFKA_LOG_FLUSH_INTERVAL_MS", "1", FLUSHED),
+            ("topic", "write.caching", "true", FLUSHED),
+            ("broker", "write_caching_default", "true", FLUSHED),
+            ("broker", "raft_replica_max_pending_flush_bytes", "1", FLUSHED),
+            ("broker", "raft_replica_max_flush_delay_ms", "1", FLUSHED),
+            ("arg", "--unsafe-bypass-fsync", "true", FLUSHED),
+            ("arg", "--memory", "", FLUSHED),
+            ("arg", "--set", "redpanda.developer_mode=true", FLUSHED),
+            ("host", "vm.dirty_expire_centisecs", "100", FLUSHED),
+            ("host", "/sys/block/sda/queue/write_cache", "write through", FLUSHED),
+            ("topic", "min.insync.replicas", "1", REPLICAS),
+            ("env", "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR", "1", REPLICAS),
+            ("broker", "replica.lag.time.max.ms", "1", REPLICAS),
+            ("broker", "default.replication.factor", "1", REPLICAS),
+            ("broker", "default_topic_replications", "1", REPLICAS),
+            ("broker", "unclean.leader.election.enable", "true", ELECTION),
+            ("load", "idempotent", "true", ONCE),
+            ("client", "enable.idempotence", "true", ONCE),
+        ] {
+            assert_eq!(change(kind, name, to).promise(), Some(promise), "{kind}.{name}={to}");
+        }
+        for (kind, name, to) in [
+            ("client", "linger.ms", "5"),
+            ("client", "batch.size", "5"),
+            ("topic", "compression.type", "zstd"),
+            ("broker", "num.io.threads", "4"),
+            ("broker", "num.replica.fetchers", "4"),
+            ("env", "CALLBACKS", "1"),
+            ("env", "DIRTY", "1"),
+            ("arg", "--memory", "4G"),
+            ("host", "vm.swappiness", "1"),
+        ] {
+            assert_eq!(change(kind, name, to).promise(), None, "{kind}.{name}={to}");
+        }
+    }
+
+    fn workload(acks: i16, settings: Option<(&str, &str)>) -> Workload {
+        let engine = settings.map_or(Engine::Wire, |(name, value)| Engine::Command {
+            command: vec!["client".to_owned()],
+            settings: [(name.to_owned(), value.to_owned())].into(),
+        });
+        Workload { engine, acks, ..crate::merge::tests::workload() }
+    }
+
+    #[test]
+    fn what_ends_at_the_send_has_no_latency_beside_what_is_answered() {
+        let plain = workload(-1, None);
+        for (other, ends) in [
+            (workload(0, None), true),
+            (workload(1, None), false),
+            (workload(-1, Some(("acks", "0"))), true),
+            (workload(-1, Some(("RequiredAcks", "NoResponse"))), true),
+            (workload(0, Some(("acks", "all"))), false),
+            (workload(-1, Some(("linger.ms", "0"))), false),
+        ] {
+            let refused = refused_for_loads(&[plain.clone(), other.clone()]);
+            assert_eq!(refused.contains_key(&Metric::LatencyP99), ends, "{other:?}");
+            assert!(!refused.contains_key(&Metric::CpuPerRecord));
+            assert_eq!(refused_for_loads(&[other.clone(), plain.clone()]).len(), refused.len());
+            assert!(refused_for_loads(&[other.clone(), other]).is_empty(), "both end alike");
+        }
+        let refused = refused_for_loads(&[plain, workload(0, None)]);
+        assert!(refused[&Metric::LatencyP50].contains("acks=0 a request of B ends when it is sent"));
+    }
+}

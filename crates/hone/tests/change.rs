@@ -198,7 +198,7 @@ fn an_interrupt_and_a_terminal_that_goes_put_the_setting_back() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start();
     for (number, signals) in [(1, &[libc::SIGINT][..]), (2, &[libc::SIGHUP, libc::SIGHUP])] {
-        let mut child = hone_command()
+        let mut child = stage::hone_that_hears_hangups()
             .args([
                 "compare",
                 &broker.address,

@@ -55,6 +55,13 @@ pub fn hone_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hone"))
 }
 
+/// The same, and a SIGHUP ends it, also when the test runs under nohup: Hone leaves an ignored signal ignored.
+pub fn hone_that_hears_hangups() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_hone")]);
+    command
+}
+
 /// How late a generator may be where tests run beside each other; a test about lateness names its own limit.
 pub const PATIENT: [&str; 2] = ["--lateness-limit", "5000"];
 

@@ -12,6 +12,7 @@
 //!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
+pub mod bolt;
 mod elf;
 mod flags;
 mod messages;

@@ -1,0 +1,3 @@
+//! BOLT: rewriting a linked program by a profile of its branches.
+
+pub mod fdata;

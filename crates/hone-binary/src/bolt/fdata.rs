@@ -401,6 +401,22 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
+/// What a profile counts of one function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FunctionCounts {
+    /// Branches and calls from inside of it, or samples in it.
+    pub inside: u64,
+    /// Branches to its first byte: how often it was called. A function without any branch shows in this only.
+    pub entered: u64,
+}
+
+impl FunctionCounts {
+    /// Both together, for an order by heat.
+    pub fn heat(self) -> u64 {
+        self.inside.saturating_add(self.entered)
+    }
+}
+
 /// What a profile counts, by function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -411,7 +427,7 @@ pub struct Counts {
     /// Sum of all counts.
     pub total: u64,
     /// Counts of each symbol, by its name in the profile less `/N` and `@PLT`.
-    pub functions: HashMap<String, u64>,
+    pub functions: HashMap<String, FunctionCounts>,
 }
 
 /// Adds up a profile by function.
@@ -423,14 +439,21 @@ pub fn counts(file: &Path) -> Result<Counts, FdataFault> {
     refuse_beginning(file, &data)?;
     let mut reader = Reader::new(&data);
     let mut counts = Counts { head: reader.head.clone(), ..Counts::default() };
-    let mut sums: HashMap<&[u8], u64> = HashMap::new();
+    let mut sums: HashMap<&[u8], FunctionCounts> = HashMap::new();
     for record in &mut reader {
         let record = record.map_err(|(line, what, text)| malformed(file, line, what, text, &data))?;
         counts.records += 1;
         counts.total = counts.total.saturating_add(record.count());
         if record.place().is_symbol() {
-            let sum = sums.entry(bare_name(record.place().name)).or_default();
+            let sum = &mut sums.entry(bare_name(record.place().name)).or_default().inside;
             *sum = sum.saturating_add(record.count());
+        }
+        if let Record::Branch { to, count, .. } = record
+            && to.is_symbol()
+            && to.offset == 0
+        {
+            let sum = &mut sums.entry(bare_name(to.name)).or_default().entered;
+            *sum = sum.saturating_add(count);
         }
     }
     if counts.records == 0 {
@@ -1156,8 +1179,9 @@ mod tests {
         let file = write(folder.path(), "f", BRANCHES).file;
         let counts = counts(&file).unwrap();
         assert_eq!((counts.records, counts.total), (3, 13));
-        assert_eq!(counts.functions["step"], 7);
-        assert_eq!(counts.functions.len(), 3);
+        assert_eq!(counts.functions["step"], FunctionCounts { inside: 7, entered: 0 });
+        assert_eq!(counts.functions["free"], FunctionCounts { inside: 0, entered: 1 });
+        assert_eq!(counts.functions.len(), 5);
         fs::write(&file, &BRANCHES[..BRANCHES.len() - 1]).unwrap();
         assert!(matches!(super::counts(&file), Err(FdataFault::CutOff { line: 3, .. })));
     }

@@ -93,23 +93,36 @@ pub enum Writes {
     },
 }
 
+/// Files of one run of BOLT.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paths<'a> {
+    /// The program.
+    pub(crate) input: &'a Path,
+    /// The new program.
+    pub(crate) output: &'a Path,
+    /// The profile that is read, or that the new program will write.
+    pub(crate) profile: &'a Path,
+    /// The functions to leave alone, when there are any.
+    pub(crate) skip_file: Option<&'a Path>,
+    /// Working directory.
+    pub(crate) cwd: &'a Path,
+}
+
+impl Paths<'_> {
+    fn call(&self, step: &str, tools: &BoltTools) -> Call {
+        let call = Call::new(step, &tools.bolt, self.cwd).arg(self.input).arg("-o").arg(self.output);
+        let call = call.limit(LIMIT).produces(self.output);
+        match self.skip_file {
+            Some(file) => call.arg(joined("-skip-funcs-file=", file)),
+            None => call,
+        }
+    }
+}
+
 /// Instruments a program.
-pub(crate) fn instrument(
-    tools: &BoltTools,
-    input: &Path,
-    output: &Path,
-    profile: &Path,
-    writes: Writes,
-    cwd: &Path,
-) -> Call {
-    let call = Call::new("bolt-instrument", &tools.bolt, cwd)
-        .arg(input)
-        .arg("-instrument")
-        .arg("-o")
-        .arg(output)
-        .arg(joined("--instrumentation-file=", profile))
-        .limit(LIMIT)
-        .produces(output);
+pub(crate) fn instrument(tools: &BoltTools, paths: Paths<'_>, writes: Writes) -> Call {
+    let call = paths.call("bolt-instrument", tools).arg("-instrument");
+    let call = call.arg(joined("--instrumentation-file=", paths.profile));
     match writes {
         Writes::AtExit { for_each_process: true } => call.arg("--instrumentation-file-append-pid"),
         Writes::AtExit { for_each_process: false } => call,
@@ -182,12 +195,12 @@ impl Wish {
     pub fn new(rung: Rung) -> Self {
         Self { rung, skip: Vec::new(), extra: Vec::new() }
     }
+}
 
-    /// The text of a file of functions to skip; BOLT takes each line for a regular expression. Local symbols have `/N`
-    /// behind their name.
-    pub(crate) fn skip_file(&self) -> String {
-        self.skip.iter().map(|name| format!("{}(/[0-9]+)?\n", escaped(name))).collect()
-    }
+/// The text of a file of functions to skip; BOLT takes each line for a regular expression. Local symbols have `/N`
+/// behind their name.
+pub(crate) fn skip_text(names: &[String]) -> String {
+    names.iter().map(|name| format!("{}(/[0-9]+)?\n", escaped(name))).collect()
 }
 
 fn escaped(name: &str) -> String {
@@ -202,28 +215,12 @@ fn escaped(name: &str) -> String {
 }
 
 /// Rewrites a program by a profile.
-pub(crate) fn optimize(
-    tools: &BoltTools,
-    input: &Path,
-    output: &Path,
-    profile: &Path,
-    wish: &Wish,
-    skip_file: Option<&Path>,
-    cwd: &Path,
-) -> Call {
-    let call = Call::new("bolt-optimize", &tools.bolt, cwd)
-        .arg(input)
-        .arg("-o")
-        .arg(output)
-        .arg(joined("-data=", profile))
+pub(crate) fn optimize(tools: &BoltTools, paths: Paths<'_>, wish: &Wish) -> Call {
+    paths
+        .call("bolt-optimize", tools)
+        .arg(joined("-data=", paths.profile))
         .args(wish.rung.flags(tools.major))
         .args(wish.extra.iter().cloned())
-        .limit(LIMIT)
-        .produces(output);
-    match skip_file {
-        Some(file) => call.arg(joined("-skip-funcs-file=", file)),
-        None => call,
-    }
 }
 
 /// Kinds of samples.
@@ -290,11 +287,12 @@ mod tests {
     #[test]
     fn a_writing_program_keeps_its_counters_and_has_one_file() {
         let line = |writes| {
-            let (input, output, profile) = (Path::new("/p/x"), Path::new("/w/x.i"), Path::new("/w/x.fdata"));
-            instrument(&tools(19), input, output, profile, writes, Path::new("/w")).to_string()
+            let [input, output, profile, cwd] = ["/p/x", "/w/x.i", "/w/x.fdata", "/w"].map(Path::new);
+            let paths = Paths { input, output, profile, skip_file: None, cwd };
+            instrument(&tools(19), paths, writes).to_string()
         };
         let start =
-            "cd /w && /llvm/bin/llvm-bolt /p/x -instrument -o /w/x.i --instrumentation-file=/w/x.fdata";
+            "cd /w && /llvm/bin/llvm-bolt /p/x -o /w/x.i -instrument --instrumentation-file=/w/x.fdata";
         assert_eq!(line(Writes::AtExit { for_each_process: false }), start);
         let each = format!("{start} --instrumentation-file-append-pid");
         assert_eq!(line(Writes::AtExit { for_each_process: true }), each);
@@ -319,8 +317,8 @@ mod tests {
 
     #[test]
     fn functions_to_skip_are_names_and_not_patterns() {
-        let wish = Wish { skip: vec!["_ZL4stepmm".into(), "f.llvm.12$x".into()], ..Wish::new(Rung::Full) };
-        assert_eq!(wish.skip_file(), "_ZL4stepmm(/[0-9]+)?\nf\\.llvm\\.12\\$x(/[0-9]+)?\n");
+        let names = ["_ZL4stepmm".to_owned(), "f.llvm.12$x".to_owned()];
+        assert_eq!(skip_text(&names), "_ZL4stepmm(/[0-9]+)?\nf\\.llvm\\.12\\$x(/[0-9]+)?\n");
     }
 
     #[test]

@@ -223,8 +223,9 @@ impl<'a> Bolt<'a> {
         let folder = self.folder("instrumented")?;
         let name = file_name(&input.executable);
         let (executable, profile) = (folder.join(&name), folder.join(with_ending(&name, ".fdata")));
-        let call =
-            calls::instrument(&self.tools, &input.executable, &executable, &profile, writes, &self.work);
+        let skip_file = self.skip_file(&folder, &self.skipped(input, &[]))?;
+        let paths = self.paths(input, &executable, &profile, skip_file.as_deref());
+        let call = calls::instrument(&self.tools, paths, writes);
         let finished = self.runner.run(&call)?;
         let said = words(&finished)?;
         let written = preflight::anatomy(&executable)?;
@@ -333,11 +334,8 @@ impl<'a> Bolt<'a> {
     pub fn rewrite(&self, input: &Input, profile: &ProvenFdata, wish: &Wish) -> Result<Rewritten> {
         let folder = self.folder(wish.rung.name())?;
         let executable = folder.join(file_name(&input.executable));
-        let skip_file = folder.join("skip-funcs.txt");
-        fs::write(&skip_file, wish.skip_file())
-            .with_context(|| format!("{} can't be written", skip_file.display()))?;
-        let skip_file = (!wish.skip.is_empty()).then_some(&*skip_file);
-        let call = self.command(input, &profile.path, wish, &executable, skip_file);
+        let skip_file = self.skip_file(&folder, &self.skipped(input, &wish.skip))?;
+        let call = self.command(input, &profile.path, wish, &executable, skip_file.as_deref());
         let finished = self.runner.run(&call)?;
         Ok(Rewritten {
             executable,
@@ -355,7 +353,7 @@ impl<'a> Bolt<'a> {
         let Rewritten { executable, command, took_s, said } = self.rewrite(input, profile, wish)?;
         prove_said(&said, self.budget).map_err(Refusal::from)?;
         let facts = self.prove_written(input, &executable)?;
-        let skipped = wish.skip.clone();
+        let skipped = self.skipped(input, &wish.skip);
         Ok(OptimizedByBolt { executable, facts, rung: wish.rung, skipped, command, took_s, said })
     }
 
@@ -380,7 +378,7 @@ impl<'a> Bolt<'a> {
         Ok(facts)
     }
 
-    /// The call that [`Bolt::optimize`] would make, for a bug report.
+    /// The call that [`Bolt::optimize`] would make, for a dry run or a bug report.
     pub fn command(
         &self,
         input: &Input,
@@ -389,7 +387,33 @@ impl<'a> Bolt<'a> {
         output: &Path,
         skip_file: Option<&Path>,
     ) -> Call {
-        calls::optimize(&self.tools, &input.executable, output, profile, wish, skip_file, &self.work)
+        calls::optimize(&self.tools, self.paths(input, output, profile, skip_file), wish)
+    }
+
+    fn paths<'p>(
+        &'p self,
+        input: &'p Input,
+        output: &'p Path,
+        profile: &'p Path,
+        skip_file: Option<&'p Path>,
+    ) -> calls::Paths<'p> {
+        calls::Paths { input: &input.executable, output, profile, skip_file, cwd: &self.work }
+    }
+
+    /// What is asked for, and what this BOLT fails on.
+    fn skipped(&self, input: &Input, asked: &[String]) -> Vec<String> {
+        let more = input.anatomy.to_skip(self.tools.major).iter().filter(|name| !asked.contains(name));
+        asked.iter().chain(more).cloned().collect()
+    }
+
+    fn skip_file(&self, folder: &Path, names: &[String]) -> Result<Option<PathBuf>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let file = folder.join("skip-funcs.txt");
+        fs::write(&file, calls::skip_text(names))
+            .with_context(|| format!("{} can't be written", file.display()))?;
+        Ok(Some(file))
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf> {

@@ -249,6 +249,10 @@ fn what_a_training_can_leave_behind_is_refused_with_the_reason() {
         let nothing = refusal(bolt.left_by(&instrumented));
         assert!(matches!(nothing, BoltRefusal::Fdata(FdataFault::Empty { .. })), "{nothing}");
     }
+    bench.run(&instrumented.executable, &["1000"]).unwrap();
+    assert_eq!(bolt.left_by(&instrumented).unwrap().len(), 1);
+    let again = bolt.instrument(&input, AT_EXIT).unwrap();
+    assert!(bolt.left_by(&again).is_err(), "what an earlier training left does not count");
     let each = bolt.instrument(&input, Writes::AtExit { for_each_process: true }).unwrap();
     bench.run(&each.executable, &["1000"]).unwrap();
     bench.run(&each.executable, &["2000"]).unwrap();
@@ -320,6 +324,17 @@ fn profiles_that_bolt_takes_without_a_word_are_refused() {
         let thin = careless.prove_profile(&input, &copy, true).unwrap();
         let thin = refusal(careless.optimize(&input, &thin, &Wish::new(Rung::LayoutOnly)));
         assert!(matches!(thin, BoltRefusal::LayoutUnchanged | BoltRefusal::NothingProfiled { .. }), "{thin}");
+
+        // One in which branches stand behind memory records: BOLT stops there. Merged, they stand in its order.
+        let text = fs::read_to_string(&good).unwrap();
+        let first = text.lines().next().unwrap();
+        fs::write(&copy, format!("{first}\n4 main 10 4 table 20 5\n{text}")).unwrap();
+        let part = bolt.prove_profile(&input, &copy, true).unwrap();
+        assert_eq!(refusal(bolt.optimize(&input, &part, &full)), BoltRefusal::ReadInPart { line: 3 });
+        let ordered = bench.path("ordered.fdata");
+        bolt.merge(&input, &[Weighted { file: copy.clone(), weight: 1.0 }], &ordered).unwrap();
+        let whole = bolt.prove_profile(&input, &ordered, false).unwrap();
+        bolt.optimize(&input, &whole, &full).unwrap();
 
         // Broken ones.
         let text = fs::read(&good).unwrap();

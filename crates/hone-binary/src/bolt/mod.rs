@@ -226,6 +226,10 @@ impl<'a> Bolt<'a> {
         let skip_file = self.skip_file(&folder, &self.skipped(input, &[]))?;
         let paths = self.paths(input, &executable, &profile, skip_file.as_deref());
         let call = calls::instrument(&self.tools, paths, writes);
+        // What an earlier training left must not pass for what the next one leaves.
+        for old in of_each_process(&profile)?.into_iter().chain(profile.exists().then(|| profile.clone())) {
+            fs::remove_file(&old).with_context(|| format!("{} can't be removed", old.display()))?;
+        }
         let finished = self.runner.run(&call)?;
         let said = words(&finished)?;
         let written = preflight::anatomy(&executable)?;
@@ -246,18 +250,7 @@ impl<'a> Bolt<'a> {
             let there = beginning.metadata().is_ok_and(|facts| facts.len() > 0);
             return if there { Ok(vec![beginning.clone()]) } else { none_written(beginning) };
         }
-        let folder = beginning.parent().unwrap_or(Path::new("."));
-        let (start, mut files) = (with_ending(&file_name(beginning), "."), Vec::new());
-        for entry in fs::read_dir(folder).with_context(|| format!("{} can't be listed", folder.display()))? {
-            let path = entry?.path();
-            let name = file_name(&path).to_string_lossy().into_owned();
-            let middle =
-                name.strip_prefix(&*start.to_string_lossy()).and_then(|rest| rest.strip_suffix(".fdata"));
-            if middle.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())) {
-                files.push(path);
-            }
-        }
-        files.sort();
+        let files = of_each_process(beginning)?;
         if files.is_empty() { none_written(beginning) } else { Ok(files) }
     }
 
@@ -430,6 +423,9 @@ fn prove_said(said: &Said, budget: Budget) -> Result<(), BoltRefusal> {
     if profiled.of_them == 0 {
         return Err(BoltRefusal::NothingProfiled { of: profiled.all });
     }
+    if let Some(line) = said.profile_ends_at_line {
+        return Err(BoltRefusal::ReadInPart { line });
+    }
     let share = said.stale_share();
     if share > budget.stale_samples {
         return Err(BoltRefusal::Stale { share, budget: budget.stale_samples });
@@ -452,6 +448,24 @@ fn same_build(input: &Input, profile: &Path, origin: &Origin) -> Result<()> {
         taken_from: origin.key().to_owned(),
         asked: asked.key().to_owned(),
     })
+}
+
+/// Profiles of the form `PROFILE.PID.fdata`, in order.
+fn of_each_process(profile: &Path) -> Result<Vec<PathBuf>> {
+    let folder = profile.parent().unwrap_or(Path::new("."));
+    let start = with_ending(&file_name(profile), ".");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("{} can't be listed", folder.display()))? {
+        let path = entry?.path();
+        let name = file_name(&path).to_string_lossy().into_owned();
+        let middle =
+            name.strip_prefix(&*start.to_string_lossy()).and_then(|rest| rest.strip_suffix(".fdata"));
+        if middle.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit())) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 fn none_written<T>(profile: &Path) -> Result<T> {

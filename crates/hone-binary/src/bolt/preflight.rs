@@ -79,7 +79,7 @@ fn refusal(refusal: BoltRefusal) -> anyhow::Error {
     crate::Refusal::from(refusal).into()
 }
 
-fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
+pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
     let file = Elf::parse(bytes).map_err(|error| format!("it is no 64-bit ELF file ({error})"))?;
     let endian = file.endian();
     let header = file.elf_header();

@@ -157,6 +157,15 @@ pub enum BoltRefusal {
         /// The most that is allowed.
         budget: f64,
     },
+    /// BOLT read a part of the profile only.
+    #[error(
+        "BOLT read the profile up to line {line} only, and ended well\n  next: merge the profile once more, which puts its \
+         records into the order that BOLT wants"
+    )]
+    ReadInPart {
+        /// The first line that was passed over.
+        line: u64,
+    },
     /// BOLT moved nothing.
     #[error(
         "BOLT changed the layout of no function\n  next: check the profile: it may be too thin (train longer)"

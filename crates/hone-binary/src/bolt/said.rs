@@ -65,6 +65,8 @@ pub struct Said {
     pub stale_functions: Option<u64>,
     /// Samples in such functions, of all.
     pub stale_samples: Option<Part>,
+    /// The line of the profile from which on BOLT passed over everything.
+    pub profile_ends_at_line: Option<u64>,
     /// Functions with a profile that could not be optimised.
     pub not_optimized: u64,
     /// Names in the profile that the program does not have.
@@ -134,6 +136,8 @@ impl Said {
             self.stale_functions = Some(number_before(line, " (")?);
         } else if line.contains("with profile could not be optimized") {
             self.not_optimized = number_before(line, " function")?;
+        } else if line.contains("invalid profile data detected at line ") {
+            self.profile_ends_at_line = Some(number_behind(line, "detected at line ")?);
         } else if line.contains("objects was ignored") {
             self.ignored_objects = number_before(line, " objects was ignored")?;
         } else if line.contains("basic block reordering modified layout of ") {

@@ -28,6 +28,9 @@ pub const LARGEST_COUNT: u64 = i64::MAX as u64;
 /// What is read of a file at once. A name of C++ can have tens of thousands of characters; a line beyond this is no record.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Smaller files are not worth two threads.
+const HALVED_BYTES: u64 = 64 << 10;
+
 /// Cursors, and records behind them, that are tried before the index is asked: files of one program have one order, and
 /// leave out what did not run.
 const EXPECTED: [(usize, usize); 6] = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (0, 3)];
@@ -617,7 +620,8 @@ fn halves(file: &Weighted) -> Result<[Piece<'_>; 2], FdataFault> {
     let failed = |error: io::Error| unreadable(&file.file, &error);
     let mut opened = File::open(&file.file).map_err(failed)?;
     let size = opened.metadata().map_err(failed)?.len();
-    let mut middle = size / 2;
+    // The head belongs to the first half.
+    let mut middle = if size < HALVED_BYTES { size } else { size / 2 };
     opened.seek(SeekFrom::Start(middle)).map_err(failed)?;
     let mut chunk = vec![0; 64 << 10];
     middle = loop {
@@ -1122,6 +1126,8 @@ mod tests {
         let text: &[u8] = b"boltedcollection\n1 a 1 1 a 2 0 1\n";
         let bolted = merged(&[(text, 1.0); 2]).unwrap();
         assert_eq!(bolted, "boltedcollection\n1 a 1 1 a 2 0 2\n");
+        let both: &[u8] = b"boltedcollection\nno_lbr\n1 f 3 4\n";
+        assert_eq!(merged(&[(both, 1.0)]).unwrap().as_bytes(), both);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Profile-guided optimisation of a Cargo target.
+//! Profile-guided optimisation of a Cargo target; [`bolt`] rewrites a linked program after that, or alone.
 //!
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
 //! them out ([`Pgo`]), *verify* reads what came of it (`messages`, `profile`, `elf`, `said`, `proof`). The order of
@@ -12,8 +12,11 @@
 //!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
+pub mod bolt;
 mod elf;
 mod flags;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod messages;
 mod pgo;
 mod plan;

@@ -10,6 +10,9 @@ const END_WELL: &str = "stop it with SIGTERM and let it return from `main` (or c
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// BOLT, or what it was to work on.
+    #[error(transparent)]
+    Bolt(#[from] crate::bolt::BoltRefusal),
     /// The training left no raw profile.
     #[error(
         "no raw profile (*.profraw) in {}: the server was killed before it wrote its profile, or the program that ran \

@@ -1,0 +1,309 @@
+//! What must be known of a program before BOLT sees it: each trouble has the flag that mends it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use object::elf::{DF_1_PIE, DT_FLAGS_1, EM_AARCH64, EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
+use object::read::elf::{Dyn, ElfFile, FileHeader, ProgramHeader};
+use object::{
+    Endianness, Object, ObjectSection, ObjectSymbol, RelocationKind, RelocationTarget, SectionKind,
+    SymbolKind,
+};
+use serde::{Deserialize, Serialize};
+
+use super::refusal::BoltRefusal;
+
+/// The first BOLT that was seen to move functions with tables of labels; 19 was seen to fail on them.
+const MOVES_LABELS: u32 = 22;
+
+/// No more names are kept as examples.
+const EXAMPLES: usize = 8;
+
+/// What a program is made of, as far as BOLT cares.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Anatomy {
+    /// Build-id, hex. BOLT's output has that of its input with the last bit turned over.
+    pub build_id: Option<String>,
+    /// Whether the linker kept the relocations of the code.
+    pub relocations: bool,
+    /// Whether there is a table of symbols with functions.
+    pub symbols: bool,
+    /// Whether it runs without a dynamic loader.
+    pub static_link: bool,
+    /// Whether it can be loaded anywhere.
+    pub position_independent: bool,
+    /// Whether it is a Go program.
+    pub go: bool,
+    /// Whether BOLT has rewritten it.
+    pub bolted: bool,
+    /// Whether it is instrumented by BOLT.
+    pub bolt_instrumented: bool,
+    /// Functions that the compiler has split itself (`.cold`), their number and some of them.
+    pub cold_parts: u64,
+    /// Some of those.
+    pub cold_examples: Vec<String>,
+    /// Functions that jump by a table of labels (computed goto): data outside of jump tables points into their middle.
+    pub computed_gotos: Vec<String>,
+}
+
+impl Anatomy {
+    /// Functions that a BOLT of this major version fails on: those with tables of labels, in position-independent code.
+    pub fn to_skip(&self, major: u32) -> &[String] {
+        if major < MOVES_LABELS && self.position_independent { &self.computed_gotos } else { &[] }
+    }
+}
+
+/// A trouble that BOLT lives with, less well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// What it is.
+    pub what: String,
+    /// The flag that mends it.
+    pub mend: String,
+}
+
+type Elf<'a> = ElfFile<'a, FileHeader64<Endianness>>;
+
+/// Reads the anatomy of a program.
+///
+/// # Errors
+/// When the file can't be read; [`BoltRefusal::NoProgram`] when it is no program for a machine that BOLT knows.
+pub fn anatomy(path: &Path) -> Result<Anatomy> {
+    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+    anatomy_of(&bytes).map_err(|what| refusal(BoltRefusal::NoProgram { file: path.to_path_buf(), what }))
+}
+
+fn refusal(refusal: BoltRefusal) -> anyhow::Error {
+    crate::Refusal::from(refusal).into()
+}
+
+pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
+    let file = Elf::parse(bytes).map_err(|error| format!("it is no 64-bit ELF file ({error})"))?;
+    let endian = file.endian();
+    let header = file.elf_header();
+    let (kind, machine) = (header.e_type(endian), header.e_machine(endian));
+    if kind != ET_EXEC && kind != ET_DYN {
+        return Err(format!("it is no linked program (ELF type {kind})"));
+    }
+    if machine != EM_X86_64 && machine != EM_AARCH64 {
+        return Err(format!("it is for another machine (ELF machine {machine})"));
+    }
+    let has = |name: &str| file.section_by_name(name).is_some();
+    let sections: Vec<&str> = file.sections().filter_map(|section| section.name().ok()).collect();
+    let functions = functions(&file);
+    let pie = kind == ET_DYN;
+    let cold: Vec<&Function<'_>> = functions.iter().filter(|function| is_cold_part(function.name)).collect();
+    Ok(Anatomy {
+        build_id: file.build_id().ok().flatten().map(hex),
+        // A relocation section is named after the section it is for; `object` does not list it among the sections' own.
+        relocations: has(".rela.text"),
+        symbols: !functions.is_empty(),
+        static_link: !has_interpreter(&file) && (!pie || says_pie(&file)),
+        position_independent: pie,
+        go: sections.iter().any(|name| matches!(*name, ".go.buildinfo" | ".gopclntab" | ".note.go.buildid")),
+        bolted: sections.iter().any(|name| *name == ".note.bolt_info" || name.starts_with(".bolt.org.")),
+        bolt_instrumented: has(".bolt.instr.counters") || has(".bolt.instr.tables"),
+        cold_parts: cold.len() as u64,
+        cold_examples: cold.iter().take(EXAMPLES).map(|function| function.name.to_owned()).collect(),
+        computed_gotos: computed_gotos(&file, &functions),
+    })
+}
+
+/// Names of all functions in the table of symbols, for holding a profile against them.
+pub(crate) fn function_names(path: &Path) -> Result<BTreeSet<String>> {
+    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+    let file =
+        object::File::parse(&*bytes).with_context(|| format!("{} is no object file", path.display()))?;
+    let names = file.symbols().chain(file.dynamic_symbols()).filter_map(|symbol| symbol.name().ok());
+    Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+}
+
+/// A build-id as BOLT writes it into its output.
+pub(crate) fn flipped(build_id: &str) -> Option<String> {
+    let last = build_id.chars().last()?.to_digit(16)? ^ 1;
+    let front = build_id.get(..build_id.len() - 1)?;
+    Some(format!("{front}{last:x}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// gcc and clang call the cold part of `f` `f.cold`, or `f.cold.1`.
+fn is_cold_part(name: &str) -> bool {
+    name.ends_with(".cold") || name.contains(".cold.")
+}
+
+fn has_interpreter(file: &Elf<'_>) -> bool {
+    file.elf_program_headers().iter().any(|header| header.p_type(file.endian()) == PT_INTERP)
+}
+
+/// A static program that can be loaded anywhere says so; a library does not.
+fn says_pie(file: &Elf<'_>) -> bool {
+    let endian = file.endian();
+    let dynamic = file
+        .elf_program_headers()
+        .iter()
+        .find_map(|header| header.dynamic(endian, file.data()).ok().flatten());
+    dynamic.is_some_and(|entries| {
+        entries.iter().any(|entry| {
+            entry.tag32(endian) == Some(DT_FLAGS_1)
+                && entry.val32(endian).is_some_and(|flags| flags & DF_1_PIE != 0)
+        })
+    })
+}
+
+struct Function<'a> {
+    start: u64,
+    size: u64,
+    name: &'a str,
+}
+
+/// In the order of their addresses.
+fn functions<'a>(file: &Elf<'a>) -> Vec<Function<'a>> {
+    let mut functions: Vec<Function<'a>> = file
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter_map(|symbol| {
+            Some(Function { start: symbol.address(), size: symbol.size(), name: symbol.name().ok()? })
+        })
+        .filter(|function| !function.name.is_empty())
+        .collect();
+    functions.sort_by_key(|function| function.start);
+    functions
+}
+
+/// Functions into whose middle writable or relocated data points by absolute address. Switch tables of position-independent
+/// code are relative, and those of other code lie in `.rodata`, so neither is taken for one.
+fn computed_gotos(file: &Elf<'_>, functions: &[Function<'_>]) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    let wanted = |name: &str| name == ".data" || name.starts_with(".data.rel.ro");
+    for section in file.sections().filter(|section| section.name().is_ok_and(wanted)) {
+        for (_, relocation) in section.relocations() {
+            if relocation.kind() != RelocationKind::Absolute {
+                continue;
+            }
+            let RelocationTarget::Symbol(index) = relocation.target() else { continue };
+            let Ok(symbol) = file.symbol_by_index(index) else { continue };
+            if !matches!(symbol.kind(), SymbolKind::Section | SymbolKind::Text | SymbolKind::Label) {
+                continue;
+            }
+            let address = symbol.address().wrapping_add_signed(relocation.addend());
+            let at = functions.partition_point(|function| function.start <= address);
+            let Some(function) = at.checked_sub(1).and_then(|at| functions.get(at)) else { continue };
+            let inside = address > function.start && address - function.start < function.size;
+            if inside && is_code(file, address) {
+                found.insert(function.name.to_owned());
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn is_code(file: &Elf<'_>, address: u64) -> bool {
+    file.sections().any(|section| {
+        section.kind() == SectionKind::Text
+            && address.checked_sub(section.address()).is_some_and(|offset| offset < section.size())
+    })
+}
+
+/// Refuses a program that BOLT can't rewrite, or would leave as it is; what remains is warned of.
+///
+/// # Errors
+/// [`BoltRefusal`], inside of [`crate::Refusal`].
+pub fn check(path: &Path, anatomy: &Anatomy) -> Result<Vec<Warning>> {
+    let file = path.to_path_buf();
+    if anatomy.bolted || anatomy.bolt_instrumented {
+        return Err(refusal(BoltRefusal::AlreadyBolted { file, instrumented: anatomy.bolt_instrumented }));
+    }
+    if anatomy.go {
+        return Err(refusal(BoltRefusal::Go { file }));
+    }
+    if !anatomy.symbols {
+        return Err(refusal(BoltRefusal::Stripped { file }));
+    }
+    if !anatomy.relocations {
+        return Err(refusal(BoltRefusal::NoRelocations { file }));
+    }
+    Ok(warnings(anatomy))
+}
+
+fn warnings(anatomy: &Anatomy) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |what: String, mend: &str| warnings.push(Warning { what, mend: mend.to_owned() });
+    if anatomy.cold_parts > 0 {
+        let what = format!(
+            "the compiler has split {} functions itself ({} ...); BOLT handles those badly",
+            anatomy.cold_parts,
+            anatomy.cold_examples.join(", ")
+        );
+        warn(what, "compile with -fno-reorder-blocks-and-partition");
+    }
+    if !anatomy.computed_gotos.is_empty() {
+        let what = format!(
+            "{} functions jump through tables of labels ({} ...), which BOLT 19 can't move: with it they are left alone",
+            anatomy.computed_gotos.len(),
+            anatomy.computed_gotos.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", ")
+        );
+        warn(what, "use BOLT 22");
+    }
+    if anatomy.build_id.is_none() {
+        let what = "the program has no build-id; profiles are held against its hash instead".to_owned();
+        warn(what, "link with -Wl,--build-id");
+    }
+    if anatomy.static_link {
+        let what = "the program is static: its instrumentation writes nothing at the end".to_owned();
+        warn(what, "let the instrumentation write every few seconds, or link dynamically");
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn build_ids_turn_over_their_last_bit() {
+        assert_eq!(flipped("17a6").as_deref(), Some("17a7"));
+        assert_eq!(flipped("17af").as_deref(), Some("17ae"));
+        assert_eq!(flipped(""), None);
+        assert_eq!(flipped("zz"), None);
+    }
+
+    #[test]
+    fn what_is_no_program_is_told() {
+        let what = anatomy_of(b"#!/bin/sh\n").unwrap_err();
+        assert!(what.starts_with("it is no 64-bit ELF file"), "{what}");
+        let error = anatomy(Path::new("/nowhere/at/all")).unwrap_err();
+        assert!(error.to_string().contains("can't be read"));
+    }
+
+    #[test]
+    fn names_of_cold_parts() {
+        for (name, cold) in [("f.cold", true), ("f.cold.12", true), ("cold", false), ("f.colder", false)] {
+            assert_eq!(is_cold_part(name), cold, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_own_program_is_read() {
+        let own = anatomy(&std::env::current_exe().unwrap()).unwrap();
+        assert!(own.symbols && !own.static_link && !own.go && !own.bolted, "{own:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_survived(changes in proptest::collection::vec((0..4096_usize, any::<u8>()), 1..20)) {
+            let mut bytes = include_bytes!("../../tests/fixtures/bolt/tiny.elf").to_vec();
+            let length = bytes.len();
+            for (at, byte) in changes {
+                bytes[at % length] = byte;
+            }
+            let _ = anatomy_of(&bytes);
+        }
+    }
+}

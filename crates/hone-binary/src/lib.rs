@@ -14,6 +14,7 @@
 
 mod elf;
 mod flags;
+pub mod go;
 mod messages;
 mod pgo;
 mod plan;

@@ -5,7 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hone_binary::go::{Finding, Merger, Profile, of_allocations, of_cpu, table};
+use hone_binary::go::{
+    DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, Merger, Profile, Weighted, of_allocations, of_cpu,
+    table,
+};
+use hone_binary::{Merged, Refusal};
 use hone_tool::{Call, Runner, System, Tool};
 
 /// Long enough to never matter on a busy machine.
@@ -60,6 +64,27 @@ impl Bench {
         let call = call.arg("-cpu").arg(&cpu).arg("-mem").arg(&mem).args(["-for", "1500ms"]).limit(PLENTY);
         self.system.run(&call).unwrap();
         (cpu, mem)
+    }
+
+    fn pgo(&self) -> GoPgo<'_> {
+        let target = GoTarget::new(self.path("tiny"), "./cmd/tiny");
+        GoPgo::prepare(&self.system, target, &self.path("work")).unwrap()
+    }
+
+    fn edit(&self, file: &str, from: &str, to: &str) {
+        let path = self.path("tiny").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from}");
+        fs::write(path, text.replace(from, to)).unwrap();
+    }
+
+    /// What `go build -pgo=FILE` itself makes of a profile.
+    fn go_takes(&self, profile: &Path) -> Result<(), String> {
+        let flag = format!("-pgo={}", profile.display());
+        let output = self.path("taken");
+        let said = self.go(&["build", &flag, "-o", output.to_str().unwrap(), "./cmd/tiny"])?;
+        assert_eq!(said, "", "go has something to say after all");
+        Ok(())
     }
 
     fn built(&self) -> PathBuf {
@@ -169,4 +194,173 @@ fn the_size_that_is_walked_again_and_again_stands_out() {
     });
     let path = ["main.main", "main.work", "main.keep"].map(str::to_owned).to_vec();
     assert_eq!(keep, Some(("alloc_space", path)), "{found:?}");
+}
+
+fn one(file: &Path) -> [Weighted; 1] {
+    [Weighted { file: file.to_path_buf(), weight: 1.0 }]
+}
+
+fn refusal(error: &anyhow::Error) -> &GoRefusal {
+    match error.downcast_ref() {
+        Some(Refusal::Go(refusal)) => refusal,
+        _ => panic!("no refusal: {error:#}"),
+    }
+}
+
+#[test]
+fn the_whole_chain_and_a_stale_profile() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo();
+    let baseline = pgo.build_baseline().unwrap();
+    assert_eq!(pgo.profile_of(&baseline.executable).unwrap(), None);
+    assert_eq!(pgo.own_packages(), BTreeSet::from(["main", "tiny.example/tiny/mix"].map(str::to_owned)));
+    assert!(baseline.crates_compiled >= 2 && baseline.facts.text_bytes > 100_000, "{baseline:?}");
+
+    let (a, _) = bench.profiles(&baseline.executable, "a");
+    let (b, _) = bench.profiles(&baseline.executable, "b");
+    let weighted = [Weighted { file: a, weight: 1.0 }, Weighted { file: b, weight: 0.5 }];
+    let merged = pgo.merge(&weighted).unwrap();
+    assert_eq!(pgo.merge(&weighted).unwrap(), merged, "the same profiles, the same name");
+    assert!(merged.command.ends_with("# with the weights 1, 0.5"), "{}", merged.command);
+    let proven = pgo.prove_profile(&merged, &baseline).unwrap();
+    assert!(proven.proof.hot_functions_of_target >= 3 && proven.proof.raw_files == 2, "{proven:?}");
+    assert_eq!(proven.proof.hot_functions[0].name, "tiny.example/tiny/mix.size");
+
+    let optimized = pgo.build_optimized(&merged).unwrap();
+    assert_eq!(pgo.profile_of(&optimized.executable).unwrap(), Some(merged.path.display().to_string()));
+    let applied = pgo.prove_applied(&optimized, &baseline, &merged).unwrap();
+    assert_eq!((applied.discarded_functions, applied.discarded_weight), (0, 0.0), "{applied:?}");
+    let same = pgo.prove_applied(&baseline, &baseline, &merged).unwrap_err();
+    assert!(matches!(refusal(&same), GoRefusal::NotInBuild { found: None, .. }), "{same:#}");
+
+    let explained = pgo.explain(&merged).unwrap();
+    assert!(
+        explained.devirtualized.iter().any(|call| call.contains("interface call c.Code to")),
+        "{explained:?}"
+    );
+    assert!(!explained.inlined.is_empty() && !explained.hot_functions.is_empty(), "{explained:?}");
+
+    placed(&pgo, &merged);
+
+    bench.edit("mix/mix.go", " size(", " extent(");
+    bench.go_takes(&merged.path).unwrap();
+    let stale = pgo.build_optimized(&merged).unwrap();
+    let applied = pgo.prove_applied(&stale, &baseline, &merged).unwrap();
+    assert!(applied.discarded_weight > 0.1 && applied.discarded_weight < 0.9, "{applied:?}");
+    assert!(
+        applied.messages[0].starts_with("tiny.example/tiny/mix.size is not in the program any more"),
+        "{applied:?}"
+    );
+}
+
+/// A plain `go build` takes what was placed, and finds the folder as it was afterwards.
+fn placed(pgo: &GoPgo<'_>, merged: &Merged) {
+    let missing = pgo.build_auto().unwrap_err();
+    assert!(matches!(refusal(&missing), GoRefusal::Missing { .. }), "{missing:#}");
+    let placed = pgo.place(merged).unwrap();
+    assert_eq!(placed.path(), pgo.default_profile());
+    let auto = pgo.build_auto().unwrap();
+    assert_eq!(pgo.profile_of(&auto.executable).unwrap(), Some(placed.path().display().to_string()));
+    let stolen = pgo.build_baseline().unwrap();
+    assert_eq!(
+        pgo.profile_of(&stolen.executable).unwrap(),
+        None,
+        "a default.pgo does not get into the baseline"
+    );
+    placed.put_back().unwrap();
+    assert!(!pgo.default_profile().exists());
+}
+
+#[test]
+fn a_profile_in_the_wrong_folder_is_found() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo();
+    let (cpu, _) = bench.profiles(&bench.built(), "a");
+    let wrong = bench.path("tiny").canonicalize().unwrap().join(DEFAULT_PGO);
+    fs::copy(&cpu, &wrong).unwrap();
+    let output = bench.path("ignored");
+    bench.go(&["build", "-o", output.to_str().unwrap(), "./cmd/tiny"]).unwrap();
+    assert_eq!(pgo.profile_of(&output).unwrap(), None, "go ignores it and says nothing");
+    let error = pgo.build_auto().unwrap_err();
+    assert_eq!(*refusal(&error), GoRefusal::Misplaced { found: vec![wrong], wanted: pgo.default_profile() });
+}
+
+#[test]
+fn profiles_that_come_to_nothing_are_refused() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo();
+    let baseline = pgo.build_baseline().unwrap();
+    let (cpu, mem) = bench.profiles(&baseline.executable, "a");
+    let good = read(&cpu);
+    let written = |name: &str, bytes: &[u8]| {
+        let path = bench.path(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let refused = |file: &Path| {
+        let error =
+            pgo.merge(&one(file)).and_then(|merged| pgo.prove_profile(&merged, &baseline)).unwrap_err();
+        refusal(&error).clone()
+    };
+
+    let empty = written("empty", b"");
+    bench.go_takes(&empty).expect("go takes an empty file for a profile");
+    assert!(
+        matches!(refused(&empty), GoRefusal::NotAProfile { reason, .. } if reason == "it is empty (0 bytes)")
+    );
+
+    let mut idle = good.clone();
+    idle.samples.clear();
+    let idle = written("idle", &idle.to_bytes());
+    bench.go_takes(&idle).expect("go takes a profile without samples");
+    assert!(matches!(refused(&idle), GoRefusal::Hollow { .. }));
+
+    let garbage = written("garbage", b"<html>404 page not found</html>");
+    bench.go_takes(&garbage).unwrap_err();
+    assert!(matches!(refused(&garbage), GoRefusal::NotAProfile { .. }));
+
+    let cut = fs::read(&cpu).unwrap();
+    let cut = written("cut", &cut[..cut.len() / 2]);
+    bench.go_takes(&cut).unwrap_err();
+    assert!(matches!(refused(&cut), GoRefusal::NotAProfile { .. }));
+
+    bench.go_takes(&bench.path("nowhere")).unwrap_err();
+    assert!(matches!(refused(&bench.path("nowhere")), GoRefusal::Missing { .. }));
+
+    bench.go_takes(&mem).unwrap_err();
+    assert!(matches!(refused(&mem), GoRefusal::NotCpu { kinds, .. } if kinds.contains("alloc_space")));
+
+    let mut bare = good;
+    bare.functions.iter_mut().for_each(|function| function.start_line = 0);
+    let bare = written("bare", &bare.to_bytes());
+    bench.go_takes(&bare).unwrap_err();
+    assert!(matches!(refused(&bare), GoRefusal::NoStartLines { percent: 100.0, .. }));
+
+    bench.edit("cmd/tiny/main.go", "work(", "labour(");
+    for file in ["cmd/tiny/main.go", "go.mod"] {
+        bench.edit(file, "tiny.example/tiny", "other.example/other");
+    }
+    let other = bench.built();
+    let (foreign, _) = bench.profiles(&other, "other");
+    bench.copy("go-tiny", "tiny");
+    bench.go_takes(&foreign).expect("go takes the profile of another program");
+    let error = refused(&foreign);
+    let GoRefusal::OtherProgram { lost_percent, lost, .. } = &error else { panic!("{error}") };
+    assert!(
+        *lost_percent > 90.0 && lost.iter().any(|name| name.contains("other.example/other/mix.")),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_no_program_is_told_before_a_build() {
+    let Some(bench) = Bench::new() else { return };
+    let error = |module: &str, package: &str| {
+        let target = GoTarget::new(bench.path(module), package);
+        let error = GoPgo::prepare(&bench.system, target, &bench.path("work")).err().unwrap();
+        format!("{error:#}")
+    };
+    assert!(error("tiny", "./mix").contains("`./mix` is the package mix, which is no program"));
+    assert!(error("tiny", "./...").contains("`./...` stands for 2 packages"));
+    assert!(error("nowhere", ".").contains("go.mod is not there"));
 }

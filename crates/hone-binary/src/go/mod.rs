@@ -1,12 +1,19 @@
 //! Profile-guided optimisation of a Go program: pprof profiles read, merged and held against the build.
 
+mod build;
 mod findings;
 mod merge;
+mod plan;
 mod pprof;
+mod proof;
+mod refusal;
+mod said;
 mod source;
+mod symbols;
 mod tables;
 mod wire;
 
+pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed, Weighted};
 pub use findings::{
     ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
     WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,
@@ -14,4 +21,7 @@ pub use findings::{
 };
 pub use merge::{Merger, weights_for_shares};
 pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
+pub use proof::Coverage;
+pub use refusal::GoRefusal;
+pub use said::Decisions;
 pub use tables::{Row, Table, table};

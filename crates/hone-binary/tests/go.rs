@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hone_binary::go::{
-    DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, Merger, Profile, Weighted, of_allocations, of_cpu,
-    table,
+    BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Weighted,
+    of_allocations, of_cpu, table,
 };
 use hone_binary::{Merged, Refusal};
 use hone_tool::{Call, Runner, System, Tool};
@@ -363,4 +363,50 @@ fn what_is_no_program_is_told_before_a_build() {
     assert!(error("tiny", "./mix").contains("`./mix` is the package mix, which is no program"));
     assert!(error("tiny", "./...").contains("`./...` stands for 2 packages"));
     assert!(error("nowhere", ".").contains("go.mod is not there"));
+}
+
+#[test]
+fn benchmarks_run_off_against_on_in_turns() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo();
+    let (cpu, _) = bench.profiles(&bench.built(), "a");
+    let merged = pgo.merge(&one(&cpu)).unwrap();
+    let plan = BenchPlan {
+        packages: vec!["./...".into()],
+        pattern: "Code|Size".into(),
+        rounds: LEAST_ROUNDS,
+        benchtime: "200x".into(),
+        cpus: Some(1),
+    };
+    let result = pgo.bench(&plan, &merged).unwrap();
+    assert!(result.incomplete.is_empty(), "{:?}", result.incomplete);
+    let found: Vec<(&str, &str)> =
+        result.pairs.iter().map(|pairs| (pairs.benchmark.as_str(), pairs.metric.as_str())).collect();
+    let expected = [
+        ("BenchmarkCode", "B/op"),
+        ("BenchmarkCode", "allocs/op"),
+        ("BenchmarkCode", "coded-B/op"),
+        ("BenchmarkCode", "ns/op"),
+        ("BenchmarkSize", "B/op"),
+        ("BenchmarkSize", "allocs/op"),
+        ("BenchmarkSize", "ns/op"),
+    ];
+    assert_eq!(found, expected);
+    for pairs in &result.pairs {
+        assert_eq!(pairs.package, "tiny.example/tiny/mix");
+        for values in [&pairs.off, &pairs.on, &pairs.control] {
+            assert_eq!(values.len(), LEAST_ROUNDS as usize);
+            match pairs.metric.as_str() {
+                "ns/op" => assert!(values.iter().all(|&value| value > 0.0), "{pairs:?}"),
+                "coded-B/op" => assert!(values.iter().all(|&value| value == 21.0), "{pairs:?}"),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(result.commands.len(), 3, "{:?}", result.commands);
+
+    let none = pgo.bench(&BenchPlan { pattern: "Nothing".into(), ..plan.clone() }, &merged).unwrap_err();
+    assert!(none.to_string().starts_with("no benchmark in ./... matches `Nothing`"), "{none:#}");
+    let few = pgo.bench(&BenchPlan { rounds: 7, ..plan }, &merged).unwrap_err();
+    assert!(few.to_string().starts_with("7 rounds show nothing"), "{few:#}");
 }

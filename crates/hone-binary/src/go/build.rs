@@ -542,7 +542,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::rename(&fresh, path).with_context(|| format!("{} can't be named", path.display()))
 }
 
-fn remove_if_there(path: &Path) -> Result<()> {
+pub(super) fn remove_if_there(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("{} can't be removed", path.display()))

@@ -1,6 +1,8 @@
 //! Profile-guided optimisation of a Go program: pprof profiles read, merged and held against the build.
 
+mod bench;
 mod build;
+mod fetch;
 mod findings;
 mod merge;
 mod plan;
@@ -13,7 +15,9 @@ mod symbols;
 mod tables;
 mod wire;
 
+pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
 pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed, Weighted};
+pub use fetch::{Captured, FetchError, Wanted, capture, profile_url};
 pub use findings::{
     ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
     WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,

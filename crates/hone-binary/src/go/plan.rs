@@ -92,6 +92,17 @@ impl GoPlan {
             false => call.arg("-tags").arg(self.target.tags.join(",")),
         }
     }
+
+    /// The test program of a package: built once, started often. Nothing is promised: a package without tests has none.
+    pub(super) fn test_program(&self, package: &str, from: &From<'_>, output: &Path) -> Call {
+        let call = self.call("go-test-build", "test").arg("-c").arg(from.flag());
+        self.with_flags(call).arg("-o").arg(output).arg(package)
+    }
+
+    pub(super) fn listed(&self, patterns: &[String]) -> Call {
+        let call = self.call("go-list-tests", "list").arg("-json=ImportPath,Name,Dir,Module");
+        self.with_tags(call).args(patterns)
+    }
 }
 
 #[cfg(test)]

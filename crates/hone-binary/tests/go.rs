@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hone_binary::go::{
-    BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Weighted,
-    of_allocations, of_cpu, table,
+    BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
+    Weighted, capture, of_allocations, of_cpu, table, weights_for_shares,
 };
 use hone_binary::{Merged, Refusal};
-use hone_tool::{Call, Runner, System, Tool};
+use hone_tool::{Call, Runner, Session, System, Tool};
 
 /// Long enough to never matter on a busy machine.
 const PLENTY: Duration = Duration::from_secs(540);
@@ -177,6 +177,7 @@ fn the_size_that_is_walked_again_and_again_stands_out() {
     let (cpu, mem) = bench.profiles(&bench.built(), "a");
     let own = BTreeSet::new();
     let found = of_cpu(&read(&cpu), &own, &|file| fs::read_to_string(file).ok()).unwrap();
+    assert_eq!(bench.pgo().findings(&read(&cpu)).unwrap(), found);
     let walker = found.iter().find_map(|finding| match finding {
         Finding::Walker { function, own_loop, called_at, .. } if function.ends_with("Size") => {
             Some((own_loop.is_some(), called_at.file.ends_with("main.go")))
@@ -409,4 +410,94 @@ fn benchmarks_run_off_against_on_in_turns() {
     assert!(none.to_string().starts_with("no benchmark in ./... matches `Nothing`"), "{none:#}");
     let few = pgo.bench(&BenchPlan { rounds: 7, ..plan }, &merged).unwrap_err();
     assert!(few.to_string().starts_with("7 rounds show nothing"), "{few:#}");
+}
+
+/// The example service, started; and its two addresses.
+fn serve(bench: &Bench, executable: &Path) -> (Session, String, String) {
+    let call = Call::new("flowd", executable, bench.dir.path());
+    let mut session = bench.system.start(&call).unwrap();
+    let line = session.stdout_line_matching("ready ", PLENTY).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[2], "pprof", "{line}");
+    (session, words[1].to_owned(), format!("http://{}", words[3]))
+}
+
+/// Loads the service until the work is done.
+fn under_load<T>(bench: &Bench, load: &Path, to: &str, format: &str, work: impl FnOnce() -> T) -> T {
+    let call = Call::new("load", load, bench.dir.path())
+        .args(["-to", to, "-format", format, "-seconds", "3", "-workers", "2"])
+        .limit(PLENTY);
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| bench.system.run(&call).unwrap().stdout_text().unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        let done = work();
+        let said = loading.join().unwrap();
+        assert!(said.contains("\"errors\":0,"), "{said}");
+        done
+    })
+}
+
+#[test]
+fn the_example_service_is_captured_in_two_formats_and_optimised() {
+    let Some(bench) = Bench::new() else { return };
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/go-service");
+    let pgo = GoPgo::prepare(&bench.system, GoTarget::new(&module, "."), &bench.path("work")).unwrap();
+    let loader =
+        GoPgo::prepare(&bench.system, GoTarget::new(&module, "./cmd/load"), &bench.path("load")).unwrap();
+    let load = loader.build_baseline().unwrap().executable;
+    let baseline = pgo.build_baseline().unwrap();
+    let (service, address, profiles) = serve(&bench, &baseline.executable);
+
+    let idle = capture(&profiles, Wanted::Cpu { seconds: 1 }, &bench.path("idle")).unwrap_err();
+    assert!(matches!(refusal(&idle), GoRefusal::Hollow { .. }), "{idle:#}");
+    let window = Wanted::Cpu { seconds: 2 };
+    let formats = ["binary", "json"];
+    let captured = formats.map(|format| {
+        under_load(&bench, &load, &address, format, || {
+            capture(&profiles, window, &bench.path(format)).unwrap()
+        })
+    });
+    for window in &captured {
+        assert!(
+            window.total >= 10 && window.took_s >= 2.0 && window.url.ends_with("profile?seconds=2"),
+            "{window:?}"
+        );
+    }
+    let since_start = Wanted::Allocations { seconds: None };
+    let allocations = capture(&profiles, since_start, &bench.path("allocs")).unwrap();
+    assert!(table(&read(&allocations.file), "alloc_space").unwrap().total > 0);
+    let none = capture(
+        &profiles.replace("127.0.0.1", "localhost"),
+        Wanted::Allocations { seconds: Some(1) },
+        &bench.path("delta"),
+    );
+    assert!(
+        none.is_ok() || matches!(refusal(none.as_ref().unwrap_err()), GoRefusal::Hollow { .. }),
+        "{none:?}"
+    );
+    assert_eq!(service.stop(PLENTY).unwrap().status.code(), Some(0));
+
+    let totals = captured.each_ref().map(|window| window.total);
+    let weights = weights_for_shares(&totals, &[0.5, 0.5]).unwrap();
+    let weighted: Vec<Weighted> = captured
+        .iter()
+        .zip(weights)
+        .map(|(window, weight)| Weighted { file: window.file.clone(), weight })
+        .collect();
+    let merged = pgo.merge(&weighted).unwrap();
+    let proven = pgo.prove_profile(&merged, &baseline).unwrap();
+    assert!(proven.proof.hot_functions_of_target > 0, "{proven:?}");
+    let both = table(&read(&merged.path), "cpu").unwrap();
+    for name in ["flowd/flow.(*Binary).Uint", "flowd/flow.(*JSONLines).Uint"] {
+        assert!(both.row(name).is_some_and(|row| row.cumulative > 0), "{name} is not in the merged profile");
+    }
+
+    let optimized = pgo.build_optimized(&merged).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, &merged).unwrap();
+    assert_eq!(applied.discarded_weight, 0.0, "{applied:?}");
+    let (service, address, _) = serve(&bench, &optimized.executable);
+    for format in formats {
+        under_load(&bench, &load, &address, format, || ());
+    }
+    assert_eq!(service.stop(PLENTY).unwrap().status.code(), Some(0));
 }

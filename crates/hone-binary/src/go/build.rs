@@ -90,7 +90,7 @@ pub struct GoPgo<'a> {
     pub(super) plan: GoPlan,
     receipt: ToolReceipt,
     main: Package,
-    packages: Vec<Package>,
+    pub(super) packages: Vec<Package>,
 }
 
 /// One profile that goes into a merge.

@@ -1,4 +1,9 @@
-//! Profile-guided optimisation of a Go program: pprof profiles read, merged and held against the build.
+//! Profile-guided optimisation of a Go program.
+//!
+//! Go needs no instrumented build: CPU profiles of the running service are its profile. They are fetched (`fetch`), read,
+//! merged with weights and written (`pprof`, `merge`), shown (`tables`, `findings`), held against the program (`proof`,
+//! `symbols`), and handed to `go build` (`plan`, `build`, `said`), which takes an empty file, a profile of another program
+//! and a `default.pgo` in the wrong folder without a word. `bench` runs Go's own benchmarks off against on.
 
 mod bench;
 mod build;
@@ -11,6 +16,7 @@ mod proof;
 mod refusal;
 mod said;
 mod source;
+mod sources;
 mod symbols;
 mod tables;
 mod wire;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pprof::Profile;
 use super::refusal::GoRefusal;
+use super::symbols::shortened;
 use super::tables::{Names, is_standard, package_of, percent, table};
 
 /// Beyond this share of the weight the rest of the profile shapes next to nothing: the same choice as for other compilers.
@@ -99,7 +100,7 @@ fn hot(profile: &Profile, index: usize) -> Vec<HotFunction> {
     hot
 }
 
-/// Holds a profile against the names in a program.
+/// Holds a profile against the names in a program, type parameters shortened: profiles have them in both forms.
 pub(super) fn coverage(
     profile: &Profile,
     index: usize,
@@ -117,8 +118,11 @@ pub(super) fn coverage(
         let calls: BTreeSet<(usize, usize)> = stack.windows(2).map(|pair| (pair[1], pair[0])).collect();
         for (caller, callee) in calls.into_iter().filter(|&(a, b)| !(foreign(a) && foreign(b))) {
             weight = weight.saturating_add(value);
-            let missing: BTreeSet<&str> =
-                [caller, callee].into_iter().map(text).filter(|name| !in_program.contains(*name)).collect();
+            let missing: BTreeSet<&str> = [caller, callee]
+                .into_iter()
+                .map(text)
+                .filter(|name| !in_program.contains(&*shortened(name)))
+                .collect();
             if !missing.is_empty() {
                 lost = lost.saturating_add(value);
             }
@@ -164,10 +168,10 @@ mod tests {
     fn weight_is_lost_with_the_functions_that_are_gone() {
         let profile = cpu(&[
             ("runtime.main:1>main.main:3>main.old:7>runtime.memmove:2", 60),
-            ("runtime.main:1>main.main:3>main.new:7", 40),
+            ("runtime.main:1>main.main:3>main.new[go.shape.int]:7", 40),
             ("runtime.mcall:1>runtime.park_m:3", 500),
         ]);
-        let program = ["runtime.main", "main.main", "main.new", "runtime.memmove"].map(str::to_owned);
+        let program = ["runtime.main", "main.main", "main.new[...]", "runtime.memmove"].map(str::to_owned);
         let coverage = coverage(&profile, 0, &HashSet::from(program), &own());
         // Calls: main.main > old 60, old > memmove 60, main.main > new 40; not runtime.main > main.main.
         assert_eq!((coverage.weight, coverage.lost), (160, 120));

@@ -14,6 +14,8 @@
 
 mod elf;
 mod flags;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod go;
 mod messages;
 mod pgo;

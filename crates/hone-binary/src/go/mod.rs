@@ -34,4 +34,6 @@ pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, Value
 pub use proof::Coverage;
 pub use refusal::GoRefusal;
 pub use said::Decisions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use symbols::names as names_in_pclntab;
 pub use tables::{Row, Table, table};

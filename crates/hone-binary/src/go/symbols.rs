@@ -33,7 +33,8 @@ pub(super) fn functions_of(path: &Path) -> Result<HashSet<String>> {
     names(data).with_context(|| format!("the .gopclntab of {} has a form that is not known", path.display()))
 }
 
-fn names(table: &[u8]) -> Option<HashSet<String>> {
+/// The names in a table, or nothing when it has another form.
+pub(crate) fn names(table: &[u8]) -> Option<HashSet<String>> {
     let (magic, _) = table.split_first_chunk()?;
     let magic = u32::from_le_bytes(*magic);
     if !MAGICS.contains(&magic) || *table.get(7)? != 8 {

@@ -1,13 +1,20 @@
-//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool or a disk had left them, and panics when a
+//! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool, a disk or a service had left them, and panics when a
 //! reader breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use crate::bolt::{Said, fdata, preflight};
+use crate::go::{self, Merger, Profile, table};
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: [(&str, Target); 3] = [("fdata", fdata), ("bolt_said", bolt_said), ("anatomy", anatomy)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("fdata", fdata),
+    ("bolt_said", bolt_said),
+    ("anatomy", anatomy),
+    ("pprof", pprof),
+    ("pclntab", pclntab),
+];
 
 /// A profile of BOLT: read, written back, and summed twice.
 pub fn fdata(data: &[u8]) {
@@ -23,6 +30,27 @@ pub fn bolt_said(data: &[u8]) {
 /// A program.
 pub fn anatomy(data: &[u8]) {
     let _ = preflight::anatomy_of(data);
+}
+
+/// A profile. One that is taken stays the same through writing and reading, and can be merged and added up.
+pub fn pprof(data: &[u8]) {
+    let Ok(profile) = Profile::parse(data) else { return };
+    assert_eq!(Profile::parse(&profile.to_bytes()).as_ref(), Ok(&profile));
+    for kind in &profile.sample_types {
+        assert!(table(&profile, &kind.kind).is_ok());
+    }
+    let mut merger = Merger::new();
+    merger.add(&profile, 1.0).expect("a profile can be merged with nothing");
+    merger.add(&profile, 0.5).expect("and with itself");
+    let merged = merger.finish().expect("two were added");
+    assert!(merged.samples.len() <= profile.samples.len());
+}
+
+/// The table of function names in a Go program.
+pub fn pclntab(data: &[u8]) {
+    if let Some(names) = go::names_in_pclntab(data) {
+        assert!(names.iter().map(String::len).sum::<usize>() <= data.len() * 3);
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod elf;
 mod flags;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod go;
 mod messages;
 mod pgo;
 mod plan;

@@ -133,4 +133,7 @@ pub enum Refusal {
         /// The program built without.
         baseline: PathBuf,
     },
+    /// A profile or a build of a Go program.
+    #[error(transparent)]
+    Go(#[from] crate::go::GoRefusal),
 }

@@ -1,0 +1,602 @@
+//! The builds of a Go program, carried out and proven.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use hone_record::{CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
+use hone_tool::{Found, Runner, Tool};
+use serde::{Deserialize, Serialize};
+
+use super::merge::Merger;
+use super::plan::{From, GoPlan};
+use super::pprof::Profile;
+use super::proof::{self, Coverage};
+use super::refusal::GoRefusal;
+use super::said::{self, Decisions, Package};
+use super::symbols;
+use crate::elf::{file_facts, sha256_hex};
+use crate::{Built, Merged, Proven, Refusal};
+
+/// `-pgo` means what it means today since this version.
+const GO: Tool<'static> =
+    Tool::new("go", "HONE_GO").version_args(&["version"]).at_least(1, 21, 0).debian("golang-go");
+
+/// Where Go's own archive unpacks to, when PATH does not have it.
+const USUAL_FOLDER: &str = "/usr/local/go/bin";
+
+/// The file that Go takes from the main package's folder.
+pub const DEFAULT_PGO: &str = "default.pgo";
+
+/// No more folders are looked through for a misplaced `default.pgo`.
+const MOST_FOLDERS: usize = 20_000;
+
+/// So many lost functions go into a record.
+const MESSAGES: usize = 5;
+
+/// A program of a Go module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoTarget {
+    /// Folder with the `go.mod`; also the working directory of every build.
+    pub module_dir: PathBuf,
+    /// The main package, as `go build` takes it, for example `./cmd/server`.
+    pub package: String,
+    /// Build tags.
+    pub tags: Vec<String>,
+    /// Flags for the linker.
+    pub ldflags: Option<String>,
+    /// Whether paths of this machine stay out of the program. `go version -m` then has the profile's file name alone.
+    pub trimpath: bool,
+    /// Other flags of `go build`, of every variant.
+    pub extra_flags: Vec<String>,
+}
+
+impl GoTarget {
+    /// The main package `package` of the module in `module_dir`, as `go build` makes it.
+    pub fn new(module_dir: impl Into<PathBuf>, package: impl Into<String>) -> Self {
+        Self {
+            module_dir: module_dir.into(),
+            package: package.into(),
+            tags: Vec::new(),
+            ldflags: None,
+            trimpath: false,
+            extra_flags: Vec::new(),
+        }
+    }
+
+    fn check_flags(&self) -> Result<()> {
+        let ours = |flag: &&String| {
+            let name = flag.trim_start_matches('-');
+            ["pgo", "o", "v"].iter().any(|own| name == *own || name.starts_with(&format!("{own}=")))
+        };
+        match self.extra_flags.iter().find(ours) {
+            Some(flag) => bail!("the target's flags hold `{flag}`, which is set by Hone itself: remove it"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Profile-guided optimisation of one Go program in one work folder. The order of work, of which load and capture belong
+/// to the caller:
+///
+/// 1. [`GoPgo::prepare`], [`GoPgo::build_baseline`];
+/// 2. the caller loads the baseline and fetches profiles from it: Go needs no instrumented build;
+/// 3. [`GoPgo::merge`], then [`GoPgo::prove_profile`] against the baseline;
+/// 4. [`GoPgo::build_optimized`], then [`GoPgo::prove_applied`].
+pub struct GoPgo<'a> {
+    pub(super) runner: &'a dyn Runner,
+    pub(super) work: PathBuf,
+    pub(super) plan: GoPlan,
+    receipt: ToolReceipt,
+    main: Package,
+    pub(super) packages: Vec<Package>,
+}
+
+/// One profile that goes into a merge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weighted {
+    /// The file.
+    pub file: PathBuf,
+    /// Its values are taken times this; above 0.
+    pub weight: f64,
+}
+
+impl<'a> GoPgo<'a> {
+    /// Checks what is cheap to check: flags, work folder, `go` and its version, the module and its main package.
+    ///
+    /// # Errors
+    /// With what is wrong, and the way out.
+    pub fn prepare(runner: &'a dyn Runner, target: GoTarget, work: &Path) -> Result<Self> {
+        target.check_flags()?;
+        let manifest = target.module_dir.join("go.mod");
+        ensure!(manifest.is_file(), "{} is not there: name the folder of the module", manifest.display());
+        let module_dir = target.module_dir.canonicalize()?;
+        fs::create_dir_all(work)
+            .with_context(|| format!("the work folder {} can't be made", work.display()))?;
+        let work = work.canonicalize()?;
+        let go: Found = GO.locate(&[PathBuf::from(USUAL_FOLDER)])?;
+        let receipt = go.receipt()?;
+        let plan = GoPlan { go: go.path().to_path_buf(), target: GoTarget { module_dir, ..target } };
+        let list = |call| -> Result<Vec<Package>> { said::packages(&runner.run(&call)?.stdout()?) };
+        let mains = list(plan.main_package())?;
+        let package = &plan.target.package;
+        let [main] = mains.as_slice() else {
+            bail!("`{package}` stands for {} packages: name the one that is the program", mains.len());
+        };
+        let main = main.clone();
+        ensure!(
+            main.name == "main",
+            "`{package}` is the package {}, which is no program: name a folder of `package main`, for example \
+             ./cmd/NAME",
+            main.name
+        );
+        let packages = list(plan.packages())?;
+        Ok(Self { runner, work, plan, receipt, main, packages })
+    }
+
+    /// Which `go` builds.
+    pub fn receipt(&self) -> &ToolReceipt {
+        &self.receipt
+    }
+
+    /// Packages of the module itself that are in the program, as they stand in symbols: the program's own package is `main`.
+    pub fn own_packages(&self) -> BTreeSet<String> {
+        let own =
+            self.packages.iter().filter(|package| package.module.as_ref().is_some_and(|module| module.main));
+        let mut own: BTreeSet<String> = own
+            .filter(|package| package.name != "main")
+            .map(|package| in_symbols(&package.import_path))
+            .collect();
+        own.insert("main".to_owned());
+        own
+    }
+
+    /// Where Go looks for the program's profile.
+    pub fn default_profile(&self) -> PathBuf {
+        self.main.dir.join(DEFAULT_PGO)
+    }
+
+    /// Builds without a profile.
+    ///
+    /// # Errors
+    /// When the build fails, or when a profile got into it.
+    pub fn build_baseline(&self) -> Result<Built> {
+        let built = self.build("baseline", &From::Off, "baseline")?;
+        match self.profile_of(&built.executable)? {
+            Some(found) => Err(go(GoRefusal::ProfileInBaseline { binary: built.executable, found })),
+            None => Ok(built),
+        }
+    }
+
+    /// Builds with a merged profile. To be called with a proven one only.
+    ///
+    /// # Errors
+    /// When the build fails, or when its settings do not name the profile.
+    pub fn build_optimized(&self, merged: &Merged) -> Result<Built> {
+        let folder = format!("pgo-{}", short(&merged.sha256));
+        let built = self.build("pgo", &From::File(&merged.path), &folder)?;
+        self.prove_named(&built.executable, &merged.path)?;
+        Ok(built)
+    }
+
+    /// Builds as a plain `go build` does, with the `default.pgo` of the main package.
+    ///
+    /// # Errors
+    /// [`GoRefusal::Misplaced`] and [`GoRefusal::Missing`] when none lies where Go looks for it, and as
+    /// [`GoPgo::build_optimized`].
+    pub fn build_auto(&self) -> Result<Built> {
+        let wanted = self.default_profile();
+        if !wanted.is_file() {
+            let found = misplaced(&self.plan.target.module_dir, &self.main.dir);
+            return Err(go(match found.is_empty() {
+                true => GoRefusal::Missing { file: wanted },
+                false => GoRefusal::Misplaced { found, wanted },
+            }));
+        }
+        let built = self.build("pgo", &From::Auto, "pgo-auto")?;
+        self.prove_named(&built.executable, &wanted)?;
+        Ok(built)
+    }
+
+    fn build(&self, variant: &str, from: &From<'_>, folder: &str) -> Result<Built> {
+        let folder = self.work.join(folder);
+        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        let name = self.main.import_path.rsplit('/').next().unwrap_or("program");
+        let executable = folder.join(name);
+        // An older file would be taken for up to date by its build id alone.
+        remove_if_there(&executable)?;
+        let call = self.plan.build(variant, from, &executable);
+        let finished = self.runner.run(&call)?;
+        let known = self.packages.iter().map(|package| package.import_path.clone()).collect();
+        let compiled = said::compiled(&finished.stderr_text()?, &known);
+        Ok(Built {
+            variant: variant.to_owned(),
+            facts: file_facts(&executable)?,
+            executable,
+            command: call.to_string(),
+            build_s: finished.took.as_secs_f64(),
+            fresh: compiled == 0,
+            crates_compiled: count(compiled),
+            crates_up_to_date: count(self.packages.len().saturating_sub(compiled)),
+            stderr_path: finished.stderr_path,
+            own_crates: self.own_packages(),
+            native: Vec::new(),
+        })
+    }
+
+    /// Merges profiles, and names the result by its contents: `go` then notices every change of it.
+    ///
+    /// # Errors
+    /// A [`GoRefusal`] when a file is missing, empty or no profile; otherwise when they count different things.
+    pub fn merge(&self, profiles: &[Weighted]) -> Result<Merged> {
+        let mut merger = Merger::new();
+        let mut raw_bytes = 0;
+        for Weighted { file, weight } in profiles {
+            let (profile, bytes) = read(file)?;
+            raw_bytes += bytes;
+            let merged = merger.add(&profile, *weight).map_err(anyhow::Error::msg);
+            merged.with_context(|| format!("{} can't be merged", file.display()))?;
+        }
+        let bytes = merger.finish().map_err(anyhow::Error::msg)?.to_bytes();
+        let folder = self.work.join("profiles");
+        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        let sha256 = sha256_hex(&bytes);
+        let path = folder.join(format!("{}.pgo", short(&sha256)));
+        write_whole(&path, &bytes)?;
+        Ok(Merged {
+            path,
+            sha256,
+            bytes: bytes.len() as u64,
+            raw_files: count(profiles.len()),
+            raw_bytes,
+            command: merge_command(profiles),
+        })
+    }
+
+    /// Reads a merged profile back and holds it against the program that it was taken from.
+    ///
+    /// # Errors
+    /// A [`GoRefusal`] with the reason for which no build may use it.
+    pub fn prove_profile(&self, merged: &Merged, profiled: &Built) -> Result<Proven> {
+        let (profile, _) = read(&merged.path)?;
+        let own = self.own_packages();
+        let sound = proof::sound(&profile, &merged.path, &own).map_err(go)?;
+        let names = symbols::functions_of(&profiled.executable)?;
+        let coverage = proof::coverage(&profile, sound.index, &names, &own);
+        proof::fits(&coverage, &merged.path, &profiled.executable).map_err(go)?;
+        let total_count = sound.total.cast_unsigned();
+        Ok(Proven {
+            code_inside: self.code_inside(),
+            proof: ProfileProof {
+                path: merged.path.display().to_string(),
+                sha256: merged.sha256.clone(),
+                bytes: merged.bytes,
+                raw_files: merged.raw_files,
+                raw_bytes: merged.raw_bytes,
+                level: "pprof".to_owned(),
+                functions: profile.functions.len() as u64,
+                max_count: sound.hot.first().map_or(0, |function| function.max_count),
+                total_count,
+                hot_functions_of_target: count(sound.hot_own),
+                hot_functions: sound.hot,
+            },
+        })
+    }
+
+    /// Proves from the program's build settings, its names and its machine code that the profile shaped it, and says how
+    /// much of the profile's weight the present source can't take.
+    ///
+    /// # Errors
+    /// A refusal when the settings do not name the profile, when next to nothing of it fits, or when the code is
+    /// that of the baseline.
+    pub fn prove_applied(
+        &self,
+        optimized: &Built,
+        baseline: &Built,
+        merged: &Merged,
+    ) -> Result<ProfileApplied> {
+        self.prove_named(&optimized.executable, &merged.path)?;
+        let coverage = self.coverage(&merged.path, &optimized.executable)?;
+        proof::fits(&coverage, &merged.path, &optimized.executable).map_err(go)?;
+        if optimized.facts.text_sha256 == baseline.facts.text_sha256 {
+            let (optimized, baseline) = (optimized.executable.clone(), baseline.executable.clone());
+            return Err(Refusal::SameCode { optimized, baseline }.into());
+        }
+        let lost = coverage.lost_functions.iter().take(MESSAGES);
+        Ok(ProfileApplied {
+            discarded_functions: coverage.lost_functions.len() as u64,
+            discarded_count: coverage.lost.cast_unsigned(),
+            discarded_weight: coverage.lost_percent / 100.0,
+            missing_functions: 0,
+            messages: lost
+                .map(|(name, weight)| {
+                    let percent = *weight as f64 * 100.0 / coverage.weight.max(1) as f64;
+                    format!("{name} is not in the program any more: {percent:.1} % of the weight of the profile's calls")
+                })
+                .collect(),
+        })
+    }
+
+    /// How much of a profile's weight a program can take.
+    ///
+    /// # Errors
+    /// A [`GoRefusal`] when the profile can't be used at all; otherwise when the program can't be read.
+    pub fn coverage(&self, profile: &Path, binary: &Path) -> Result<Coverage> {
+        let (contents, _) = read(profile)?;
+        let own = self.own_packages();
+        let sound = proof::sound(&contents, profile, &own).map_err(go)?;
+        Ok(proof::coverage(&contents, sound.index, &symbols::functions_of(binary)?, &own))
+    }
+
+    /// Builds the module's own packages once more to hear which calls the compiler inlines and devirtualises because of
+    /// the profile.
+    ///
+    /// # Errors
+    /// When the build fails.
+    pub fn explain(&self, merged: &Merged) -> Result<Decisions> {
+        let folder = self.work.join("explained");
+        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        let output = folder.join("program");
+        remove_if_there(&output)?;
+        let module = self.main.module.as_ref().map_or("", |module| module.path.as_str());
+        let finished = self.runner.run(&self.plan.explain(&merged.path, module, &output))?;
+        Ok(said::decisions(&finished.stderr_text()?))
+    }
+
+    /// Lays a profile where a plain `go build` takes it. What lay there is kept beside it until
+    /// [`Placed::put_back`] or [`Placed::keep`].
+    ///
+    /// # Errors
+    /// When the profile can't be used, or the files can't be written.
+    pub fn place(&self, merged: &Merged) -> Result<Placed> {
+        read(&merged.path)?;
+        Placed::lay(&merged.path, self.default_profile())
+    }
+
+    fn prove_named(&self, binary: &Path, wanted: &Path) -> Result<()> {
+        let found = self.profile_of(binary)?;
+        let named = found.as_deref().is_some_and(|found| match self.plan.target.trimpath {
+            true => Path::new(found).file_name() == wanted.file_name(),
+            false => Path::new(found) == wanted,
+        });
+        match named {
+            true => Ok(()),
+            false => Err(go(GoRefusal::NotInBuild {
+                binary: binary.to_path_buf(),
+                wanted: wanted.to_path_buf(),
+                found,
+            })),
+        }
+    }
+
+    /// The profile that a program was built with, as its build settings have it.
+    ///
+    /// # Errors
+    /// When `go version -m` can't read the program.
+    pub fn profile_of(&self, binary: &Path) -> Result<Option<String>> {
+        let finished = self.runner.run(&self.plan.settings(binary))?;
+        Ok(said::build_settings(&finished.stdout_text()?).remove("-pgo"))
+    }
+
+    fn code_inside(&self) -> Vec<CodeInside> {
+        let outside = |package: &Package, what: &str| CodeInside {
+            name: format!("{} ({what})", package.import_path),
+            profiled: false,
+            how: "Go's compiler does not compile it: it gets no profile".to_owned(),
+        };
+        let module = |package: &&Package| package.module.is_some();
+        let cgo = self.packages.iter().filter(module).filter(|package| !package.cgo_files.is_empty());
+        let assembly = self.packages.iter().filter(module).filter(|package| !package.s_files.is_empty());
+        cgo.map(|package| outside(package, "C by cgo"))
+            .chain(assembly.map(|package| outside(package, "assembly")))
+            .collect()
+    }
+}
+
+/// A profile that was laid where Go takes it. Dropped without a word, it puts back what it found.
+#[derive(Debug)]
+#[must_use = "what is dropped is taken away again"]
+pub struct Placed {
+    path: PathBuf,
+    /// What lay there before.
+    kept: Option<PathBuf>,
+    done: bool,
+}
+
+impl Placed {
+    fn lay(profile: &Path, path: PathBuf) -> Result<Self> {
+        let kept = path.with_file_name(format!("{DEFAULT_PGO}.kept"));
+        ensure!(
+            !kept.exists(),
+            "{} is left over from a run that was broken off: it is the {DEFAULT_PGO} from before; move it back or \
+             remove it",
+            kept.display()
+        );
+        let had = path.is_file();
+        if had {
+            fs::rename(&path, &kept).with_context(|| format!("{} can't be set aside", path.display()))?;
+        }
+        let placed = Self { path, kept: had.then_some(kept), done: false };
+        let bytes = fs::read(profile).with_context(|| format!("{} can't be read", profile.display()))?;
+        write_whole(&placed.path, &bytes)?;
+        Ok(placed)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes it away, and lays back what was there.
+    ///
+    /// # Errors
+    /// When the files can't be moved.
+    pub fn put_back(mut self) -> Result<()> {
+        self.done = true;
+        self.restore()
+    }
+
+    /// Leaves it, and drops what was there.
+    ///
+    /// # Errors
+    /// When the old file can't be removed.
+    pub fn keep(mut self) -> Result<PathBuf> {
+        self.done = true;
+        if let Some(kept) = &self.kept {
+            remove_if_there(kept)?;
+        }
+        Ok(self.path.clone())
+    }
+
+    fn restore(&self) -> Result<()> {
+        match &self.kept {
+            Some(kept) => {
+                fs::rename(kept, &self.path).with_context(|| format!("{} can't be laid back", kept.display()))
+            }
+            None => remove_if_there(&self.path),
+        }
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        if !self.done {
+            // Nobody is left to be told; a file that was set aside is found by the next run.
+            let _ = self.restore();
+        }
+    }
+}
+
+/// Files of the name `default.pgo` that no main package has beside it.
+fn misplaced(module_dir: &Path, main_dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![module_dir.to_path_buf()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        seen += 1;
+        if seen > MOST_FOLDERS {
+            break;
+        }
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        let entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        let has_profile = entries.iter().any(|path| path.file_name().is_some_and(|name| name == DEFAULT_PGO));
+        if has_profile && folder != main_dir && !entries.iter().any(|path| is_main(path)) {
+            found.push(folder.join(DEFAULT_PGO));
+        }
+        folders.extend(entries.into_iter().filter(|path| {
+            let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+            !hidden && path.is_dir() && !path.is_symlink()
+        }));
+    }
+    found.sort();
+    found
+}
+
+fn is_main(path: &Path) -> bool {
+    let go_file = path.extension().is_some_and(|extension| extension == "go");
+    go_file
+        && fs::read_to_string(path)
+            .is_ok_and(|text| text.lines().any(|line| line.trim_end() == "package main"))
+}
+
+fn read(file: &Path) -> Result<(Profile, u64)> {
+    let bytes = match fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(go(GoRefusal::Missing { file: file.to_path_buf() }));
+        }
+        Err(error) => return Err(error).with_context(|| format!("{} can't be read", file.display())),
+    };
+    let profile = Profile::parse(&bytes)
+        .map_err(|reason| go(GoRefusal::NotAProfile { file: file.to_path_buf(), reason }))?;
+    Ok((profile, bytes.len() as u64))
+}
+
+fn go(refusal: GoRefusal) -> anyhow::Error {
+    Refusal::Go(refusal).into()
+}
+
+/// The linker writes a dot in the last part of a path as `%2e`.
+fn in_symbols(import_path: &str) -> String {
+    let (head, last) = import_path.rsplit_once('/').map_or(("", import_path), |(head, last)| (head, last));
+    let last = last.replace('.', "%2e");
+    if head.is_empty() { last } else { format!("{head}/{last}") }
+}
+
+/// What the merge amounts to, to be pasted. The tool has no weights: a file of weight 2 would have to be named twice.
+fn merge_command(profiles: &[Weighted]) -> String {
+    let files: Vec<String> = profiles.iter().map(|profile| profile.file.display().to_string()).collect();
+    let weights: Vec<String> = profiles.iter().map(|profile| profile.weight.to_string()).collect();
+    match profiles.iter().all(|profile| profile.weight == 1.0) {
+        true => format!("go tool pprof -proto {}", files.join(" ")),
+        false => {
+            format!("go tool pprof -proto {}  # with the weights {}", files.join(" "), weights.join(", "))
+        }
+    }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fresh = path.with_extension("writing");
+    fs::write(&fresh, bytes).with_context(|| format!("{} can't be written", fresh.display()))?;
+    fs::rename(&fresh, path).with_context(|| format!("{} can't be named", path.display()))
+}
+
+pub(super) fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} can't be removed", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn short(sha256: &str) -> &str {
+    sha256.get(..16).unwrap_or(sha256)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_that_hone_sets_are_refused() {
+        let mut target = GoTarget::new("/w", ".");
+        target.extra_flags = vec!["-race".into(), "-overlay=x".into()];
+        assert!(target.check_flags().is_ok());
+        for flag in ["-pgo=auto", "--pgo=x", "-o=/x", "-o"] {
+            target.extra_flags[1] = flag.into();
+            assert!(target.check_flags().unwrap_err().to_string().contains(flag));
+        }
+    }
+
+    #[test]
+    fn a_placed_profile_goes_as_it_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, place) = (dir.path().join("a.pgo"), dir.path().join(DEFAULT_PGO));
+        fs::write(&profile, "new").unwrap();
+        let text = || fs::read_to_string(&place).ok();
+
+        Placed::lay(&profile, place.clone()).unwrap().put_back().unwrap();
+        assert_eq!(text(), None);
+        fs::write(&place, "old").unwrap();
+        let placed = Placed::lay(&profile, place.clone()).unwrap();
+        assert_eq!(text().as_deref(), Some("new"));
+        let again = Placed::lay(&profile, place.clone()).unwrap_err().to_string();
+        assert!(again.contains("left over from a run that was broken off"), "{again}");
+        drop(placed);
+        assert_eq!(text().as_deref(), Some("old"));
+        assert_eq!(Placed::lay(&profile, place.clone()).unwrap().keep().unwrap(), place);
+        assert_eq!((text().as_deref(), fs::read_dir(dir.path()).unwrap().count()), (Some("new"), 2));
+    }
+
+    #[test]
+    fn a_path_is_written_as_the_linker_does() {
+        assert_eq!(in_symbols("gopkg.in/yaml.v3"), "gopkg.in/yaml%2ev3");
+        assert_eq!(in_symbols("lab"), "lab");
+    }
+}

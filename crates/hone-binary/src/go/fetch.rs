@@ -1,0 +1,516 @@
+//! Profiles of a running service, from its pprof endpoint: one GET over plain HTTP, with an end to the time and to the bytes.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::pprof::Profile;
+use super::refusal::GoRefusal;
+use crate::Refusal;
+
+/// A profile may have this many bytes as it is sent.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Head and trailer of an answer may have this many.
+const MOST_HEAD_BYTES: usize = 64 << 10;
+
+/// Time to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a service may take beyond the window itself: it packs the profile while it works.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Where `net/http/pprof` puts its pages.
+const USUAL_PATH: &str = "/debug/pprof/";
+
+/// Which profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wanted {
+    /// Where the CPU went, over this many seconds.
+    Cpu {
+        /// Length of the window.
+        seconds: u32,
+    },
+    /// What was allocated over this many seconds, or since the service started.
+    Allocations {
+        /// Length of the window.
+        seconds: Option<u32>,
+    },
+}
+
+/// A profile that was fetched and is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Captured {
+    /// Where it lies.
+    pub file: PathBuf,
+    /// What was asked.
+    pub url: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Stacks in it.
+    pub stacks: u64,
+    /// Sum of its first value: samples of a CPU profile.
+    pub total: i64,
+    /// Wall time of the question.
+    pub took_s: f64,
+}
+
+/// A question that got no profile for an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The address can't be used.
+    #[error(
+        "`{url}` can't be asked for a profile: {reason}\n  next: give an address like http://127.0.0.1:6060"
+    )]
+    Address {
+        /// As it was given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody answers.
+    #[error(
+        "{url} can't be reached: {error}\n  next: start the service, and let it serve net/http/pprof on this address"
+    )]
+    Unreachable {
+        /// What was asked.
+        url: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The service answered with something else.
+    #[error("{url} answered {status}: {said}\n  next: {}", next_after(*status, said))]
+    Status {
+        /// What was asked.
+        url: String,
+        /// The status.
+        status: u16,
+        /// The first words of the answer.
+        said: String,
+    },
+    /// The answer did not end in time.
+    #[error(
+        "{url} did not answer within {limit_s:.0} s\n  next: look whether the service still works; a profile of N seconds \
+         takes N seconds"
+    )]
+    TimedOut {
+        /// What was asked.
+        url: String,
+        /// The limit.
+        limit_s: f64,
+    },
+    /// The answer broke off or has another form.
+    #[error(
+        "the answer of {url} can't be read: {reason}\n  next: look whether this is the pprof address of the service"
+    )]
+    Malformed {
+        /// What was asked.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn next_after(status: u16, said: &str) -> &'static str {
+    if said.contains("already in use") {
+        return "wait until the other CPU profile has ended: a process can take one at a time";
+    }
+    if said.contains("WriteTimeout") {
+        return "take a shorter window, or raise WriteTimeout of the service's http.Server";
+    }
+    match status {
+        301..=308 => "give the address that it points to",
+        401 | 403 => "serve pprof on a loopback address without a login",
+        404 => "let the service import net/http/pprof, and give the address of that server",
+        _ => "look into the service's log",
+    }
+}
+
+/// Fetches a profile into a file, and checks that it is one. `base` is the address of the pprof server, with the path of
+/// its pages when that is not `/debug/pprof/`.
+///
+/// # Errors
+/// A [`FetchError`], or a [`GoRefusal`] when the answer is no profile or has no samples.
+pub fn capture(base: &str, wanted: Wanted, file: &Path) -> Result<Captured> {
+    let url = profile_url(base, wanted)?;
+    let started = Instant::now();
+    let bytes = fetch(&url, limit_of(wanted))?;
+    let took_s = started.elapsed().as_secs_f64();
+    let refuse = |refusal| anyhow::Error::from(Refusal::Go(refusal));
+    let profile = Profile::parse(&bytes)
+        .map_err(|reason| refuse(GoRefusal::NotAProfile { file: url.as_str().into(), reason }))?;
+    let total = profile.total(0);
+    if profile.samples.is_empty() || total <= 0 {
+        return Err(refuse(GoRefusal::Hollow { file: url.as_str().into() }));
+    }
+    fs::write(file, &bytes).with_context(|| format!("{} can't be written", file.display()))?;
+    Ok(Captured {
+        file: file.to_path_buf(),
+        url: url.to_string(),
+        bytes: bytes.len() as u64,
+        stacks: profile.samples.len() as u64,
+        total,
+        took_s,
+    })
+}
+
+fn limit_of(wanted: Wanted) -> Duration {
+    let window = match wanted {
+        Wanted::Cpu { seconds } => seconds,
+        Wanted::Allocations { seconds } => seconds.unwrap_or(0),
+    };
+    Duration::from_secs(u64::from(window)) + GRACE
+}
+
+/// The address of a profile.
+///
+/// # Errors
+/// [`FetchError::Address`].
+pub fn profile_url(base: &str, wanted: Wanted) -> Result<Url, FetchError> {
+    let wrong = |reason: String| FetchError::Address { url: base.to_owned(), reason };
+    let mut url = Url::parse(base).map_err(|error| wrong(error.to_string()))?;
+    if url.scheme() != "http" {
+        return Err(wrong(format!("its scheme is {}, and only http is spoken", url.scheme())));
+    }
+    let path = if url.path() == "/" {
+        USUAL_PATH.to_owned()
+    } else {
+        format!("{}/", url.path().trim_end_matches('/'))
+    };
+    let (page, seconds) = match wanted {
+        Wanted::Cpu { seconds } => ("profile", Some(seconds)),
+        Wanted::Allocations { seconds } => ("allocs", seconds),
+    };
+    if seconds == Some(0) {
+        return Err(wrong("a window of 0 seconds holds nothing".to_owned()));
+    }
+    url.set_path(&format!("{path}{page}"));
+    url.set_query(seconds.map(|seconds| format!("seconds={seconds}")).as_deref());
+    Ok(url)
+}
+
+/// One GET.
+fn fetch(url: &Url, limit: Duration) -> Result<Vec<u8>, FetchError> {
+    let deadline = Instant::now() + limit;
+    let unreachable = |error| FetchError::Unreachable { url: url.to_string(), error };
+    let stream = connect(url).map_err(unreachable)?;
+    let mut answer = Answer { stream, deadline, buffer: Vec::new() };
+    let read = answer.ask(url).and_then(|()| answer.read());
+    let (status, body) = read.map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            FetchError::TimedOut { url: url.to_string(), limit_s: limit.as_secs_f64() }
+        }
+        _ => FetchError::Malformed { url: url.to_string(), reason: error.to_string() },
+    })?;
+    match status {
+        200 => Ok(body),
+        _ => {
+            let text = String::from_utf8_lossy(&body);
+            let said = text.lines().next().unwrap_or("").chars().take(200).collect();
+            Err(FetchError::Status { url: url.to_string(), status, said })
+        }
+    }
+}
+
+fn connect(url: &Url) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    for address in (host, url.port_or_known_default().unwrap_or(80)).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+struct Answer<S> {
+    stream: S,
+    deadline: Instant,
+    /// Read, and not yet used.
+    buffer: Vec<u8>,
+}
+
+/// A stream whose next read can be given an end.
+trait Timed: Read + Write {
+    fn end_in(&self, left: Duration) -> io::Result<()>;
+}
+
+impl Timed for TcpStream {
+    fn end_in(&self, left: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(left))?;
+        self.set_write_timeout(Some(left))
+    }
+}
+
+impl<S: Timed> Answer<S> {
+    fn ask(&mut self, url: &Url) -> io::Result<()> {
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let request = format!(
+            "GET {}{query} HTTP/1.1\r\nHost: {host}{port}\r\nUser-Agent: hone\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+            url.path()
+        );
+        self.stream.end_in(self.left()?)?;
+        self.stream.write_all(request.as_bytes())
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+
+    /// Reads a little more; `false` at the end.
+    fn more(&mut self) -> io::Result<bool> {
+        if self.buffer.len() > MOST_BYTES {
+            return Err(other(format!("it is longer than {MOST_BYTES} bytes")));
+        }
+        self.stream.end_in(self.left()?)?;
+        let mut chunk = [0; 16 << 10];
+        let read = self.stream.read(&mut chunk)?;
+        self.buffer.extend_from_slice(&chunk[..read]);
+        Ok(read > 0)
+    }
+
+    fn read(&mut self) -> io::Result<(u16, Vec<u8>)> {
+        let status = status_of(&self.line()?)?;
+        let (mut length, mut chunked) = (None, false);
+        let mut head_bytes = 0;
+        loop {
+            let line = self.line()?;
+            head_bytes += line.len();
+            if head_bytes > MOST_HEAD_BYTES {
+                return Err(other("its head does not end".to_owned()));
+            }
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':').unwrap_or((&line, ""));
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => length = Some(number(value.trim(), 10)?),
+                "transfer-encoding" => chunked = value.to_ascii_lowercase().contains("chunked"),
+                _ => {}
+            }
+        }
+        let body = match (chunked, length) {
+            (true, _) => self.chunks()?,
+            (false, Some(length)) => self.exactly(length)?,
+            (false, None) => {
+                while self.more()? {}
+                std::mem::take(&mut self.buffer)
+            }
+        };
+        Ok((status, body))
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        loop {
+            if let Some(at) = self.buffer.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=at).collect();
+                return Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
+            }
+            if self.buffer.len() > MOST_HEAD_BYTES {
+                return Err(other("it does not begin like HTTP".to_owned()));
+            }
+            if !self.more()? {
+                return Err(other("it broke off".to_owned()));
+            }
+        }
+    }
+
+    fn exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        if length > MOST_BYTES {
+            return Err(other(format!("it is to have {length} bytes, more than {MOST_BYTES}")));
+        }
+        while self.buffer.len() < length {
+            if !self.more()? {
+                return Err(other(format!("it broke off after {} of {length} bytes", self.buffer.len())));
+            }
+        }
+        Ok(self.buffer.drain(..length).collect())
+    }
+
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let head = self.line()?;
+            let length = number(head.split(';').next().unwrap_or("").trim(), 16)?;
+            if length == 0 {
+                return Ok(body);
+            }
+            if length > MOST_BYTES - body.len() {
+                return Err(other(format!("it is longer than {MOST_BYTES} bytes")));
+            }
+            body.extend(self.exactly(length)?);
+            if !self.line()?.is_empty() {
+                return Err(other("a part of it is longer than it says".to_owned()));
+            }
+        }
+    }
+}
+
+fn status_of(line: &str) -> io::Result<u16> {
+    let mut words = line.split(' ');
+    let status = words.next().filter(|word| word.starts_with("HTTP/1.")).and(words.next());
+    let status = status.and_then(|word| word.parse().ok());
+    status.ok_or_else(|| other(format!("`{}` is no HTTP/1.1", line.chars().take(60).collect::<String>())))
+}
+
+fn number(text: &str, radix: u32) -> io::Result<usize> {
+    usize::from_str_radix(text, radix)
+        .map_err(|_| other(format!("`{}` is no length", text.chars().take(60).collect::<String>())))
+}
+
+fn other(reason: String) -> io::Error {
+    io::Error::other(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CPU: Wanted = Wanted::Cpu { seconds: 30 };
+
+    /// A server that answers one question with these bytes, after a while.
+    fn answering(answer: &[u8], after: Duration) -> (Url, thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/debug/pprof/profile?seconds=1", listener.local_addr().unwrap());
+        let answer = answer.to_vec();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 4096];
+            let read = stream.read(&mut question).unwrap();
+            thread::sleep(after);
+            let _ = stream.write_all(&answer);
+            String::from_utf8_lossy(&question[..read]).into_owned()
+        });
+        (Url::parse(&url).unwrap(), server)
+    }
+
+    fn ask(answer: &str) -> Result<Vec<u8>, String> {
+        let (url, server) = answering(answer.as_bytes(), Duration::ZERO);
+        let outcome = fetch(&url, Duration::from_secs(20));
+        let question = server.join().unwrap();
+        assert!(
+            question.starts_with("GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: 127.0.0.1:"),
+            "{question}"
+        );
+        outcome.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_are_made_and_refused() {
+        let check =
+            |base, wanted, expected| assert_eq!(profile_url(base, wanted).unwrap().as_str(), expected);
+        check("http://127.0.0.1:6060", CPU, "http://127.0.0.1:6060/debug/pprof/profile?seconds=30");
+        check("http://[::1]:6060/own/pprof", CPU, "http://[::1]:6060/own/pprof/profile?seconds=30");
+        check("http://h/", Wanted::Allocations { seconds: None }, "http://h/debug/pprof/allocs");
+        check(
+            "http://h/?x=1",
+            Wanted::Allocations { seconds: Some(5) },
+            "http://h/debug/pprof/allocs?seconds=5",
+        );
+        let refused = |base, reason: &str| {
+            let error = profile_url(base, CPU).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        };
+        refused("https://h", "its scheme is https, and only http is spoken");
+        refused("127.0.0.1:6060", "give an address like http://127.0.0.1:6060");
+        assert!(profile_url("http://h", Wanted::Cpu { seconds: 0 }).is_err());
+    }
+
+    #[test]
+    fn every_form_of_a_body_is_read() {
+        let check = |answer: &str| assert_eq!(ask(answer), Ok(b"abcdef".to_vec()), "{answer}");
+        check("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabcdef");
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n4;x=y\r\ncdef\r\n0\r\n\r\n");
+        check("HTTP/1.0 200 OK\r\n\r\nabcdef");
+    }
+
+    #[test]
+    fn everything_else_says_what_to_do() {
+        let check = |answer: &str, reason: &str| {
+            let error = ask(answer).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        };
+        check(
+            "HTTP/1.1 404 Not Found\r\n\r\n404 page not found\nx",
+            "answered 404: 404 page not found\n  next: let the service import",
+        );
+        check(
+            "HTTP/1.1 500 x\r\n\r\nCould not enable CPU profiling: cpu profiling already in use",
+            "next: wait until the other CPU profile has ended",
+        );
+        check(
+            "HTTP/1.1 400 x\r\n\r\nprofile duration exceeds server's WriteTimeout",
+            "next: take a shorter window",
+        );
+        check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "broke off after 3 of 9 bytes");
+        check(
+            "HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n",
+            "to have 999999999999 bytes, more than",
+        );
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n", "longer than");
+        check(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n0\r\n\r\n",
+            "a part of it is longer",
+        );
+        check("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab", "broke off after 2 of 3 bytes");
+        check("SSH-2.0-x\r\n\r\n", "`SSH-2.0-x` is no HTTP/1.1");
+        check("", "it broke off");
+    }
+
+    #[test]
+    fn a_silent_service_is_given_up() {
+        let (url, server) = answering(b"", Duration::from_millis(400));
+        let error = fetch(&url, Duration::from_millis(100)).unwrap_err();
+        assert!(matches!(error, FetchError::TimedOut { .. }), "{error}");
+        server.join().unwrap();
+        let gone = fetch(&url, Duration::from_secs(5)).unwrap_err();
+        assert!(matches!(gone, FetchError::Unreachable { .. }), "{gone}");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_profile_is_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (url, server) = answering(b"HTTP/1.1 200 OK\r\n\r\n<html>hello", Duration::ZERO);
+        let base = url.as_str().split("/debug").next().unwrap();
+        let error = capture(base, CPU, &dir.path().join("x")).unwrap_err();
+        assert!(
+            matches!(error.downcast_ref(), Some(Refusal::Go(GoRefusal::NotAProfile { .. }))),
+            "{error:#}"
+        );
+        assert!(!dir.path().join("x").exists());
+        server.join().unwrap();
+    }
+
+    impl Timed for io::Cursor<Vec<u8>> {
+        fn end_in(&self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(text in "(HTTP/1.1 200 OK\r\n|Transfer-Encoding: chunked\r\n|Content-Length: [0-9]{1,20}\r\n|\r\n|[0-9a-f]{1,17}|;|:|é){0,20}", any: Vec<u8>) {
+            for bytes in [text.into_bytes(), any] {
+                let deadline = Instant::now() + Duration::from_secs(60);
+                let _ = Answer { stream: io::Cursor::new(bytes), deadline, buffer: Vec::new() }.read();
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Profile-guided optimisation of a Go program.
+//!
+//! Go needs no instrumented build: CPU profiles of the running service are its profile. They are fetched (`fetch`), read,
+//! merged with weights and written (`pprof`, `merge`), shown (`tables`, `findings`), held against the program (`proof`,
+//! `symbols`), and handed to `go build` (`plan`, `build`, `said`), which takes an empty file, a profile of another program
+//! and a `default.pgo` in the wrong folder without a word. `bench` runs Go's own benchmarks off against on.
+
+mod bench;
+mod build;
+mod fetch;
+mod findings;
+mod merge;
+mod plan;
+mod pprof;
+mod proof;
+mod refusal;
+mod said;
+mod source;
+mod sources;
+mod symbols;
+mod tables;
+mod wire;
+
+pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
+pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed, Weighted};
+pub use fetch::{Captured, FetchError, Wanted, capture, profile_url};
+pub use findings::{
+    ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,
+    WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,
+    of_cpu,
+};
+pub use merge::{Merger, weights_for_shares};
+pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
+pub use proof::Coverage;
+pub use refusal::GoRefusal;
+pub use said::Decisions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use symbols::names as names_in_pclntab;
+pub use tables::{Row, Table, table};

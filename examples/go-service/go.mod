@@ -1,0 +1,3 @@
+module flowd
+
+go 1.22

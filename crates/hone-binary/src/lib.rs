@@ -14,6 +14,7 @@
 
 pub mod bolt;
 mod elf;
+pub mod family;
 mod flags;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;

@@ -136,4 +136,7 @@ pub enum Refusal {
     /// A profile or a build of a Go program.
     #[error(transparent)]
     Go(#[from] crate::go::GoRefusal),
+    /// A compiler of C or C++, or a tool of its.
+    #[error(transparent)]
+    Family(#[from] crate::family::FamilyRefusal),
 }

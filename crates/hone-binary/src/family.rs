@@ -1,0 +1,363 @@
+//! Compilers of C and C++, each with the tools that belong to it.
+//!
+//! Profiles go from one tool to the next in forms that change with each version, and the first `llvm-profdata` in PATH is often
+//! that of another LLVM. So the compiler is found first, its links are followed to the folder where it really is, and every
+//! other tool must be there and say the same version, before anything is built.
+
+use std::path::{Path, PathBuf};
+
+use hone_record::ToolReceipt;
+use hone_tool::{Call, Found, Runner, Tool, ToolError, Version};
+
+/// Majors of clang that are looked for when none is named, newest first. Below 14 the names of flags differ.
+const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
+
+/// A compiler, or a tool of its, that must not be used. It is inside of [`crate::Refusal::Family`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FamilyRefusal {
+    /// Not a compiler that is known.
+    #[error(
+        "{name} is no clang and no gcc: it says \"{says}\"\n  next: name the compiler itself (not ccache, distcc or a script), \
+         such as compiler = \"clang-22\" or \"gcc\""
+    )]
+    Unknown {
+        /// What was named.
+        name: String,
+        /// Its version line.
+        says: String,
+    },
+    /// A tool of another version.
+    #[error(
+        "{tool} says \"{says}\", but the compiler {compiler} is version {major}: profiles can't go from one to the other\n  \
+         next: apt-get install {package}"
+    )]
+    OtherVersion {
+        /// The tool's file.
+        tool: String,
+        /// Its version line.
+        says: String,
+        /// The compiler's file.
+        compiler: String,
+        /// The compiler's major version.
+        major: u32,
+        /// The package that has the right one.
+        package: String,
+    },
+    /// The library that instrumented programs are linked with.
+    #[error(
+        "the profile runtime of {compiler} is not there ({looked}): no instrumented program can be linked\n  next: apt-get \
+         install {package}"
+    )]
+    NoRuntime {
+        /// The compiler's file.
+        compiler: String,
+        /// What the compiler answered when asked for it.
+        looked: String,
+        /// The package that has it.
+        package: String,
+    },
+    /// No compiler was named, and none that is there is whole.
+    #[error("no clang with its linker, llvm-profdata and profile runtime: {}\n  next: apt-get install clang-22 lld-22 llvm-22 \
+             libclang-rt-22-dev, or say compiler = \"gcc\"", if tried.is_empty() { "there is none".to_owned() } else { tried.join("; ") })]
+    NoneWhole {
+        /// Each that was found, with what it lacks.
+        tried: Vec<String>,
+    },
+}
+
+/// What a compiler's profiles are made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tools {
+    /// Clang's.
+    Llvm {
+        /// The linker, `ld.lld`.
+        lld: PathBuf,
+        /// Merges and shows profiles.
+        profdata: PathBuf,
+        /// The library that instrumented programs are linked with.
+        runtime: PathBuf,
+    },
+    /// GCC's.
+    Gnu {
+        /// Merges profiles.
+        gcov_tool: PathBuf,
+        /// Shows them.
+        gcov_dump: PathBuf,
+    },
+}
+
+/// A compiler with the tools beside it, all of one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    /// The compiler for C, in its real folder.
+    pub cc: PathBuf,
+    /// The compiler for C++, when it is there.
+    pub cxx: Option<PathBuf>,
+    /// Makes archives; it knows the compiler's intermediate code.
+    pub ar: PathBuf,
+    /// Indexes them.
+    pub ranlib: PathBuf,
+    /// Lists symbols.
+    pub nm: PathBuf,
+    /// For profiles.
+    pub tools: Tools,
+    /// Major version of the compiler.
+    pub major: u32,
+    /// Which tools these are.
+    pub receipts: Vec<ToolReceipt>,
+}
+
+impl Family {
+    /// Finds the named compiler (`clang`, `clang-22`, `gcc`, `gcc-12`, or a path), or the newest clang that has everything.
+    ///
+    /// # Errors
+    /// [`FamilyRefusal`] inside of [`crate::Refusal`], or a [`ToolError`] when something is missing; both name the package.
+    pub fn find(runner: &dyn Runner, named: Option<&str>) -> anyhow::Result<Self> {
+        match named {
+            Some(name) => Self::of(runner, &compiler_named(name)?, name),
+            None => Self::newest_clang(runner),
+        }
+    }
+
+    /// Whether it is clang.
+    pub fn is_clang(&self) -> bool {
+        matches!(self.tools, Tools::Llvm { .. })
+    }
+
+    fn newest_clang(runner: &dyn Runner) -> anyhow::Result<Self> {
+        let names = CLANG_MAJORS.rev().map(|major| format!("clang-{major}")).chain(["clang".to_owned()]);
+        let mut tried = Vec::new();
+        for name in names {
+            let Ok(found) = compiler_named(&name) else { continue };
+            match Self::of(runner, &found, &name) {
+                Ok(family) => return Ok(family),
+                Err(error) => tried.push(format!("{name}: {}", first_line(&format!("{error:#}")))),
+            }
+        }
+        Err(refused(FamilyRefusal::NoneWhole { tried }))
+    }
+
+    fn of(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
+        let cc = found.path().canonicalize()?;
+        let receipt = tool_at(&cc, name).receipt_of()?;
+        match Kind::of(&receipt.version) {
+            Some((Kind::Clang, major)) => clang_family(runner, cc, major, receipt),
+            Some((Kind::Gcc, major)) => gcc_family(cc, major, receipt),
+            None => Err(refused(FamilyRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
+        }
+    }
+}
+
+fn refused(refusal: FamilyRefusal) -> anyhow::Error {
+    crate::Refusal::Family(refusal).into()
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// The compiler by its name or path, links not yet followed.
+fn compiler_named(name: &str) -> Result<Found, ToolError> {
+    let path = Path::new(name);
+    let package = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+    let tool = Tool::new(&package, "").debian(&package);
+    match path.parent().filter(|folder| folder.is_absolute()) {
+        Some(folder) => tool.locate_beside(&[folder.to_path_buf()]),
+        None => tool.locate(&[]),
+    }
+}
+
+/// A program whose place is known.
+struct At<'a> {
+    folder: PathBuf,
+    file: String,
+    package: &'a str,
+}
+
+fn tool_at<'a>(path: &Path, package: &'a str) -> At<'a> {
+    At {
+        folder: path.parent().unwrap_or(Path::new("/")).to_path_buf(),
+        file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        package,
+    }
+}
+
+impl At<'_> {
+    fn locate(&self, variable: &str) -> Result<Found, ToolError> {
+        Tool::new(&self.file, variable).debian(self.package).locate_beside(std::slice::from_ref(&self.folder))
+    }
+
+    fn receipt_of(&self) -> Result<ToolReceipt, ToolError> {
+        self.locate("")?.receipt()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Clang,
+    Gcc,
+}
+
+impl Kind {
+    /// Kind and major version by the line of `--version` that has the number.
+    fn of(says: &str) -> Option<(Self, u32)> {
+        if let Some((_, number)) = says.split_once("clang version ") {
+            return Some((Self::Clang, Version::first_in(number)?.0));
+        }
+        // `gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0`: the name is that by which it was called.
+        let (name, rest) = says.split_once(" (")?;
+        let known = ["gcc", "g++", "cc", "c++"];
+        let parts: Vec<&str> = name.split('-').collect();
+        let number = rest.split_once(')')?.1;
+        parts.iter().any(|part| known.contains(part)).then_some(())?;
+        Some((Self::Gcc, Version::first_in(number)?.0))
+    }
+}
+
+/// A tool beside the compiler, and of its version.
+fn member(
+    cc: &Path,
+    major: u32,
+    file: &str,
+    variable: &str,
+    package: &str,
+) -> anyhow::Result<(PathBuf, ToolReceipt)> {
+    let found = tool_at(&cc.with_file_name(file), package).locate(variable)?;
+    let receipt = found.receipt()?;
+    if major_of(&receipt.version) != Some(major) {
+        return Err(refused(FamilyRefusal::OtherVersion {
+            tool: receipt.path,
+            says: receipt.version,
+            compiler: cc.display().to_string(),
+            major,
+            package: package.to_owned(),
+        }));
+    }
+    Ok((found.path().to_path_buf(), receipt))
+}
+
+/// The version proper stands behind the packager's, when there is one in parentheses: `gcov-tool (Debian 12.2.0-14) 12.2.0`.
+/// LLVM's tools have theirs in front: `Debian LLD 22.1.8 (compatible with GNU linkers)`.
+fn major_of(says: &str) -> Option<u32> {
+    let behind = says.rsplit_once(')').and_then(|(_, rest)| Version::first_in(rest));
+    behind.or_else(|| Version::first_in(says)).map(|version| version.0)
+}
+
+fn clang_family(
+    runner: &dyn Runner,
+    cc: PathBuf,
+    major: u32,
+    receipt: ToolReceipt,
+) -> anyhow::Result<Family> {
+    let llvm = format!("llvm-{major}");
+    let (lld, lld_receipt) = member(&cc, major, "ld.lld", "HONE_LLD", &format!("lld-{major}"))?;
+    let (profdata, profdata_receipt) = member(&cc, major, "llvm-profdata", "HONE_LLVM_PROFDATA", &llvm)?;
+    let beside = |file: &str| tool_at(&cc.with_file_name(file), &llvm).locate("");
+    let (ar, ranlib, nm) = (beside("llvm-ar")?, beside("llvm-ranlib")?, beside("llvm-nm")?);
+    let cxx = tool_at(&cc.with_file_name("clang++"), "clang").locate("").ok();
+    let runtime = profile_runtime(runner, &cc, major)?;
+    Ok(Family {
+        cxx: cxx.map(|found| found.path().to_path_buf()),
+        ar: ar.path().to_path_buf(),
+        ranlib: ranlib.path().to_path_buf(),
+        nm: nm.path().to_path_buf(),
+        tools: Tools::Llvm { lld, profdata, runtime },
+        major,
+        receipts: vec![receipt, lld_receipt, profdata_receipt],
+        cc,
+    })
+}
+
+/// The compiler answers with a path when it has the library, and with the bare name when it has not. Its name ends with
+/// the machine's, or the folder's does.
+fn profile_runtime(runner: &dyn Runner, cc: &Path, major: u32) -> anyhow::Result<PathBuf> {
+    let mut looked = Vec::new();
+    for name in
+        ["libclang_rt.profile.a".to_owned(), format!("libclang_rt.profile-{}.a", std::env::consts::ARCH)]
+    {
+        let call = Call::new("ask-profile-runtime", cc, "/").arg(format!("-print-file-name={name}"));
+        let answer = runner.run(&call)?.stdout_text()?.trim().to_owned();
+        let path = PathBuf::from(&answer);
+        if path.is_absolute() && path.metadata().is_ok_and(|file| file.is_file() && file.len() > 0) {
+            return Ok(path);
+        }
+        looked.push(answer);
+    }
+    Err(refused(FamilyRefusal::NoRuntime {
+        compiler: cc.display().to_string(),
+        looked: looked.join(", "),
+        package: format!("libclang-rt-{major}-dev"),
+    }))
+}
+
+fn gcc_family(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<Family> {
+    let file = cc.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let package = format!("gcc-{major}");
+    let (gcov_tool, tool_receipt) =
+        member(&cc, major, &sibling(&file, "gcov-tool"), "HONE_GCOV_TOOL", &package)?;
+    let (gcov_dump, dump_receipt) =
+        member(&cc, major, &sibling(&file, "gcov-dump"), "HONE_GCOV_DUMP", &package)?;
+    let beside = |name: &str| tool_at(&cc.with_file_name(sibling(&file, name)), &package).locate("");
+    let (ar, ranlib, nm) = (beside("gcc-ar")?, beside("gcc-ranlib")?, beside("gcc-nm")?);
+    Ok(Family {
+        cxx: beside("g++").ok().map(|found| found.path().to_path_buf()),
+        ar: ar.path().to_path_buf(),
+        ranlib: ranlib.path().to_path_buf(),
+        nm: nm.path().to_path_buf(),
+        tools: Tools::Gnu { gcov_tool, gcov_dump },
+        major,
+        receipts: vec![receipt, tool_receipt, dump_receipt],
+        cc,
+    })
+}
+
+/// `x86_64-linux-gnu-gcc-12` and `gcov-tool` make `x86_64-linux-gnu-gcov-tool-12`.
+fn sibling(gcc: &str, tool: &str) -> String {
+    match gcc.rfind("gcc").map(|at| gcc.split_at(at)) {
+        Some((prefix, rest)) => format!("{prefix}{tool}{}", &rest[3..]),
+        None => tool.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn compilers_are_known_by_what_they_say() {
+        let check = |says, expected| assert_eq!(Kind::of(says), expected, "{says}");
+        check("Debian clang version 22.1.8 (1~deb12u1)", Some((Kind::Clang, 22)));
+        check("clang version 19.1.7", Some((Kind::Clang, 19)));
+        check("Apple clang version 15.0.0 (clang-1500.3.9.4)", Some((Kind::Clang, 15)));
+        check("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", Some((Kind::Gcc, 12)));
+        check("x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", Some((Kind::Gcc, 12)));
+        check("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", Some((Kind::Gcc, 11)));
+        check("ccache version 4.8", None);
+        check("GNU ld (GNU Binutils for Debian) 2.40", None);
+    }
+
+    #[test]
+    fn the_version_of_a_tool_is_not_that_of_its_package() {
+        assert_eq!(major_of("gcov-tool (Debian 13.9-1) 12.2.0"), Some(12));
+        assert_eq!(major_of("Debian LLD 22.1.8 (compatible with GNU linkers)"), Some(22));
+        assert_eq!(major_of("Debian LLVM version 19.1.7"), Some(19));
+        assert_eq!(major_of("none"), None);
+    }
+
+    #[test]
+    fn siblings_keep_prefix_and_version() {
+        assert_eq!(sibling("x86_64-linux-gnu-gcc-12", "gcov-tool"), "x86_64-linux-gnu-gcov-tool-12");
+        assert_eq!(sibling("gcc", "g++"), "g++");
+        assert_eq!(sibling("aarch64-gcc-13", "gcc-ar"), "aarch64-gcc-ar-13");
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(text in "(clang version |gcc|-|\\(|\\)| |[0-9.]{0,9}|é){0,12}") {
+            let _ = (Kind::of(&text), major_of(&text), sibling(&text, "g++"));
+        }
+    }
+}

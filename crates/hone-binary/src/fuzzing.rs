@@ -3,17 +3,19 @@
 
 use crate::bolt::{Said, fdata, preflight};
 use crate::go::{self, Merger, Profile, table};
+use crate::linkmap;
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("fdata", fdata),
     ("bolt_said", bolt_said),
     ("anatomy", anatomy),
     ("pprof", pprof),
     ("pclntab", pclntab),
+    ("linkmap", linkmap),
 ];
 
 /// A profile of BOLT: read, written back, and summed twice.
@@ -51,6 +53,11 @@ pub fn pclntab(data: &[u8]) {
     if let Some(names) = go::names_in_pclntab(data) {
         assert!(names.iter().map(String::len).sum::<usize>() <= data.len() * 3);
     }
+}
+
+/// A link map, or an archive that one names.
+pub fn linkmap(data: &[u8]) {
+    linkmap::fuzz(data);
 }
 
 #[cfg(test)]

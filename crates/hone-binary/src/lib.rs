@@ -19,6 +19,7 @@ mod flags;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod go;
+pub mod linkmap;
 mod messages;
 mod pgo;
 mod plan;
@@ -26,6 +27,7 @@ mod profile;
 mod proof;
 mod refusal;
 mod said;
+pub mod shim;
 mod target;
 mod toolchain;
 

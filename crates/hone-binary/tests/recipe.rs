@@ -1,12 +1,17 @@
 //! Compilers of C and C++ with their real tools, and what a link is really made of.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use hone_binary::Refusal;
 use hone_binary::family::{Family, FamilyRefusal, Tools};
-use hone_tool::{System, ToolError};
+use hone_binary::linkmap::{Coverage, LinkMap, Reason, coverage, link_of};
+use hone_binary::sha256_hex;
+use hone_binary::shim::{Action, Entry, Orders, act, read_log};
+use hone_tool::{Call, Runner, System, ToolError};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
@@ -137,4 +142,156 @@ fn a_compiler_without_its_profile_runtime_and_what_is_no_compiler_are_refused() 
     symlink("/usr/bin/env", bench.path("ccache")).unwrap();
     let error = Family::find(&bench.system, Some(bench.path("ccache").to_str().unwrap())).unwrap_err();
     assert!(matches!(family_refusal(&error), FamilyRefusal::Unknown { .. }), "{error:#}");
+}
+
+/// A program of objects that saw the flags, one in an archive, one of assembly, one in an archive that was there before, one that
+/// was compiled around the stand-ins, and one that was changed.
+struct Toy<'a> {
+    bench: &'a Bench,
+    orders: Orders,
+    real: PathBuf,
+    began: SystemTime,
+}
+
+const TOY_MAIN: &str =
+    "int twice(int); int asm_add(int); int lib_fn(int); int around(int); int own(int); int stripped(int);
+int main(int c, char **v) { return twice(c) + asm_add(c) + lib_fn(c) + around(c) + own(c) + stripped(c); }\n";
+const TOY_ASSEMBLY: &str = ".text\n.globl asm_add\n.type asm_add,@function\nasm_add:\n lea 1(%rdi),%eax\n ret\n\
+    .size asm_add,.-asm_add\n.section .note.GNU-stack,\"\",@progbits\n";
+
+impl<'a> Toy<'a> {
+    fn new(bench: &'a Bench, family: &Family, other: &Family, flags: &[&str]) -> Self {
+        let mut orders = Orders::new(family, bench.dir.path());
+        orders.compile = ["-O2"].iter().chain(flags).map(|&flag| flag.to_owned()).collect();
+        orders.link = flags.iter().map(|&flag| flag.to_owned()).collect();
+        if let Tools::Llvm { lld, .. } = &family.tools {
+            orders.link.push(format!("--ld-path={}", lld.display()));
+        }
+        orders.install(&bench.path("bin"), Path::new("/bin/false")).unwrap();
+        fs::write(bench.path("main.c"), TOY_MAIN).unwrap();
+        fs::write(bench.path("add.S"), TOY_ASSEMBLY).unwrap();
+        for name in ["twice", "lib_fn", "around", "own", "stripped"] {
+            let text =
+                format!("int {name}(int x) {{ for (int i = 0; i < 3; i++) x ^= x << 3; return x; }}\n");
+            fs::write(bench.path(&format!("{name}.c")), text).unwrap();
+        }
+        let toy = Self { bench, orders, real: other.cc.clone(), began: SystemTime::now() };
+        toy.run(&toy.real, &["-O2", "-c", "lib_fn.c"]);
+        toy.run(&family.ar, &["rcs", "libpre.a", "lib_fn.o"]);
+        let before = toy.began - Duration::from_secs(3600);
+        fs::File::options().write(true).open(bench.path("libpre.a")).unwrap().set_modified(before).unwrap();
+        fs::remove_file(bench.path("lib_fn.o")).unwrap();
+        toy.cc("-c main.c");
+        toy.cc("-c twice.c");
+        toy.cc("-c add.S");
+        toy.cc("-c own.c -o own.o");
+        toy.cc("-g -c stripped.c");
+        toy.run(&family.ar, &["rcs", "libown.a", "own.o"]);
+        fs::remove_file(bench.path("own.o")).unwrap();
+        toy.run(&toy.real, &["-O2", "-c", "around.c"]);
+        toy
+    }
+
+    fn run(&self, program: &Path, arguments: &[&str]) {
+        self.bench.system.run(&Call::new("by-hand", program, self.bench.dir.path()).args(arguments)).unwrap();
+    }
+
+    /// By the stand-in.
+    fn cc(&self, line: &str) {
+        let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        assert_eq!(act(&self.orders, "cc", &arguments, self.bench.dir.path()).unwrap(), 0, "{line}");
+    }
+
+    fn log(&self) -> Vec<Entry> {
+        read_log(&fs::read_to_string(&self.orders.log).unwrap()).unwrap()
+    }
+
+    fn coverage_of(&self, program: &str) -> Coverage {
+        let log = self.log();
+        let program = self.bench.path(program);
+        let link = link_of(&log, &program, &sha256_hex(&fs::read(&program).unwrap())).unwrap();
+        let map = LinkMap::parse(&fs::read_to_string(link.map.as_ref().unwrap()).unwrap()).unwrap();
+        assert!(map.text.len() > 5, "{map:?}");
+        let coverage = coverage(&map, link, &log, self.began);
+        assert_eq!(coverage.text_bytes, map.text.values().sum::<u64>());
+        let others: u64 = coverage.others.iter().map(|other| other.text_bytes).sum();
+        assert_eq!(coverage.text_bytes, coverage.shaped_bytes + others);
+        coverage
+    }
+}
+
+fn reason<'a>(coverage: &'a Coverage, object: &str) -> Option<&'a Reason> {
+    coverage.others.iter().find(|other| other.object.ends_with(object)).map(|other| &other.reason)
+}
+
+fn what_did_not_see_the_flags_is_named(compiler: &str, other: &str, other_says: &str) {
+    let bench = Bench::new();
+    let (Some(family), Some(other)) = (bench.family(compiler), bench.family(other)) else { return };
+    let toy = Toy::new(&bench, &family, &other, &[]);
+    toy.run(Path::new("/usr/bin/strip"), &["-g", "stripped.o"]);
+    let rest = "add.o around.o stripped.o libpre.a libown.a";
+    toy.cc(&format!("main.o twice.o {rest} -o prog"));
+    toy.cc(&format!("main.c twice.c add.S {} -o one", &rest[6..]));
+    toy.cc("-r -nostdlib main.o twice.o -o good.o");
+    toy.cc("-r -nostdlib add.o around.o -o mixed.o");
+    toy.cc("good.o mixed.o stripped.o libpre.a libown.a -o partial");
+    toy.cc("-S twice.c");
+    toy.cc("-c twice.s -o twice2.o");
+    toy.cc(&format!("main.o twice2.o {rest} -o through-assembly"));
+
+    for program in ["prog", "one", "through-assembly"] {
+        let coverage = toy.coverage_of(program);
+        let is_by = |by: &Option<String>| by.as_ref().is_some_and(|by| by.contains(other_says));
+        let assembly: Vec<_> =
+            coverage.others.iter().filter(|other| other.reason == Reason::Assembly).collect();
+        assert_eq!(assembly.len(), 1, "{program}: {coverage:#?}");
+        assert_eq!(assembly[0].text_bytes, 4);
+        let Some(Reason::Prebuilt { by }) = reason(&coverage, "libpre.a(lib_fn.o)") else {
+            panic!("{coverage:#?}")
+        };
+        assert!(is_by(by), "{coverage:#?}");
+        let Some(Reason::OtherCompiler { by }) = reason(&coverage, "around.o") else {
+            panic!("{coverage:#?}")
+        };
+        assert!(is_by(by), "{coverage:#?}");
+        assert_eq!(reason(&coverage, "stripped.o"), Some(&Reason::Changed));
+        for seen in ["libown.a(own.o)", "main.o", "twice.o", "twice2.o"] {
+            assert_eq!(reason(&coverage, seen), None, "{program}: {coverage:#?}");
+        }
+        assert!(coverage.share() > 0.1 && coverage.share() < 0.8, "{coverage:#?}");
+        let system = |object: &str| matches!(reason(&coverage, object), Some(Reason::Prebuilt { .. }));
+        assert!(system("crt1.o"), "{coverage:#?}");
+    }
+    let partial = toy.coverage_of("partial");
+    assert_eq!((reason(&partial, "good.o"), reason(&partial, "mixed.o")), (None, Some(&Reason::Mixed)));
+}
+
+#[test]
+fn what_did_not_see_the_flags_is_named_with_clang_and_lld() {
+    what_did_not_see_the_flags_is_named("clang-22", "gcc", "GCC: (");
+}
+
+#[test]
+fn what_did_not_see_the_flags_is_named_with_gcc_and_ld() {
+    what_did_not_see_the_flags_is_named("gcc", "clang-22", "clang version 22");
+}
+
+#[test]
+fn what_the_linker_optimises_counts_when_all_of_it_saw_the_flags() {
+    let bench = Bench::new();
+    let (Some(clang), Some(gcc)) = (bench.family("clang-22"), bench.family("gcc")) else { return };
+    let toy = Toy::new(&bench, &clang, &gcc, &["-flto=thin"]);
+    toy.cc("main.o twice.o add.o around.o libpre.a libown.a stripped.c -o lto");
+    let of_link_time =
+        |coverage: &Coverage| coverage.others.iter().filter(|other| other.reason == Reason::LinkTime).count();
+    let coverage = toy.coverage_of("lto");
+    assert_eq!(of_link_time(&coverage), 0, "{coverage:#?}");
+    assert!(coverage.shaped_bytes > 0);
+
+    toy.run(&clang.cc, &["-O2", "-flto=thin", "-c", "around.c"]);
+    toy.cc("main.o twice.o add.o around.o libpre.a libown.a stripped.c -o half");
+    let coverage = toy.coverage_of("half");
+    assert!(of_link_time(&coverage) > 0 && coverage.shaped_bytes == 0, "{coverage:#?}");
+    let links = toy.log().iter().filter(|entry| entry.action == Action::CompileAndLink).count();
+    assert_eq!(links, 2);
 }

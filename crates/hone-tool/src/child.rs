@@ -132,13 +132,19 @@ impl Pause {
 }
 
 fn command_of(call: &Call) -> io::Result<Command> {
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
-    let mut command = Command::new(call.program());
-    command.args(call.arguments()).current_dir(call.cwd()).process_group(0);
-    command.stdin(match call.stdin_file() {
+    let mut command = bare_command_of(call);
+    command.process_group(0).stdin(match call.stdin_file() {
         Some(path) => Stdio::from(File::open(path)?),
         None => Stdio::null(),
     });
+    Ok(command)
+}
+
+/// In our own process group and with our own streams.
+fn bare_command_of(call: &Call) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    let mut command = Command::new(call.program());
+    command.args(call.arguments()).current_dir(call.cwd());
     for (name, value) in call.environment() {
         match value {
             Some(value) => command.env(name, value),
@@ -151,7 +157,12 @@ fn command_of(call: &Call) -> io::Result<Command> {
     unsafe {
         command.pre_exec(move || die_with_parent(hone));
     }
-    Ok(command)
+    command
+}
+
+/// Runs the call in our place. The thread that asks is the one that forks, and it waits here.
+pub(crate) fn run_in_our_place(call: &Call) -> io::Result<ExitStatus> {
+    spawn(&mut bare_command_of(call))?.wait()
 }
 
 /// Asks the kernel to kill this child when its parent ends, however the parent ends.

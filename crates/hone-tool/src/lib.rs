@@ -7,6 +7,8 @@
 //! - when a call ends, by itself, by its time limit, by an interrupt or by a dropped [`Session`], no process of
 //!   that group is left;
 //! - a call that promised files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
+//! - [`pass_through`] is the exception: a program that stands in for another one, inside of a build that has its own logs, shares
+//!   streams and process group with whoever called it;
 //! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
 
 mod call;
@@ -14,6 +16,7 @@ mod child;
 mod dry;
 mod error;
 pub mod interrupt;
+mod pass;
 mod replay;
 mod runner;
 mod session;
@@ -24,6 +27,7 @@ mod tool;
 pub use call::{Call, DEFAULT_LIMIT, Promise};
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
+pub use pass::pass_through;
 pub use replay::Replay;
 pub use runner::{Conversation, Finished, Runner};
 pub use session::{Readiness, Session, StopSignal, Stopped};

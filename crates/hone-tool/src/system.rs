@@ -259,7 +259,7 @@ fn create(path: &Path) -> Result<File, ToolError> {
     })
 }
 
-fn refusal(call: &Call, error: &io::Error) -> ToolError {
+pub(crate) fn refusal(call: &Call, error: &io::Error) -> ToolError {
     let (reason, next) = if !call.cwd().is_dir() {
         (
             format!("the working directory {} is not there", call.cwd().display()),

@@ -15,6 +15,7 @@ mod capacity;
 mod change;
 mod clients;
 mod cmd;
+mod compiler;
 mod curve;
 mod drive;
 mod experiment;
@@ -82,8 +83,15 @@ impl From<Ending> for ExitCode {
 }
 
 /// Runs the program with these arguments (the first is its name) and answers its exit code: 0 done, 1 could not,
-/// 2 wrong usage, 3 measured and worse.
+/// 2 wrong usage, 3 measured and worse. Called by the name of a compiler, it stands in for that one and has its exit codes.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(ended) = compiler::stand_in(&arguments) {
+        return ended.unwrap_or_else(|error| {
+            report(&error);
+            ExitCode::from(1)
+        });
+    }
     let parsed = cmd::Cli::command()
         .try_get_matches_from(arguments)
         .and_then(|matches| Ok((cmd::Cli::from_arg_matches(&matches)?, cmd::given(&matches))));

@@ -1,0 +1,121 @@
+//! What the stand-ins write down.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::command::{Action, Command, Language};
+use crate::sha256_hex;
+
+/// One action of a compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The name by which it was called.
+    pub name: String,
+    /// The real compiler.
+    pub compiler: PathBuf,
+    /// Where it worked.
+    pub cwd: PathBuf,
+    /// What it did.
+    pub action: Action,
+    /// Whether a configure script only tried something.
+    pub probe: bool,
+    /// What it was given.
+    pub inputs: Vec<Used>,
+    /// What it made.
+    pub outputs: Vec<Made>,
+    /// Flags that were added.
+    pub added: Vec<String>,
+    /// The map of the link.
+    pub map: Option<PathBuf>,
+    /// Exit code; 128 and more for signals.
+    pub status: i32,
+}
+
+impl Entry {
+    /// Whether the compiler proper worked here under the flags of the phase (which may be none).
+    pub fn saw_flags(&self) -> bool {
+        self.status == 0 && !self.probe && self.action.compiles()
+    }
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Absolute.
+    pub path: PathBuf,
+    /// What it is.
+    pub language: Language,
+    /// SHA-256 in hex, of assembly and of single objects.
+    pub sha256: Option<String>,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// Absolute.
+    pub path: PathBuf,
+    /// SHA-256 in hex; `None` when it is not there, or no plain file (`/dev/null`).
+    pub sha256: Option<String>,
+}
+
+pub(super) fn used(command: &Command, cwd: &Path) -> Vec<Used> {
+    let matters = |path: &Path, language| match language {
+        Language::Assembly => true,
+        // Libraries are large, and are taken apart later.
+        Language::Object => path.extension().is_some_and(|end| end != "a" && end != "so"),
+        Language::Source | Language::Header => false,
+    };
+    let note = |input: &super::Input| {
+        let path = cwd.join(&input.path);
+        let sha256 = if matters(&path, input.language) { hash_of(&path) } else { None };
+        Used { path, language: input.language, sha256 }
+    };
+    command.inputs.iter().map(note).collect()
+}
+
+pub(super) fn made(command: &Command, cwd: &Path) -> Vec<Made> {
+    let note = |output: PathBuf| {
+        let path = cwd.join(output);
+        Made { sha256: hash_of(&path), path }
+    };
+    command.outputs().into_iter().map(note).collect()
+}
+
+fn hash_of(path: &Path) -> Option<String> {
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    fs::read(path).ok().map(|bytes| sha256_hex(&bytes))
+}
+
+/// Appends one line by one write: the kernel puts such writes of several processes one behind the other.
+pub(super) fn append(log: &Path, entry: &Entry) -> Result<()> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    let told = || format!("{} can't be written", log.display());
+    let mut file = OpenOptions::new().append(true).create(true).open(log).with_context(told)?;
+    let written = file.write(&line).with_context(told)?;
+    ensure!(
+        written == line.len(),
+        "{} took only {written} of {} bytes; make room on the disk",
+        log.display(),
+        line.len()
+    );
+    Ok(())
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// At the first line that is no entry, with its number.
+pub fn read_log(text: &str) -> Result<Vec<Entry>> {
+    let entry = |(at, line): (usize, &str)| {
+        serde_json::from_str(line)
+            .with_context(|| format!("line {} of the compilers' log is no entry", at + 1))
+    };
+    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(entry).collect()
+}

@@ -1,0 +1,235 @@
+//! Programs that stand in for the compilers of a build.
+//!
+//! A build that honours `CC` and `CXX`, or finds its compilers in PATH, is given a folder of names (`cc`, `c++`, `gcc` ...) that
+//! are all links to Hone. Called by one of them, Hone reads its [`Orders`] from the file that `HONE_SHIM` names, adds the flags
+//! of the phase, runs the real compiler in its own place, and writes down what was made of what ([`Entry`]). So flags reach
+//! every object whatever the build does with CFLAGS, and afterwards it can be proven which objects of a link saw them.
+
+mod command;
+mod log;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use hone_tool::{Call, pass_through};
+use serde::{Deserialize, Serialize};
+
+pub use command::{Action, Command, Input, Language, spread, with_flags};
+pub use log::{Entry, Made, Used, read_log};
+
+use crate::family::Family;
+
+/// The environment variable that names the file of the orders.
+pub const ORDERS: &str = "HONE_SHIM";
+
+/// Names of C compilers that builds know.
+const C_NAMES: [&str; 3] = ["cc", "gcc", "clang"];
+/// Names of C++ compilers that builds know.
+const CXX_NAMES: [&str; 3] = ["c++", "g++", "clang++"];
+
+/// What the stand-ins of a build do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orders {
+    /// The real compiler for each name.
+    pub compilers: BTreeMap<String, PathBuf>,
+    /// Flags for whatever compiles.
+    pub compile: Vec<String>,
+    /// Flags for whatever links a program or a library.
+    pub link: Vec<String>,
+    /// The log: a line of JSON for each action, see [`read_log`].
+    pub log: PathBuf,
+    /// A folder for the link maps.
+    pub maps: PathBuf,
+}
+
+impl Orders {
+    /// Orders for this compiler, under all the names that builds know, and no flags yet. Log and maps are in `folder`.
+    pub fn new(family: &Family, folder: &Path) -> Self {
+        let mut compilers = BTreeMap::new();
+        let mut add = |names: [&str; 3], real: &Path| {
+            for name in names {
+                compilers.insert(name.to_owned(), real.to_path_buf());
+                compilers.insert(format!("{name}-{}", family.major), real.to_path_buf());
+            }
+        };
+        add(C_NAMES, &family.cc);
+        if let Some(cxx) = &family.cxx {
+            add(CXX_NAMES, cxx);
+        }
+        Self {
+            compilers,
+            compile: Vec::new(),
+            link: Vec::new(),
+            log: folder.join("compilers.jsonl"),
+            maps: folder.join("maps"),
+        }
+    }
+
+    /// Makes the folder of names, all links to `program`, and the folder of maps; writes the orders beside the names and answers
+    /// the file, to be put into `HONE_SHIM`.
+    ///
+    /// # Errors
+    /// When something can't be written.
+    pub fn install(&self, names: &Path, program: &Path) -> Result<PathBuf> {
+        let told = |path: &Path| format!("{} can't be written", path.display());
+        for folder in [names, &self.maps] {
+            fs::create_dir_all(folder).with_context(|| told(folder))?;
+        }
+        for name in self.compilers.keys() {
+            let link = names.join(name);
+            if fs::symlink_metadata(&link).is_ok() {
+                fs::remove_file(&link).with_context(|| told(&link))?;
+            }
+            symlink(program, &link).with_context(|| told(&link))?;
+        }
+        let file = names.join("orders.json");
+        fs::write(&file, serde_json::to_vec_pretty(self)?).with_context(|| told(&file))?;
+        Ok(file)
+    }
+
+    /// Reads the orders from a file.
+    ///
+    /// # Errors
+    /// When it can't be read or is of another form.
+    pub fn load(file: &Path) -> Result<Self> {
+        let text = fs::read(file)
+            .with_context(|| format!("{} (named by {ORDERS}) can't be read", file.display()))?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} holds no orders; build again with the same Hone", file.display()))
+    }
+
+    /// The flags that an invocation gets. A trial of a configure script gets none: its answers must be the same in all variants,
+    /// and what it runs would leave profiles.
+    fn flags(&self, command: &Command) -> Vec<String> {
+        let mut flags = Vec::new();
+        if command.probe {
+            return flags;
+        }
+        if command.compiles_source() {
+            flags.extend(self.compile.iter().cloned());
+        }
+        if command.action.links() {
+            let more: Vec<String> = self.link.iter().filter(|flag| !flags.contains(flag)).cloned().collect();
+            flags.extend(more);
+        }
+        flags
+    }
+}
+
+/// The name by which a program was called, when it is one of a C or C++ compiler: `cc`, `clang++-22`, `x86_64-linux-gnu-gcc`.
+pub fn compiler_name(argv0: &OsStr) -> Option<String> {
+    let name = Path::new(argv0).file_name()?.to_str()?;
+    let (stem, version) = name.rsplit_once('-').unwrap_or((name, ""));
+    let unversioned =
+        if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) { stem } else { name };
+    let last = unversioned.rsplit('-').next()?;
+    C_NAMES.iter().chain(&CXX_NAMES).any(|known| *known == last).then(|| name.to_owned())
+}
+
+/// Does what was asked of a compiler under this name in this folder, and answers its exit code.
+///
+/// # Errors
+/// When the orders know no such compiler, it can't be started, or its work can't be written down: a build without its log
+/// proves nothing.
+pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> Result<i32> {
+    let Some(real) = orders.compilers.get(name) else {
+        let known: Vec<&str> = orders.compilers.keys().map(String::as_str).collect();
+        bail!(
+            "the build calls the compiler {name}, and Hone stands in for {} only\n  next: name another compiler",
+            known.join(", ")
+        );
+    };
+    let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut read =
+        |file: &Path| fs::read(cwd.join(file)).ok().map(|text| String::from_utf8_lossy(&text).into_owned());
+    let command = Command::of(&spread(&words, &mut read), cwd);
+    let mut added = orders.flags(&command);
+    let map = map_of(orders, &command, cwd)?;
+    if let (Some(map), None) = (&map, &command.map) {
+        added.push(format!("-Wl,-Map={}", map.display()));
+    }
+    let used = log::used(&command, cwd);
+    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(arguments, &added));
+    let status = pass_through(&call)?;
+    let made = if status == 0 { log::made(&command, cwd) } else { Vec::new() };
+    let entry = Entry {
+        name: name.to_owned(),
+        compiler: real.clone(),
+        cwd: cwd.to_path_buf(),
+        action: command.action,
+        probe: command.probe,
+        inputs: used,
+        outputs: made,
+        added,
+        map,
+        status,
+    };
+    log::append(&orders.log, &entry)?;
+    Ok(status)
+}
+
+/// Where the link's map will be: where the build wants it, or in a file of its own.
+fn map_of(orders: &Orders, command: &Command, cwd: &Path) -> Result<Option<PathBuf>> {
+    if !command.action.links() || command.probe {
+        return Ok(None);
+    }
+    if let Some(own) = &command.map {
+        return Ok(Some(cwd.join(own)));
+    }
+    let outputs = command.outputs();
+    let name = outputs.first().and_then(|output| output.file_name()).unwrap_or_default();
+    let file = tempfile::Builder::new()
+        .prefix(&format!("{}-", name.to_string_lossy()))
+        .suffix(".map")
+        .tempfile_in(&orders.maps)
+        .and_then(|file| file.keep().map_err(|error| error.error))
+        .with_context(|| format!("no link map can be made in {}", orders.maps.display()))?;
+    Ok(Some(file.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_compilers_are_known() {
+        let is = |name: &str| compiler_name(OsStr::new(name)).is_some();
+        for name in
+            ["cc", "/x/bin/c++", "gcc-12", "clang++-22", "x86_64-linux-gnu-gcc", "aarch64-linux-gnu-g++-13"]
+        {
+            assert!(is(name), "{name}");
+        }
+        for name in ["hone", "/usr/bin/hone", "hone-22", "gcc-ar", "clang-format", "ccache", "", "/"] {
+            assert!(!is(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_action_gets_its_own_flags() {
+        let strings = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let orders = Orders {
+            compilers: BTreeMap::new(),
+            compile: strings(&["-fprofile-generate"]),
+            link: strings(&["-fprofile-generate", "-Wl,-q"]),
+            log: "/l".into(),
+            maps: "/m".into(),
+        };
+        let check = |line: &str, expected: &[&str]| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(orders.flags(&Command::of(&words, Path::new("/w"))), expected, "{line}");
+        };
+        check("-c a.c", &["-fprofile-generate"]);
+        check("a.o -o x", &["-fprofile-generate", "-Wl,-q"]);
+        check("a.c -o x", &["-fprofile-generate", "-Wl,-q"]);
+        check("a.S a.o -o x", &["-fprofile-generate", "-Wl,-q"]);
+        for none in
+            ["-c a.S", "-E a.c", "-r a.o -o b.o", "--version", "-c conftest.c", "-o conftest conftest.c"]
+        {
+            check(none, &[]);
+        }
+    }
+}

@@ -25,6 +25,7 @@ mod pgo;
 mod plan;
 mod profile;
 mod proof;
+pub mod recipe;
 mod refusal;
 mod said;
 pub mod shim;

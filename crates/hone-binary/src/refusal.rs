@@ -139,4 +139,7 @@ pub enum Refusal {
     /// A compiler of C or C++, or a tool of its.
     #[error(transparent)]
     Family(#[from] crate::family::FamilyRefusal),
+    /// A build by a recipe.
+    #[error(transparent)]
+    Recipe(#[from] crate::recipe::RecipeRefusal),
 }

@@ -226,25 +226,7 @@ impl<'a> Pgo<'a> {
     /// # Errors
     /// A [`Refusal`] when there is no raw profile, an empty one, or one that llvm-profdata can't read.
     pub fn merge(&self, raw_dir: &Path) -> Result<Merged> {
-        let raw = raw_profiles(raw_dir)?;
-        let folder = self.work.join("profiles");
-        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-        let fresh = folder.join("merging.profdata");
-        let paths: Vec<PathBuf> = raw.iter().map(|(path, _)| path.clone()).collect();
-        let call = plan::merge(&self.toolchain.profdata, &self.work, &paths, &fresh);
-        self.runner.run(&call).map_err(unmergeable)?;
-        let bytes = fs::read(&fresh).with_context(|| format!("{} can't be read", fresh.display()))?;
-        let sha256 = sha256_hex(&bytes);
-        let path = folder.join(format!("{}.profdata", short(&sha256)));
-        fs::rename(&fresh, &path).with_context(|| format!("{} can't be named", path.display()))?;
-        Ok(Merged {
-            path,
-            sha256,
-            bytes: bytes.len() as u64,
-            raw_files: u32::try_from(raw.len()).unwrap_or(u32::MAX),
-            raw_bytes: raw.iter().map(|(_, bytes)| bytes).sum(),
-            command: call.to_string(),
-        })
+        merge_raw(self.runner, &self.toolchain.profdata, &self.work, raw_dir)
     }
 
     /// Reads a merged profile back and holds it against the instrumented program: level, functions, counts, whose
@@ -253,7 +235,7 @@ impl<'a> Pgo<'a> {
     /// # Errors
     /// A [`Refusal`] with the reason for which no build may use it.
     pub fn prove_profile(&self, merged: &Merged, instrumented: &Built) -> Result<Proven> {
-        let profile = self.read_profile(&merged.path)?;
+        let profile = read_profile(self.runner, &self.toolchain.profdata, &self.work, &merged.path)?;
         let in_binary = elf::instrumented_functions(&instrumented.executable)?;
         let heat = proof::prove(
             &profile,
@@ -278,19 +260,6 @@ impl<'a> Pgo<'a> {
                 hot_functions_of_target: heat.of_target,
             },
         })
-    }
-
-    fn read_profile(&self, path: &Path) -> Result<Profile> {
-        let text = path.with_extension("proftext");
-        let call = plan::dump(&self.toolchain.profdata, &self.work, path, &text);
-        match self.runner.run(&call) {
-            // That is how the tool writes a profile without functions; the proof has the words for it.
-            Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
-            other => drop(other.map_err(unmergeable)?),
-        }
-        let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
-        Profile::parse(&String::from_utf8_lossy(&bytes))
-            .map_err(|reason| anyhow::anyhow!("{}: {reason}", text.display()))
     }
 
     fn code_inside(&self, profile: &Profile, native: &[NativeCode]) -> Vec<CodeInside> {
@@ -354,7 +323,7 @@ impl<'a> Pgo<'a> {
     }
 }
 
-fn refuse_if(wrong: bool, refusal: impl FnOnce() -> Refusal) -> Result<()> {
+pub(crate) fn refuse_if(wrong: bool, refusal: impl FnOnce() -> Refusal) -> Result<()> {
     if wrong { Err(refusal().into()) } else { Ok(()) }
 }
 
@@ -435,6 +404,48 @@ fn c_setting(name: &str, triple: &str) -> Option<(String, String)> {
         name.to_owned(),
     ];
     names.into_iter().find_map(|name| Some((name.clone(), env::var(name).ok()?)))
+}
+
+/// Merges the raw profiles of a folder into one, named by its own hash.
+pub(crate) fn merge_raw(runner: &dyn Runner, profdata: &Path, work: &Path, raw_dir: &Path) -> Result<Merged> {
+    let raw = raw_profiles(raw_dir)?;
+    let folder = work.join("profiles");
+    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    let fresh = folder.join("merging.profdata");
+    let paths: Vec<PathBuf> = raw.iter().map(|(path, _)| path.clone()).collect();
+    let call = plan::merge(profdata, work, &paths, &fresh);
+    runner.run(&call).map_err(unmergeable)?;
+    let bytes = fs::read(&fresh).with_context(|| format!("{} can't be read", fresh.display()))?;
+    let sha256 = sha256_hex(&bytes);
+    let path = folder.join(format!("{}.profdata", short(&sha256)));
+    fs::rename(&fresh, &path).with_context(|| format!("{} can't be named", path.display()))?;
+    Ok(Merged {
+        path,
+        sha256,
+        bytes: bytes.len() as u64,
+        raw_files: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+        raw_bytes: raw.iter().map(|(_, bytes)| bytes).sum(),
+        command: call.to_string(),
+    })
+}
+
+/// A merged profile, read back with every counter.
+pub(crate) fn read_profile(
+    runner: &dyn Runner,
+    profdata: &Path,
+    work: &Path,
+    path: &Path,
+) -> Result<Profile> {
+    let text = path.with_extension("proftext");
+    let call = plan::dump(profdata, work, path, &text);
+    match runner.run(&call) {
+        // That is how the tool writes a profile without functions; the proof has the words for it.
+        Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
+        other => drop(other.map_err(unmergeable)?),
+    }
+    let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
+    Profile::parse(&String::from_utf8_lossy(&bytes))
+        .map_err(|reason| anyhow::anyhow!("{}: {reason}", text.display()))
 }
 
 /// The raw profiles of a training with their sizes, in a fixed order.

@@ -29,6 +29,17 @@ pub(crate) fn prove(
     binary: &Path,
     own_crates: &BTreeSet<String>,
 ) -> Result<Heat, Refusal> {
+    holds(profile, file, in_binary, binary)?;
+    heat(&profile.hot(), own_crates)
+}
+
+/// Whether a profile has counts, and is of this program.
+pub(crate) fn holds(
+    profile: &Profile,
+    file: &Path,
+    in_binary: &HashSet<String>,
+    binary: &Path,
+) -> Result<(), Refusal> {
     let file = file.to_path_buf();
     if !profile.ir {
         return Err(Refusal::WrongLevel { file, level: profile.level().to_owned() });
@@ -44,7 +55,7 @@ pub(crate) fn prove(
     if known * 100 < functions * LEAST_KNOWN_PERCENT {
         return Err(Refusal::OtherBinary { file, binary: binary.to_path_buf(), known, functions });
     }
-    heat(&profile.hot(), own_crates)
+    Ok(())
 }
 
 fn heat(hot: &[&Function], own_crates: &BTreeSet<String>) -> Result<Heat, Refusal> {

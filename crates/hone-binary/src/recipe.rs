@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use hone_record::{HotFunction, ProfileApplied, ProfileProof};
 use hone_tool::{Call, Runner};
 use serde::{Deserialize, Serialize};
 
-use crate::elf::{FileFacts, file_facts};
+use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::linkmap::{Coverage, LinkMap, coverage, link_of};
+use crate::pgo::{merge_raw, read_profile, refuse_if};
 use crate::shim::{Entry, ORDERS, Orders, read_log};
+use crate::{Merged, Refusal, proof, said};
 
 /// A large C++ service takes hours on a small machine.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
@@ -49,6 +52,11 @@ pub enum RecipeRefusal {
         /// The map.
         map: PathBuf,
     },
+    /// A step that only profiles of clang take.
+    #[error(
+        "the counts of gcc are not merged: they lie beside the objects\n  next: build with the folder of the counting build as its profile"
+    )]
+    CountsOfGcc,
     /// None of the program's text was compiled under the flags.
     #[error(
         "no object of {} was made by a compiler that Hone stands in for; most of its text is in {largest}\n  next: build from clean \
@@ -231,6 +239,73 @@ impl<'a> RecipeWorkshop<'a> {
             coverage,
             facts,
         })
+    }
+
+    fn profdata(&self) -> Result<&Path> {
+        match &self.family.tools {
+            Tools::Llvm { profdata, .. } => Ok(profdata),
+            Tools::Gnu { .. } => Err(refused(RecipeRefusal::CountsOfGcc)),
+        }
+    }
+
+    /// Merges the raw profiles of a training; clang only.
+    ///
+    /// # Errors
+    /// [`Refusal`] when there is none, one is empty, or they can't be merged.
+    pub fn merge(&self, raw_dir: &Path) -> Result<Merged> {
+        merge_raw(self.runner, self.profdata()?, &self.work, raw_dir)
+    }
+
+    /// Proves that a profile has counts and is of this counting build; clang only.
+    ///
+    /// # Errors
+    /// [`Refusal`] when it must not be used.
+    pub fn prove_profile(&self, merged: &Merged, counting: &RecipeBuilt) -> Result<ProfileProof> {
+        let profile = read_profile(self.runner, self.profdata()?, &self.work, &merged.path)?;
+        let in_binary = elf::instrumented_functions(&counting.executable)?;
+        proof::holds(&profile, &merged.path, &in_binary, &counting.executable)?;
+        let hot = profile.hot().into_iter().map(|function| HotFunction {
+            name: proof::demangle(function.symbol()),
+            max_count: function.max_count,
+        });
+        let hot_functions: Vec<HotFunction> = hot.collect();
+        Ok(ProfileProof {
+            path: merged.path.display().to_string(),
+            sha256: merged.sha256.clone(),
+            bytes: merged.bytes,
+            raw_files: merged.raw_files,
+            raw_bytes: merged.raw_bytes,
+            level: profile.level().to_owned(),
+            functions: profile.functions.len() as u64,
+            max_count: profile.max_count,
+            total_count: profile.total_count,
+            // All that a recipe compiles is the target's own.
+            hot_functions_of_target: u32::try_from(hot_functions.len()).unwrap_or(u32::MAX),
+            hot_functions,
+        })
+    }
+
+    /// Proves that the compilers used a profile: from what they said, and since the code is another.
+    ///
+    /// # Errors
+    /// [`Refusal`] when they did not, or most of the profile was thrown away.
+    pub fn prove_applied(
+        &self,
+        shaped: &RecipeBuilt,
+        plain: &RecipeBuilt,
+        proof: &ProfileProof,
+    ) -> Result<ProfileApplied> {
+        let read = |path: &PathBuf| {
+            let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let logs = shaped.stderr_paths.iter().map(read).collect::<Result<Vec<String>>>()?;
+        let applied = said::applied(&logs, proof.total_count, proof.functions)?;
+        refuse_if(shaped.facts.text_sha256 == plain.facts.text_sha256, || Refusal::SameCode {
+            optimized: shaped.executable.clone(),
+            baseline: plain.executable.clone(),
+        })?;
+        Ok(applied)
     }
 
     fn call(

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hone_binary::Refusal;
-use hone_binary::family::{Family, Tools};
+use hone_binary::family::Family;
 use hone_binary::recipe::{Guide, Order, Recipe, RecipeBuilt, RecipeRefusal, RecipeWorkshop};
 use hone_tool::{Call, Runner, System};
 
@@ -61,23 +61,12 @@ impl Bench {
     }
 
     fn train(&self, built: &RecipeBuilt) -> PathBuf {
-        let raw = self.dir.path().join("raw.profraw");
-        let call = Call::new("train", &built.executable, self.dir.path())
-            .env("LLVM_PROFILE_FILE", &raw)
-            .accept_status(1);
+        let raw = self.dir.path().join("raw");
+        fs::create_dir_all(&raw).unwrap();
+        let call = Call::new("train", &built.executable, self.dir.path());
+        let call = call.env("LLVM_PROFILE_FILE", raw.join("toy.profraw")).accept_status(1);
         self.system.run(&call).unwrap();
-        match &self.family.tools {
-            Tools::Llvm { profdata, .. } => {
-                let merged = self.dir.path().join("merged.profdata");
-                let call = Call::new("merge", profdata, self.dir.path())
-                    .args(["merge", "-o"])
-                    .arg(&merged)
-                    .arg(&raw);
-                self.system.run(&call.produces(&merged)).unwrap();
-                merged
-            }
-            Tools::Gnu { .. } => built.folder.clone(),
-        }
+        raw
     }
 }
 
@@ -90,7 +79,26 @@ fn a_make_project_is_built_plain_counting_and_shaped(compiler: &str) {
     let workshop = bench.workshop("make -j{jobs} src/toy");
     let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
     let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
-    let shaped = workshop.build(&order("shaped", Guide::Use(bench.train(&counting)))).unwrap();
+    let raw = bench.train(&counting);
+    let shaped = if bench.family.is_clang() {
+        let merged = workshop.merge(&raw).unwrap();
+        let proof = workshop.prove_profile(&merged, &counting).unwrap();
+        assert_eq!((proof.functions, proof.level.as_str()), (3, "IR"));
+        assert_eq!(proof.hot_functions[0].max_count, proof.max_count);
+        let shaped = workshop.build(&order("shaped", Guide::Use(merged.path.clone()))).unwrap();
+        let applied = workshop.prove_applied(&shaped, &plain, &proof).unwrap();
+        assert_eq!((applied.discarded_functions, applied.discarded_count), (0, 0));
+        let same = workshop.prove_applied(&plain, &plain, &proof).unwrap_err();
+        assert!(matches!(same.downcast_ref(), Some(Refusal::SameCode { .. })), "{same:#}");
+        let foreign = workshop.prove_profile(&merged, &plain).unwrap_err();
+        assert!(matches!(foreign.downcast_ref(), Some(Refusal::OtherBinary { known: 0, .. })), "{foreign:#}");
+        fs::write(raw.join("killed.profraw"), "").unwrap();
+        let empty = workshop.merge(&raw).unwrap_err();
+        assert!(matches!(empty.downcast_ref(), Some(Refusal::EmptyRawProfile { .. })), "{empty:#}");
+        shaped
+    } else {
+        workshop.build(&order("shaped", Guide::Use(counting.folder.clone()))).unwrap()
+    };
     for built in [&plain, &counting, &shaped] {
         let seen = ["src/main.o", "src/work.o"];
         let missed = built.coverage.others.iter().any(|other| seen.contains(&other.object.as_str()));

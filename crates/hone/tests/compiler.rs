@@ -55,7 +55,7 @@ impl Bench {
             writeln!(main, "int part{i}(int);").unwrap();
             write!(sum, "+part{i}({i})").unwrap();
         }
-        write!(main, "int main(void) {{ printf(\"%d\\n\", {sum}); return 0; }}\n").unwrap();
+        writeln!(main, "int main(void) {{ printf(\"%d\\n\", {sum}); return 0; }}").unwrap();
         fs::write(folder.join("main.c"), main).unwrap();
         fs::write(folder.join("note.S"), ".section .note.GNU-stack,\"\",@progbits\n").unwrap();
         fs::write(

@@ -136,4 +136,7 @@ pub enum Refusal {
     /// A profile or a build of a Go program.
     #[error(transparent)]
     Go(#[from] crate::go::GoRefusal),
+    /// A target that was stopped without a profile.
+    #[error(transparent)]
+    Capture(#[from] crate::capture::CaptureRefusal),
 }

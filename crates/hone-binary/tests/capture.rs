@@ -7,8 +7,8 @@ use std::time::Duration;
 use hone_binary::Refusal;
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Writes};
 use hone_binary::capture::{
-    CaptureRefusal, Dump, HowEnded, Lost, ProfileFiles, ProfileKind, Step, Stop, StopPlan, build_dump_object,
-    build_preload, preload_env, reset, stop,
+    CaptureRefusal, CounterLoss, Driven, Dump, HowEnded, Lost, ProfileFiles, ProfileKind, Step, Stop,
+    StopPlan, build_dump_object, build_preload, measure_slow_down, preload_env, reset, stop,
 };
 use hone_tool::{Call, Readiness, Runner, Session, System, Tool};
 
@@ -441,4 +441,32 @@ fn without_the_object_workers_share_a_file_and_repeat_the_start_up() {
     let stopped = bench.trained(&["--workers=2", "--stop=handler"], Dump::None, PLENTY).unwrap();
     assert_eq!(stopped.files.len(), 1);
     assert_eq!((bench.count(HASH), bench.count(START_UP)), (truth, once * 3));
+}
+
+#[test]
+fn the_slow_down_is_measured_and_the_loss_of_plain_counters_told() {
+    let Some(bench) = Bench::plain_end(ProfileKind::Llvm) else { return };
+    let alone = bench.truth();
+    let mut plain =
+        bench.system.start(&Call::new("plain", &bench.plain, bench.dir.path()).args(["serve", "0"])).unwrap();
+    let plain_port = plain.stdout_line_matching("ready ", PLENTY).unwrap()["ready ".len()..].to_owned();
+    let served = bench.serve(&["--stop=handler"], None);
+    let drive = |port: &str, requests: u64, connections: &str| {
+        let call = Call::new("drive", &bench.plain, bench.dir.path());
+        call.args(["drive", port, &requests.to_string(), connections])
+    };
+    let slow = measure_slow_down(&bench.system, |which, requests| match which {
+        Driven::Plain => drive(&plain_port, requests, "1"),
+        Driven::Instrumented => drive(&served.port, requests, "1"),
+    });
+    let slow = slow.unwrap();
+    assert!(slow.factor() < 50.0 && slow.plain_per_s > 100.0, "{slow:?}");
+    drop(served);
+
+    let served = bench.serve(&["--stop=handler"], None);
+    bench.system.run(&drive(&served.port, REQUESTS * 100, "4")).unwrap();
+    stop(&bench.system, served.session, &bench.plan(Dump::None, PLENTY)).unwrap();
+    let loss = CounterLoss { counted: bench.count(HASH), done: alone * 100 };
+    // How much depends on the machine; it can't count more than was done, and not next to nothing.
+    assert!(loss.counted <= loss.done && loss.share().unwrap() < 0.9, "{loss}");
 }

@@ -10,9 +10,11 @@
 mod aids;
 mod files;
 mod refusal;
+mod slowdown;
 mod stop;
 
 pub use aids::{DumpObject, build_dump_object, build_preload, preload_env, reset};
 pub use files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes};
 pub use refusal::CaptureRefusal;
+pub use slowdown::{CounterLoss, Driven, SlowDown, measure_slow_down};
 pub use stop::{Dump, HowEnded, Lost, Outcome, Rung, Step, Stop, StopPlan, stop};

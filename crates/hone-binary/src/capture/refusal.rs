@@ -53,6 +53,14 @@ pub enum CaptureRefusal {
         /// Processes that block it and did not fetch it.
         blocked: usize,
     },
+    /// A program that served nothing has no rate.
+    #[error(
+        "the slow-down is not known: the {which} program has no rate above 0\n  next: check that the load reaches it"
+    )]
+    NoRate {
+        /// `plain` or `instrumented`.
+        which: &'static str,
+    },
     /// BOLT's counters can't be written by the program.
     #[error(
         "a program instrumented by BOLT has no function that writes its profile, so the dump object does nothing for it\n  \

@@ -359,6 +359,10 @@ fn a_target_without_the_object_is_neither_reset_nor_hurt() {
     assert_eq!((steps(&stopped), stopped.lost), (vec![Step::Dump, Step::Term], Lost::Nothing));
     let nothing = build_dump_object(&bench.system, &bench.compiler, bench.dir.path(), ProfileKind::Bolt);
     assert_eq!(refusal(nothing), CaptureRefusal::NoDumpObject);
+    for folder in ["a folder", "a:folder"].map(|name| bench.dir.path().join(name)) {
+        let cut = refusal(build_preload(&bench.system, &bench.compiler, &folder));
+        assert_eq!(cut, CaptureRefusal::PreloadPath { folder });
+    }
 }
 
 #[test]

@@ -26,15 +26,17 @@ const TAKE_LIMIT: Duration = Duration::from_secs(5);
 /// Compiles the shared object that turns a default SIGTERM, SIGINT and SIGHUP into an orderly exit.
 ///
 /// # Errors
-/// When the folder can't be written or the compiler fails.
+/// [`CaptureRefusal::PreloadPath`] for a folder that `LD_PRELOAD` can't name; when the folder can't be written or the compiler
+/// fails.
 pub fn build_preload(runner: &dyn Runner, compiler: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    if folder.as_os_str().as_encoded_bytes().iter().any(|byte| b" \t\n:".contains(byte)) {
+        return Err(Refusal::from(CaptureRefusal::PreloadPath { folder: folder.to_path_buf() }).into());
+    }
     let flags = ["-shared", "-fPIC", "-pthread"];
     build(runner, compiler, folder, "orderly_exit", "so", ORDERLY_EXIT, &flags)
 }
 
 /// The environment that loads the preload first, before what is preloaded already.
-///
-/// A path with a space or a colon can't be named there; [`build_preload`] puts it into the folder that it was given.
 pub fn preload_env(preload: &Path, already: Option<&OsStr>) -> (OsString, OsString) {
     let mut value = preload.as_os_str().to_owned();
     if let Some(already) = already.filter(|already| !already.is_empty()) {

@@ -53,6 +53,15 @@ pub enum CaptureRefusal {
         /// Processes that block it and did not fetch it.
         blocked: usize,
     },
+    /// `LD_PRELOAD` takes a list, and would silently load nothing from here.
+    #[error(
+        "{} can't be preloaded: a space or a colon in its path would cut it in two\n  next: name a folder without them",
+        folder.display()
+    )]
+    PreloadPath {
+        /// Where the preload was to be.
+        folder: PathBuf,
+    },
     /// A program that served nothing has no rate.
     #[error(
         "the slow-down is not known: the {which} program has no rate above 0\n  next: check that the load reaches it"

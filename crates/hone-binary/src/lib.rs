@@ -13,6 +13,7 @@
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
 pub mod bolt;
+pub mod capture;
 mod elf;
 pub mod family;
 mod flags;

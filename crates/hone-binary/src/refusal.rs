@@ -142,4 +142,7 @@ pub enum Refusal {
     /// A build by a recipe.
     #[error(transparent)]
     Recipe(#[from] crate::recipe::RecipeRefusal),
+    /// A target that was stopped without a profile.
+    #[error(transparent)]
+    Capture(#[from] crate::capture::CaptureRefusal),
 }

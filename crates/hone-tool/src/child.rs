@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
@@ -19,6 +18,13 @@ const VANISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A program file that some other thread's fork still holds open for writing can't be started for a moment.
 const BUSY_RETRIES: u32 = 50;
+
+/// How a leader ended, and how many of its group had to be killed after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) status: ExitStatus,
+    pub(crate) killed: usize,
+}
 
 /// A started child that leads its own process group.
 #[derive(Debug)]
@@ -81,6 +87,35 @@ impl Group {
             send(self.pid, signal);
             send(self.pid, libc::SIGCONT);
         }
+    }
+
+    /// Waits for the leader's end until the deadline, and then for the rest of its group instead of killing it at once:
+    /// the rest is left alone for half of `rest`, asked with TERM, and killed when that did not help either. `halt` ends
+    /// the wait for the leader early.
+    pub(crate) fn wait_for_all(
+        &mut self,
+        deadline: Instant,
+        rest: Duration,
+        halt: impl Fn() -> bool,
+    ) -> io::Result<Option<End>> {
+        let mut pause = Pause::default();
+        while self.status.is_none() && !has_ended(self.pid)? {
+            if Instant::now() >= deadline || halt() {
+                return Ok(None);
+            }
+            pause.sleep();
+        }
+        if let Some(status) = self.status {
+            return Ok(Some(End { status, killed: 0 }));
+        }
+        // The leader is not reaped yet, so the group's id is still its own.
+        if !vanished(self.pid, rest / 2) {
+            send(-self.pid, libc::SIGTERM);
+            send(-self.pid, libc::SIGCONT);
+            vanished(self.pid, rest / 2);
+        }
+        let killed = members(self.pid).len();
+        Ok(Some(End { status: self.kill()?, killed }))
     }
 
     /// TERM to the whole group, a grace, then KILL; returns how the leader ended.
@@ -226,16 +261,29 @@ fn has_ended(pid: i32) -> io::Result<bool> {
 }
 
 /// Sends a signal; a target that is already gone is what was wanted.
-fn send(target: i32, signal: i32) {
+pub(crate) fn send(target: i32, signal: i32) {
     // SAFETY: plain integers; the caller holds the unreaped child, so the id still belongs to it.
     unsafe { libc::kill(target, signal) };
 }
 
 /// Waits until no process of the group runs any more. Zombies that another parent has yet to reap do not count.
 fn wait_for_rest(group: i32) {
-    let deadline = Instant::now() + VANISH_LIMIT;
+    if group_exists(group) {
+        vanished(group, VANISH_LIMIT);
+    }
+}
+
+/// Whether no process of the group runs any more within this time.
+fn vanished(group: i32, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
     let mut pause = Pause::default();
-    while group_exists(group) && group_runs(group) && Instant::now() < deadline {
+    loop {
+        if members(group).is_empty() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
         pause.sleep();
     }
 }
@@ -245,15 +293,17 @@ fn group_exists(group: i32) -> bool {
     unsafe { libc::kill(-group, 0) == 0 }
 }
 
-fn group_runs(group: i32) -> bool {
+/// The running processes of a group; none where there is no `/proc`.
+pub(crate) fn members(group: i32) -> Vec<i32> {
     let Ok(processes) = fs::read_dir("/proc") else {
-        return false;
+        return Vec::new();
     };
-    processes.flatten().any(|process| is_running_member(&process.path(), group))
+    let ids = processes.flatten().filter_map(|process| process.file_name().to_str()?.parse().ok());
+    ids.filter(|&id| is_running_member(id, group)).collect()
 }
 
-fn is_running_member(process: &Path, group: i32) -> bool {
-    let Ok(stat) = fs::read_to_string(process.join("stat")) else {
+fn is_running_member(id: i32, group: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else {
         return false;
     };
     // `pid (name) state ppid pgrp ...`; the name may hold spaces and parentheses.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::child::{Group, Pause};
+use crate::child::{Group, Pause, members, send};
 use crate::error::Scene;
+use crate::signals::SignalState;
 use crate::system::{Logs, unwaitable};
 use crate::{Call, ToolError, interrupt};
 
@@ -56,6 +57,24 @@ impl Stopped {
     pub fn ended_by_itself(&self) -> bool {
         self.status.signal().is_none()
     }
+}
+
+/// How a child ended that was waited for together with its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Processes of its group that outlived it and had to be killed: what those write at their end is lost.
+    pub killed: usize,
+}
+
+/// Who got a signal that asks for something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Processes that took it.
+    pub took: Vec<u32>,
+    /// Processes that block it and did not fetch it in time.
+    pub left: Vec<u32>,
 }
 
 /// A long-lived child with its process group. Dropping it kills the group and reaps it.
@@ -178,6 +197,53 @@ impl Session {
             Ok(Some(_)) => Ok(()),
             _ => Err(error),
         }
+    }
+
+    /// Sends a signal to the process itself, whatever that does to it. One that has ended gets none.
+    pub fn signal(&self, signal: i32) {
+        self.group.signal_leader(signal);
+    }
+
+    /// Sends a signal that asks for something to those processes of the group that it can't hurt: they handle it, or
+    /// block it and so fetch it by `sigwait` or `signalfd`. Waits up to `limit` until it is taken.
+    pub fn tell(&self, signal: i32, limit: Duration) -> Told {
+        let group = self.group.pid();
+        let takers = members(group)
+            .into_iter()
+            .filter(|&id| SignalState::of(id).is_some_and(|state| state.takes(signal)));
+        let told: Vec<i32> = takers.inspect(|&id| send(id, signal)).collect();
+        let waiting = |id: &i32| SignalState::of(*id).is_some_and(|state| state.waits(signal));
+        let deadline = Instant::now() + limit;
+        let mut pause = Pause::default();
+        while told.iter().any(waiting) && Instant::now() < deadline {
+            pause.sleep();
+        }
+        let (left, took): (Vec<i32>, Vec<i32>) = told.into_iter().partition(waiting);
+        let ids = |list: Vec<i32>| list.into_iter().map(i32::unsigned_abs).collect();
+        Told { took: ids(took), left: ids(left) }
+    }
+
+    /// Waits up to `limit` for its end, and then up to `rest` for that of its group, which is asked with TERM after half
+    /// of that and killed at the end. `None` when it still runs.
+    ///
+    /// # Errors
+    /// [`ToolError::Interrupted`], and when the system can't tell.
+    pub fn wait_end(&mut self, limit: Duration, rest: Duration) -> Result<Option<Ended>, ToolError> {
+        let deadline = Instant::now() + limit;
+        let end = self.group.wait_for_all(deadline, rest, interrupt::requested);
+        let end = end.map_err(|error| unwaitable(&self.call, &error))?;
+        if end.is_none() && interrupt::requested() {
+            return Err(ToolError::Interrupted { scene: self.scene() });
+        }
+        Ok(end.map(|end| Ended { status: end.status, killed: end.killed }))
+    }
+
+    /// Kills it and its group.
+    ///
+    /// # Errors
+    /// When the system can't tell how it ended.
+    pub fn kill(&mut self) -> Result<ExitStatus, ToolError> {
+        self.group.kill().map_err(|error| unwaitable(&self.call, &error))
     }
 
     /// Ends it: TERM to the process itself, up to `grace` to obey, then KILL to the group. Reaps it.

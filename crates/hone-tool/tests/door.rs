@@ -531,3 +531,58 @@ fn a_child_that_is_talked_to_answers_and_ends_with_its_input() {
     assert_eq!(fs::read_to_string(stopped.stderr_path).unwrap(), "said\n");
     assert!(Dry::default().converse(&room.call("dry", "true")).is_err());
 }
+
+#[test]
+fn a_signal_that_asks_goes_only_to_those_that_take_it() {
+    let room = Room::new();
+    let body =
+        "trap 'echo told >> told' USR2\nsleep 1000 &\necho $! > sleeper\necho ready\nwhile :; do wait; done";
+    let mut session = room.start("asked", body);
+    session.stdout_line_matching("ready", PLENTY).unwrap();
+    let told = session.tell(libc::SIGUSR2, PLENTY);
+    assert_eq!((told.took, told.left), (vec![session.pid()], vec![]));
+    let wrote = || match room.path("told").exists() {
+        true => Readiness::Ready,
+        false => Readiness::NotYet("told".to_owned()),
+    };
+    session.wait_until(PLENTY, wrote).unwrap();
+    assert!(Path::new(&format!("/proc/{}", room.pid_in("sleeper"))).exists(), "the sleeper was spared");
+    assert_eq!(session.tell(libc::SIGUSR1, PLENTY).took, Vec::<u32>::new(), "it would have killed all");
+    session.check_alive("it should still be there").unwrap();
+}
+
+#[test]
+fn the_group_may_end_in_order_after_its_leader() {
+    let room = Room::new();
+    let child =
+        room.script("child", "trap 'echo done > done; exit 0' TERM\ntouch up\nwhile :; do sleep 0.02; done");
+    let body = format!("{} &\nwhile [ ! -e up ]; do sleep 0.01; done\nexit 3", child.display());
+    let mut session = room.start("leader", &body);
+    let ended = session.wait_end(PLENTY, Duration::from_secs(10)).unwrap().unwrap();
+    assert_eq!((ended.status.code(), ended.killed), (Some(3), 0));
+    assert!(room.path("done").exists(), "it was asked before it was killed");
+}
+
+#[test]
+fn who_outlives_the_leader_and_obeys_nothing_is_counted_and_killed() {
+    let room = Room::new();
+    let child = room.script("child", "trap '' TERM\necho $$ > pid\nmv pid up\nexec sleep 1000");
+    let body = format!("{} &\nwhile [ ! -e up ]; do sleep 0.01; done", child.display());
+    let mut session = room.start("leader", &body);
+    let ended = session.wait_end(PLENTY, Duration::from_millis(100)).unwrap().unwrap();
+    assert_eq!((ended.status.code(), ended.killed), (Some(0), 1));
+    let left = fs::read_to_string(format!("/proc/{}/stat", room.pid_in("up"))).unwrap_or_default();
+    assert!(left.is_empty() || left.contains(") Z "), "{left}");
+}
+
+#[test]
+fn one_that_stays_is_told_apart_and_can_be_killed() {
+    let room = Room::new();
+    let mut session = room.start("stays", "exec sleep 1000");
+    assert_eq!(session.wait_end(Duration::from_millis(50), PLENTY).unwrap(), None);
+    session.signal(libc::SIGINT);
+    let ended = session.wait_end(PLENTY, PLENTY).unwrap().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(libc::SIGINT));
+    let mut other = room.start("other", "exec sleep 1000");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&other.kill().unwrap()), Some(libc::SIGKILL));
+}

@@ -1,0 +1,157 @@
+//! The profile files of a run, before and after.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+/// Folders deeper than this are not looked into; gcc's files lie as deep as the objects of a build.
+const DEPTH: usize = 64;
+
+/// Who writes the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProfileKind {
+    /// LLVM's instrumentation (clang, rustc): `.profraw`.
+    Llvm,
+    /// gcc's: `.gcda`.
+    Gcov,
+    /// BOLT's: `.fdata`.
+    Bolt,
+}
+
+impl ProfileKind {
+    /// How its files end, without the dot.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Llvm => "profraw",
+            Self::Gcov => "gcda",
+            Self::Bolt => "fdata",
+        }
+    }
+}
+
+/// Where the profile files of a run will be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileFiles {
+    /// Their kind.
+    pub kind: ProfileKind,
+    /// The folder, looked through with all below it; symbolic links are not followed.
+    pub folder: PathBuf,
+}
+
+/// One file at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// Bytes.
+    pub bytes: u64,
+    /// When it was written last; `None` where the file system does not tell.
+    pub modified: Option<SystemTime>,
+}
+
+/// All profile files at one moment.
+pub type Snapshot = BTreeMap<PathBuf, FileState>;
+
+impl ProfileFiles {
+    /// Looks what is there. A folder that is not there has no files.
+    ///
+    /// # Errors
+    /// When a folder can't be read.
+    pub fn snapshot(&self) -> io::Result<Snapshot> {
+        let mut found = Snapshot::new();
+        self.collect(&self.folder, DEPTH, &mut found)?;
+        Ok(found)
+    }
+
+    fn collect(&self, folder: &Path, depth: usize, found: &mut Snapshot) -> io::Result<()> {
+        let entries = match fs::read_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth > 0 {
+                self.collect(&path, depth - 1, found)?;
+            } else if kind.is_file() && path.extension().is_some_and(|end| end == self.kind.ending()) {
+                // A runtime may replace a file between the two looks.
+                let Ok(facts) = entry.metadata() else { continue };
+                found.insert(path, FileState { bytes: facts.len(), modified: facts.modified().ok() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What happened to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes before; `None` when it was not there.
+    pub before: Option<u64>,
+    /// Bytes after; `None` when it is gone.
+    pub after: Option<u64>,
+}
+
+impl FileChange {
+    /// Whether it now has something that it had not before.
+    pub fn wrote(&self) -> bool {
+        self.after.is_some_and(|bytes| bytes > 0)
+    }
+}
+
+/// The files that are not as they were, also those that were written anew with the same size.
+pub fn changes(before: &Snapshot, after: &Snapshot) -> Vec<FileChange> {
+    let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
+    paths
+        .filter(|path| before.get(*path) != after.get(*path))
+        .map(|path| FileChange {
+            path: path.clone(),
+            before: before.get(path).map(|state| state.bytes),
+            after: after.get(path).map(|state| state.bytes),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(bytes: u64, seconds: u64) -> FileState {
+        FileState {
+            bytes,
+            modified: SystemTime::UNIX_EPOCH.checked_add(std::time::Duration::from_secs(seconds)),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_with_the_same_size_has_changed() {
+        let all = |list: [(&str, FileState); 3]| -> Snapshot {
+            list.into_iter().map(|(path, state)| (PathBuf::from(path), state)).collect()
+        };
+        let before = all([("a", state(9, 1)), ("b", state(9, 1)), ("gone", state(1, 1))]);
+        let after = all([("a", state(9, 2)), ("b", state(9, 1)), ("new", state(0, 2))]);
+        let found = changes(&before, &after);
+        let words: Vec<_> =
+            found.iter().map(|change| (change.path.to_str().unwrap(), change.before, change.after)).collect();
+        assert_eq!(words, [("a", Some(9), Some(9)), ("gone", Some(1), None), ("new", None, Some(0))]);
+        assert_eq!(found.iter().map(FileChange::wrote).collect::<Vec<_>>(), [true, false, false]);
+    }
+
+    #[test]
+    fn only_files_of_the_kind_are_found_at_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("src/deep")).unwrap();
+        for name in ["src/deep/a.gcda", "b.gcda", "c.gcno", "d.profraw"] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("src/loop")).unwrap();
+        let files = |kind| ProfileFiles { kind, folder: dir.path().to_path_buf() }.snapshot().unwrap().len();
+        assert_eq!([ProfileKind::Gcov, ProfileKind::Llvm, ProfileKind::Bolt].map(files), [2, 1, 0]);
+        let nowhere = ProfileFiles { kind: ProfileKind::Llvm, folder: dir.path().join("none") };
+        assert!(nowhere.snapshot().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,20 @@
+//! How a server's profile gets onto disk: help for programs that would not write one, and a stop that looks at what each of
+//! its steps left.
+//!
+//! An instrumented program writes as it ends by `exit` or a return from `main`, and in no other way. For all others there is
+//! the [`preload`](build_preload) (a signal's death becomes an orderly exit; for the profiles of clang, gcc and BOLT), the
+//! [`DumpObject`] (written on demand and reset after the start-up; clang and gcc), and BOLT's own writing at intervals
+//! ([`crate::bolt::Writes::Every`]). [`stop`] climbs from the mildest way to the harshest, and refuses when nothing was
+//! written, with the remedy for that very end.
+
+mod aids;
+mod files;
+mod refusal;
+mod slowdown;
+mod stop;
+
+pub use aids::{DumpObject, build_dump_object, build_preload, preload_env, reset};
+pub use files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes};
+pub use refusal::CaptureRefusal;
+pub use slowdown::{CounterLoss, Driven, SlowDown, measure_slow_down};
+pub use stop::{Dump, HowEnded, Lost, Outcome, Rung, Step, Stop, StopPlan, stop};

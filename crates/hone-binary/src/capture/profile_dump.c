@@ -1,0 +1,101 @@
+/* Linked into an instrumented program: SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0, while the program runs
+   on. For the instrumentation of LLVM and of gcc; the runtime's functions are weak, so the same object links with either
+   and without any.
+
+   Both signals are blocked before `main`, so every thread inherits that and only the thread made here takes them. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAYBE __attribute__((weak, visibility("default")))
+#define HIDDEN_MAYBE __attribute__((weak, visibility("hidden")))
+
+extern HIDDEN_MAYBE int __llvm_profile_write_file(void);
+extern HIDDEN_MAYBE void __llvm_profile_reset_counters(void);
+extern HIDDEN_MAYBE void __llvm_profile_set_filename(const char *);
+extern HIDDEN_MAYBE int __llvm_profile_is_continuous_mode_enabled(void);
+extern MAYBE void __gcov_dump(void);
+extern MAYBE void __gcov_reset(void);
+
+static void reset(void) {
+    if (__llvm_profile_reset_counters) __llvm_profile_reset_counters();
+    if (__gcov_reset) __gcov_reset();
+}
+
+static void dump(void) {
+    /* In continuous mode the counters are the file. */
+    if (__llvm_profile_is_continuous_mode_enabled && __llvm_profile_is_continuous_mode_enabled()) return;
+    if (__llvm_profile_write_file && __llvm_profile_write_file() != 0) {
+        fputs("profile_dump: the profile was not written\n", stderr);
+        return;
+    }
+    if (__gcov_dump) __gcov_dump();
+    /* Each writing of LLVM's adds to what is in the file already, also under a name without %m, and so would count twice;
+       gcc's would write nothing more at the end. */
+    reset();
+}
+
+static void wanted(sigset_t *signals) {
+    sigemptyset(signals);
+    sigaddset(signals, SIGUSR1);
+    sigaddset(signals, SIGUSR2);
+}
+
+static void *serve(void *unused) {
+    sigset_t signals;
+    int signal;
+    (void)unused;
+    wanted(&signals);
+    while (sigwait(&signals, &signal) == 0) {
+        if (signal == SIGUSR2) dump();
+        else reset();
+    }
+    return NULL;
+}
+
+static void start_thread(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, serve, NULL) != 0)
+        fputs("profile_dump: no thread; SIGUSR1 and SIGUSR2 do nothing\n", stderr);
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* LLVM's runtime puts the process id into the name once, at the start, so a child would write into its parent's file. It
+   takes a name anew only when it differs: one more slash in front leads to the same folder. */
+static void rename_for_child(void) {
+    const char *name = getenv("LLVM_PROFILE_FILE");
+    static char longer[4096];
+    size_t length = name ? strlen(name) : 0, slashes;
+    if (!__llvm_profile_set_filename || length == 0 || name[0] != '/') return;
+    slashes = longer[0] ? strlen(longer) - length + 1 : 1;
+    if (slashes + length >= sizeof longer) return;
+    memset(longer, '/', slashes);
+    memcpy(longer + slashes, name, length + 1);
+    __llvm_profile_set_filename(longer);
+}
+
+/* A child starts with its parent's counts, which the parent writes itself; and without its threads. */
+static void in_child(void) {
+    reset();
+    rename_for_child();
+    start_thread();
+}
+
+__attribute__((constructor)) static void hone_profile_dump(void) {
+    sigset_t signals;
+    wanted(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    start_thread();
+    pthread_atfork(NULL, NULL, in_child);
+}

@@ -1,0 +1,436 @@
+//! The ladder by which a trained target is stopped.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use hone_tool::{Call, Ended, Runner, Session};
+use serde::{Deserialize, Serialize};
+
+use super::files::Snapshot;
+use super::{CaptureRefusal, FileChange, ProfileFiles, ProfileKind, changes};
+use crate::Refusal;
+
+/// Between two looks at the files while something should be written.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// So many looks without a change mean that the writing is over.
+const QUIET_LOOKS: u32 = 4;
+
+/// How a profile is had from a target that still runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dump {
+    /// In no way.
+    None,
+    /// A command of the target's own that makes it write.
+    Command(Box<Call>),
+    /// A signal: SIGUSR2 for the dump object, or one that the target knows. Sent only to processes that take it.
+    Signal(i32),
+    /// BOLT writes on its own: the next writing is waited for.
+    Every {
+        /// Seconds between.
+        seconds: u32,
+    },
+}
+
+/// How a target is to be stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopPlan {
+    /// First of all: it needs a process that still runs.
+    pub dump: Dump,
+    /// The target's own way to stop.
+    pub command: Option<Call>,
+    /// How long each rung may take: the dump until files are there, a stop until the target has ended; and how long the
+    /// target's other processes may take after it.
+    pub grace: Duration,
+    /// Where the profile will be.
+    pub files: ProfileFiles,
+}
+
+/// One rung of the ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Step {
+    /// The profile is asked for.
+    Dump,
+    /// The target's own command to stop.
+    Command,
+    /// SIGTERM to the first process, and to those that outlive it.
+    Term,
+    /// SIGKILL to all.
+    Kill,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HowEnded {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for HowEnded {
+    fn from(status: ExitStatus) -> Self {
+        status.code().map_or_else(|| Self::Signal(status.signal().unwrap_or_default()), Self::Code)
+    }
+}
+
+impl fmt::Display for HowEnded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(formatter, "exit code {code}"),
+            Self::Signal(libc::SIGTERM) => formatter.write_str("by SIGTERM, which it does not handle"),
+            Self::Signal(libc::SIGKILL) => formatter.write_str("by SIGKILL"),
+            Self::Signal(signal) => write!(formatter, "by signal {signal}"),
+        }
+    }
+}
+
+/// What a rung did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The target ended.
+    Ended(HowEnded),
+    /// It still ran when the time was over, or should run on.
+    Runs,
+    /// The command failed, or nobody takes the signal; with the reason.
+    Failed(String),
+}
+
+/// One rung, and what it left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Which.
+    pub step: Step,
+    /// What it did.
+    pub outcome: Outcome,
+    /// Seconds.
+    pub took_s: f64,
+    /// Profile files that are not as they were before it.
+    pub files: Vec<FileChange>,
+}
+
+/// What is not in the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Lost {
+    /// Nothing: the program wrote as it ended.
+    Nothing,
+    /// What ran after the dump, whose age in seconds at the end this is.
+    SinceDump {
+        /// Seconds.
+        age_s: f64,
+    },
+    /// What the first process counted: it did not end in order, but others of its group did.
+    OfFirst {
+        /// How it ended.
+        ended: HowEnded,
+    },
+    /// What so many processes counted that outlived the first one and had to be killed.
+    OfProcesses {
+        /// Processes.
+        killed: usize,
+    },
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => formatter.write_str("nothing is lost: the target wrote its profile as it ended"),
+            Self::SinceDump { age_s } => {
+                write!(formatter, "lost is what ran in the {age_s:.1} s between the dump and the end")
+            }
+            Self::OfFirst { ended } => {
+                write!(
+                    formatter,
+                    "lost is what the first process counted, which ended {ended}; its children wrote"
+                )
+            }
+            Self::OfProcesses { killed } => {
+                write!(
+                    formatter,
+                    "lost is what {killed} processes counted that outlived the first and were killed"
+                )
+            }
+        }
+    }
+}
+
+/// A target that was stopped, with a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stop {
+    /// The rungs that were climbed.
+    pub rungs: Vec<Rung>,
+    /// How the first process ended.
+    pub ended: HowEnded,
+    /// The profile files, all with something in them.
+    pub files: Vec<PathBuf>,
+    /// What is not in them.
+    pub lost: Lost,
+}
+
+/// Stops a trained target: dump, its own command, SIGTERM, SIGKILL, as far as needed. The dump comes first because only a
+/// process that runs can be asked for one.
+///
+/// # Errors
+/// [`CaptureRefusal`] (through [`Refusal`]) when the target had ended before or no profile was written; the target is ended
+/// in any case. Else when files or processes can't be looked at.
+pub fn stop(runner: &dyn Runner, session: Session, plan: &StopPlan) -> anyhow::Result<Stop> {
+    let mut ladder = Ladder { runner, session, plan, rungs: Vec::new(), written_at: None };
+    if let Some(status) = ladder.session.try_exit()? {
+        return Err(Refusal::from(ended_before(status.into(), plan)).into());
+    }
+    let end = ladder.climb()?;
+    ladder.judge(end)
+}
+
+struct Ladder<'a> {
+    runner: &'a dyn Runner,
+    session: Session,
+    plan: &'a StopPlan,
+    rungs: Vec<Rung>,
+    /// When something was written while the target ran on.
+    written_at: Option<Instant>,
+}
+
+/// The end of the target, and when it was seen.
+struct End {
+    ended: HowEnded,
+    killed: usize,
+    at: Instant,
+}
+
+impl End {
+    fn of(ended: Ended, at: Instant) -> Self {
+        Self { ended: ended.status.into(), killed: ended.killed, at }
+    }
+}
+
+/// What a rung did, and the end of the target when it brought that.
+type Climbed = anyhow::Result<(Outcome, Option<End>)>;
+
+impl Ladder<'_> {
+    fn climb(&mut self) -> anyhow::Result<End> {
+        if self.plan.dump != Dump::None
+            && let Some(end) = self.rung(Step::Dump, Self::dump)?
+        {
+            return Ok(end);
+        }
+        if self.plan.command.is_some()
+            && let Some(end) = self.rung(Step::Command, Self::command)?
+        {
+            return Ok(end);
+        }
+        if let Some(end) = self.rung(Step::Term, Self::term)? {
+            return Ok(end);
+        }
+        let end = self.rung(Step::Kill, Self::kill)?;
+        end.context("the target was killed and has not ended")
+    }
+
+    /// One rung between two looks at the files.
+    fn rung(&mut self, step: Step, act: fn(&mut Self, &Snapshot) -> Climbed) -> anyhow::Result<Option<End>> {
+        let before = self.look()?;
+        let start = Instant::now();
+        let (outcome, end) = act(self, &before)?;
+        let took_s = start.elapsed().as_secs_f64();
+        let files = changes(&before, &self.look()?);
+        if end.is_none() && files.iter().any(FileChange::wrote) {
+            self.written_at = Some(Instant::now());
+        }
+        self.rungs.push(Rung { step, outcome, took_s, files });
+        Ok(end)
+    }
+
+    fn look(&self) -> anyhow::Result<Snapshot> {
+        let folder = &self.plan.files.folder;
+        let looked = self.plan.files.snapshot();
+        looked.with_context(|| {
+            format!("can't look for profiles in {}\n  next: look at its rights", folder.display())
+        })
+    }
+
+    fn dump(&mut self, before: &Snapshot) -> Climbed {
+        let limit = match &self.plan.dump {
+            Dump::None => return Ok((Outcome::Runs, None)),
+            Dump::Command(call) => {
+                if let Err(error) = self.runner.run(call) {
+                    return self.after_failure(error.to_string());
+                }
+                self.plan.grace
+            }
+            Dump::Signal(signal) => {
+                let told = self.session.tell(*signal, self.plan.grace);
+                if told.took.is_empty() {
+                    return self.after_failure(format!("no process of the target takes signal {signal}"));
+                }
+                self.plan.grace
+            }
+            // Two writings: the first may have begun before the last request was answered.
+            Dump::Every { seconds } => Duration::from_secs(u64::from(*seconds) * 2 + 3),
+        };
+        if self.wait_for_writing(before, limit)? {
+            return self.still_there();
+        }
+        self.after_failure("no profile file was written".to_owned())
+    }
+
+    /// Waits until files have been written and rest. BOLT's are waited for twice.
+    fn wait_for_writing(&mut self, before: &Snapshot, limit: Duration) -> anyhow::Result<bool> {
+        let deadline = Instant::now() + limit;
+        let (mut known, mut quiet, mut written) = (before.clone(), 0, 0);
+        let needed = if matches!(self.plan.dump, Dump::Every { .. }) { 2 } else { 1 };
+        while Instant::now() < deadline {
+            thread::sleep(LOOK_EVERY);
+            let now = self.look()?;
+            if now != known {
+                known = now;
+                quiet = 0;
+                continue;
+            }
+            quiet += 1;
+            if quiet == QUIET_LOOKS && changes(before, &known).iter().any(FileChange::wrote) {
+                written += 1;
+            }
+            if written >= needed {
+                return Ok(true);
+            }
+            if self.session.try_exit()?.is_some() {
+                break;
+            }
+        }
+        Ok(written > 0)
+    }
+
+    fn command(&mut self, _: &Snapshot) -> Climbed {
+        let Some(call) = &self.plan.command else { return self.still_there() };
+        // A server that ends at once may well cut off the connection by which it was told to.
+        let failure = self.runner.run(call).err().map(|error| error.to_string());
+        let limit =
+            if failure.is_some() { self.plan.grace.min(Duration::from_secs(2)) } else { self.plan.grace };
+        let (outcome, end) = self.wait(limit)?;
+        Ok(match (end, failure) {
+            (None, Some(reason)) => (Outcome::Failed(reason), None),
+            (end, _) => (outcome, end),
+        })
+    }
+
+    fn term(&mut self, _: &Snapshot) -> Climbed {
+        self.session.signal(libc::SIGTERM);
+        self.wait(self.plan.grace)
+    }
+
+    fn kill(&mut self, _: &Snapshot) -> Climbed {
+        let ended = self.session.kill()?.into();
+        Ok((Outcome::Ended(ended), Some(End { ended, killed: 0, at: Instant::now() })))
+    }
+
+    fn wait(&mut self, limit: Duration) -> Climbed {
+        let ended = self.session.wait_end(limit, self.plan.grace)?;
+        let end = ended.map(|ended| End::of(ended, Instant::now()));
+        Ok((end.as_ref().map_or(Outcome::Runs, |end| Outcome::Ended(end.ended)), end))
+    }
+
+    fn still_there(&mut self) -> Climbed {
+        self.wait(Duration::ZERO)
+    }
+
+    fn after_failure(&mut self, reason: String) -> Climbed {
+        let (outcome, end) = self.still_there()?;
+        Ok(if end.is_some() { (outcome, end) } else { (Outcome::Failed(reason), None) })
+    }
+
+    fn judge(self, end: End) -> anyhow::Result<Stop> {
+        let after = self.look()?;
+        let lost = verdict(&self.rungs, &end, self.written_at, self.plan.files.kind, &after)
+            .map_err(Refusal::from)?;
+        Ok(Stop { rungs: self.rungs, ended: end.ended, files: after.into_keys().collect(), lost })
+    }
+}
+
+/// What the files say about the end.
+fn verdict(
+    rungs: &[Rung],
+    end: &End,
+    written_at: Option<Instant>,
+    kind: ProfileKind,
+    after: &Snapshot,
+) -> Result<Lost, CaptureRefusal> {
+    // A file that changes as its process is killed was not written by its end.
+    let wrote_at_end =
+        rungs.last().is_some_and(|rung| rung.step != Step::Kill && rung.files.iter().any(FileChange::wrote));
+    let empty: Vec<PathBuf> =
+        after.iter().filter(|(_, state)| state.bytes == 0).map(|(path, _)| path.clone()).collect();
+    if !wrote_at_end && written_at.is_none() {
+        let what = nothing(kind, &empty);
+        return Err(CaptureRefusal::NothingWritten { ended: end.ended, what, kind });
+    }
+    if !empty.is_empty() {
+        let written = after.len() - empty.len();
+        return Err(CaptureRefusal::SomeEmpty { files: empty, written, ended: end.ended, kind });
+    }
+    let in_order = wrote_at_end && matches!(end.ended, HowEnded::Code(_));
+    Ok(match written_at {
+        _ if in_order && end.killed == 0 => Lost::Nothing,
+        Some(written) => Lost::SinceDump { age_s: end.at.saturating_duration_since(written).as_secs_f64() },
+        None if in_order => Lost::OfProcesses { killed: end.killed },
+        None => Lost::OfFirst { ended: end.ended },
+    })
+}
+
+fn nothing(kind: ProfileKind, empty: &[PathBuf]) -> String {
+    match empty {
+        [] => format!("no .{} file", kind.ending()),
+        [one] => format!("only {} of 0 bytes", one.display()),
+        [first, ..] => format!("only {} files of 0 bytes, the first is {}", empty.len(), first.display()),
+    }
+}
+
+/// The refusal for a target that was not there any more.
+fn ended_before(ended: HowEnded, plan: &StopPlan) -> CaptureRefusal {
+    let found = plan.files.snapshot().unwrap_or_default();
+    let written = found.values().filter(|state| state.bytes > 0).count();
+    let left = match (written, found.len() - written) {
+        (0, 0) => format!("; it left no .{} file", plan.files.kind.ending()),
+        (written, empty) => format!("; it left {written} profile files and {empty} of 0 bytes"),
+    };
+    CaptureRefusal::EndedInTraining { ended, left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::files::FileState;
+
+    fn rung(step: Step, wrote: bool) -> Rung {
+        let after = wrote.then_some(8);
+        let files = vec![FileChange { path: "a.profraw".into(), before: None, after }];
+        Rung { step, outcome: Outcome::Runs, took_s: 0.0, files }
+    }
+
+    fn judged(last: Rung, ended: HowEnded, killed: usize, dumped: bool) -> Result<Lost, CaptureRefusal> {
+        let at = Instant::now();
+        let after = Snapshot::from([("a.profraw".into(), FileState { bytes: 8, modified: None })]);
+        verdict(&[last], &End { ended, killed, at }, dumped.then_some(at), ProfileKind::Llvm, &after)
+    }
+
+    #[test]
+    fn what_is_lost_follows_from_who_wrote_and_who_was_killed() {
+        let (code, term, kill) = (HowEnded::Code(0), HowEnded::Signal(15), HowEnded::Signal(9));
+        let since = Ok(Lost::SinceDump { age_s: 0.0 });
+        assert_eq!(judged(rung(Step::Term, true), code, 0, false), Ok(Lost::Nothing));
+        assert_eq!(judged(rung(Step::Term, true), code, 0, true), Ok(Lost::Nothing));
+        assert_eq!(judged(rung(Step::Command, true), code, 2, false), Ok(Lost::OfProcesses { killed: 2 }));
+        assert_eq!(judged(rung(Step::Command, true), code, 2, true), since);
+        assert_eq!(judged(rung(Step::Term, true), term, 0, false), Ok(Lost::OfFirst { ended: term }));
+        assert_eq!(judged(rung(Step::Term, false), term, 0, true), since);
+        assert_eq!(judged(rung(Step::Kill, true), kill, 0, true), since);
+        let refused = judged(rung(Step::Kill, true), kill, 0, false);
+        assert!(matches!(refused, Err(CaptureRefusal::NothingWritten { .. })), "{refused:?}");
+        let refused = judged(rung(Step::Term, false), code, 0, false);
+        assert!(matches!(refused, Err(CaptureRefusal::NothingWritten { .. })), "{refused:?}");
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hone_kafka::{Frame, ProduceResponse, parse_produce_response_v7};
 
 use crate::LoadError;
-use crate::clock::{Clock, stamp_arrivals};
+use crate::clock::Clock;
 use crate::frames::Request;
 use crate::security::Door;
 use crate::stream::Stream;
@@ -126,12 +126,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, shakes hands, logs in; each may take `limit`. From then on it never blocks.
     pub(crate) fn open(door: &Door, address: &str, limit: Duration) -> Result<Self, LoadError> {
-        let stream = door.enter(address, limit)?.into_stream();
-        stream
-            .socket()
-            .set_nonblocking(true)
-            .and_then(|()| stamp_arrivals(stream.raw()))
-            .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
+        let stream = door.enter_stamped(address, limit)?;
         Ok(Self {
             address: address.to_owned(),
             stream,

@@ -29,7 +29,7 @@ use crate::poll::{Poll, Ready};
 use crate::security::Door;
 
 use lag::Lag;
-use link::{Link, reach};
+use link::Link;
 use reader::{Consumer, Stray, Why};
 use scout::{News, Quest, Scout, Sought, Way};
 
@@ -232,7 +232,7 @@ impl Desk {
         for index in 0..count as usize {
             desk.consumers.push(Consumer::new(from));
             for (address, partitions) in &layout.leaders {
-                let stream = reach(&door, address, Admin::LIMIT)?;
+                let stream = door.enter_stamped(address, Admin::LIMIT)?;
                 let token = desk.tokens.len();
                 let link = Link::watched(stream, address.clone(), partitions.clone(), &desk.poll, token)?;
                 desk.take_link(index, link);

@@ -332,6 +332,8 @@ impl Sender for Librdkafka {
                 }
                 let patience_ns = self.timeout_ns + REPORT_GRACE.as_nanos() as u64;
                 if give_up && now_ns > last_due_ns + patience_ns {
+                    // librdkafka may be late to tell of what timed out: it sleeps while it waits to connect again.
+                    (0..self.unreported() + self.queue.len()).for_each(|_| pulse.failed("timeout"));
                     self.give_up_all(now_ns, recorder, "timeout");
                     break;
                 }

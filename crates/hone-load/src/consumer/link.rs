@@ -8,10 +8,9 @@ use hone_kafka::Frame;
 
 use super::reader::Lane;
 use crate::LoadError;
-use crate::clock::{Clock, stamp_arrivals};
+use crate::clock::Clock;
 use crate::fetch::{Wanted, fetch_request};
 use crate::poll::Poll;
-use crate::security::Door;
 use crate::stream::Stream;
 
 /// What one Fetch asks for. A broker answers as soon as it has a byte.
@@ -39,17 +38,6 @@ pub(super) struct Link {
     outbound: Vec<u8>,
     written: usize,
     received: usize,
-}
-
-/// Opens what a link needs; this blocks. Each step of the way may take `limit`.
-pub(super) fn reach(door: &Door, address: &str, limit: Duration) -> Result<Stream, LoadError> {
-    let stream = door.enter(address, limit)?.into_stream();
-    stream
-        .socket()
-        .set_nonblocking(true)
-        .and_then(|()| stamp_arrivals(stream.raw()))
-        .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
-    Ok(stream)
 }
 
 impl Link {

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
-use super::link::reach;
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout, TopicNow};
 use crate::cluster::Edge;
@@ -175,7 +174,7 @@ impl Search {
             address: address.to_owned(),
             partitions: found.iter().map(|sought| sought.partition).collect(),
             starts,
-            stream: reach(&self.door, address, STEP_LIMIT)?,
+            stream: self.door.enter_stamped(address, STEP_LIMIT)?,
         })
     }
 }

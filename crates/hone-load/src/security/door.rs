@@ -10,6 +10,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use super::{Security, login, tls};
 use crate::LoadError;
+use crate::clock::stamp_arrivals;
 use crate::line::Line;
 use crate::stream::{Stream, TlsStream};
 
@@ -55,6 +56,17 @@ impl Door {
         }
         line.limit_answers(limit)?;
         Ok(line)
+    }
+
+    /// As [`Door::enter`]; from then on the connection never blocks, and the kernel stamps what arrives.
+    pub(crate) fn enter_stamped(&self, address: &str, limit: Duration) -> Result<Stream, LoadError> {
+        let stream = self.enter(address, limit)?.into_stream();
+        stream
+            .socket()
+            .set_nonblocking(true)
+            .and_then(|()| stamp_arrivals(stream.raw()))
+            .map_err(|source| LoadError::System { what: "preparing a socket", source })?;
+        Ok(stream)
     }
 }
 

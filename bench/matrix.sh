@@ -82,7 +82,7 @@ judge() {
 for target in "${targets[@]}"; do
   start "$target"
   # A JVM that is not warm fakes differences of a factor of ten.
-  "$hone" load "$address" --quiet --rate 4000 --duration 10 --acks 1 --warmup 30000 --lateness-limit 10000 > /dev/null || true
+  "$hone" load "$address" --quiet --rate 4000 --duration 10 --acks 1 --warmup 60000 --lateness-limit 10000 > /dev/null || true
   for acks in 1 all; do
     for batch in 1 2 5 10 20 50 100; do
       cell "$target-acks-$acks-batch-$batch" --acks "$acks" --rate "$(python3 -c "print($rate / $batch)")" --records "$batch"

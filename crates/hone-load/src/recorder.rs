@@ -42,7 +42,7 @@ pub(crate) struct Recorder {
     pub errors: BTreeMap<String, u64>,
     /// The three histograms.
     pub latencies: Latencies,
-    /// Intended to sent, of the requests that found a free slot when they were due.
+    /// From due to taken up, of every request, whether a slot was free or not.
     pub own_lateness: Hdr,
     backlog: Backlog,
     /// Seconds that are complete.

@@ -13,7 +13,7 @@ pub(crate) struct Seen {
     pub requests_per_s: f64,
     /// Most requests that may be unanswered at once.
     pub in_flight_limit: u64,
-    /// 99th percentile of intended to sent over the requests that found a free slot: the generator's own lateness.
+    /// 99th percentile of the time from due to taken up: the generator's own lateness.
     pub own_lateness_us_p99: f64,
     /// Where that stops to be a measurement.
     pub lateness_limit_us: f64,

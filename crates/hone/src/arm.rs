@@ -42,7 +42,7 @@ pub(crate) struct Program {
     pub(crate) address: String,
     pub(crate) ready_timeout: Duration,
     pub(crate) stop_timeout: Duration,
-    pub(crate) ways: Ways,
+    pub(crate) ways: Box<Ways>,
 }
 
 /// Where an arm's load goes.
@@ -74,7 +74,7 @@ pub(crate) struct Running {
 struct Started {
     session: Session,
     grace: Duration,
-    ways: Ways,
+    ways: Box<Ways>,
     filling: Filling,
     start_up: Duration,
     _data: DataFolder,
@@ -124,7 +124,7 @@ impl Place {
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout,
             stop_timeout,
-            ways: Ways::default(),
+            ways: Box::default(),
         }))
     }
 }

@@ -20,7 +20,7 @@ use hone_tool::{Runner, StopSignal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place, Program, Ways};
+use crate::arm::{Arm, Place, Program};
 use crate::clients::Clients;
 use crate::drive::{Contest, compare, whole};
 use crate::experiment::{Compare, Experiment, Target};
@@ -275,7 +275,7 @@ impl Job<'_> {
             address: target.address.clone(),
             ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
-            ways: Ways::default(),
+            ways: Box::default(),
         };
         Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }

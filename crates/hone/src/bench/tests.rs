@@ -73,7 +73,7 @@ impl Lab {
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout: PLENTY,
             stop_timeout: PLENTY,
-            ways,
+            ways: Box::new(ways),
         };
         Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }

@@ -8,7 +8,7 @@ use hone_tool::{Call, Runner as _};
 
 use super::*;
 use crate::arm::Ways;
-use crate::bench::tests::{Lab, tool, words};
+use crate::bench::tests::{Lab, broker, requests, tool, words};
 
 const WORK: u32 = 1_000;
 
@@ -124,6 +124,20 @@ fn programs_that_exit_are_told_apart_by_what_they_used() {
     check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
     check(faster, ["baseline", "faster"], Verdict::Better, 0.6);
     assert_eq!(slower.design.starts, 0, "each burst is a process of its own");
+}
+
+#[test]
+fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_does_not() {
+    let lab = Lab::new();
+    let one = |name: &str, parent| Runner { name: name.to_owned(), parent, arm: broker(&lab, name) };
+    let variants = vec![one("baseline", None), one("twin", None), one("same", Some(0))];
+    let mut rounds = rounds(&lab, variants, requests(), 6, 2);
+    rounds.guards.clear();
+    let found = judge_rounds(&rounds, &lab.progress).unwrap();
+    let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
+    check_silent(same, ["baseline", "same"]);
+    assert_eq!(judgement(same, Metric::LatencyP50).estimate.pairs, 6);
+    assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
 }
 
 #[test]

@@ -53,6 +53,10 @@ pub(crate) struct Rounds<'a> {
 /// A variant that failed so often running is not tried again.
 const FAILURES_IN_A_ROW: u32 = 3;
 
+/// What others used of the machine is counted in ticks, usually of 10 ms: in a shorter burst two of them more or less would pass for
+/// a neighbour.
+const NEIGHBOURS_NEED_S: f64 = 0.25;
+
 /// What must be the same for rounds to go on where they were broken off.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Layout {
@@ -83,13 +87,9 @@ struct Burst {
     failure: Option<String>,
     /// What the variant did by itself.
     troubles: Vec<String>,
-    /// What neighbours did meanwhile; `None` without a window.
+    /// What neighbours did meanwhile; `None` without a window, and when it was too short to tell.
     beside: Option<Beside>,
     took_s: f64,
-    /// From its start until it was ready, where it was started for this round, in seconds.
-    start_up_s: Option<f64>,
-    /// Most memory that it had held by the end of the burst, in bytes.
-    peak_rss_bytes: Option<u64>,
 }
 
 /// [`Neighbours`] on the disk.
@@ -100,15 +100,6 @@ struct Beside {
     memory_pressure: Option<f64>,
     /// Whether others' CPU is known to hold nothing of the target's.
     is_known: bool,
-}
-
-/// What the starts of the variants showed, by variant: for guard rails beside the load.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Starts {
-    /// From the start until it was ready, in seconds, one for each start.
-    pub(crate) start_up_s: Vec<f64>,
-    /// Most memory held, in bytes, one for each burst.
-    pub(crate) peak_rss_bytes: Vec<u64>,
 }
 
 /// A comparison for each edge (parent, child), in the order of the children. Rounds that are measured already are read; each
@@ -124,22 +115,6 @@ pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<V
     rounds.fix(&layout, &edges, &designs)?;
     let measured = rounds.measure(&plan, &layout, progress)?;
     Ok(edges.iter().zip(designs).map(|(edge, design)| rounds.judged(*edge, design, &measured)).collect())
-}
-
-/// What the rounds of a folder showed of the starts of their variants, by number.
-///
-/// # Errors
-/// When a round can't be read.
-pub(crate) fn starts_of(rounds: &Rounds<'_>) -> Result<Vec<Starts>> {
-    let mut found = vec![Starts::default(); rounds.variants.len()];
-    for index in 0..rounds.rounds {
-        let Some(round) = rounds.folder.read_note::<Round>(&rounds.note(index))? else { continue };
-        for (starts, burst) in found.iter_mut().zip(&round.seen) {
-            starts.start_up_s.extend(burst.start_up_s);
-            starts.peak_rss_bytes.extend(burst.peak_rss_bytes);
-        }
-    }
-    Ok(found)
 }
 
 /// The variants that are alive, and who failed how often running.
@@ -299,7 +274,6 @@ impl Rounds<'_> {
             burst.took_s += begun.elapsed().as_secs_f64();
             match done {
                 Ok(window) => {
-                    burst.peak_rss_bytes = subject.peak_rss_bytes();
                     burst.take(&window);
                     burst.window =
                         format!("{}windows/{index:03}-{}.json", self.prefix, self.variants[*number].name);
@@ -335,7 +309,6 @@ impl Rounds<'_> {
         burst.took_s = begun.elapsed().as_secs_f64();
         match started {
             Ok(subject) => {
-                burst.start_up_s = subject.start_up().map(|took| took.as_secs_f64());
                 standing.subjects[number] = Some(subject);
             }
             Err(reason) => {
@@ -440,7 +413,7 @@ impl Burst {
         self.failure = why_it_does_not_count(window);
         self.troubles = troubles(window);
         let seen = Neighbours::of(window);
-        self.beside = Some(Beside {
+        self.beside = (window.duration_s >= NEIGHBOURS_NEED_S).then(|| Beside {
             steal_share: seen.steal_share,
             others_share: seen.others_share,
             memory_pressure: seen.memory_pressure,

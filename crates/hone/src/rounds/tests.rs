@@ -98,11 +98,6 @@ fn servers_that_differ_by_what_was_planted_are_told_apart_and_equal_ones_are_not
     assert_eq!((slower.pairs.len(), design.starts, design.pairs), (32, 8, 16));
     assert_eq!(judgement(slower, Metric::CpuPerRecord).estimate.builds.unwrap().blocks, 8);
     assert!(slower.pairs.iter().all(|pair| lab.folder.join(&pair.window_b).is_file()));
-    let starts = starts_of(&rounds).unwrap();
-    assert!(
-        starts.iter().all(|one| one.start_up_s.len() == 8 && one.peak_rss_bytes.len() == 16),
-        "{starts:?}"
-    );
     assert_eq!(fs::read_dir(lab.folder.scratch()).unwrap().count(), 0);
 }
 
@@ -138,6 +133,44 @@ fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_doe
     check_silent(same, ["baseline", "same"]);
     assert_eq!(judgement(same, Metric::LatencyP50).estimate.pairs, 6);
     assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
+}
+
+/// Values that do not matter here, and what neighbours did.
+fn burst_beside(duration_s: f64, others_share: f64) -> Burst {
+    let mut window = crate::show::window::tests::window();
+    window.duration_s = duration_s;
+    window.facts.others_share = others_share;
+    window.facts.target_cpu = Some(hone_record::CpuSeconds { total_s: 1.0, user_share: None });
+    let mut burst = Burst::default();
+    burst.take(&window);
+    burst
+}
+
+#[test]
+fn a_neighbour_in_one_of_two_bursts_drops_the_pair_unless_they_are_too_short_to_tell() {
+    let plan = RoundPlan {
+        variants: 3,
+        rounds: 5,
+        block_rounds: 1,
+        closed_loop: false,
+        primary: Metric::CpuPerRecord,
+        guards: Vec::new(),
+        alpha: 0.05,
+        equivalence: 0.02,
+        seed: 1,
+        refused: BTreeMap::new(),
+        keep_disturbed: false,
+    };
+    for (duration_s, keep_disturbed, dropped) in [(1.0, false, true), (0.1, false, false), (1.0, true, false)]
+    {
+        let design = RoundPlan { keep_disturbed, ..plan.clone() }.design([0, 2]).unwrap();
+        let seen =
+            vec![burst_beside(duration_s, 0.0), burst_beside(duration_s, 0.1), burst_beside(duration_s, 0.6)];
+        let pairs = pairs_of([0, 2], &design, &[Round { index: 0, seen }]);
+        let [test, control] = &pairs[..] else { panic!("{} pairs", pairs.len()) };
+        assert_eq!(test.dropped.is_some(), dropped, "{duration_s} s: {:?}", test.dropped);
+        assert_eq!((control.kind, control.dropped.as_ref()), (PairKind::Control, None));
+    }
 }
 
 #[test]

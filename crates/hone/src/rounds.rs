@@ -58,7 +58,7 @@ const FAILURES_IN_A_ROW: u32 = 3;
 const NEIGHBOURS_NEED_S: f64 = 0.25;
 
 /// What must be the same for rounds to go on where they were broken off.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct Layout {
     /// Name, parent and program of each variant, the program by its SHA-256.
     variants: Vec<(String, Option<usize>, String)>,
@@ -183,13 +183,19 @@ impl Rounds<'_> {
     /// Layout and designs on the disk, before anything is measured.
     fn fix(&self, layout: &Layout, edges: &[[usize; 2]], designs: &[Design]) -> Result<()> {
         let note = format!("{}rounds.json", self.prefix);
-        match self.folder.read_note::<Layout>(&note)? {
-            Some(earlier) if earlier != *layout => bail!(
+        let path = self.folder.join(&note);
+        // Held against each other as texts: a fraction need not come back from its text to the last bit.
+        let text = serde_json::to_string_pretty(layout)?;
+        match fs::read_to_string(&path) {
+            Ok(earlier) if earlier != text => bail!(
                 "{} was laid out for other variants, another load or other rounds; start a new run",
-                self.folder.join(&note).display()
+                path.display()
             ),
-            Some(_) => {}
-            None => self.folder.write_note(&note, layout)?,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.folder.write_text(&note, &text)?;
+            }
+            Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
         }
         for ([_, child], design) in edges.iter().zip(designs) {
             let name = &self.variants[*child].name;

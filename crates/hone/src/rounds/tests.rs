@@ -181,7 +181,8 @@ fn what_was_measured_is_not_measured_again_and_other_rounds_do_not_go_on_with_it
         let same = copy_of(&plain, "same");
         tree(|name, path| lab.server(name, path), &plain, &[("same", &same, 0)])
     };
-    let all = |count| rounds(&lab, variants(), tool(5), count, 1);
+    let load = || Workload { timeout_s: 0.1 + 30.2, ..tool(5) };
+    let all = |count| rounds(&lab, variants(), load(), count, 1);
     judge_rounds(&all(6), &lab.progress).unwrap();
     let note = |index: u32| lab.folder.join(format!("judge/rounds/{index:03}.json"));
     let text = |index| fs::read_to_string(note(index)).unwrap();

@@ -275,6 +275,7 @@ impl Job<'_> {
             address: target.address.clone(),
             ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
+            ways: Box::default(),
         };
         Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
@@ -296,7 +297,7 @@ impl Job<'_> {
         let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
         let window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         running.check_alive()?;
-        let stopped = running.stop()?;
+        let stopped = running.stop(self.runner)?;
         if let Outcome::Failed { reason } = &window.outcome {
             bail!("{} failed under workload `{}`: {reason}", arm.name, workload.name);
         }
@@ -427,7 +428,7 @@ impl Job<'_> {
                 tested.what
             ));
         }
-        running.stop()?;
+        running.stop(self.runner)?;
         let note =
             format!("{} records written and read back, byte for byte", show::number(all.records as f64));
         Ok(Told { note, command: None, result: all })

@@ -241,7 +241,8 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         refused: BTreeMap::new(),
         disturbance: None,
         budget: None,
- both_controls: false,
+        both_controls: false,
+        starts: 0,
     }
 }
 

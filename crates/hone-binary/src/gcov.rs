@@ -1,7 +1,7 @@
 //! gcc's counts: put together by gcov-tool, read back by gcov, and what gcc says while it uses them.
 //!
 //! A counting program leaves a file of counts (`.gcda`) for each of its objects; gcc left notes (`.gcno`) beside the object when it
-//! was compiled. Only both together have names. gcov ends with 0 when they are of different builds, and counts nothing then.
+//! was compiled. Only both together have names. When they are of different builds, gcov counts nothing and says so beside its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +23,9 @@ use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
 
 /// So many files are given to gcov at a time, for the sake of the command line and of the size of its answer.
 const AT_A_TIME: usize = 100;
+
+/// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
+const NOT_TAKEN: std::ops::RangeInclusive<i32> = 1..=7;
 
 /// Counts of this very build have all of their notes; the same bound as for other compilers' profiles.
 const LEAST_KNOWN_PERCENT: usize = 90;
@@ -258,8 +261,12 @@ impl Gcov<'_> {
         let (mut functions, mut foreign) = (Functions::new(), 0);
         for names in names.chunks(AT_A_TIME) {
             let call = Call::new("read-counts", self.gcov, folder).args(["--json-format", "--stdout"]);
-            let finished = self.runner.run(&call.args(names))?;
-            foreign += not_taken(&finished.stderr_text()?).len();
+            let call = NOT_TAKEN.fold(call.args(names), Call::accept_status);
+            let finished = self.runner.run(&call)?;
+            foreign += match not_taken(&finished.stderr_text()?).len() {
+                0 if finished.code != 0 => names.len(),
+                told => told,
+            };
             for (name, found) in parse(&finished.stdout()?).map_err(anyhow::Error::msg)? {
                 let function: &mut Function = functions.entry(name).or_default();
                 function.demangled = found.demangled;

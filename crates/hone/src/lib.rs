@@ -35,6 +35,8 @@ mod require;
 mod selftest;
 mod show;
 mod standing;
+mod starter;
+mod survey;
 mod targets;
 
 /// How a verb ended; the exit code is an interface.

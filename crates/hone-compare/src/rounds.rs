@@ -40,6 +40,8 @@ pub struct RoundPlan {
     pub seed: u64,
     /// Metrics that the windows can't tell, with the reason.
     pub refused: BTreeMap<Metric, String>,
+    /// Whether pairs count that neighbours disturbed.
+    pub keep_disturbed: bool,
 }
 
 impl RoundPlan {
@@ -99,7 +101,7 @@ impl RoundPlan {
             pilot_pairs: 0,
             requests_per_window: None,
             refused: self.refused.clone(),
-            disturbance: Some(crate::disturbance(Mode::Solo)),
+            disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
             both_controls: false,
         };
         let design = laid_out(&plan, self.closed_loop)?;
@@ -149,6 +151,7 @@ mod tests {
             equivalence: 0.02,
             seed: 7,
             refused: refused_for_operations(Metric::CpuPerRecord),
+            keep_disturbed: false,
         }
     }
 

@@ -28,6 +28,7 @@ fn design(rounds: u32, block_rounds: u32, seed: u64) -> Design {
         equivalence: 0.02,
         seed,
         refused: refused_for_operations(Metric::CpuPerRecord),
+        keep_disturbed: false,
     };
     let mut design = plan.design([0, 2]).unwrap();
     design.rule.secondary.clear();

@@ -42,7 +42,7 @@ pub(crate) struct Program {
     pub(crate) address: String,
     pub(crate) ready_timeout: Duration,
     pub(crate) stop_timeout: Duration,
-    pub(crate) ways: Ways,
+    pub(crate) ways: Box<Ways>,
 }
 
 /// Where an arm's load goes.
@@ -51,7 +51,7 @@ pub(crate) enum Place {
     /// A broker that runs already.
     Address(String),
     /// A program that Hone starts and stops.
-    Program(Box<Program>),
+    Program(Program),
 }
 
 /// One side of a comparison.
@@ -74,7 +74,7 @@ pub(crate) struct Running {
 struct Started {
     session: Session,
     grace: Duration,
-    ways: Ways,
+    ways: Box<Ways>,
     filling: Filling,
     start_up: Duration,
     _data: DataFolder,
@@ -117,15 +117,15 @@ impl Place {
                  {{port2}} a second port)"
             )));
         }
-        Ok(Self::Program(Box::new(Program {
+        Ok(Self::Program(Program {
             path: find_program(path)?,
             args: args.to_vec(),
             env: BTreeMap::new(),
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout,
             stop_timeout,
-            ways: Ways::default(),
-        })))
+            ways: Box::default(),
+        }))
     }
 }
 

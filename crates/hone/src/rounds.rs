@@ -41,6 +41,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) equivalence: f64,
     /// Of the orders and the bootstrap.
     pub(crate) seed: u64,
+    /// Whether pairs count that neighbours disturbed.
+    pub(crate) keep_disturbed: bool,
     pub(crate) bench: Bench<'a>,
     pub(crate) folder: &'a RunFolder,
     /// Prefix of the rounds' files in the folder, for example `judge-get/`.
@@ -164,6 +166,7 @@ impl Rounds<'_> {
             alpha: self.alpha,
             equivalence: self.equivalence,
             seed: self.seed,
+            keep_disturbed: self.keep_disturbed,
             refused: if counted {
                 hone_compare::refused_for_operations(self.primary)
             } else {

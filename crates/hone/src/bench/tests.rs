@@ -73,9 +73,9 @@ impl Lab {
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout: PLENTY,
             stop_timeout: PLENTY,
-            ways,
+            ways: Box::new(ways),
         };
-        Arm { name: name.to_owned(), place: Place::Program(Box::new(program)), security: Security::default() }
+        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
 
     pub(crate) fn ways(&self, ready: Ready) -> Ways {
@@ -340,4 +340,74 @@ fn a_stop_command_that_does_not_help_is_followed_by_a_signal() {
         bench.end(subject).unwrap();
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
+}
+
+/// What was counted in the start, the filling and the warm-up is gone when the training begins, and the dump comes before the
+/// stop.
+#[test]
+fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
+    let lab = Lab::new();
+    let bench = lab.bench();
+    let raw = lab.folder.join("raw");
+    fs::create_dir(&raw).unwrap();
+    let instrumented = lab.spinner("instrumented", 10, &["-Cprofile-generate"]);
+    let ways = Ways {
+        reset: Some(words("./driver ask {port} reset")),
+        dump: Some(words("./driver ask {port} count")),
+        ..lab.ways(Ready::Port)
+    };
+    let mut arm = lab.arm("I", &instrumented, "serve {port} {data}", ways);
+    let Place::Program(program) = &mut arm.place else { unreachable!() };
+    program.env.insert("LLVM_PROFILE_FILE".to_owned(), raw.join("%p.profraw").into());
+    // The dump of this test writes nothing, and would be waited for.
+    program.stop_timeout = Duration::from_secs(1);
+    let files = ProfileFiles { kind: ProfileKind::Llvm, folder: raw };
+    let training = Training { files, dump: Dump::None, has_dump_object: false };
+    let (_, stop) = bench.train(&arm, &tool(50), training).unwrap();
+    let steps: Vec<capture::Step> = stop.rungs.iter().map(|rung| rung.step).collect();
+    assert_eq!(steps, [capture::Step::Dump, capture::Step::Command]);
+    let logs = fs::read_dir(lab.folder.join("logs")).unwrap().flatten();
+    let dump = logs.map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with("-dump.stdout"));
+    assert_eq!(fs::read_to_string(dump.unwrap()).unwrap(), "50\n", "5 of the warm-up were forgotten");
+}
+
+/// The embedded broker in a process of its own, which is this test's program again.
+const BROKER: &str = "bench::tests::a_broker_until_it_is_stopped";
+const PORT: &str = "HONE_TEST_BROKER_PORT";
+
+#[test]
+#[ignore = "runs until it is stopped; tests start it"]
+fn a_broker_until_it_is_stopped() {
+    let Ok(port) = std::env::var(PORT) else { return };
+    let listen = format!("127.0.0.1:{port}");
+    let arguments = ["hone", "broker", "--listen", &listen, "--metrics", "off", "--data", "."];
+    crate::run(arguments.map(Into::into));
+}
+
+pub(crate) fn broker(lab: &Lab, name: &str) -> Arm {
+    let args = format!("--exact {BROKER} --ignored --nocapture");
+    let mut arm = lab.arm(name, &std::env::current_exe().unwrap(), &args, Ways::default());
+    let Place::Program(program) = &mut arm.place else { unreachable!() };
+    program.env.insert(PORT.to_owned(), "{port}".into());
+    arm
+}
+
+pub(crate) fn requests() -> Workload {
+    let mut load = crate::experiment::WorkloadFile::default().named("requests").unwrap();
+    (load.requests_per_s, load.duration_s, load.warmup_requests) = (500.0, 0.3, 200);
+    load
+}
+
+#[test]
+fn requests_of_a_schedule_are_loads_like_any_other_and_are_warmed_less_the_second_time() {
+    let lab = Lab::new();
+    let bench = lab.bench();
+    let mut subject = bench.subject(&broker(&lab, "A"), &requests()).unwrap();
+    for warmup_requests in [200, 20, 20] {
+        let window = bench.window(&mut subject, &requests()).unwrap();
+        assert_eq!(window.workload.warmup_requests, warmup_requests);
+        assert!(window.facts.acked_requests > 50 && window.facts.target_cpu.is_some(), "{:?}", window.facts);
+        assert!(window.value(Metric::LatencyP50).is_some());
+    }
+    bench.end(subject).unwrap();
 }

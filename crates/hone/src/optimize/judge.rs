@@ -122,6 +122,7 @@ impl Job<'_> {
                 alpha: settings.alpha,
                 equivalence: settings.equivalence,
                 seed: settings.seed,
+                keep_disturbed: false,
                 bench: self.bench(),
                 folder: self.folder,
                 prefix: format!("{name}/"),

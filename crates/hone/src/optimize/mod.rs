@@ -292,16 +292,16 @@ impl<'a> Job<'a> {
             address: target.address.clone(),
             ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
-            ways: Ways {
+            ways: Box::new(Ways {
                 folder: self.beside(Path::new("")),
                 ready: target.ready.clone().unwrap_or(if is_broker { Ready::Kafka } else { Ready::Port }),
                 stop: target.stop.clone(),
                 dump: target.dump.clone(),
                 dump_signal: target.dump_signal,
                 reset: target.reset.clone(),
-            },
+            }),
         };
-        Arm { name: name.to_owned(), place: Place::Program(Box::new(program)), security: Security::default() }
+        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
 
     /// What can't be had is told before anything is built.

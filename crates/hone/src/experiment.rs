@@ -872,4 +872,18 @@ judge = ["judge"]
         let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
         assert!(message.contains("need a `command` or a `run`"), "{message}");
     }
+
+    #[test]
+    fn every_example_is_read() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let folders =
+            std::fs::read_dir(examples).unwrap().flatten().map(|entry| entry.path().join("hone.toml"));
+        let files: Vec<PathBuf> = folders.filter(|file| file.is_file()).collect();
+        assert!(!files.is_empty());
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let experiment = parse(&text, &file).unwrap_or_else(|error| panic!("{error}"));
+            assert!(experiment.variants.len() > 1, "{}", file.display());
+        }
+    }
 }

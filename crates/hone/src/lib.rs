@@ -38,6 +38,8 @@ mod rounds;
 mod selftest;
 mod show;
 mod standing;
+mod starter;
+mod survey;
 mod targets;
 
 /// How a verb ended; the exit code is an interface.

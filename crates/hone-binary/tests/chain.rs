@@ -351,10 +351,11 @@ fn wishes_beside_the_profile_reach_compiler_and_linker() {
     let again = seeded(1);
     assert_eq!((again.fresh, &again.facts), (true, &one.facts));
 
-    // The switch of the program is small; what counts is that the compiler takes the flag and builds another folder.
-    let without = Order::plain("no-jump-tables").without_jump_tables();
-    assert!(pgo.commands(&without).unwrap()[0].contains("-Cjump-tables=no"));
-    assert_eq!(pgo.build(&without).unwrap().variant, "no-jump-tables");
+    let switch = "sum ^= match i & 7 { 0 => i + 7, 1 => i * 9, 2 => i ^ 77, 3 => i / 7, 4 => i << 5, 5 => i % 11, 6 => !i, _ => 1 }";
+    bench.edit("src/main.rs", "sum ^= i << 3", switch);
+    let without = pgo.build(&Order::plain("no-jump-tables").without_jump_tables()).unwrap();
+    assert!(without.command().contains("-Cjump-tables=no"), "{}", without.command());
+    assert_ne!(without.facts.text_sha256, pgo.build_baseline().unwrap().facts.text_sha256);
 
     let profile = PathBuf::from("/none.profdata");
     for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {

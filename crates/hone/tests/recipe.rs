@@ -313,6 +313,42 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
     assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }
 
+/// Compiled and linked in one go, in which compilers make up the names of objects; and the build runs what it has made.
+fn what_the_build_itself_runs_does_not_count(compiler: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    bench.write(
+        "Makefile",
+        "src/toy: src/main.c src/work.c\n\t$(CC) -O2 $^ -o $@\n\t./src/toy 777 7 || true\n",
+    );
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 10_000);
+    assert!((10_000..=10_001).contains(&proven.proof.max_count), "without the 777: {proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!((applied.discarded_functions, applied.messages.len()), (0, 0), "{applied:?}");
+    let unfed = shop.build(&order("unfed", Guide::Use(bench.path("toy"))));
+    // clang stops at a folder in place of a profile.
+    if let Ok(unfed) = unfed {
+        let refused = refusal(shop.prove_applied(&unfed, &plain, &proven));
+        assert!(matches!(refused, Refusal::Recipe(RecipeRefusal::CountsNotFound { .. })), "{refused}");
+    } else {
+        assert!(bench.family.is_clang());
+    }
+}
+
+#[test]
+fn what_the_build_itself_runs_does_not_count_for_clang() {
+    what_the_build_itself_runs_does_not_count("clang-22");
+}
+
+#[test]
+fn what_the_build_itself_runs_does_not_count_for_gcc() {
+    what_the_build_itself_runs_does_not_count("gcc");
+}
+
 /// Counts after inlining: a second round, merged with the first.
 #[test]
 fn a_second_round_of_counts_is_proven_by_itself() {

@@ -2,6 +2,9 @@
 //!
 //! Nothing is asked of the build but that it takes its compilers from CC and CXX or from PATH: there it finds the stand-ins of
 //! [`crate::shim`], which add the flags of the phase. What came of it is read from the linker's map, see [`crate::linkmap`].
+//! The commands of the usual build systems are in [`sugar`].
+
+pub mod sugar;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -234,6 +237,7 @@ impl<'a> RecipeWorkshop<'a> {
     fn orders(&self, order: &Order, place: &Place) -> Orders {
         let mut orders = Orders::new(&self.family, &place.folder);
         (orders.compile, orders.link) = flags(&self.family, order);
+        orders.source.clone_from(&place.source);
         orders
     }
 

@@ -357,6 +357,7 @@ impl Bench<'_> {
 
 impl Subject {
     /// Where it answers; empty for a program that exits.
+    #[cfg(test)]
     pub(crate) fn address(&self) -> &str {
         self.running.as_ref().map_or("", |running| &running.address)
     }
@@ -367,6 +368,7 @@ impl Subject {
     }
 
     /// A command about it, for example the check of its answers.
+    #[cfg(test)]
     pub(crate) fn call(&self, step: &str, words: &[String]) -> Result<Call> {
         self.running.as_ref().context("a program that exits is not there to be asked")?.call(step, words, &[])
     }

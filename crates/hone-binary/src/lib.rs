@@ -10,6 +10,8 @@
 //! 4. [`Pgo::merge`], then [`Pgo::prove_profile`]: no build may use a profile that was not proven;
 //! 5. [`Pgo::build_optimized`], then [`Pgo::prove_applied`].
 //!
+//! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`kept`].
+//!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
 pub mod bolt;
@@ -20,7 +22,9 @@ mod flags;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod go;
+pub mod kept;
 pub mod linkmap;
+pub mod lock;
 mod messages;
 mod pgo;
 mod plan;

@@ -18,8 +18,12 @@ const HOT_AT_LEAST: usize = 200;
 pub(crate) struct Function {
     /// As it stands in the profile: for a local function `<file or unit>;<symbol>`.
     pub(crate) name: String,
+    /// Of the function's control flow: another one, and the compiler uses none of its counters.
+    pub(crate) hash: u64,
     /// The largest counter.
     pub(crate) max_count: u64,
+    /// Sum of its counters.
+    pub(crate) total_count: u64,
 }
 
 impl Function {
@@ -129,16 +133,17 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
     }
 
     fn function(&mut self, name: &str, counters: &mut Vec<u64>) -> Result<Function, String> {
-        self.number("hash of a function")?;
+        let hash = self.number("hash of a function")?;
         let count = self.number("number of counters")?;
-        let mut max_count = 0;
+        let (mut max_count, mut total_count) = (0, 0_u64);
         for _ in 0..count {
             let counter = self.number("counter")?;
             max_count = max_count.max(counter);
+            total_count = total_count.saturating_add(counter);
             counters.push(counter);
         }
         while self.line().is_some_and(|line| !line.is_empty()) {}
-        Ok(Function { name: name.to_owned(), max_count })
+        Ok(Function { name: name.to_owned(), hash, max_count, total_count })
     }
 }
 

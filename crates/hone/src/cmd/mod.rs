@@ -20,6 +20,7 @@ pub(crate) mod doctor;
 mod load;
 mod merge;
 mod optimize;
+pub(crate) mod profile;
 mod rates;
 mod report;
 mod saved;
@@ -61,6 +62,7 @@ enum Verb {
     Merge(merge::Arguments),
     Compare(Box<compare::Arguments>),
     Optimize(optimize::Arguments),
+    Profile(profile::Arguments),
     Report(report::Arguments),
 }
 
@@ -89,6 +91,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Merge(arguments) => merge::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
+        Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

@@ -101,8 +101,14 @@ impl Bench {
     }
 
     fn hone(&self, args: &[&str]) -> Answer {
+        self.hone_with(&[], args)
+    }
+
+    /// With tools that are named by the environment.
+    fn hone_with(&self, env: &[(&str, &Path)], args: &[&str]) -> Answer {
         let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
         let call = Call::new("hone", hone, self.dir.path()).arg("profile").args(args.iter().copied());
+        let call = env.iter().fold(call, |call, (name, tool)| call.env(*name, *tool));
         let done = self.system.run(&call.accept_status(1).accept_status(2).accept_status(3)).unwrap();
         Answer { code: done.code, out: done.stdout_text().unwrap(), err: done.stderr_text().unwrap() }
     }
@@ -148,6 +154,7 @@ fn clang(major: u32) -> Option<(PathBuf, PathBuf)> {
     Some((tool(&format!("clang-{major}"), None)?, tool("llvm-profdata", Some(&folder))?))
 }
 
+const PROFDATA: &str = "HONE_LLVM_PROFDATA";
 const COUNTING: &[&str] = &["-fprofile-generate"];
 
 fn profiles_of_clang_are_held_against_an_instrumented_build(major: u32) {
@@ -269,14 +276,18 @@ fn profiles_of_rust_are_held_against_an_instrumented_build() {
     assert_eq!(answer.why()[0], ("toy::mix".to_owned(), "gone".to_owned()));
 }
 
-#[test]
-fn profiles_of_bolt_are_held_against_the_linked_program() {
+fn profiles_of_bolt_are_held_against_the_linked_program(major: u32) {
     let Some(cxx) = tool("clang++-22", None) else { return };
-    let tools = match BoltTools::find(None) {
+    let tools = match BoltTools::find(Some(major)) {
         Ok(tools) => tools,
         Err(error) => return skip(&format!("{error:#}")),
     };
+    let bolt_path = tools.bolt.clone();
     let bench = Bench::new();
+    let check = |profile: &str, program: &str, more: &[&str]| {
+        let env = [("HONE_LLVM_BOLT", bolt_path.as_path())];
+        bench.hone_with(&env, &[&["check", profile, program, "--json"], more].concat())
+    };
     bench.copy("bolt", &["toy.cpp"], ".");
     let source = fs::read_to_string(bench.path("toy.cpp")).unwrap();
     let build = |source: &str, name: &str| {
@@ -290,12 +301,12 @@ fn profiles_of_bolt_are_held_against_the_linked_program() {
     bench.call(&counting.executable, &["20000"], &[]).unwrap();
     let profile = counting.profile.to_str().unwrap();
 
-    let same = bench.check(profile, "toy", &["--budget", "1%"]);
+    let same = check(profile, "toy", &["--budget", "1%"]);
     assert!(same.lost(0) < 0.01, "{}", same.out);
     assert_eq!(same.json()["same_build"], true, "by the note beside it");
 
     build(&changed(&source, "step(", "stride("), "renamed");
-    let answer = bench.check(profile, "renamed", &[]);
+    let answer = check(profile, "renamed", &[]);
     assert!(answer.lost(3) > 0.1, "{}", answer.out);
     assert!(answer.why().contains(&("_ZL4stepmm".to_owned(), "gone".to_owned())), "{}", answer.out);
     assert_eq!(answer.json()["same_build"], false);
@@ -306,18 +317,28 @@ fn profiles_of_bolt_are_held_against_the_linked_program() {
         "{ if (i % 7 == 1) printf(\"%s\", \"\"); sum += i % 3 ? scale : scale / 2; if (sum % 1000003 == 1) abort(); }",
     );
     build(&other, "refactored");
-    let answer = bench.check(profile, "refactored", &[]);
+    let answer = check(profile, "refactored", &[]);
     assert!(answer.lost(3) > 0.1, "{}", answer.out);
     assert_eq!(answer.why(), [("_ZNK5Strip4areaEm".to_owned(), "changed".to_owned())]);
-    let names = bench.check(profile, "refactored", &["--names-only"]);
+    let names = check(profile, "refactored", &["--names-only"]);
     assert!(names.lost(0) < 0.01 && names.out.contains("were not looked for"), "{}", names.out);
 
     let entirely = "#include <cstdio>\nint f(int x) { return x ? f(x - 1) + 1 : 0; }\nint main(int c, char **) { printf(\"%d\", f(c)); }\n";
     build(entirely, "other");
-    assert!(bench.check(profile, "other", &[]).lost(3) > 0.5);
+    assert!(check(profile, "other", &[]).lost(3) > 0.5);
     bench.call(&cxx, &["-O2", "toy.cpp", "-o", "bare"], &[]).unwrap();
-    let answer = bench.check(profile, "bare", &[]);
+    let answer = check(profile, "bare", &[]);
     assert!(answer.code == 1 && answer.err.contains("--emit-relocs"), "{}", answer.err);
+}
+
+#[test]
+fn profiles_of_bolt_22_are_held_against_the_linked_program() {
+    profiles_of_bolt_are_held_against_the_linked_program(22);
+}
+
+#[test]
+fn profiles_of_bolt_19_are_held_against_the_linked_program() {
+    profiles_of_bolt_are_held_against_the_linked_program(19);
 }
 
 #[test]
@@ -429,7 +450,7 @@ fn profiles_of_llvm_are_merged_with_weights_and_their_locks() {
     bench.train(&profdata, "refactored", &["20000"], "new.profdata");
     let refused = bench.hone(&["merge", files[0], "new.profdata", "-o", "both.profdata"]);
     assert_eq!(refused.code, 1);
-    let words = "the control flow of 1 functions differs, that of mix for one";
+    let words = "control flow differs in 1 of 3 functions, in mix for one";
     assert!(refused.err.contains(words) && refused.err.contains("--different-builds"), "{}", refused.err);
     assert!(!bench.path("both.profdata").exists());
     let told = bench.hone(&["merge", files[0], "new.profdata", "-o", "both.profdata", "--different-builds"]);
@@ -445,6 +466,48 @@ fn profiles_of_llvm_are_merged_with_weights_and_their_locks() {
         "{}",
         other.err
     );
+}
+
+/// A tool reads what is older than itself, and writes what an older compiler can't read.
+#[test]
+fn the_version_of_the_form_is_minded() {
+    let (Some((cc, old)), Some((_, new))) = (clang(19), clang(22)) else { return };
+    let bench = Bench::new();
+    bench.compile(&cc, TOY, "counting", COUNTING);
+    bench.train(&old, "counting", &["100"], "old.profdata");
+    bench.call(&new, &["merge", "-o", "new.profdata", "old.profdata"], &[]).unwrap();
+    assert_eq!(bench.hone_with(&[(PROFDATA, &new)], &["show", "old.profdata"]).code, 0);
+    let refused = bench.hone_with(&[(PROFDATA, &old)], &["show", "new.profdata"]);
+    assert!(
+        refused.code == 1 && refused.err.contains("has version 13 of its form, which "),
+        "{}",
+        refused.err
+    );
+    let merge = ["merge", "old.profdata", "old.profdata", "-o", "sum.profdata"];
+    let refused = bench.hone_with(&[(PROFDATA, &new)], &merge);
+    assert!(refused.code == 1 && refused.err.contains("writes version 13 of the form"), "{}", refused.err);
+    assert!(!bench.path("sum.profdata").exists(), "{}", refused.err);
+    assert_eq!(bench.hone_with(&[(PROFDATA, &old)], &merge).code, 0);
+}
+
+/// llvm-profdata warns of counters that it can't add, leaves them out, and ends with 0.
+#[test]
+fn a_merge_that_leaves_something_out_is_no_merge() {
+    if clang(22).is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::write(bench.path("a"), ":ir\nf\n1\n2\n5\n5\n\ng\n2\n1\n7\n").unwrap();
+    fs::write(bench.path("b"), ":ir\nf\n1\n3\n5\n5\n1\n\ng\n2\n1\n7\n").unwrap();
+    let refused = bench.hone(&["merge", "a", "b", "-o", "sum"]);
+    assert_eq!(refused.code, 1);
+    let words = "the merged profdata has the sum 24, and its parts have 35: something was left out";
+    assert!(refused.err.contains(words), "{}", refused.err);
+    let left: Vec<_> =
+        fs::read_dir(bench.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "two profiles and the logs: {left:?}");
+    let sum = bench.hone(&["merge", "a", "a", "-o", "sum"]);
+    assert_eq!(sum.code, 0, "{}", sum.err);
 }
 
 #[test]

@@ -117,6 +117,10 @@ impl Keeper<'_> {
             lost.extend(lost_by(Why::Changed, &|name| names.contains(name) && stale.contains(name)));
             check.compared = "names of functions, and the places in them by llvm-bolt's own words";
             check.lost_share = said.stale_share();
+            if let Some(part) = said.stale_samples {
+                let percent = part.share() * 100.0;
+                check.notes.push(format!("BOLT calls {percent:.2} % of its samples stale"));
+            }
             if let Some(trouble) = useless(&said) {
                 check.notes.push(trouble);
                 check.lost_share = 1.0;

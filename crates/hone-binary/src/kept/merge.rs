@@ -226,8 +226,9 @@ impl Functions {
         if let Some(one) = changed.first() {
             let name = crate::proof::demangle(profile::symbol_of(one));
             return Err(format!(
-                "the control flow of {} functions differs, that of {name} for one",
-                changed.len()
+                "control flow differs in {} of {} functions, in {name} for one",
+                changed.len(),
+                in_both.len()
             ));
         }
         let fewer = here.len().min(there.len());
@@ -576,7 +577,9 @@ mod tests {
         assert_eq!(a.same(&of(&[("f", 1), ("g", 2), ("h", 3)])), Ok(()));
         assert_eq!(a.same(&of(&[("f", 1)])), Ok(()), "sparse");
         assert!(
-            a.same(&of(&[("f", 1), ("g", 9), ("h", 3)])).unwrap_err().contains("differs, that of g for one")
+            a.same(&of(&[("f", 1), ("g", 9), ("h", 3)]))
+                .unwrap_err()
+                .contains("differs in 1 of 3 functions, in g for one")
         );
         assert!(a.same(&of(&[("f", 1), ("x", 9), ("y", 3)])).unwrap_err().contains("only 1 of 3 functions"));
     }

@@ -2,7 +2,7 @@
 //!
 //! Three forms: `profdata` of LLVM (read through llvm-profdata, whose form changes with each version), `fdata` of BOLT and
 //! `pprof` of Go (read by own code). A file says itself which one it is. What it was taken from it does not say; that is in
-//! the [lock](crate::lock) beside it.
+//! the [lock] beside it.
 //!
 //! [`Keeper::check`] answers how much of a profile's weight a program can still take. For each form that is asked of what the
 //! optimiser itself goes by: names and hashes of control flow for LLVM, names and BOLT's own words for BOLT, pairs of

@@ -100,6 +100,8 @@ fn unreadable(error: ToolError, file: &Path, format: Option<u32>, tool: &Profdat
         let tool = format!("{} ({})", tool.path.display(), tool.receipt.version);
         return KeptFault::TooNew { file: file.to_path_buf(), format: format.unwrap_or(0), tool }.into();
     }
+    // Its last lines are told; the log itself goes away.
+    let scene = hone_tool::Scene { log: None, ..(**scene).clone() };
     let reason = format!("llvm-profdata can't read it\n{scene}");
     KeptFault::Broken { file: file.to_path_buf(), reason }.into()
 }

@@ -1,12 +1,12 @@
 //! `hone profile`: profiles that are kept are shown, checked, compared and merged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use hone_binary::kept::{DEFAULT_BUDGET, Keeper, Weights};
-use hone_tool::System;
+use hone_tool::{System, ToolError};
 use serde::Serialize;
 
 use super::Desk;
@@ -136,11 +136,23 @@ pub(crate) struct Judged {
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    // The tools' logs are of no use behind an error that shows their last lines.
     let scratch = tempfile::tempdir().context("no folder can be made for temporary files: look at TMPDIR")?;
-    let runner = System::new(scratch.path().join("logs"))?;
-    let keeper = Keeper::new(&runner, scratch.path());
-    match arguments.what {
+    let done = carry_out(arguments.what, scratch.path(), desk);
+    let has_run = |tool: &ToolError| !matches!(tool, ToolError::NotFound { .. });
+    let by_tool = |error: &anyhow::Error| {
+        error.chain().filter_map(|cause| cause.downcast_ref::<ToolError>()).any(has_run)
+    };
+    if done.as_ref().is_err_and(by_tool) {
+        // The error names a log that lies there.
+        let _ = scratch.keep();
+    }
+    done
+}
+
+fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
+    let runner = System::new(scratch.join("logs"))?;
+    let keeper = Keeper::new(&runner, scratch);
+    match what {
         What::Show(arguments) => {
             desk.progress.doing("read");
             let shown = keeper.show(&arguments.profile, arguments.top)?;

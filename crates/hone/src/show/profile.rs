@@ -131,7 +131,7 @@ pub(crate) fn check(judged: &Judged, top: usize) -> String {
         None => {}
     }
     if let Some(unknown) = check.unknown_to_profile.filter(|unknown| *unknown > 0) {
-        out.push_str(&format!("{} functions of the program are not in the profile\n", count(unknown)));
+        out.push_str(&format!("functions of the program that are not in the profile: {}\n", count(unknown)));
     }
     for note in &check.notes {
         out.push_str(&format!("note: {}\n", wrapped(&plain(note))));

@@ -5,21 +5,25 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::bolt::{Said, fdata, preflight};
+use crate::gcov;
 use crate::go::{self, Merger, Profile, table};
 use crate::lock::Lock;
+use crate::samples::Samples;
 use crate::{kept, linkmap};
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("fdata", fdata),
     ("bolt_said", bolt_said),
     ("anatomy", anatomy),
     ("pprof", pprof),
     ("pclntab", pclntab),
     ("linkmap", linkmap),
+    ("gcov", gcov),
+    ("samples", samples),
     ("kept", kept),
 ];
 
@@ -77,6 +81,23 @@ pub fn kept(data: &[u8]) {
         }
     }
     go::module_in(data);
+}
+
+/// What gcov prints, and what it and gcc say beside it.
+pub fn gcov(data: &[u8]) {
+    if let Ok(functions) = gcov::parse(data) {
+        assert!(functions.len() <= data.len());
+    }
+    let text = String::from_utf8_lossy(data).into_owned();
+    assert!(gcov::not_taken(&text).len() <= text.lines().count());
+    gcov::told(&[text]);
+}
+
+/// A profile of samples as text.
+pub fn samples(data: &[u8]) {
+    if let Ok(samples) = Samples::parse(&String::from_utf8_lossy(data)) {
+        assert!(samples.hot().len() <= samples.functions.len());
+    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub struct LockedProfile {
     pub sha256: String,
     /// Size of the file.
     pub bytes: u64,
-    /// `IR`, `IR with context`, `Front-end`; `branches`, `samples EVENT`; `cpu`, `alloc_space`.
+    /// `IR`, `CSIR`, `Front-end`; `branches`, `samples EVENT`; `cpu`, `alloc_space`.
     pub level: String,
     /// Functions in it.
     pub functions: u64,

@@ -13,6 +13,9 @@ const HOT_CUTOFF_PER_MILLION: u128 = 990_000;
 /// of a broker, such a loop held 70 % and the first function of the broker's own crates stood at rank 76.
 const HOT_AT_LEAST: usize = 200;
 
+/// In the hash of a function that was counted after inlining (LLVM's `CS_FLAG_IN_FUNC_HASH`).
+pub(crate) const CONTEXT_SENSITIVE: u64 = 1 << 60;
+
 /// One function's counters, boiled down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
@@ -24,6 +27,8 @@ pub(crate) struct Function {
     pub(crate) max_count: u64,
     /// Sum of its counters.
     pub(crate) total_count: u64,
+    /// Whether it was counted after inlining, in the second of two rounds.
+    pub(crate) context_sensitive: bool,
 }
 
 impl Function {
@@ -54,7 +59,11 @@ pub(crate) struct Profile {
 
 impl Profile {
     pub(crate) fn level(&self) -> &'static str {
-        if self.ir { "IR" } else { "Front-end" }
+        match self.ir {
+            true if self.functions.iter().any(|function| function.context_sensitive) => "CSIR",
+            true => "IR",
+            false => "Front-end",
+        }
     }
 
     /// The hot functions, hottest first.
@@ -143,7 +152,8 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
             counters.push(counter);
         }
         while self.line().is_some_and(|line| !line.is_empty()) {}
-        Ok(Function { name: name.to_owned(), hash, max_count, total_count })
+        let context_sensitive = hash & CONTEXT_SENSITIVE != 0;
+        Ok(Function { name: name.to_owned(), hash, max_count, total_count, context_sensitive })
     }
 }
 
@@ -168,6 +178,8 @@ mod tests {
         let hot: Vec<&str> = profile.hot().into_iter().map(Function::symbol).collect();
         assert_eq!(hot[..2], ["_ZN11tiny_server14handle_request17h542da990d56e36caE", "mix_seed"]);
         assert_eq!(hot.len(), 8, "all that ran: {hot:?}");
+        let main = &profile.functions[0];
+        assert_eq!((main.hash, main.total_count), (1_124_680_650_144_255_556, 11_030_461));
     }
 
     #[test]
@@ -182,6 +194,14 @@ mod tests {
 
         let even = "\nf\n1\n1\n7\n".repeat(300);
         assert_eq!(Profile::parse(&even).unwrap().hot().len(), 300, "the compiler's own rule");
+    }
+
+    #[test]
+    fn a_second_round_is_known_by_the_hash() {
+        let text = ":csir\nf\n5\n1\n9\n\nf\n1152921504606846981\n1\n4\n";
+        let profile = Profile::parse(text).unwrap();
+        let rounds: Vec<bool> = profile.functions.iter().map(|function| function.context_sensitive).collect();
+        assert_eq!((profile.ir, rounds), (true, vec![false, true]));
     }
 
     #[test]

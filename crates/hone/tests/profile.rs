@@ -235,7 +235,7 @@ fn a_profile_with_context_is_judged_in_its_parts() {
     bench.call(&bench.path("context"), &["20000"], &[("LLVM_PROFILE_FILE", raw.to_str().unwrap())]).unwrap();
     bench.call(&profdata, &["merge", "-o", "cs.profdata", "ir.profdata", "c.profraw"], &[]).unwrap();
     let shown = bench.hone(&["show", "cs.profdata", "--json"]).json();
-    assert_eq!(shown["profile"]["level"], "IR with context");
+    assert_eq!(shown["profile"]["level"], "CSIR");
     for program in ["counting", "context"] {
         let answer = bench.check("cs.profdata", program, &["--budget", "0%"]);
         assert_eq!(answer.lost(0), 0.0, "{program}");

@@ -11,7 +11,7 @@ use super::{Contents, Keeper, KeptFault, Kind, Opened, counting, profdata, share
 use crate::bolt::fdata::{Counts, bare_name};
 use crate::bolt::{BoltTools, Input, Origin, Said, preflight};
 use crate::go::{self, Coverage};
-use crate::profile::{self, symbol_of};
+use crate::profile::{self, CONTEXT_SENSITIVE, symbol_of};
 use crate::proof::demangle;
 
 /// The most that a profile may have lost: one in ten is a release or two of ordinary work. A choice, not a constant of nature;
@@ -218,7 +218,7 @@ impl Check {
 fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Result<Check> {
     let hashes = counting::functions(program)?;
     // A build counts either before inlining or after it, with context; the other part of the profile it can't judge.
-    let with_context = |hash: u64| hash & profdata::CONTEXT_BIT != 0;
+    let with_context = |hash: u64| hash & CONTEXT_SENSITIVE != 0;
     let of_program = |wanted: bool| hashes.values().flatten().any(|&hash| with_context(hash) == wanted);
     let judged: Vec<&profile::Function> =
         profile.functions.iter().filter(|function| of_program(with_context(function.hash))).collect();

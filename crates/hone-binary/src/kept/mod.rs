@@ -312,7 +312,7 @@ impl Opened {
     fn facts(&self) -> LockedProfile {
         let (level, functions, total_count, max_count) = match &self.contents {
             Contents::Profdata(profile) => (
-                profdata::level(profile).to_owned(),
+                profile.level().to_owned(),
                 profile.functions.len() as u64,
                 profile.total_count,
                 profile.max_count,

@@ -16,9 +16,6 @@ const MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
 /// What the environment says goes before everything.
 const OVERRIDE: &str = "HONE_LLVM_PROFDATA";
 
-/// This bit of a function's hash marks counts that were taken after inlining, with context.
-pub(super) const CONTEXT_BIT: u64 = 1 << 60;
-
 /// A tool that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Profdata {
@@ -109,10 +106,4 @@ fn unreadable(error: ToolError, file: &Path, format: Option<u32>, tool: &Profdat
 /// Tools run in another folder.
 pub(super) fn absolute(file: &Path) -> PathBuf {
     std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf())
-}
-
-/// `IR`, `IR with context` or `Front-end`.
-pub(super) fn level(profile: &Profile) -> &'static str {
-    let context = profile.functions.iter().any(|function| function.hash & CONTEXT_BIT != 0);
-    if profile.ir && context { "IR with context" } else { profile.level() }
 }

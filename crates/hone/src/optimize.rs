@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::{Built, CargoTarget, Merged, Pgo, Proven, profile_env};
+use hone_binary::{Built, CargoTarget, Merged, Pgo, Proven, Workshop as _, profile_env};
 use hone_compare::Plan;
 use hone_ledger::Ledger;
 use hone_load::{Security, Settings, Topic, smoke_test};
@@ -247,7 +247,7 @@ impl Job<'_> {
             show::bytes(built.facts.file_bytes),
             show::bytes(built.facts.text_bytes)
         );
-        Ok(Told { note: format!("{note}; {sizes}"), command: Some(built.command.clone()), result: built })
+        Ok(Told { note: format!("{note}; {sizes}"), command: Some(built.command()), result: built })
     }
 
     /// Old profiles' builds are of no use to anybody and large.
@@ -374,7 +374,7 @@ impl Job<'_> {
     }
 
     fn prove_profile(&self, pgo: &Pgo<'_>, instrumented: &Built) -> Result<Told<(Merged, Proven)>> {
-        let merged = pgo.merge(&self.raw_profiles())?;
+        let merged = pgo.merge(&[(self.raw_profiles(), 1.0)])?;
         let proven = pgo.prove_profile(&merged, instrumented)?;
         let proof = &proven.proof;
         let hottest = proof.hot_functions.first().map_or("-", |function| function.name.as_str());
@@ -395,7 +395,7 @@ impl Job<'_> {
         baseline: &Built,
         proven: &Proven,
     ) -> Result<Told<ProfileApplied>> {
-        let applied = pgo.prove_applied(optimized, baseline, &proven.proof)?;
+        let applied = pgo.prove_applied(optimized, baseline, proven)?;
         let note = format!(
             "{:.2} % of the profile's weight discarded ({} functions), {} functions without a profile",
             applied.discarded_weight * 100.0,

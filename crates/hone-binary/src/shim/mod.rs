@@ -86,9 +86,14 @@ impl Orders {
             }
             symlink(program, &link).with_context(|| told(&link))?;
         }
-        let file = names.join("orders.json");
+        let file = Self::file(names);
         fs::write(&file, serde_json::to_vec_pretty(self)?).with_context(|| told(&file))?;
         Ok(file)
+    }
+
+    /// Where the orders for a folder of names are.
+    pub fn file(names: &Path) -> PathBuf {
+        names.join("orders.json")
     }
 
     /// Reads the orders from a file.

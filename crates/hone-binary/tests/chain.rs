@@ -220,7 +220,9 @@ fn profiles_that_no_build_may_use_are_refused_with_the_reason() {
     assert!(matches!(refusal(&error), Refusal::NotUsed { .. }), "the compiler only warns: {error:#}");
 
     let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
-    let elsewhere = Built { own_crates: ["elsewhere".to_owned()].into(), ..instrumented.clone() };
+    let mut elsewhere = instrumented.clone();
+    let How::Cargo { own_crates, .. } = &mut elsewhere.how else { panic!("{elsewhere:?}") };
+    *own_crates = ["elsewhere".to_owned()].into();
     let error = pgo.prove_profile(&merged, &elsewhere).unwrap_err();
     assert!(matches!(refusal(&error), Refusal::TargetNotHot { .. }), "{error:#}");
 
@@ -344,6 +346,66 @@ fn a_build_script_that_links_c_code_gets_the_way_out() {
     assert!(pgo.build_instrumented().unwrap().facts.instrumented);
 }
 
+/// What BOLT and the search for luck of placement need from a Rust build.
+#[test]
+fn wishes_beside_the_profile_reach_compiler_and_linker() {
+    let Some(bench) = Bench::new() else { return };
+    bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
+    let pgo = bench.pgo().unwrap();
+    assert_eq!(pgo.kind(), Kind::Cargo);
+    let relocs = pgo.build(&Order::plain("relocs").with_relocs()).unwrap();
+    let input = hone_binary::bolt::Input::look(&relocs.executable).unwrap();
+    assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
+    let plain = pgo.build_baseline().unwrap();
+    assert_ne!(plain.executable, relocs.executable);
+    assert!(!hone_binary::bolt::preflight::anatomy(&plain.executable).unwrap().relocations);
+
+    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
+    let (one, two) = (seeded(1), seeded(2));
+    assert_ne!(one.facts.text_sha256, two.facts.text_sha256, "the seed moves functions");
+    let again = seeded(1);
+    assert_eq!((again.fresh, &again.facts), (true, &one.facts));
+
+    let switch = "sum ^= match i & 7 { 0 => i + 7, 1 => i * 9, 2 => i ^ 77, 3 => i / 7, 4 => i << 5, 5 => i % 11, 6 => !i, _ => 1 }";
+    bench.edit("src/main.rs", "sum ^= i << 3", switch);
+    let without = pgo.build(&Order::plain("no-jump-tables").without_jump_tables()).unwrap();
+    assert!(without.command().contains("-Cjump-tables=no"), "{}", without.command());
+    assert_ne!(without.facts.text_sha256, pgo.build_baseline().unwrap().facts.text_sha256);
+
+    let profile = PathBuf::from("/none.profdata");
+    for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {
+        let error = pgo.build(&Order::plain("x").guided(guide)).unwrap_err();
+        assert!(matches!(refusal(&error), Refusal::Unfit { kind: Kind::Cargo, .. }), "{error:#}");
+    }
+}
+
+/// The same counts three times are three times the counts; and what a dry run tells is what a build runs.
+#[test]
+fn trainings_are_merged_by_their_weights() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let order = Order::plain("instrumented").guided(Guide::Generate);
+    let told = pgo.commands(&order).unwrap();
+    assert!(!bench.path("work/instrumented").exists(), "nothing was built");
+    let instrumented = pgo.build(&order).unwrap();
+    assert_eq!(instrumented.commands, told);
+    let (a, b) = (bench.train(&instrumented, "a", false), bench.train(&instrumented, "b", false));
+    let total = |raw: &[(PathBuf, f64)]| {
+        let merged = pgo.merge(raw).unwrap();
+        pgo.prove_profile(&merged, &instrumented).unwrap().proof.total_count
+    };
+    let (of_a, of_b) = (total(&[(a.clone(), 5.0)]), total(&[(b.clone(), 0.5)]));
+    assert_eq!(total(&[(a.clone(), 1.5), (b.clone(), 0.5)]), 3 * of_a + of_b);
+    let merged = pgo.merge(&[(a.clone(), 3.0), (b.clone(), 1.0)]).unwrap();
+    assert!(merged.command.contains("--weighted-input=3,"), "{}", merged.command);
+    let zero = pgo.merge(&[(a, 0.0), (b, 1.0)]).unwrap_err();
+    assert!(matches!(refusal(&zero), Refusal::Weight { .. }), "{zero:#}");
+    let nothing = pgo.merge(&[]).unwrap_err();
+    assert!(matches!(refusal(&nothing), Refusal::NothingToMerge), "{nothing:#}");
+    let files = pgo.profile_files(&instrumented, &bench.path("a"));
+    assert_eq!(files.snapshot().unwrap().len(), 1);
+}
+
 /// What a C program of a few lines leaves when it is compiled with these flags, merged by the toolchain's own tool.
 fn profile_of_c(bench: &Bench, pgo: &Pgo<'_>, name: &str, source: &str, flags: &[&str]) -> Merged {
     let (file, program, raw) = (bench.path(&format!("{name}.c")), bench.path(name), bench.path("raw-c"));
@@ -354,7 +416,7 @@ fn profile_of_c(bench: &Bench, pgo: &Pgo<'_>, name: &str, source: &str, flags: &
     let _ = fs::remove_dir_all(&raw);
     let (variable, value) = profile_env(&raw);
     bench.system.run(&Call::new(name, &program, bench.dir.path()).env(variable, value)).unwrap();
-    pgo.merge(&one(raw)).unwrap()
+    pgo.merge(&one(raw.clone())).unwrap()
 }
 
 /// llvm-profdata and the compilers end with 0 on both, and the program is then built without a profile.
@@ -414,7 +476,7 @@ fn flags_that_are_added_or_swallowed_on_the_way_are_found_in_the_program() {
     let baseline = pgo.build_baseline().unwrap();
     let instrumented = pgo.build_instrumented().unwrap();
     let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
-    let proof = pgo.prove_profile(&merged, &instrumented).unwrap().proof;
+    let proof = pgo.prove_profile(&merged, &instrumented).unwrap();
 
     let script = "#!/bin/sh\nfor word in \"$@\"; do\n  shift\n  case $word in\n    -Cprofile-*) ;;\n    *) set -- \"$@\" \"$word\" ;;\n  esac\ndone\nexec \"$@\"\n";
     let wrapper = bench.path("wrapper");
@@ -437,67 +499,7 @@ fn a_profile_of_a_stripped_program_is_proven_all_the_same() {
     let pgo = bench.pgo().unwrap();
     let instrumented = pgo.build_instrumented().unwrap();
     let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
-    let proof = pgo.prove_profile(&merged, &instrumented).unwrap().proof;
+    let proof = pgo.prove_profile(&merged, &instrumented).unwrap();
     let baseline = pgo.build_baseline().unwrap();
     pgo.prove_applied(&pgo.build_optimized(&merged).unwrap(), &baseline, &proof).unwrap();
-}
-
-/// What BOLT and the search for luck of placement need from a Rust build.
-#[test]
-fn wishes_beside_the_profile_reach_compiler_and_linker() {
-    let Some(bench) = Bench::new() else { return };
-    bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
-    let pgo = bench.pgo().unwrap();
-    assert_eq!(pgo.kind(), Kind::Cargo);
-    let relocs = pgo.build(&Order::plain("relocs").with_relocs()).unwrap();
-    let input = hone_binary::bolt::Input::look(&relocs.executable).unwrap();
-    assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
-    let plain = pgo.build_baseline().unwrap();
-    assert_ne!(plain.executable, relocs.executable);
-    assert!(!hone_binary::bolt::preflight::anatomy(&plain.executable).unwrap().relocations);
-
-    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
-    let (one, two) = (seeded(1), seeded(2));
-    assert_ne!(one.facts.text_sha256, two.facts.text_sha256, "the seed moves functions");
-    let again = seeded(1);
-    assert_eq!((again.fresh, &again.facts), (true, &one.facts));
-
-    let switch = "sum ^= match i & 7 { 0 => i + 7, 1 => i * 9, 2 => i ^ 77, 3 => i / 7, 4 => i << 5, 5 => i % 11, 6 => !i, _ => 1 }";
-    bench.edit("src/main.rs", "sum ^= i << 3", switch);
-    let without = pgo.build(&Order::plain("no-jump-tables").without_jump_tables()).unwrap();
-    assert!(without.command().contains("-Cjump-tables=no"), "{}", without.command());
-    assert_ne!(without.facts.text_sha256, pgo.build_baseline().unwrap().facts.text_sha256);
-
-    let profile = PathBuf::from("/none.profdata");
-    for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {
-        let error = pgo.build(&Order::plain("x").guided(guide)).unwrap_err();
-        assert!(matches!(refusal(&error), Refusal::Unfit { kind: Kind::Cargo, .. }), "{error:#}");
-    }
-}
-
-/// The same counts three times are three times the counts; and what a dry run tells is what a build runs.
-#[test]
-fn trainings_are_merged_by_their_weights() {
-    let Some(bench) = Bench::new() else { return };
-    let pgo = bench.pgo().unwrap();
-    let order = Order::plain("instrumented").guided(Guide::Generate);
-    let told = pgo.commands(&order).unwrap();
-    assert!(!bench.path("work/instrumented").exists(), "nothing was built");
-    let instrumented = pgo.build(&order).unwrap();
-    assert_eq!(instrumented.commands, told);
-    let (a, b) = (bench.train(&instrumented, "a", false), bench.train(&instrumented, "b", false));
-    let total = |raw: &[(PathBuf, f64)]| {
-        let merged = pgo.merge(raw).unwrap();
-        pgo.prove_profile(&merged, &instrumented).unwrap().proof.total_count
-    };
-    let (of_a, of_b) = (total(&[(a.clone(), 5.0)]), total(&[(b.clone(), 0.5)]));
-    assert_eq!(total(&[(a.clone(), 1.5), (b.clone(), 0.5)]), 3 * of_a + of_b);
-    let merged = pgo.merge(&[(a.clone(), 3.0), (b.clone(), 1.0)]).unwrap();
-    assert!(merged.command.contains("--weighted-input=3,"), "{}", merged.command);
-    let zero = pgo.merge(&[(a, 0.0), (b, 1.0)]).unwrap_err();
-    assert!(matches!(refusal(&zero), Refusal::Weight { .. }), "{zero:#}");
-    let nothing = pgo.merge(&[]).unwrap_err();
-    assert!(matches!(refusal(&nothing), Refusal::NothingToMerge), "{nothing:#}");
-    let files = pgo.profile_files(&instrumented, &bench.path("a"));
-    assert_eq!(files.snapshot().unwrap().len(), 1);
 }

@@ -239,7 +239,7 @@ fn the_whole_chain_and_a_stale_profile() {
     assert_eq!((applied.discarded_functions, applied.discarded_weight), (0, 0.0), "{applied:?}");
     let same = pgo.prove_applied(&baseline, &baseline, &proven).unwrap_err();
     assert!(matches!(refusal(&same), GoRefusal::NotInBuild { found: None, .. }), "{same:#}");
-    let one = pgo.merge(&weighted[..1]).unwrap();
+    let one = pgo.prove_profile(&pgo.merge(&weighted[..1]).unwrap(), &baseline).unwrap();
     let mixed_up = pgo.prove_applied(&optimized, &baseline, &one).unwrap_err();
     assert!(matches!(refusal(&mixed_up), GoRefusal::NotInBuild { found: Some(_), .. }), "{mixed_up:#}");
     let bolt = Input::look(&baseline.executable).unwrap_err();

@@ -174,7 +174,10 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     }
     let used = log::used(&command, cwd);
     let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
-    let heard: Vec<OsString> = arguments.iter().filter(|word| !silences(word)).cloned().collect();
+    let mut heard: Vec<OsString> = arguments.iter().filter(|word| !silences(word)).cloned().collect();
+    if command.compiles_source() {
+        heard = command::from_within(&heard, &orders.source, cwd);
+    }
     let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&heard, &added));
     let status = if command.probe || added.is_empty() {
         pass_through(&call)?

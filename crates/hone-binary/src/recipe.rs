@@ -2,6 +2,9 @@
 //!
 //! Nothing is asked of the build but that it takes its compilers from CC and CXX or from PATH: there it finds the stand-ins of
 //! [`crate::shim`], which add the flags of the phase. What came of it is read from the linker's map, see [`crate::linkmap`].
+//! The commands of the usual build systems are in [`sugar`].
+
+pub mod sugar;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -245,6 +248,7 @@ impl<'a> RecipeWorkshop<'a> {
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
+        orders.source.clone_from(&place.source);
         orders
     }
 

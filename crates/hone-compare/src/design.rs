@@ -90,6 +90,19 @@ pub enum DesignError {
         /// Of B.
         b: u32,
     },
+    /// Rounds in blocks so long that the processes are hardly ever started anew.
+    #[error(
+        "{rounds} rounds in blocks of {block_rounds} make {starts} starts of the processes, and an interval over starts needs at \
+         least {FEWEST_BLOCKS}: make the blocks shorter, or ask for more rounds"
+    )]
+    TooFewStarts {
+        /// Rounds.
+        rounds: u32,
+        /// Rounds in a block.
+        block_rounds: u32,
+        /// Blocks.
+        starts: u32,
+    },
 }
 
 /// Only a tail comes within reach of longer windows.
@@ -112,12 +125,17 @@ const RESAMPLES: u32 = 10_000;
 /// # Errors
 /// When there are too few pairs, or a share is out of its range.
 pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
-    check(plan)?;
+    laid_out(plan, false)
+}
+
+/// As [`plan()`]; in a closed loop the rate is the target's doing, and throughput tells.
+pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignError> {
+    let refused = refused_of(plan, closed_loop);
+    check(plan, &refused)?;
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = vec![PairKind::Control; plan.pilot_pairs as usize];
     order.extend(spread(plan.pairs, plan.control_pairs - plan.pilot_pairs));
     let swapped = balanced(&order, plan.both_controls, &mut random);
-    let refused = refused_of(plan);
     let secondary = Metric::ALL
         .into_iter()
         .filter(|metric| *metric != plan.primary && !refused.contains_key(metric))
@@ -147,6 +165,7 @@ pub fn plan(plan: &Plan) -> Result<Design, DesignError> {
         disturbance: plan.disturbance.clone(),
         budget: None,
         both_controls: plan.both_controls && plan.control_pairs > 0,
+        starts: 0,
     })
 }
 
@@ -171,8 +190,11 @@ const FIXED_RATE: &str = "every window that counts has the rate that was asked f
                           with hone load --find-capacity";
 
 /// Metrics that can't be told, whatever the windows will show.
-fn refused_of(plan: &Plan) -> BTreeMap<Metric, String> {
+fn refused_of(plan: &Plan, closed_loop: bool) -> BTreeMap<Metric, String> {
     let mut refused = refused(plan.requests_per_window);
+    if closed_loop {
+        refused.remove(&Metric::Throughput);
+    }
     refused.extend(plan.refused.clone());
     refused
 }
@@ -215,7 +237,7 @@ fn blocks(order: &[PairKind], builds: [u32; 2], both_controls: bool, random: &mu
 }
 
 /// 0 to `count` - 1 in random order (Fisher and Yates).
-fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
+pub(crate) fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count).collect();
     for last in (1..all.len()).rev() {
         let other = (u64::from(random.next_u32()) * (last as u64 + 1)) >> 32;
@@ -224,9 +246,8 @@ fn shuffled(count: u32, random: &mut ChaCha8Rng) -> Vec<u32> {
     all
 }
 
-fn check(plan: &Plan) -> Result<(), DesignError> {
+fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignError> {
     check_builds(plan.builds)?;
-    let refused = refused_of(plan);
     let named = std::iter::once(("the primary metric", plan.primary))
         .chain(plan.guards.iter().map(|guard| ("the guard rail", *guard)));
     for (what, metric) in named {

@@ -22,7 +22,8 @@ pub struct Pairs {
     pub metric: Metric,
     /// Both values positive and finite; others are refused.
     pub values: Vec<(f64, f64)>,
-    /// Which builds each pair measured: pairs of one block share both. Empty when each arm is one build.
+    /// Which builds, or which start of the processes, each pair measured: pairs of one block share both arms' luck. Empty when
+    /// each pair has its own.
     pub blocks: Vec<u32>,
 }
 
@@ -46,8 +47,11 @@ pub enum NotEstimated {
     /// A ratio of these has no logarithm.
     #[error("a value is zero, negative or not finite")]
     NotPositive,
-    /// The spread between builds can't be told from so few.
-    #[error("only {blocks} of the builds have a pair that counts, at least {FEWEST_BLOCKS} are needed")]
+    /// The spread between blocks can't be told from so few.
+    #[error(
+        "only {blocks} of the blocks (builds, or starts of the processes) have a pair that counts, at least {FEWEST_BLOCKS} are \
+         needed"
+    )]
     TooFewBlocks {
         /// Blocks with pairs.
         blocks: usize,
@@ -62,7 +66,8 @@ pub(crate) const POWER: f64 = 0.8;
 /// The studentised ("bootstrap-t") interval keeps its promise with few pairs, where the plain percentile interval is
 /// too narrow (Hall 1988; `crates/hone-compare/tests/coverage.rs` measures both claims). Resampled are pairs.
 ///
-/// With several builds an arm, pairs of one block share the luck of its builds. Then the estimate is the mean of the
+/// With several builds an arm, or processes that live for several pairs, pairs of one block share the luck of its builds or
+/// processes. Then the estimate is the mean of the
 /// blocks' means, and the interval is studentised by the spread between blocks: resampled are blocks, and pairs within
 /// them (Kalibera and Jones 2013). With fewer than five blocks there are too few distinct resamples, and Student's t
 /// over the blocks' means takes their place.

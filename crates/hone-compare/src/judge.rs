@@ -40,9 +40,11 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
     let rule = &design.rule;
     let alpha = alpha_of(rule, metric);
     let of = |kind| {
-        // The truth of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds.
+        // The truth of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two
+        // processes of one build have luck of their own, as long as they live.
         let by_build = kind == PairKind::Test && design.builds != [1, 1];
-        Resampled::new(&values(metric, kind, pairs, by_build), rule.resamples, rule.seed)
+        let values = values(metric, kind, pairs, by_build || design.starts > 0);
+        Resampled::new(&values, rule.resamples, rule.seed)
     };
     let resampled = of(PairKind::Test)?;
     let (mut test, tost) = (resampled.estimate(1.0 - alpha), resampled.estimate(1.0 - 2.0 * alpha));
@@ -56,7 +58,7 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
         Err(reason) if planned => {
             (Verdict::NotShown, format!("there is no A/A control to hold it against: {reason}"))
         }
-        _ => decide(rule, &test, &tost, control.as_ref().ok()),
+        _ => decide(design, &test, &tost, control.as_ref().ok()),
     };
     let control = control.ok().map(|control| control.estimate);
     Ok(Judgement { estimate: test, control, verdict, why, primary: metric == rule.primary })
@@ -99,12 +101,12 @@ impl Control {
 }
 
 /// The pairs of a kind that count and have the metric on both sides.
-fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], by_build: bool) -> Pairs {
+fn values(metric: Metric, kind: PairKind, pairs: &[PairOutcome], in_blocks: bool) -> Pairs {
     let both =
         |pair: &PairOutcome| Some((pair.block, (*pair.values_a.get(&metric)?, *pair.values_b.get(&metric)?)));
     let counted = pairs.iter().filter(|pair| pair.kind == kind && pair.dropped.is_none()).filter_map(both);
     let (blocks, values): (Vec<u32>, Vec<(f64, f64)>) = counted.unzip();
-    Pairs { metric, values, blocks: if by_build { blocks } else { Vec::new() } }
+    Pairs { metric, values, blocks: if in_blocks { blocks } else { Vec::new() } }
 }
 
 /// A log ratio and half the width of its interval.
@@ -173,7 +175,8 @@ pub(crate) fn margin(rule: &Rule) -> f64 {
 }
 
 /// The verdict with its reason.
-fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Control>) -> (Verdict, String) {
+fn decide(design: &Design, test: &Estimate, tost: &Estimate, control: Option<&Control>) -> (Verdict, String) {
+    let rule = &design.rule;
     let shown = || control.map(|control| ratio_words(&control.estimate)).unwrap_or_default();
     let spans = control.map(|control| (Span::of(&control.estimate), control.beside));
     match find(margin(rule), Span::of(test), Span::of(tost), spans) {
@@ -187,7 +190,7 @@ fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Contro
         Finding::Equivalent => {
             (Verdict::Equivalent, format!("the interval lies within {} % of equal", rule.equivalence * 100.0))
         }
-        Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(rule, test, control)),
+        Finding::HoldsOne => (Verdict::NotShown, why_it_holds_one(design, test, control)),
         Finding::NotBesideControl => (
             Verdict::NotShown,
             format!(
@@ -206,9 +209,14 @@ fn decide(rule: &Rule, test: &Estimate, tost: &Estimate, control: Option<&Contro
     }
 }
 
-fn why_it_holds_one(rule: &Rule, test: &Estimate, control: Option<&Control>) -> String {
+fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>) -> String {
+    let rule = &design.rule;
     let percent = rule.equivalence * 100.0;
     let (counted, more) = match &test.builds {
+        Some(starts) if design.starts > 0 => (
+            format!("{} pairs in {} starts of the processes", test.pairs, starts.blocks),
+            "; more starts would narrow it".to_owned(),
+        ),
         Some(builds) => (
             format!("{} builds an arm", builds.blocks),
             "; more builds would narrow it, more pairs hardly".to_owned(),

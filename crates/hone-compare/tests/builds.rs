@@ -84,5 +84,8 @@ fn the_spread_between_builds_is_told_and_fewer_than_three_are_refused() {
     assert!((0.015..0.025).contains(&builds.within_log_sd), "{builds:?}");
     let two = measured(&mut random, normal, 2, 8, 1.0, 0.05);
     let message = estimate(&two, 0.95, 1_000, 1).unwrap_err().to_string();
-    assert!(message.contains("only 2 of the builds have a pair that counts, at least 3"), "{message}");
+    assert!(
+        message.contains("only 2 of the blocks (builds, or starts of the processes) have a pair that counts"),
+        "{message}"
+    );
 }

@@ -75,6 +75,12 @@ pub(crate) fn cores_in_list(list: &str) -> Option<u32> {
     Some(cores)
 }
 
+/// `VmHWM` of `/proc/PID/status`, in bytes.
+pub(crate) fn peak_rss_bytes(status: &str) -> Option<u64> {
+    let value = value_of(status, ':', "VmHWM")?;
+    value.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// `MemTotal` of `/proc/meminfo`, in bytes.
 pub(crate) fn memory_bytes(meminfo: &str) -> Option<u64> {
     let value = value_of(meminfo, ':', "MemTotal")?;

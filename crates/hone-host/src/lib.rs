@@ -18,6 +18,7 @@ pub mod cpu;
 pub mod doctor;
 mod error;
 mod kernel_text;
+pub mod memory;
 pub mod observe;
 mod platform;
 pub mod pmu;

@@ -211,6 +211,7 @@ fn engine(
         Engine::Command { command, settings } => {
             Ok(Box::new(Command::new(launcher, to, workload, command, settings, &layout.topic)?))
         }
+        Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }
 }
 
@@ -238,6 +239,9 @@ fn fresh_name() -> String {
 /// # Errors
 /// With the setting that makes no sense and what would.
 pub fn check(workload: &Workload) -> Result<(), LoadError> {
+    if workload.engine.operations().is_some() {
+        return Err(no_schedule());
+    }
     for (name, value, most) in [
         ("requests_per_s", workload.requests_per_s, 1e7),
         ("duration_s", workload.duration_s, 86_400.0),
@@ -292,6 +296,16 @@ pub fn check(workload: &Workload) -> Result<(), LoadError> {
     frames::codec_of(workload).map(|_| ())
 }
 
+/// Loads of counted operations know nothing of Kafka.
+fn no_schedule() -> LoadError {
+    LoadError::Setting {
+        name: "engine",
+        problem: "counts operations of a command; only hone optimize runs such a load, and hone load sends requests of a \
+                  schedule to a Kafka-API broker"
+            .to_owned(),
+    }
+}
+
 fn check_engine(workload: &Workload) -> Result<(), LoadError> {
     match &workload.engine {
         Engine::Wire => Ok(()),
@@ -300,6 +314,7 @@ fn check_engine(workload: &Workload) -> Result<(), LoadError> {
             client::librdkafka::check(workload, settings)
         }
         Engine::Command { .. } => client::check(workload),
+        Engine::Tool { .. } | Engine::Exits { .. } => Err(no_schedule()),
     }
 }
 

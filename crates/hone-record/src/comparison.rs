@@ -65,8 +65,8 @@ pub struct Design {
     pub swapped: Vec<bool>,
     /// How the verdict is found.
     pub rule: Rule,
-    /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds. Empty when each
-    /// arm is one build.
+    /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds; or which start of the
+    /// processes (`starts`). Empty when each arm is one build and every pair has processes of its own.
     #[serde(default)]
     pub blocks: Vec<u32>,
     /// Builds of A and of B.
@@ -86,6 +86,10 @@ pub struct Design {
     /// their windows, both are measured, and warmed, alike.
     #[serde(default)]
     pub both_controls: bool,
+    /// Blocks for each of which the processes of all arms were started once: pairs of a block share them, and with them the luck of
+    /// their layout, in control pairs too. 0 where every pair has processes of its own.
+    #[serde(default)]
+    pub starts: u32,
 }
 
 fn one_build_each() -> [u32; 2] {
@@ -93,7 +97,7 @@ fn one_build_each() -> [u32; 2] {
 }
 
 impl Design {
-    /// The block of a pair; 0 when each arm is one build.
+    /// The block of a pair; 0 where there are none.
     pub fn block(&self, index: usize) -> u32 {
         self.blocks.get(index).copied().unwrap_or(0)
     }
@@ -283,15 +287,15 @@ pub struct Estimate {
     pub log_ratio_sd: f64,
     /// Smallest effect these pairs would have shown with 80 % power, as a ratio above 1 (1.08 = 8 %).
     pub detectable_ratio: f64,
-    /// What the builds contribute; `None` when each arm is one build.
+    /// What the blocks contribute (builds, or starts of the processes); `None` where there are none.
     #[serde(default)]
     pub builds: Option<BuildSpread>,
 }
 
-/// Spread between builds and within them. The interval rests on the blocks, not on the pairs.
+/// Spread between blocks (builds, or starts of the processes) and within them. The interval rests on the blocks, not on the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BuildSpread {
-    /// Blocks: pairs of a build of A and a build of B.
+    /// Blocks: a build of A and a build of B, or one start of both.
     pub blocks: u32,
     /// Standard deviation of the log ratio between blocks, without what the spread within them explains.
     pub between_log_sd: f64,

@@ -87,7 +87,7 @@ impl Workload {
     /// spelling.
     pub fn ends_at_the_send(&self) -> bool {
         let of_client = match &self.engine {
-            Engine::Wire => None,
+            Engine::Wire | Engine::Tool { .. } | Engine::Exits { .. } => None,
             Engine::Librdkafka { settings } | Engine::Command { settings, .. } => settings
                 .iter()
                 .find(|(name, _)| promise_of(name) == Some(ACKNOWLEDGED))

@@ -23,6 +23,25 @@ pub enum Engine {
         /// Settings handed to it.
         settings: BTreeMap<String, String>,
     },
+    /// A load generator of any protocol, as a command that ends when its operations are done. It keeps its own pace (a closed
+    /// loop), and nothing is known of single operations.
+    Tool {
+        /// Program and arguments, with placeholders.
+        command: Vec<String>,
+        /// Operations that it does.
+        operations: u64,
+        /// What fills the target with data, once for each start of it, before anything is counted.
+        populate: Option<Vec<String>>,
+        /// What warms it up, once for each start of it, behind `populate`.
+        warmup: Option<Vec<String>>,
+    },
+    /// The target itself, started for each window: it does its work and exits.
+    Exits {
+        /// Its arguments, with placeholders.
+        arguments: Vec<String>,
+        /// Operations that it does.
+        operations: u64,
+    },
 }
 
 impl Engine {
@@ -32,9 +51,23 @@ impl Engine {
             Self::Wire => "wire",
             Self::Librdkafka { .. } => "librdkafka",
             Self::Command { .. } => "command",
+            Self::Tool { .. } => "tool",
+            Self::Exits { .. } => "exits",
+        }
+    }
+
+    /// Operations of a window, where they are counted by whoever does them; `None` where requests come from a schedule.
+    pub fn operations(&self) -> Option<u64> {
+        match self {
+            Self::Tool { operations, .. } | Self::Exits { operations, .. } => Some(*operations),
+            Self::Wire | Self::Librdkafka { .. } | Self::Command { .. } => None,
         }
     }
 }
+
+/// Time after which a command of a load, or a target that should exit, is ended, unless another is asked for: long beside any
+/// burst, short beside an evening.
+const COMMAND_LIMIT_S: f64 = 600.0;
 
 /// When requests are due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -187,4 +220,87 @@ pub struct Workload {
     pub timeout_s: f64,
     /// Properties the topic is created with.
     pub topic_config: BTreeMap<String, String>,
+}
+
+impl Workload {
+    /// A load of counted operations ([`Engine::Tool`] or [`Engine::Exits`]). What describes requests of a schedule says nothing
+    /// then: no rate is asked for, nothing has a size, and `duration_s` is 0 because the work and not the clock ends a window.
+    pub fn of_operations(name: &str, engine: Engine) -> Self {
+        Self {
+            name: name.to_owned(),
+            engine,
+            seed: 1,
+            schedule: Schedule::Uniform,
+            requests_per_s: 0.0,
+            records_per_batch: 1,
+            record_bytes: 0,
+            sizes: Sizes::Fixed,
+            payload: Payload::Bytes { compressible_share: 0.0 },
+            keys: Keys::None,
+            compression: "none".to_owned(),
+            connections: 0,
+            in_flight: 0,
+            partitions: 0,
+            partitions_per_request: 0,
+            acks: -1,
+            idempotent: false,
+            consumers: 0,
+            warmup_requests: 0,
+            duration_s: 0.0,
+            timeout_s: COMMAND_LIMIT_S,
+            topic_config: BTreeMap::new(),
+        }
+    }
+
+    /// The same load with another number of operations. `None` where it is not counted in operations, or where its command does
+    /// not say `{operations}` and so would do as many as before.
+    #[must_use]
+    pub fn with_operations(&self, wanted: u64) -> Option<Self> {
+        let mut load = self.clone();
+        let (words, operations) = match &mut load.engine {
+            Engine::Tool { command, operations, .. } => (command, operations),
+            Engine::Exits { arguments, operations } => (arguments, operations),
+            Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => return None,
+        };
+        if !words.iter().any(|word| word.contains("{operations}")) {
+            return None;
+        }
+        *operations = wanted.max(1);
+        Some(load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_load_of_operations_comes_back_from_its_file() {
+        let tool = Engine::Tool {
+            command: words("bench -p {port} -n {operations}"),
+            operations: 1_000,
+            populate: Some(words("fill -p {port}")),
+            warmup: None,
+        };
+        let exits = Engine::Exits { arguments: words("--num={operations}"), operations: 7 };
+        for (engine, name, operations) in [(tool, "tool", 1_000), (exits, "exits", 7)] {
+            let load = Workload::of_operations("judge", engine);
+            assert_eq!((load.engine.name(), load.engine.operations()), (name, Some(operations)));
+            let text = serde_json::to_string(&load).unwrap();
+            assert_eq!(serde_json::from_str::<Workload>(&text).unwrap(), load, "{text}");
+            assert_eq!(load.with_operations(0).unwrap().engine.operations(), Some(1));
+        }
+        assert_eq!(Engine::Wire.operations(), None);
+    }
+
+    #[test]
+    fn operations_can_only_be_changed_where_the_command_is_told_of_them() {
+        let fixed = Engine::Exits { arguments: words("--num=5"), operations: 5 };
+        assert_eq!(Workload::of_operations("judge", fixed).with_operations(9), None);
+        assert_eq!(crate::merge::tests::workload().with_operations(9), None);
+    }
 }

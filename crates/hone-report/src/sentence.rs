@@ -313,6 +313,12 @@ pub(crate) fn outcome(window: &Window) -> String {
 }
 
 fn steady(window: &Window, asked: &str, reached: &str) -> String {
+    if let Some(operations) = window.workload.engine.operations() {
+        return format!(
+            "Done: {} at {reached}{NBSP}operations/s.",
+            quantity::counted(operations, "operation", "operations")
+        );
+    }
     let latencies: Vec<String> = [Metric::LatencyP50, Metric::LatencyP99]
         .into_iter()
         .filter_map(|metric| Some(format!("{} {}", metric.label(), quantity::time_us(window.value(metric)?))))

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
@@ -19,19 +20,39 @@ const VANISH_LIMIT: Duration = Duration::from_secs(5);
 /// A program file that some other thread's fork still holds open for writing can't be started for a moment.
 const BUSY_RETRIES: u32 = 50;
 
-/// How a leader ended, and how many of its group had to be killed after it.
+/// What a child used in its life, with all of its descendants that were waited for: the kernel's `rusage`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time in user mode. The sum with `system` has microseconds; how it is shared out rests on ticks.
+    pub user: Duration,
+    /// CPU time in the kernel.
+    pub system: Duration,
+    /// The most memory that any one of them held at a time (resident).
+    pub max_rss_bytes: u64,
+}
+
+impl Usage {
+    /// User and system together.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// How a leader ended, what it used, and how many of its group had to be killed after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
+    pub(crate) usage: Usage,
     pub(crate) killed: usize,
 }
 
 /// A started child that leads its own process group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    child: Child,
     pid: i32,
-    status: Option<ExitStatus>,
+    /// Readable when it has ended; `None` where the kernel has no such thing.
+    ends: Option<OwnedFd>,
+    ended: Option<(ExitStatus, Usage)>,
 }
 
 impl Group {
@@ -52,7 +73,22 @@ impl Group {
         command.stdout(stdout).stderr(stderr);
         let child = spawn_on_lasting_thread(command)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        Ok(Self { child, pid, status: None })
+        Ok(Self { pid, ends: end_of(pid), ended: None })
+    }
+
+    /// Sleeps a little, and no longer than until the leader's end.
+    pub(crate) fn wait_a_little(&self, pause: &mut Pause) {
+        let length = pause.next();
+        let Some(ends) = &self.ends else { return thread::sleep(length) };
+        let mut wanted = libc::pollfd { fd: ends.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let limit_ms = i32::try_from(length.as_millis()).unwrap_or(i32::MAX).max(1);
+        // SAFETY: the one entry is valid for the whole call. A signal that interrupts it only makes the sleep shorter.
+        unsafe { libc::poll(&raw mut wanted, 1, limit_ms) };
+    }
+
+    /// What the leader used, when it has ended and was reaped.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.ended.map(|(_, usage)| usage)
     }
 
     /// The leader's process id, which is also the group's.
@@ -63,10 +99,10 @@ impl Group {
     /// The leader's end, if it has ended. What is left of its group is killed first, while the leader's unreaped id
     /// still keeps the group's id from being given to somebody else.
     pub(crate) fn try_exit(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.status.is_none() && has_ended(self.pid)? {
+        if self.ended.is_none() && has_ended(self.pid)? {
             self.kill()?;
         }
-        Ok(self.status)
+        Ok(self.ended.map(|(status, _)| status))
     }
 
     /// Waits for the leader's end, at most until the deadline.
@@ -77,13 +113,13 @@ impl Group {
             if status.is_some() || Instant::now() >= deadline {
                 return Ok(status);
             }
-            pause.sleep();
+            self.wait_a_little(&mut pause);
         }
     }
 
     /// Sends a signal to the leader alone; a stopped one is woken so that it can obey.
     pub(crate) fn signal_leader(&self, signal: i32) {
-        if self.status.is_none() {
+        if self.ended.is_none() {
             send(self.pid, signal);
             send(self.pid, libc::SIGCONT);
         }
@@ -99,14 +135,14 @@ impl Group {
         halt: impl Fn() -> bool,
     ) -> io::Result<Option<End>> {
         let mut pause = Pause::default();
-        while self.status.is_none() && !has_ended(self.pid)? {
+        while self.ended.is_none() && !has_ended(self.pid)? {
             if Instant::now() >= deadline || halt() {
                 return Ok(None);
             }
-            pause.sleep();
+            self.wait_a_little(&mut pause);
         }
-        if let Some(status) = self.status {
-            return Ok(Some(End { status, killed: 0 }));
+        if let Some((status, usage)) = self.ended {
+            return Ok(Some(End { status, usage, killed: 0 }));
         }
         // The leader is not reaped yet, so the group's id is still its own.
         if !vanished(self.pid, rest / 2) {
@@ -115,12 +151,13 @@ impl Group {
             vanished(self.pid, rest / 2);
         }
         let killed = members(self.pid).len();
-        Ok(Some(End { status: self.kill()?, killed }))
+        self.kill()?;
+        Ok(self.ended.map(|(status, usage)| End { status, usage, killed }))
     }
 
     /// TERM to the whole group, a grace, then KILL; returns how the leader ended.
     pub(crate) fn end(&mut self, grace: Duration) -> io::Result<ExitStatus> {
-        if self.status.is_none() {
+        if self.ended.is_none() {
             send(-self.pid, libc::SIGTERM);
             send(-self.pid, libc::SIGCONT);
         }
@@ -132,12 +169,12 @@ impl Group {
 
     /// KILL to the whole group; reaps the leader and waits until the rest is gone.
     pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
-        if let Some(status) = self.status {
+        if let Some((status, _)) = self.ended {
             return Ok(status);
         }
         send(-self.pid, libc::SIGKILL);
-        let status = self.child.wait()?;
-        self.status = Some(status);
+        let (status, usage) = reap(self.pid)?;
+        self.ended = Some((status, usage));
         wait_for_rest(self.pid);
         Ok(status)
     }
@@ -161,8 +198,13 @@ impl Default for Pause {
 
 impl Pause {
     pub(crate) fn sleep(&mut self) {
-        thread::sleep(self.0);
+        thread::sleep(self.next());
+    }
+
+    fn next(&mut self) -> Duration {
+        let length = self.0;
         self.0 = (self.0 * 2).min(POLL_MAX);
+        length
     }
 }
 
@@ -281,6 +323,43 @@ fn has_ended(pid: i32) -> io::Result<bool> {
     }
     // SAFETY: after a successful `waitid` the field is set; it is 0 when no child has changed state.
     Ok(unsafe { info.si_pid() } != 0)
+}
+
+/// A descriptor that becomes readable at the child's end, so that nobody has to sleep beyond it.
+fn end_of(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: plain integers; the child is not reaped, so the id is its own.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
+    // SAFETY: the kernel has just given it to us, and nobody else knows it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Waits for a child's end, with what it used.
+fn reap(pid: i32) -> io::Result<(ExitStatus, Usage)> {
+    let mut status = 0;
+    // SAFETY: `rusage` is plain data for which all zeroes is a valid value.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places are valid and writable for the whole call.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut used) } == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.max(0).unsigned_abs())
+            + Duration::from_micros(time.tv_usec.max(0).unsigned_abs())
+    };
+    let usage = Usage {
+        user: time(used.ru_utime),
+        system: time(used.ru_stime),
+        // The kernel counts in KiB here.
+        max_rss_bytes: used.ru_maxrss.max(0).unsigned_abs() * 1024,
+    };
+    Ok((ExitStatus::from_raw(status), usage))
 }
 
 /// Sends a signal; a target that is already gone is what was wanted.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Scene;
-use crate::{Call, Finished, Runner, Session, ToolError};
+use crate::{Call, Finished, Runner, Session, ToolError, Usage};
 
 /// Collects calls and starts nothing. Every call "succeeds" with empty outputs; no promised file appears.
 #[derive(Debug, Default)]
@@ -33,7 +33,13 @@ impl Runner for Dry {
     fn run(&self, call: &Call) -> Result<Finished, ToolError> {
         self.note(call);
         let nothing = PathBuf::from("/dev/null");
-        Ok(Finished { code: 0, stdout_path: nothing.clone(), stderr_path: nothing, took: Duration::ZERO })
+        Ok(Finished {
+            code: 0,
+            stdout_path: nothing.clone(),
+            stderr_path: nothing,
+            took: Duration::ZERO,
+            usage: Usage::default(),
+        })
     }
 
     fn start(&self, call: &Call) -> Result<Session, ToolError> {

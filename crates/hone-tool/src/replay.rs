@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Scene;
 use crate::system::file_name_of;
-use crate::{Call, Finished, Runner, Session, ToolError};
+use crate::{Call, Finished, Runner, Session, ToolError, Usage};
 
 /// One recorded call. It lies in `<step>-<n>/transcript.json`, beside `stdout`, `stderr` and `file-<i>` for the i-th
 /// promised file; `n` counts the calls of that step from 1.
@@ -115,6 +115,7 @@ impl Runner for Replay {
             stdout_path: folder.join("stdout"),
             stderr_path: folder.join("stderr"),
             took: Duration::from_millis(transcript.took_ms),
+            usage: Usage::default(),
         })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Scene;
-use crate::{Call, Session, ToolError};
+use crate::{Call, Session, ToolError, Usage};
 
 /// No more of a log is read into memory than this.
 const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
@@ -60,6 +60,8 @@ pub struct Finished {
     pub stderr_path: PathBuf,
     /// Wall time.
     pub took: Duration,
+    /// What it used; nothing where nothing was started (a dry run, a replay).
+    pub usage: Usage,
 }
 
 impl Finished {

@@ -11,7 +11,7 @@ use crate::child::{Group, Pause, members, send};
 use crate::error::Scene;
 use crate::signals::SignalState;
 use crate::system::{Logs, unwaitable};
-use crate::{Call, ToolError, interrupt};
+use crate::{Call, ToolError, Usage, interrupt};
 
 /// How much of a session's output a search for a line reads at most.
 const SEARCH_BYTES: usize = 16 * 1024 * 1024;
@@ -64,6 +64,8 @@ impl Stopped {
 pub struct Ended {
     /// Its exit status.
     pub status: ExitStatus,
+    /// What it used.
+    pub usage: Usage,
     /// Processes of its group that outlived it and had to be killed: what those write at their end is lost.
     pub killed: usize,
 }
@@ -235,7 +237,7 @@ impl Session {
         if end.is_none() && interrupt::requested() {
             return Err(ToolError::Interrupted { scene: self.scene() });
         }
-        Ok(end.map(|end| Ended { status: end.status, killed: end.killed }))
+        Ok(end.map(|end| Ended { status: end.status, usage: end.usage, killed: end.killed }))
     }
 
     /// Kills it and its group.

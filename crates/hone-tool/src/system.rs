@@ -138,7 +138,7 @@ impl System {
                 told = Instant::now();
                 self.tell(call, logs, start);
             }
-            pause.sleep();
+            group.wait_a_little(&mut pause);
         }
     }
 
@@ -167,7 +167,9 @@ impl Runner for System {
                 return Err(ToolError::NothingProduced { scene, file: promise.path.clone(), lack });
             }
         }
-        let finished = Finished { code, stdout_path: logs.stdout_path, stderr_path: logs.stderr_path, took };
+        let usage = group.usage().unwrap_or_default();
+        let finished =
+            Finished { code, stdout_path: logs.stdout_path, stderr_path: logs.stderr_path, took, usage };
         if let Some(recorder) = &self.recorder {
             recorder.keep(call, &finished)?;
         }

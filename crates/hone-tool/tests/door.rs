@@ -586,3 +586,23 @@ fn one_that_stays_is_told_apart_and_can_be_killed() {
     let mut other = room.start("other", "exec sleep 1000");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&other.kill().unwrap()), Some(libc::SIGKILL));
 }
+
+/// A loop of a shell: mostly user time.
+const SPIN: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+
+#[test]
+fn what_a_child_used_is_told_with_what_its_own_children_used() {
+    let room = Room::new();
+    let used = |finished: &Finished| finished.usage.total().as_secs_f64();
+    let idle = room.run("idle", "sleep 0.2").unwrap();
+    let own = room.run("own", SPIN).unwrap();
+    let childs = room.run("childs", &format!("sh -c '{SPIN}'")).unwrap();
+    assert!(used(&idle) < 0.1 && idle.took >= Duration::from_millis(200), "{idle:?}");
+    assert!(used(&own) > used(&idle) && used(&own) <= own.took.as_secs_f64() * 1.1, "{own:?}");
+    assert!(used(&childs) > used(&own) * 0.5, "{childs:?} {own:?}");
+    assert!(own.usage.max_rss_bytes > 100_000 && own.usage.user > own.usage.system, "{own:?}");
+
+    let mut session = room.start("session", SPIN);
+    let ended = session.wait_end(PLENTY, PLENTY).unwrap().unwrap();
+    assert!(ended.usage.total().as_secs_f64() > used(&own) * 0.5, "{ended:?} {own:?}");
+}

@@ -7,11 +7,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use hone_binary::capture::{self, Dump, ProfileFiles, Stop, StopPlan};
 use hone_load::{Admin, Security};
-use hone_tool::{Call, Readiness, Runner, Session, Stopped};
+use hone_tool::{Call, Runner, Session, Stopped, ToolError};
 
 use crate::Usage;
+use crate::ready::{Asked, Ready};
 use crate::targets::Targets;
+
+/// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ways {
+    /// Where commands are carried out, and from where programs with a `/` in their names are meant.
+    pub(crate) folder: PathBuf,
+    pub(crate) ready: Ready,
+    /// Its own way to stop; SIGTERM without one, and behind one that did not help.
+    pub(crate) stop: Option<Vec<String>>,
+    /// Makes it write its profile.
+    pub(crate) dump: Option<Vec<String>>,
+    /// Makes it write its profile, as a signal that it knows.
+    pub(crate) dump_signal: Option<i32>,
+    /// Sets its counters to 0.
+    pub(crate) reset: Option<Vec<String>>,
+}
 
 /// A program and how it is started.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +42,7 @@ pub(crate) struct Program {
     pub(crate) address: String,
     pub(crate) ready_timeout: Duration,
     pub(crate) stop_timeout: Duration,
+    pub(crate) ways: Box<Ways>,
 }
 
 /// Where an arm's load goes.
@@ -47,13 +66,23 @@ pub(crate) struct Arm {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) address: String,
-    session: Option<(Session, Duration)>,
-    _data: Option<DataFolder>,
+    started: Option<Started>,
+}
+
+/// A program that Hone started. What is declared first is dropped first: the process goes before its data.
+#[derive(Debug)]
+struct Started {
+    session: Session,
+    grace: Duration,
+    ways: Box<Ways>,
+    filling: Filling,
+    start_up: Duration,
+    _data: DataFolder,
 }
 
 /// A folder that goes when nobody needs it any more.
 #[derive(Debug)]
-struct DataFolder(PathBuf);
+pub(crate) struct DataFolder(PathBuf);
 
 impl Drop for DataFolder {
     fn drop(&mut self) {
@@ -95,6 +124,7 @@ impl Place {
             address: "127.0.0.1:{port}".to_owned(),
             ready_timeout,
             stop_timeout,
+            ways: Box::default(),
         }))
     }
 }
@@ -107,7 +137,7 @@ pub(crate) fn is_address(text: &str) -> bool {
 }
 
 /// A program by path or by name in PATH, found before anything is measured.
-fn find_program(name: &str) -> Result<PathBuf> {
+pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     if name.contains('/') {
         return path.canonicalize().with_context(|| format!("there is no program {name}"));
@@ -120,42 +150,86 @@ fn find_program(name: &str) -> Result<PathBuf> {
 }
 
 impl Arm {
-    /// Starts the arm if it is a program, and waits until it answers as a Kafka-API broker. `scratch` is where a data
-    /// folder may be made.
+    /// Starts the arm if it is a program, and waits until it is ready. `scratch` is where a data folder may be made.
     pub(crate) fn start(&self, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         match &self.place {
             Place::Address(address) => {
                 Admin::ready_with(address, &self.security, ANSWER_LIMIT)
                     .with_context(|| format!("{} is not ready", self.name))?;
-                Ok(Running { address: address.clone(), session: None, _data: None })
+                Ok(Running { address: address.clone(), started: None })
             }
             Place::Program(program) => self.start_program(program, runner, scratch),
         }
     }
 
     fn start_program(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
-        let data = DataFolder(fresh_folder(scratch, &self.name)?);
-        let fill = placeholders(&data.0)?;
-        let address = fill(&program.address);
-        let mut call = Call::new(format!("start-{}", self.name), &program.path, &data.0)
-            .args(program.args.iter().map(|arg| fill(arg)));
-        for (name, value) in &program.env {
+        let (call, filling, data) = program.made_ready(&self.name, &[], scratch)?;
+        let address = filling.fill(&program.address);
+        let ways = &program.ways;
+        let command = match &ways.ready {
+            Ready::Command(words) => {
+                let call = ways.call("ready", words, &filling)?;
+                Some(call.limit(Ready::command_limit(program.ready_timeout)))
+            }
+            _ => None,
+        };
+        let mut logs = data.0.clone().into_os_string();
+        logs.push(".ready");
+        let asked = Asked { address: &address, security: &self.security, command, logs: logs.into() };
+        let mut session = runner.start(&call)?;
+        let start_up = ways.ready.wait(&mut session, &asked, program.ready_timeout)?;
+        let (grace, ways) = (program.stop_timeout, ways.clone());
+        Ok(Running {
+            address,
+            started: Some(Started { session, grace, ways, filling, start_up, _data: data }),
+        })
+    }
+}
+
+impl Program {
+    /// The call that starts it in a fresh data folder, with `more` arguments behind its own.
+    pub(crate) fn made_ready(
+        &self,
+        name: &str,
+        more: &[String],
+        scratch: &Path,
+    ) -> Result<(Call, Filling, DataFolder)> {
+        let data = DataFolder(fresh_folder(scratch, name)?);
+        let filling = Filling::new(&data.0)?;
+        let mut call = Call::new(format!("start-{name}"), &self.path, &data.0)
+            .args(self.args.iter().chain(more).map(|arg| filling.fill(arg)));
+        for (name, value) in &self.env {
+            // A port may stand there, too. What is no text has no placeholders.
+            let value = value.to_str().map_or_else(|| value.clone(), |value| filling.fill(value).into());
             call = call.env(name, value);
         }
-        let mut session = runner.start(&call)?;
-        let ready = || match Admin::ready_with(&address, &self.security, Duration::from_secs(2)) {
-            Ok(()) => Readiness::Ready,
-            Err(error) => Readiness::NotYet(format!("{:#}", anyhow::Error::from(error))),
+        Ok((call, filling, data))
+    }
+}
+
+impl Ways {
+    /// A command as a call.
+    pub(crate) fn call(&self, step: &str, words: &[String], filling: &Filling) -> Result<Call> {
+        let Some((program, arguments)) = words.split_first() else {
+            bail!(Usage(format!("the command `{step}` is empty")));
         };
-        session.wait_until(program.ready_timeout, ready)?;
-        Ok(Running { address, session: Some((session, program.stop_timeout)), _data: Some(data) })
+        let here = std::env::current_dir().context("there is no current folder")?;
+        let folder = here.join(&self.folder);
+        let program = filling.fill(program);
+        let program = if program.contains('/') { folder.join(program) } else { PathBuf::from(program) };
+        Ok(Call::new(step, program, folder).args(arguments.iter().map(|word| filling.fill(word))))
     }
 }
 
 impl Running {
     /// The process that was started for this arm.
     pub(crate) fn child(&self) -> Option<u32> {
-        self.session.as_ref().map(|(session, _)| session.pid())
+        self.started.as_ref().map(|started| started.session.pid())
+    }
+
+    /// From the start until it was ready; `None` where it ran before.
+    pub(crate) fn start_up(&self) -> Option<Duration> {
+        self.started.as_ref().map(|started| started.start_up)
     }
 
     /// The processes whose CPU counts when the load goes to a cluster of these brokers.
@@ -165,19 +239,83 @@ impl Running {
 
     /// Fails when the program behind the arm has ended.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
-        match &mut self.session {
-            Some((session, _)) => Ok(session.check_alive("being loaded")?),
+        match &mut self.started {
+            Some(started) => Ok(started.session.check_alive("being loaded")?),
             None => Ok(()),
         }
     }
 
+    /// A command about this arm, with its placeholders and those of `more` filled in.
+    pub(crate) fn call(&self, step: &str, words: &[String], more: &[(&'static str, String)]) -> Result<Call> {
+        let started =
+            self.started.as_ref().context("only a program that Hone starts has a port to fill in")?;
+        let filling = Filling { words: [started.filling.words.as_slice(), more].concat() };
+        started.ways.call(step, words, &filling)
+    }
+
+    /// Text with this arm's placeholders filled in.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        self.started.as_ref().map_or_else(|| text.to_owned(), |started| started.filling.fill(text))
+    }
+
+    /// Sets the counters of an instrumented program to 0: by its own command, or by the signal of a dump object that it was
+    /// linked with. `false` where it has neither.
+    pub(crate) fn reset(&mut self, runner: &dyn Runner, has_dump_object: bool) -> Result<bool> {
+        let Some(started) = &mut self.started else { return Ok(false) };
+        if let Some(words) = &started.ways.reset {
+            runner.run(&started.ways.call("reset", words, &started.filling)?.limit(started.grace))?;
+            return Ok(true);
+        }
+        if has_dump_object {
+            capture::reset(&mut started.session)?;
+        }
+        Ok(has_dump_object)
+    }
+
     /// Stops what was started and removes its data. What ran before goes on running.
-    pub(crate) fn stop(mut self) -> Result<Option<Stopped>> {
-        let stopped = match self.session.take() {
-            Some((session, grace)) => Some(session.stop(grace)?),
-            None => None,
+    pub(crate) fn stop(self, runner: &dyn Runner) -> Result<Option<Stopped>> {
+        let Some(mut started) = self.started else { return Ok(None) };
+        if let Some(call) = started.stop_call()? {
+            match runner.run(&call) {
+                // A server that ends at once may well cut off the connection by which it was told to.
+                Ok(_) | Err(ToolError::Failed { .. } | ToolError::TimedOut { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            started.session.wait_end(started.grace, started.grace)?;
+        }
+        Ok(Some(started.session.stop(started.grace)?))
+    }
+
+    /// Stops an instrumented program so that its profile gets onto disk. `dump` is how it is had from a program that still
+    /// runs, unless the target has a way of its own.
+    ///
+    /// # Errors
+    /// When no profile was written, with the remedy.
+    pub(crate) fn stop_with_profile(
+        self,
+        runner: &dyn Runner,
+        files: ProfileFiles,
+        dump: Dump,
+    ) -> Result<Stop> {
+        let started =
+            self.started.context("a broker that ran before is not instrumented, and not stopped")?;
+        let ways = &started.ways;
+        let dump = match (&ways.dump, ways.dump_signal) {
+            (Some(words), _) => {
+                Dump::Command(Box::new(ways.call("dump", words, &started.filling)?.limit(started.grace)))
+            }
+            (None, Some(signal)) => Dump::Signal(signal),
+            (None, None) => dump,
         };
-        Ok(stopped)
+        let plan = StopPlan { dump, command: started.stop_call()?, grace: started.grace, files };
+        capture::stop(runner, started.session, &plan)
+    }
+}
+
+impl Started {
+    fn stop_call(&self) -> Result<Option<Call>> {
+        let call = |words: &Vec<String>| self.ways.call("stop", words, &self.filling);
+        Ok(self.ways.stop.as_ref().map(call).transpose()?.map(|call| call.limit(self.grace)))
     }
 }
 
@@ -196,27 +334,46 @@ fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
     bail!("{} is full of data folders of earlier runs; remove it", scratch.display())
 }
 
-/// The placeholders that [`placeholders`] fills.
+/// The placeholders of a program's arguments.
 const PLACEHOLDERS: [&str; 3] = ["port", "port2", "data"];
+
+/// Those of a load's commands beside them.
+pub(crate) const OF_A_LOAD: [&str; 2] = ["operations", "seed"];
 
 /// A `{word}` that nobody will fill.
 pub(crate) fn unknown_placeholder(text: &str) -> Option<&str> {
-    let words = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word);
-    words.into_iter().find(|word| {
-        let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric());
-        is_word && !PLACEHOLDERS.contains(word)
-    })
+    words_in_braces(text).find(|word| !PLACEHOLDERS.contains(word))
 }
 
-/// Fills `{port}`, `{port2}` and `{data}`.
-fn placeholders(data: &Path) -> Result<impl Fn(&str) -> String + use<>> {
-    let [port, port2] = free_ports()?;
-    let data = data.display().to_string();
-    Ok(move |text: &str| {
-        text.replace("{port}", &port.to_string())
-            .replace("{port2}", &port2.to_string())
-            .replace("{data}", &data)
-    })
+/// The same in a command of a load.
+pub(crate) fn unknown_in_a_load(text: &str) -> Option<&str> {
+    words_in_braces(text).find(|word| !PLACEHOLDERS.contains(word) && !OF_A_LOAD.contains(word))
+}
+
+fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word);
+    words.filter(|word| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric()))
+}
+
+/// What stands for placeholders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Filling {
+    words: Vec<(&'static str, String)>,
+}
+
+impl Filling {
+    /// Two free ports and a data folder.
+    fn new(data: &Path) -> Result<Self> {
+        let [port, port2] = free_ports()?;
+        let values = [port.to_string(), port2.to_string(), data.display().to_string()];
+        Ok(Self { words: PLACEHOLDERS.into_iter().zip(values).collect() })
+    }
+
+    pub(crate) fn fill(&self, text: &str) -> String {
+        self.words
+            .iter()
+            .fold(text.to_owned(), |text, (word, value)| text.replace(&format!("{{{word}}}"), value))
+    }
 }
 
 /// Two ports that were free a moment ago. Both are held at once, so that they differ.

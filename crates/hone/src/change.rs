@@ -130,6 +130,12 @@ fn client_settings(engine: &mut Engine) -> Result<&mut BTreeMap<String, String>>
     match engine {
         Engine::Librdkafka { settings } | Engine::Command { settings, .. } => Ok(settings),
         Engine::Wire => bail!("the wire engine has no client settings"),
+        Engine::Tool { .. } | Engine::Exits { .. } => {
+            bail!(Usage(
+                "--change client.*: a load of counted operations has no client settings; change its command"
+                    .to_owned()
+            ))
+        }
     }
 }
 

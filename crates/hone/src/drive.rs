@@ -271,7 +271,7 @@ impl Contest<'_> {
             arm.check_alive().with_context(|| in_its_window(side))?;
         }
         for arm in running {
-            arm.stop()?;
+            arm.stop(self.runner)?;
         }
         Ok(windows)
     }
@@ -326,7 +326,7 @@ impl Contest<'_> {
             .with_context(|| in_its_window(side))?;
         probe.describe_machine(&mut window);
         running.check_alive().with_context(|| in_its_window(side))?;
-        running.stop()?;
+        running.stop(self.runner)?;
         Ok(window)
     }
 
@@ -461,19 +461,25 @@ fn of_arm<T>(done: Result<T>) -> Result<std::result::Result<T, Failure>> {
     match done {
         Ok(done) => Ok(Ok(done)),
         Err(error) => match side_that_failed(&error).filter(|_| !interrupt::requested()) {
-            Some(side) => {
-                let text = format!("{error:#}");
-                // What the program said and where its log is; the command is the design's.
-                let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
-                let reason = text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ");
-                Ok(Err(Failure { side, reason }))
-            }
+            Some(side) => Ok(Err(Failure { side, reason: in_one_line(&error) })),
             None => Err(error),
         },
     }
 }
 
+/// What a program said and where its log is; the command is the design's.
+pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let tells = |line: &&str| !(line.starts_with("command: ") || line.starts_with("next: "));
+    text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")
+}
+
 fn side_that_failed(error: &anyhow::Error) -> Option<usize> {
+    error.downcast_ref::<ArmFailed>().filter(|_| is_of_a_target(error)).map(|failed| failed.side)
+}
+
+/// Whether it is an error that a target can cause: it did not start, did not answer, broke off.
+pub(crate) fn is_of_a_target(error: &anyhow::Error) -> bool {
     use LoadError::{Broken, Connect, Garbage, Mute, Refused, Slow, WarmUp};
     let load = error.downcast_ref::<LoadError>().is_some_and(|error| {
         matches!(
@@ -490,7 +496,7 @@ fn side_that_failed(error: &anyhow::Error) -> Option<usize> {
     let tool = error.downcast_ref::<ToolError>().is_some_and(|error| {
         matches!(error, ToolError::Died { .. } | ToolError::TimedOut { .. } | ToolError::Refused { .. })
     });
-    error.downcast_ref::<ArmFailed>().filter(|_| load || tool).map(|failed| failed.side)
+    load || tool
 }
 
 /// What neighbours did in the two windows. Where a target's processes are not known its own CPU would pass for theirs, and
@@ -534,7 +540,7 @@ pub(crate) fn whole(window: Window) -> Result<Window, LoadError> {
 }
 
 /// What the arm of a window did by itself. A late generator is no fault of its target.
-fn troubles(window: &Window) -> Vec<String> {
+pub(crate) fn troubles(window: &Window) -> Vec<String> {
     let late = matches!(window.outcome, Outcome::GeneratorLate { .. });
     let failure = why_it_does_not_count(window).filter(|_| !late);
     failure.into_iter().chain(own_events(window)).collect()

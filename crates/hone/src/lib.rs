@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod arm;
+mod bench;
 mod budget;
 mod capacity;
 mod change;
@@ -30,11 +31,15 @@ mod output;
 mod places;
 mod probe;
 mod progress;
+mod ready;
 mod rendezvous;
 mod require;
+mod rounds;
 mod selftest;
 mod show;
 mod standing;
+mod starter;
+mod survey;
 mod targets;
 
 /// How a verb ended; the exit code is an interface.

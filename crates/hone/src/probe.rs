@@ -23,6 +23,9 @@ pub(crate) struct TargetProbe {
     pressure: BTreeMap<String, f64>,
     /// Whether the last window's CPU of everybody else holds nothing of a target's.
     others_known: bool,
+    /// Whether the target is a child of this process that has ended with its window: it is among `ours`, and whoever reaped it
+    /// knows its CPU.
+    is_reaped: bool,
 }
 
 #[derive(Debug)]
@@ -41,7 +44,12 @@ impl TargetProbe {
         ours.push(std::process::id());
         ours.sort_unstable();
         ours.dedup();
-        Self { targets, ours, before: None, pressure: BTreeMap::new(), others_known: false }
+        Self { targets, ours, before: None, pressure: BTreeMap::new(), others_known: false, is_reaped: false }
+    }
+
+    /// For a target that this process starts and reaps within the window.
+    pub(crate) fn of_a_reaped_child() -> Self {
+        Self { is_reaped: true, ..Self::new(Targets::default(), &[]) }
     }
 
     fn look(&self) -> Snapshot {
@@ -82,7 +90,7 @@ impl Probe for TargetProbe {
         self.pressure = pressure::between(&before.pressure, &after.pressure);
         let ours = used(&before.ours, &after.ours);
         let target_cpu = used(&before.targets, &after.targets);
-        self.others_known = ours.is_some() && target_cpu.is_some();
+        self.others_known = ours.is_some() && (self.is_reaped || target_cpu.is_some());
         let ours_s = ours.map_or(0.0, |cpu| cpu.total_s);
         let system =
             before.system.zip(after.system).map(|(before, after)| cpu::system_between(&before, &after));

@@ -51,6 +51,9 @@ pub struct Orders {
     pub log: PathBuf,
     /// A folder for the link maps.
     pub maps: PathBuf,
+    /// The copy of the sources, whose path must not be seen in what is compiled: see [`command::from_within`]. Empty for none.
+    #[serde(default)]
+    pub source: PathBuf,
 }
 
 impl Orders {
@@ -75,6 +78,7 @@ impl Orders {
             words: folder.join("compilers.txt"),
             log: folder.join("compilers.jsonl"),
             maps: folder.join("maps"),
+            source: PathBuf::new(),
         }
     }
 
@@ -169,9 +173,14 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
+    let arguments = if command.compiles_source() {
+        command::from_within(arguments, &orders.source, cwd)
+    } else {
+        arguments.to_vec()
+    };
     let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
-    let heard: Vec<OsString> = arguments.iter().filter(|word| !silences(word)).cloned().collect();
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&heard, &added));
+    let arguments: Vec<OsString> = arguments.into_iter().filter(|word| !silences(word)).collect();
+    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
     let status = if command.probe || added.is_empty() {
         pass_through(&call)?
     } else {
@@ -243,6 +252,7 @@ mod tests {
             words: "/w".into(),
             log: "/l".into(),
             maps: "/m".into(),
+            source: PathBuf::new(),
         };
         let check = |line: &str, expected: &[&str]| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

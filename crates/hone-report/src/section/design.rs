@@ -20,6 +20,12 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
             comparison.a, comparison.b
         ));
     }
+    if design.starts > 0 {
+        facts.push(format!(
+            "{} starts of the processes, each for several pairs; the intervals rest on them.",
+            design.starts
+        ));
+    }
     facts.extend(comparison.pilot.as_ref().map(promised));
     facts.extend(design.budget.as_ref().map(|budget| budget.words.clone()));
     if comparison.unmeasured_pairs > 0 {

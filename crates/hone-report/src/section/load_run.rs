@@ -197,6 +197,9 @@ fn latencies(window: &Window) -> Element {
             "The window is not steady: its percentiles would measure the length of the window and not the target.",
         );
     }
+    if window.workload.engine.operations().is_some() {
+        return no_figure(title, "A command that counts its operations tells the latency of none of them.");
+    }
     let line = |stroke, label: &str, histogram: &hone_record::Hdr| Line {
         stroke,
         label: label.to_owned(),

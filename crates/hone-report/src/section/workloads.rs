@@ -15,7 +15,7 @@ pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Elemen
     let mut table = Table::new("Training and judging workload", heads)
         .remark("≠ marks what differs from the training workload.")
         .class("scroll workloads");
-    for (name, read) in PROPERTIES {
+    for (name, read) in properties(&all) {
         property(&mut table, name, *read, &all);
     }
     for key in topic_keys(&all) {
@@ -32,7 +32,7 @@ pub(crate) fn side_by_side(training: &Workload, judging: &[&Workload]) -> Elemen
 /// One load alone.
 pub(crate) fn alone(workload: &Workload) -> Element {
     let mut table = Table::facts("What was sent");
-    for (name, read) in PROPERTIES {
+    for (name, read) in properties(&[workload]) {
         table.fact(name, &read(workload));
     }
     for (key, value) in &workload.topic_config {
@@ -54,9 +54,34 @@ fn head(role: &str, name: &str) -> Column {
 
 type Reading = fn(&Workload) -> String;
 
+/// What describes these loads: requests of a schedule have other properties than counted operations.
+fn properties(all: &[&Workload]) -> impl Iterator<Item = &'static (&'static str, Reading)> + use<> {
+    let counted = |workload: &&Workload| workload.engine.operations().is_some();
+    let (operations, requests) = (all.iter().any(counted), !all.iter().all(counted));
+    let of_requests = PROPERTIES.iter().filter(move |_| requests);
+    COMMON.iter().chain(OPERATIONS.iter().filter(move |_| operations)).chain(of_requests)
+}
+
+const COMMON: &[(&str, Reading)] = &[("sent by", |w| engine(&w.engine)), ("seed", |w| w.seed.to_string())];
+
+const OPERATIONS: &[(&str, Reading)] = &[
+    ("operations", |w| w.engine.operations().map_or_else(|| "–".to_owned(), quantity::count)),
+    ("filled by", |w| match &w.engine {
+        Engine::Tool { populate, .. } => once(populate.as_deref()),
+        _ => once(None),
+    }),
+    ("warmed by", |w| match &w.engine {
+        Engine::Tool { warmup, .. } => once(warmup.as_deref()),
+        _ => once(None),
+    }),
+];
+
+/// A command that runs once for each start of a target.
+fn once(command: Option<&[String]>) -> String {
+    command.map_or_else(|| "–".to_owned(), |words| words.join(" "))
+}
+
 const PROPERTIES: &[(&str, Reading)] = &[
-    ("sent by", |w| engine(&w.engine)),
-    ("seed", |w| w.seed.to_string()),
     ("arrivals", |w| schedule(&w.schedule)),
     ("requests/s asked for", |w| quantity::significant(w.requests_per_s)),
     ("records in a batch", |w| quantity::count(u64::from(w.records_per_batch))),
@@ -84,6 +109,8 @@ fn engine(engine: &Engine) -> String {
         Engine::Wire => "Hone’s own frames".to_owned(),
         Engine::Librdkafka { settings } => format!("librdkafka{}", set(settings)),
         Engine::Command { command, settings } => format!("{}{}", command.join(" "), set(settings)),
+        Engine::Tool { command, .. } => command.join(" "),
+        Engine::Exits { arguments, .. } => format!("the target itself: {}", arguments.join(" ")),
     }
 }
 
@@ -164,6 +191,8 @@ fn property(table: &mut Table, name: &str, read: impl Fn(&Workload) -> String, a
 
 /// Whether two loads send the same: all but the name, the length and the rate.
 fn loads_alike(left: &Workload, right: &Workload) -> bool {
+    let as_many = right.engine.operations().and_then(|operations| left.with_operations(operations));
+    let left = as_many.as_ref().unwrap_or(left);
     let neutral = Workload {
         name: right.name.clone(),
         requests_per_s: right.requests_per_s,
@@ -188,6 +217,31 @@ mod tests {
         assert_eq!(html.matches("<strong>≠").count(), 1);
         assert!(html.contains("<strong>≠ 999 B</strong>"));
         assert!(!html.contains("same load"));
+    }
+
+    #[test]
+    fn counted_operations_are_described_by_what_counts_them() {
+        let of = |command: &str, operations| {
+            let engine = Engine::Tool {
+                command: command.split(' ').map(str::to_owned).collect(),
+                operations,
+                populate: None,
+                warmup: Some(vec!["warm".to_owned()]),
+            };
+            Workload::of_operations("w", engine)
+        };
+        let (training, judging) =
+            (of("bench -n {operations} -t set", 7_000), of("bench -n {operations} -t get", 5_000));
+        let html = Markup::from(side_by_side(&training, &[&judging])).into_string().replace(NBSP, " ");
+        for told in ["bench -n {operations} -t set", "<strong>≠ 5", "warm"] {
+            assert!(html.contains(told), "{told}: {html}");
+        }
+        assert!(!html.contains("partitions") && !html.contains("acks"), "{html}");
+        assert!(loads_alike(&training, &of("bench -n {operations} -t set", 9)), "only longer");
+        assert!(!loads_alike(&training, &judging));
+        // Beside a load of requests, both are described.
+        let html = Markup::from(side_by_side(&training, &[&sample::workload("judge")])).into_string();
+        assert!(html.contains("operations") && html.contains("partitions"), "{html}");
     }
 
     #[test]

@@ -241,7 +241,8 @@ fn design(primary: Metric, pairs: u32, control_pairs: u32) -> Design {
         refused: BTreeMap::new(),
         disturbance: None,
         budget: None,
- both_controls: false,
+        both_controls: false,
+        starts: 0,
     }
 }
 
@@ -515,6 +516,10 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         comparisons,
         steps: steps(),
         started_unix_ms: 1_795_200_420_000,
+        variants: Vec::new(),
+        training_mix: Vec::new(),
+        matrix: Vec::new(),
+        best: None,
     };
     (optimization, windows)
 }

@@ -17,9 +17,11 @@ mod broker;
 pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
+pub(crate) mod init;
 mod load;
 mod merge;
 mod optimize;
+pub(crate) mod profile;
 mod rates;
 mod report;
 mod saved;
@@ -60,7 +62,9 @@ enum Verb {
     Load(load::Arguments),
     Merge(merge::Arguments),
     Compare(Box<compare::Arguments>),
+    Init(init::Arguments),
     Optimize(optimize::Arguments),
+    Profile(profile::Arguments),
     Report(report::Arguments),
 }
 
@@ -88,7 +92,9 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Load(arguments) => load::run(arguments, &desk),
         Verb::Merge(arguments) => merge::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
+        Verb::Init(arguments) => init::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
+        Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

@@ -193,9 +193,17 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     }
     lines.extend(comparison.unlike_loads());
     lines.extend(unmet(comparison));
-    if let (Some(builds), Some(primary)) =
-        (comparison.primary().and_then(|primary| primary.estimate.builds), comparison.primary())
-    {
+    let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
+    if let Some((primary, starts)) = primary.filter(|_| design.starts > 0) {
+        lines.push(format!(
+            "The processes were started {} times, each for several pairs: {} moves by {:.1} % between starts and by {:.1} % \
+             between pairs of one start (standard deviations); the interval rests on the starts.",
+            starts.blocks,
+            primary.estimate.metric.label(),
+            starts.between_log_sd * 100.0,
+            starts.within_log_sd * 100.0
+        ));
+    } else if let Some((primary, builds)) = primary {
         let mut line = format!(
             "{} builds of A, {} of B: {} moves by {:.1} % between builds and by {:.1} % between pairs of one build \
              (standard deviations); the interval rests on {} blocks of builds.",
@@ -319,6 +327,7 @@ mod tests {
                 disturbance: None,
                 budget: None,
                 both_controls: false,
+                starts: 0,
             },
             pairs: Vec::new(),
             not_estimated: guarded.is_none().then_some((Metric::LatencyP99, reason)).into_iter().collect(),

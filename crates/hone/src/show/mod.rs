@@ -3,8 +3,10 @@
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod doctor;
+pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;

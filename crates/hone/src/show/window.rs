@@ -82,18 +82,25 @@ fn requirement_table(requirements: &[Requirement]) -> String {
 
 /// The load in words.
 pub(crate) fn load_words(workload: &Workload) -> String {
+    let operations = count(workload.engine.operations().unwrap_or_default());
+    match &workload.engine {
+        Engine::Tool { command, .. } => return format!("{operations} operations of `{}`", command.join(" ")),
+        Engine::Exits { arguments, .. } => {
+            return format!("{operations} operations of the target with `{}`", arguments.join(" "));
+        }
+        Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => {}
+    }
     let acks = if workload.acks == -1 { "all".to_owned() } else { workload.acks.to_string() };
     let payload = match &workload.payload {
         Payload::Bytes { .. } => String::new(),
         Payload::Json { shape } => format!(" ({shape})"),
         Payload::File { path, .. } => format!(" (lines of {path})"),
     };
-    let (what, connections) = match workload.engine {
-        Engine::Wire => {
-            let records = workload.records_per_batch * workload.partitions_per_request;
-            (format!("requests/s of {records} ×"), "connections")
-        }
-        Engine::Librdkafka { .. } | Engine::Command { .. } => ("records/s of".to_owned(), "producers"),
+    let (what, connections) = if workload.engine == Engine::Wire {
+        let records = workload.records_per_batch * workload.partitions_per_request;
+        (format!("requests/s of {records} ×"), "connections")
+    } else {
+        ("records/s of".to_owned(), "producers")
     };
     format!(
         "{} {what} {}{payload}{}, {} for {} s, {} {connections}, acks={acks}",
@@ -141,6 +148,14 @@ fn schedule_words(schedule: &Schedule) -> String {
 /// Rates of the window itself; what was answered while it was drained is in the histograms only.
 fn throughput_words(window: &Window) -> String {
     let facts = &window.facts;
+    if window.workload.engine.operations().is_some() {
+        return format!(
+            "throughput  {} operations/s, {} in {:.3} s",
+            number(facts.reached_requests_per_s),
+            count(facts.acked_requests),
+            window.duration_s
+        );
+    }
     let share = facts.reached_requests_per_s / facts.acked_requests.max(1) as f64;
     let done = if window.workload.acks == 0 { "sent" } else { "acknowledged" };
     format!(

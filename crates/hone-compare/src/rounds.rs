@@ -1,0 +1,204 @@
+//! Many variants in rounds: which of them goes when, and the design of each comparison that the rounds hold.
+//!
+//! In every round each variant is loaded once, alone, for a short time. A pair is a parent and its child in the same round,
+//! a control pair the baseline and its byte copy in the same round: so one sitting serves all comparisons of a tree.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Design, Metric, Mode, PairKind};
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+
+use crate::design::{DesignError, Plan, laid_out, shuffled};
+use crate::estimate::{FEWEST_BLOCKS, FEWEST_PAIRS};
+
+/// The baseline among the variants of rounds.
+pub const BASELINE: usize = 0;
+/// Its byte copy: the control.
+pub const TWIN: usize = 1;
+
+/// What is asked of rounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundPlan {
+    /// Variants, the baseline and its twin among them.
+    pub variants: usize,
+    /// Rounds.
+    pub rounds: u32,
+    /// Rounds that the processes live for before all are started anew; 0 when each window has a process of its own.
+    pub block_rounds: u32,
+    /// Whether the load keeps its own pace and takes as many operations as the target can do: then throughput tells.
+    pub closed_loop: bool,
+    /// The metric the verdicts hang on.
+    pub primary: Metric,
+    /// Metrics that must not get worse.
+    pub guards: Vec<Metric>,
+    /// Two-sided error of the primary interval.
+    pub alpha: f64,
+    /// Margin inside which two variants count as equal.
+    pub equivalence: f64,
+    /// Seed of orders and bootstrap.
+    pub seed: u64,
+    /// Metrics that the windows can't tell, with the reason.
+    pub refused: BTreeMap<Metric, String>,
+    /// Whether pairs count that neighbours disturbed.
+    pub keep_disturbed: bool,
+}
+
+impl RoundPlan {
+    /// The variants of each round in the order in which they are loaded. Every second round has the order of the one before
+    /// it backwards, so that in two rounds any two variants stand in both orders, and all have the same mean place: what
+    /// drifts evenly favours nobody. The orders are random otherwise.
+    pub fn orders(&self) -> Vec<Vec<usize>> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut orders: Vec<Vec<usize>> = Vec::new();
+        for round in 0..self.rounds {
+            let before = orders.last().filter(|_| round % 2 == 1);
+            let order = match before {
+                Some(before) => before.iter().rev().copied().collect(),
+                None => {
+                    shuffled(self.variants as u32, &mut random).into_iter().map(|one| one as usize).collect()
+                }
+            };
+            orders.push(order);
+        }
+        orders
+    }
+
+    /// The block of a round: which start of the processes it belongs to.
+    pub fn block(&self, round: u32) -> u32 {
+        round / self.block_rounds.max(1)
+    }
+
+    /// How often processes are started that pairs share; 0 where each pair has its own.
+    fn starts(&self) -> u32 {
+        if self.block_rounds > 1 { self.rounds.div_ceil(self.block_rounds) } else { 0 }
+    }
+
+    /// The design of one comparison: `edge` is a parent and its child. Pairs stand in the order test, control, round by round.
+    ///
+    /// # Errors
+    /// As [`crate::plan()`], and with fewer starts of the processes than an interval over them needs.
+    pub fn design(&self, edge: [usize; 2]) -> Result<Design, DesignError> {
+        let starts = self.starts();
+        if starts != 0 && starts < FEWEST_BLOCKS {
+            return Err(DesignError::TooFewStarts {
+                rounds: self.rounds,
+                block_rounds: self.block_rounds,
+                starts,
+            });
+        }
+        let plan = Plan {
+            mode: Mode::Solo,
+            places: false,
+            pairs: self.rounds,
+            control_pairs: self.rounds,
+            primary: self.primary,
+            guards: self.guards.clone(),
+            alpha: self.alpha,
+            equivalence: self.equivalence,
+            seed: self.seed,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: None,
+            refused: self.refused.clone(),
+            disturbance: (!self.keep_disturbed).then(|| crate::disturbance(Mode::Solo)),
+            both_controls: false,
+        };
+        let design = laid_out(&plan, self.closed_loop)?;
+        let orders = self.orders();
+        let is_swapped = |order: &Vec<usize>, [first, second]: [usize; 2]| {
+            let place = |wanted: usize| order.iter().position(|one| *one == wanted);
+            place(second) < place(first)
+        };
+        let both = |order: &Vec<usize>| [is_swapped(order, edge), is_swapped(order, [BASELINE, TWIN])];
+        let blocks = (0..self.rounds).flat_map(|round| [self.block(round); 2]);
+        Ok(Design {
+            order: orders.iter().flat_map(|_| [PairKind::Test, PairKind::Control]).collect(),
+            swapped: orders.iter().flat_map(both).collect(),
+            blocks: if starts > 0 { blocks.collect() } else { Vec::new() },
+            starts,
+            ..design
+        })
+    }
+}
+
+/// Metrics that windows of counted operations can't tell: nobody sees single operations, and an operation is record and
+/// request at once.
+pub fn refused_for_operations(primary: Metric) -> BTreeMap<Metric, String> {
+    let latency = "the load's command counts operations and tells the latency of none of them".to_owned();
+    let twice = if primary == Metric::CpuPerRequest { Metric::CpuPerRecord } else { Metric::CpuPerRequest };
+    let same = "an operation is a record and a request: it would be the same figure again".to_owned();
+    let latencies = Metric::ALL.into_iter().filter(|metric| metric.is_latency());
+    latencies.map(|metric| (metric, latency.clone())).chain([(twice, same)]).collect()
+}
+
+/// Rounds after which an interval exists at all.
+pub const FEWEST_ROUNDS: u32 = FEWEST_PAIRS;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(rounds: u32, block_rounds: u32) -> RoundPlan {
+        RoundPlan {
+            variants: 5,
+            rounds,
+            block_rounds,
+            closed_loop: true,
+            primary: Metric::CpuPerRecord,
+            guards: vec![Metric::Throughput],
+            alpha: 0.05,
+            equivalence: 0.02,
+            seed: 7,
+            refused: refused_for_operations(Metric::CpuPerRecord),
+            keep_disturbed: false,
+        }
+    }
+
+    #[test]
+    fn any_two_variants_stand_in_both_orders_equally_often() {
+        let plan = asked(30, 3);
+        let orders = plan.orders();
+        assert_eq!(orders, plan.orders(), "the seed fixes them");
+        assert_ne!(orders, RoundPlan { seed: 8, ..plan.clone() }.orders());
+        for edge in [[0, 1], [0, 2], [2, 3], [3, 4]] {
+            let design = plan.design(edge).unwrap();
+            let swapped = |kind| {
+                let of_kind = design.order.iter().zip(&design.swapped).filter(|(one, _)| **one == kind);
+                of_kind.filter(|(_, swapped)| **swapped).count()
+            };
+            assert_eq!([swapped(PairKind::Test), swapped(PairKind::Control)], [15, 15], "{edge:?}");
+        }
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        }
+        let firsts: std::collections::BTreeSet<usize> = orders.iter().map(|order| order[0]).collect();
+        assert_eq!(firsts.len(), 5, "each is the first at times: {orders:?}");
+    }
+
+    #[test]
+    fn pairs_of_a_round_share_its_start() {
+        let design = asked(7, 2).design([0, 2]).unwrap();
+        assert_eq!((design.starts, design.pairs, design.control_pairs), (4, 7, 7));
+        assert_eq!(design.blocks, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]);
+        assert_eq!(design.order[..3], [PairKind::Test, PairKind::Control, PairKind::Test]);
+        for own in [0, 1] {
+            let design = asked(7, own).design([0, 2]).unwrap();
+            assert_eq!((design.starts, design.blocks.len()), (0, 0), "every pair has processes of its own");
+        }
+        let few = asked(31, 16).design([0, 2]).unwrap_err().to_string();
+        assert!(few.contains("31 rounds in blocks of 16 make 2 starts"), "{few}");
+    }
+
+    #[test]
+    fn throughput_tells_in_a_closed_loop_only() {
+        let closed = asked(10, 1).design([0, 2]).unwrap();
+        assert!(!closed.refused.contains_key(&Metric::Throughput));
+        assert_eq!(closed.rule.guards, [Metric::Throughput]);
+        assert_eq!(closed.rule.secondary, [Metric::UserCpuPerRecord, Metric::Throughput]);
+        let open = RoundPlan { closed_loop: false, ..asked(10, 1) }.design([0, 2]).unwrap_err();
+        assert!(matches!(open, DesignError::NotTold { metric: Metric::Throughput, .. }), "{open}");
+    }
+}

@@ -1,0 +1,473 @@
+//! A target under a load, whatever the load is: started, filled with data, warmed, measured once or often, stopped.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::capture::{self, CaptureRefusal, Dump, HowEnded, Lost, ProfileFiles, Stop};
+use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
+use hone_record::{
+    CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
+};
+use hone_tool::{Call, Finished, Runner, ToolError, Usage as Used, interrupt};
+
+use crate::Usage;
+use crate::arm::{Arm, Place, Program, Running, find_program, unknown_in_a_load};
+use crate::clients::Clients;
+use crate::drive::whole;
+use crate::probe::TargetProbe;
+use crate::progress::Progress;
+use crate::targets::Targets;
+
+/// Where targets are loaded.
+pub(crate) struct Bench<'a> {
+    pub(crate) runner: &'a dyn Runner,
+    /// Where data folders are made.
+    pub(crate) scratch: PathBuf,
+    /// What targets do before they acknowledge, for the record.
+    pub(crate) storage: String,
+    pub(crate) lateness_limit_us: f64,
+    pub(crate) progress: &'a Progress,
+}
+
+/// An arm that can be loaded.
+pub(crate) struct Subject {
+    arm: Arm,
+    /// `None` where each window starts the program.
+    running: Option<Running>,
+    /// Whether it has had its warm-up.
+    is_warm: bool,
+    /// What the last one that ended held at most.
+    held_bytes: Option<u64>,
+}
+
+/// How a profile is had of an instrumented arm.
+pub(crate) struct Training {
+    /// Where it will be.
+    pub(crate) files: ProfileFiles,
+    /// How it is had from a program that runs, where the target has no way of its own.
+    pub(crate) dump: Dump,
+    /// Whether the program was linked with the dump object, by which its counters are set to 0 after the warm-up.
+    pub(crate) has_dump_object: bool,
+}
+
+/// Below this a user share from ticks says nothing (as in `hone_host::cpu`).
+const SHARE_NEEDS_S: f64 = 0.1;
+/// A target that has its warm-up behind it, and stood still since, gets so much of it before the next window: connections
+/// are new, and caches were the others'.
+const WARM_AGAIN: u64 = 10;
+
+/// Checks a load of counted operations in itself; any other is checked by the room that sends it.
+///
+/// # Errors
+/// With what makes no sense, or with the program that is not there.
+pub(crate) fn check(workload: &Workload) -> Result<()> {
+    let Some(operations) = workload.engine.operations() else { return Ok(hone_load::check(workload)?) };
+    let name = &workload.name;
+    if operations == 0 {
+        bail!(Usage(format!("workload `{name}`: operations must be above 0: CPU is told by operation")));
+    }
+    if !(workload.timeout_s > 0.0 && workload.timeout_s <= 86_400.0) {
+        bail!(Usage(format!(
+            "workload `{name}`: timeout_s must lie between 0 and 86400, got {}",
+            workload.timeout_s
+        )));
+    }
+    let commands: Vec<(&str, &Vec<String>)> = match &workload.engine {
+        Engine::Tool { command, populate, warmup, .. } => {
+            let more = [("populate", populate), ("warmup", warmup)];
+            let more = more.into_iter().filter_map(|(what, words)| Some((what, words.as_ref()?)));
+            std::iter::once(("command", command)).chain(more).collect()
+        }
+        Engine::Exits { arguments, .. } => vec![("run", arguments)],
+        Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => Vec::new(),
+    };
+    for (what, words) in commands {
+        if let Some(word) = words.iter().find_map(|word| unknown_in_a_load(word)) {
+            bail!(Usage(format!(
+                "workload `{name}`: unknown placeholder {{{word}}} in its {what}; there are {{port}}, {{port2}}, {{data}}, \
+                 {{operations}}, {{seed}}"
+            )));
+        }
+        if matches!(workload.engine, Engine::Exits { .. }) {
+            continue;
+        }
+        let empty = || Usage(format!("workload `{name}`: its {what} is empty"));
+        let program = words.first().ok_or_else(empty)?;
+        // One with a `/` is meant from the target's folder, which only the arm knows.
+        if !program.contains(['/', '{']) {
+            find_program(program).with_context(|| format!("the {what} of workload `{name}`"))?;
+        }
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// Makes an arm ready for a load: starts it and fills it with data, unless the load starts it itself.
+    pub(crate) fn subject(&self, arm: &Arm, workload: &Workload) -> Result<Subject> {
+        if matches!(workload.engine, Engine::Exits { .. }) {
+            return Ok(Subject { arm: arm.clone(), running: None, is_warm: true, held_bytes: None });
+        }
+        let running =
+            arm.start(self.runner, &self.scratch).with_context(|| format!("{} did not start", arm.name))?;
+        let mut subject =
+            Subject { arm: arm.clone(), running: Some(running), is_warm: false, held_bytes: None };
+        if let Engine::Tool { populate: Some(words), .. } = &workload.engine {
+            self.once(&mut subject, "populate", words, workload)?;
+        }
+        Ok(subject)
+    }
+
+    /// One window. The first one of a subject has the whole warm-up before it.
+    pub(crate) fn window(&self, subject: &mut Subject, workload: &Workload) -> Result<Window> {
+        self.measured(subject, workload, |_| Ok(()))
+    }
+
+    /// Stops a subject.
+    pub(crate) fn end(&self, subject: Subject) -> Result<()> {
+        let Some(running) = subject.running else { return Ok(()) };
+        running.stop(self.runner).with_context(|| format!("stopping {}", subject.arm.name))?;
+        Ok(())
+    }
+
+    /// One window of an arm that is started and stopped for it.
+    ///
+    /// # Errors
+    /// Also when the window failed.
+    pub(crate) fn alone(&self, arm: &Arm, workload: &Workload) -> Result<Window> {
+        let mut subject = self.subject(arm, workload)?;
+        let window = self.window(&mut subject, workload)?;
+        self.end(subject)?;
+        of_use(window)
+    }
+
+    /// One window of an instrumented arm, which is stopped so that its profile gets onto disk. Where the counters can be reset
+    /// they are, after the start-up, the filling and the warm-up.
+    ///
+    /// # Errors
+    /// Also when the window failed, or no profile was written.
+    pub(crate) fn train(&self, arm: &Arm, workload: &Workload, training: Training) -> Result<(Window, Stop)> {
+        let before = training.files.snapshot()?;
+        let mut subject = self.subject(arm, workload)?;
+        let reset = |running: &mut Running| running.reset(self.runner, training.has_dump_object).map(|_| ());
+        let window = of_use(self.measured(&mut subject, workload, reset)?)?;
+        let stop = match subject.running {
+            Some(running) => running.stop_with_profile(self.runner, training.files, training.dump)?,
+            None => of_one_that_exits(&training.files, &before)?,
+        };
+        Ok((window, stop))
+    }
+
+    /// A window with a step of the caller's between the warm-up and the measuring.
+    fn measured(
+        &self,
+        subject: &mut Subject,
+        workload: &Workload,
+        between: impl FnOnce(&mut Running) -> Result<()>,
+    ) -> Result<Window> {
+        let name = subject.arm.name.clone();
+        match &workload.engine {
+            Engine::Exits { arguments, operations } => {
+                self.of_program(subject, workload, arguments, *operations)
+            }
+            Engine::Tool { command, warmup, operations, .. } => {
+                if let Some(words) = warmup.as_ref().filter(|_| !subject.is_warm) {
+                    self.once(subject, "warmup", words, workload)?;
+                }
+                subject.is_warm = true;
+                let running = subject.running()?;
+                between(running)?;
+                self.of_tool(&name, running, workload, command, *operations)
+            }
+            Engine::Wire | Engine::Librdkafka { .. } | Engine::Command { .. } => {
+                self.of_requests(subject, workload, between)
+            }
+        }
+        .with_context(|| format!("{name} under workload `{}`", workload.name))
+    }
+
+    /// A command that is carried out once for each start of a target.
+    fn once(&self, subject: &mut Subject, step: &str, words: &[String], workload: &Workload) -> Result<()> {
+        let name = subject.arm.name.clone();
+        let running = subject.running()?;
+        let call = self.call(running, &format!("{step}-{name}"), words, workload)?;
+        self.progress.detail(&format!("{step} {name}"));
+        let ran = self.runner.run(&call).map_err(refused_as_usage);
+        running
+            .check_alive()
+            .with_context(|| format!("{name}, at the {step} of workload `{}`", workload.name))?;
+        ran.with_context(|| format!("the {step} of workload `{}` for {name}", workload.name))?;
+        Ok(())
+    }
+
+    fn call(&self, running: &Running, step: &str, words: &[String], workload: &Workload) -> Result<Call> {
+        let operations = workload.engine.operations().unwrap_or_default().to_string();
+        let more = [("operations", operations), ("seed", workload.seed.to_string())];
+        Ok(running.call(step, words, &more)?.limit(Duration::from_secs_f64(workload.timeout_s)))
+    }
+
+    /// A window of exactly the time that the command takes.
+    fn of_tool(
+        &self,
+        name: &str,
+        running: &mut Running,
+        workload: &Workload,
+        command: &[String],
+        operations: u64,
+    ) -> Result<Window> {
+        let pid =
+            running.child().context("its load is a command, and only a program that Hone starts has one")?;
+        let call = self.call(running, &format!("load-{name}"), command, workload)?;
+        self.progress.detail(&format!("loading {name}"));
+        let mut probe = TargetProbe::new(Targets::started(pid), &[]);
+        let started_unix_ms = now_ms();
+        probe.start();
+        let ran = self.runner.run(&call);
+        let seen = probe.stop();
+        // One that has ended is the reason why its command failed.
+        running.check_alive()?;
+        if let Err(error @ ToolError::Refused { .. }) = ran {
+            return Err(refused_as_usage(error));
+        }
+        let done = Done::of(ran, "the command of its load")?;
+        let mut window = self.of_operations(name, workload, operations, &done, seen, started_unix_ms);
+        window.address.clone_from(&running.address);
+        window.facts.generator_cpu = cpu_of(done.used);
+        if matches!(window.outcome, Outcome::Steady) && seen.target_cpu.is_some_and(|cpu| cpu.total_s <= 0.0)
+        {
+            let reason = "it used no CPU while its load ran: the load did not reach it".to_owned();
+            window.outcome = Outcome::Failed { reason };
+        }
+        probe.describe_machine(&mut window);
+        Ok(window)
+    }
+
+    /// A window of the life of a program. The kernel tells its CPU when it is reaped.
+    fn of_program(
+        &self,
+        subject: &mut Subject,
+        workload: &Workload,
+        arguments: &[String],
+        operations: u64,
+    ) -> Result<Window> {
+        let name = &subject.arm.name.clone();
+        let program = subject.program()?;
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| {
+                word.replace("{operations}", &operations.to_string())
+                    .replace("{seed}", &workload.seed.to_string())
+            })
+            .collect();
+        let (call, _, _data) = program.made_ready(name, &words, &self.scratch)?;
+        let call = call.limit(Duration::from_secs_f64(workload.timeout_s));
+        self.progress.detail(&format!("running {name}"));
+        let mut probe = TargetProbe::of_a_reaped_child();
+        let started_unix_ms = now_ms();
+        probe.start();
+        let ran = self.runner.run(&call);
+        let seen = probe.stop();
+        let done = Done::of(ran, "it")?;
+        subject.held_bytes = done.failure.is_none().then_some(done.used.max_rss_bytes);
+        let seen = ProbeFacts { target_cpu: done.failure.is_none().then(|| cpu_of(done.used)), ..seen };
+        let mut window = self.of_operations(name, workload, operations, &done, seen, started_unix_ms);
+        probe.describe_machine(&mut window);
+        Ok(window)
+    }
+
+    fn of_operations(
+        &self,
+        name: &str,
+        workload: &Workload,
+        operations: u64,
+        done: &Done,
+        seen: ProbeFacts,
+        started_unix_ms: u64,
+    ) -> Window {
+        let duration_s = done.took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let acked = if done.failure.is_none() { operations } else { 0 };
+        let facts = WindowFacts {
+            requests: operations,
+            acked_requests: acked,
+            acked_records: acked,
+            reached_requests_per_s: acked as f64 / duration_s,
+            target_cpu: seen.target_cpu,
+            steal_share: seen.steal_share,
+            others_share: seen.others_share,
+            ..WindowFacts::default()
+        };
+        Window {
+            variant: name.to_owned(),
+            address: String::new(),
+            workload: workload.clone(),
+            durability: Durability { acks: workload.acks, storage: self.storage.clone() },
+            started_unix_ms,
+            duration_s,
+            outcome: match &done.failure {
+                None => Outcome::Steady,
+                Some(reason) => Outcome::Failed { reason: reason.clone() },
+            },
+            facts,
+            latencies: Latencies::default(),
+            series: Vec::new(),
+            end_to_end: None,
+            batches: Vec::new(),
+            split: None,
+            events: Vec::new(),
+            environment: Some(Environment::default()),
+            shard: None,
+            client: None,
+            requirements: Vec::new(),
+        }
+    }
+
+    /// A window of requests that are due at their times.
+    fn of_requests(
+        &self,
+        subject: &mut Subject,
+        workload: &Workload,
+        between: impl FnOnce(&mut Running) -> Result<()>,
+    ) -> Result<Window> {
+        let warmup_requests = match subject.is_warm {
+            false => workload.warmup_requests,
+            true => workload.warmup_requests.div_ceil(WARM_AGAIN),
+        };
+        let load = Workload { warmup_requests, ..workload.clone() };
+        let settings = Settings {
+            address: subject.running()?.address.clone(),
+            variant: subject.arm.name.clone(),
+            storage: self.storage.clone(),
+            topic: Topic::Fresh,
+            lateness_limit_us: self.lateness_limit_us,
+            shard: None,
+            security: subject.arm.security.clone(),
+        };
+        let clients = Clients::within(self.runner, self.scratch.clone());
+        let prepared = hone_load::prepare(settings, load, &clients, &mut self.progress.load())?;
+        subject.is_warm = true;
+        let running = subject.running()?;
+        between(running)?;
+        let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
+        let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
+        probe.describe_machine(&mut window);
+        running.check_alive()?;
+        Ok(window)
+    }
+}
+
+impl Subject {
+    /// Where it answers; empty for a program that exits.
+    #[cfg(test)]
+    pub(crate) fn address(&self) -> &str {
+        self.running.as_ref().map_or("", |running| &running.address)
+    }
+
+    /// Text with its placeholders filled in.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
+    }
+
+    /// A command about it, for example the check of its answers.
+    #[cfg(test)]
+    pub(crate) fn call(&self, step: &str, words: &[String]) -> Result<Call> {
+        self.running.as_ref().context("a program that exits is not there to be asked")?.call(step, words, &[])
+    }
+
+    /// From its start until it was ready.
+    pub(crate) fn start_up(&self) -> Option<Duration> {
+        self.running.as_ref()?.start_up()
+    }
+
+    /// The most memory that it held at a time so far; of a program that exits, the last time. The kernel counts a program that
+    /// exits from its fork on, so that one smaller than Hone is told as large as Hone.
+    pub(crate) fn peak_rss_bytes(&self) -> Option<u64> {
+        let alive = self.running.as_ref().and_then(Running::child);
+        self.held_bytes.or_else(|| hone_host::memory::peak_rss_bytes(alive?))
+    }
+
+    fn running(&mut self) -> Result<&mut Running> {
+        self.running.as_mut().context("this load needs a target that goes on running, and this one exits")
+    }
+
+    fn program(&self) -> Result<&Program> {
+        match &self.arm.place {
+            Place::Program(program) => Ok(program),
+            Place::Address(address) => {
+                bail!("{address} runs already; a load that starts its target needs a program")
+            }
+        }
+    }
+}
+
+/// How the command of a window ended.
+struct Done {
+    took: Duration,
+    used: Used,
+    /// Why nothing was measured.
+    failure: Option<String>,
+}
+
+impl Done {
+    /// A command that fails is a result; one that could not be started or was interrupted is none.
+    fn of(ran: Result<Finished, ToolError>, who: &str) -> Result<Self> {
+        let failed =
+            |failure: String| Self { took: Duration::ZERO, used: Used::default(), failure: Some(failure) };
+        match ran {
+            Ok(finished) => Ok(Self { took: finished.took, used: finished.usage, failure: None }),
+            Err(_) if interrupt::requested() => bail!("interrupted"),
+            Err(ToolError::Failed { scene, status }) => {
+                let said = scene.stderr.last().map(|line| format!(", saying \"{line}\"")).unwrap_or_default();
+                let log = scene.log.map(|log| format!("; log: {}", log.display())).unwrap_or_default();
+                Ok(failed(format!("{who} ended ({}){said}{log}", HowEnded::from(status))))
+            }
+            Err(ToolError::TimedOut { limit, .. }) => {
+                Ok(failed(format!("{who} had not ended after {} s", limit.as_secs_f64())))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A command of the load's that can't be started is a setting, and no fault of the target.
+fn refused_as_usage(error: ToolError) -> anyhow::Error {
+    match error {
+        ToolError::Refused { .. } => Usage(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+fn cpu_of(used: Used) -> CpuSeconds {
+    let total_s = used.total().as_secs_f64();
+    let user_share = (total_s >= SHARE_NEEDS_S).then(|| used.user.as_secs_f64() / total_s);
+    CpuSeconds { total_s, user_share }
+}
+
+/// A window that failed is no use to whoever needs this very one.
+fn of_use(window: Window) -> Result<Window> {
+    match &window.outcome {
+        Outcome::Failed { reason } => {
+            bail!("{} failed under workload `{}`: {reason}", window.variant, window.workload.name)
+        }
+        _ => Ok(window),
+    }
+}
+
+/// What a program that ended by itself left of its profile.
+fn of_one_that_exits(files: &ProfileFiles, before: &capture::Snapshot) -> Result<Stop> {
+    let after = files.snapshot()?;
+    let ended = HowEnded::Code(0);
+    let wrote = capture::changes(before, &after).iter().any(capture::FileChange::wrote);
+    if !wrote {
+        let what = format!("no .{} file", files.kind.ending());
+        let refusal = CaptureRefusal::NothingWritten { ended, what, kind: files.kind };
+        return Err(hone_binary::Refusal::from(refusal).into());
+    }
+    Ok(Stop { rungs: Vec::new(), ended, files: after.into_keys().collect(), lost: Lost::Nothing })
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

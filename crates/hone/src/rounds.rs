@@ -1,0 +1,498 @@
+//! Many variants of one program, judged together: all alive at once, and in each round every one is loaded alone for a short
+//! time, in random order. Each comparison of a child with its parent is made of pairs of the same rounds, and all share the
+//! control: the baseline against its byte copy.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use hone_compare::{BASELINE, FEWEST_ROUNDS, Neighbours, RoundPlan, TWIN, disturbed, why_it_does_not_count};
+use hone_record::{Comparison, Design, Engine, Machine, Metric, PairKind, PairOutcome, Window, Workload};
+use hone_tool::{ToolError, interrupt};
+use serde::{Deserialize, Serialize};
+
+use crate::Usage;
+use crate::arm::{Arm, Place};
+use crate::bench::{self, Bench, Subject};
+use crate::drive::{in_one_line, is_of_a_target, troubles};
+use crate::folder::RunFolder;
+use crate::progress::Progress;
+
+/// A variant in the tree. The first one is the baseline, the second its byte copy.
+pub(crate) struct Runner {
+    pub(crate) name: String,
+    /// The variant that it builds on, by its number; `None` for the baseline and its twin.
+    pub(crate) parent: Option<usize>,
+    pub(crate) arm: Arm,
+}
+
+/// Everything that rounds need.
+pub(crate) struct Rounds<'a> {
+    pub(crate) variants: Vec<Runner>,
+    /// What each burst is; its length is that of a burst.
+    pub(crate) workload: Workload,
+    pub(crate) rounds: u32,
+    /// Rounds after which all processes are started anew.
+    pub(crate) block_rounds: u32,
+    pub(crate) primary: Metric,
+    pub(crate) guards: Vec<Metric>,
+    pub(crate) alpha: f64,
+    pub(crate) equivalence: f64,
+    /// Of the orders and the bootstrap.
+    pub(crate) seed: u64,
+    /// Whether pairs count that neighbours disturbed.
+    pub(crate) keep_disturbed: bool,
+    pub(crate) bench: Bench<'a>,
+    pub(crate) folder: &'a RunFolder,
+    /// Prefix of the rounds' files in the folder, for example `judge-get/`.
+    pub(crate) prefix: String,
+    pub(crate) machine: Machine,
+}
+
+/// A variant that failed so often running is not tried again.
+const FAILURES_IN_A_ROW: u32 = 3;
+
+/// What must be the same for rounds to go on where they were broken off.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Layout {
+    /// Name, parent and program of each variant, the program by its SHA-256.
+    variants: Vec<(String, Option<usize>, String)>,
+    workload: Workload,
+    rounds: u32,
+    block_rounds: u32,
+    /// The variants of each round in the order in which they are loaded.
+    orders: Vec<Vec<usize>>,
+}
+
+/// A round as it was measured.
+#[derive(Debug, Serialize, Deserialize)]
+struct Round {
+    index: u32,
+    /// By variant.
+    seen: Vec<Burst>,
+}
+
+/// One variant in one round.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Burst {
+    /// Its record, relative to the folder; empty without one.
+    window: String,
+    values: BTreeMap<Metric, f64>,
+    /// Why it does not count.
+    failure: Option<String>,
+    /// What the variant did by itself.
+    troubles: Vec<String>,
+    /// What neighbours did meanwhile; `None` without a window.
+    beside: Option<Beside>,
+    took_s: f64,
+    /// From its start until it was ready, where it was started for this round, in seconds.
+    start_up_s: Option<f64>,
+    /// Most memory that it had held by the end of the burst, in bytes.
+    peak_rss_bytes: Option<u64>,
+}
+
+/// [`Neighbours`] on the disk.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Beside {
+    steal_share: f64,
+    others_share: f64,
+    memory_pressure: Option<f64>,
+    /// Whether others' CPU is known to hold nothing of the target's.
+    is_known: bool,
+}
+
+/// What the starts of the variants showed, by variant: for guard rails beside the load.
+#[cfg(test)]
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Starts {
+    /// From the start until it was ready, in seconds, one for each start.
+    pub(crate) start_up_s: Vec<f64>,
+    /// Most memory held, in bytes, one for each burst.
+    pub(crate) peak_rss_bytes: Vec<u64>,
+}
+
+/// A comparison for each edge (parent, child), in the order of the children. Rounds that are measured already are read; each
+/// new one is on the disk before the next begins. The designs are on the disk before the first window.
+///
+/// # Errors
+/// When the baseline or its twin fails again and again, when something beside the targets fails, or when the user interrupts.
+pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Vec<Comparison>> {
+    let plan = rounds.plan();
+    let edges = rounds.edges()?;
+    let designs = edges.iter().map(|edge| plan.design(*edge)).collect::<Result<Vec<Design>, _>>()?;
+    let layout = rounds.layout(&plan)?;
+    rounds.fix(&layout, &edges, &designs)?;
+    let measured = rounds.measure(&plan, &layout, progress)?;
+    Ok(edges.iter().zip(designs).map(|(edge, design)| rounds.judged(*edge, design, &measured)).collect())
+}
+
+/// What the rounds of a folder showed of the starts of their variants, by number.
+///
+/// # Errors
+/// When a round can't be read.
+#[cfg(test)]
+pub(crate) fn starts_of(rounds: &Rounds<'_>) -> Result<Vec<Starts>> {
+    let mut found = vec![Starts::default(); rounds.variants.len()];
+    for index in 0..rounds.rounds {
+        let Some(round) = rounds.folder.read_note::<Round>(&rounds.note(index))? else { continue };
+        for (starts, burst) in found.iter_mut().zip(&round.seen) {
+            starts.start_up_s.extend(burst.start_up_s);
+            starts.peak_rss_bytes.extend(burst.peak_rss_bytes);
+        }
+    }
+    Ok(found)
+}
+
+/// The variants that are alive, and who failed how often running.
+struct Standing {
+    block: Option<u32>,
+    subjects: Vec<Option<Subject>>,
+    failures: Vec<u32>,
+}
+
+impl Rounds<'_> {
+    fn plan(&self) -> RoundPlan {
+        let counted = self.workload.engine.operations().is_some();
+        let exits = matches!(self.workload.engine, Engine::Exits { .. });
+        RoundPlan {
+            variants: self.variants.len(),
+            rounds: self.rounds,
+            // A program that exits is started for each burst anyway.
+            block_rounds: if exits { 0 } else { self.block_rounds },
+            closed_loop: counted,
+            primary: self.primary,
+            guards: self.guards.clone(),
+            alpha: self.alpha,
+            equivalence: self.equivalence,
+            seed: self.seed,
+            keep_disturbed: self.keep_disturbed,
+            refused: if counted {
+                hone_compare::refused_for_operations(self.primary)
+            } else {
+                BTreeMap::new()
+            },
+        }
+    }
+
+    /// Parent and child of each comparison.
+    fn edges(&self) -> Result<Vec<[usize; 2]>> {
+        if self.rounds < FEWEST_ROUNDS {
+            bail!(Usage(format!(
+                "{} rounds are too few for an interval: ask for at least {FEWEST_ROUNDS}",
+                self.rounds
+            )));
+        }
+        let children = self.variants.iter().enumerate().skip(TWIN + 1);
+        children
+            .map(|(child, variant)| match variant.parent {
+                Some(parent) if parent < child && parent != TWIN => Ok([parent, child]),
+                _ => bail!("variant {} has no parent before it", variant.name),
+            })
+            .collect()
+    }
+
+    fn layout(&self, plan: &RoundPlan) -> Result<Layout> {
+        bench::check(&self.workload)?;
+        let variants = self
+            .variants
+            .iter()
+            .map(|variant| Ok((variant.name.clone(), variant.parent, sha256_of(&variant.arm)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let hash = |number: usize| variants.get(number).map(|(_, _, hash)| hash);
+        if hash(BASELINE).is_none() || hash(BASELINE) != hash(TWIN) {
+            bail!("the second variant must be a byte copy of the baseline: it is the control");
+        }
+        let (rounds, block_rounds) = (plan.rounds, plan.block_rounds);
+        Ok(Layout { variants, workload: self.workload.clone(), rounds, block_rounds, orders: plan.orders() })
+    }
+
+    /// Layout and designs on the disk, before anything is measured.
+    fn fix(&self, layout: &Layout, edges: &[[usize; 2]], designs: &[Design]) -> Result<()> {
+        let note = format!("{}rounds.json", self.prefix);
+        match self.folder.read_note::<Layout>(&note)? {
+            Some(earlier) if earlier != *layout => bail!(
+                "{} was laid out for other variants, another load or other rounds; start a new run",
+                self.folder.join(&note).display()
+            ),
+            Some(_) => {}
+            None => self.folder.write_note(&note, layout)?,
+        }
+        for ([_, child], design) in edges.iter().zip(designs) {
+            let name = &self.variants[*child].name;
+            self.folder.write_note(&format!("{}design-{name}.json", self.prefix), design)?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, index: u32) -> String {
+        format!("{}rounds/{index:03}.json", self.prefix)
+    }
+
+    fn measure(&self, plan: &RoundPlan, layout: &Layout, progress: &Progress) -> Result<Vec<Round>> {
+        let count = self.variants.len();
+        let mut standing =
+            Standing { block: None, subjects: (0..count).map(|_| None).collect(), failures: vec![0; count] };
+        let mut measured = Vec::new();
+        for (index, order) in (0..self.rounds).zip(&layout.orders) {
+            let note = self.note(index);
+            if let Some(round) = self.folder.read_note::<Round>(&note)? {
+                measured.push(round);
+                continue;
+            }
+            if standing.block != Some(plan.block(index)) {
+                self.end_all(&mut standing)?;
+                standing.block = Some(plan.block(index));
+            }
+            let round = self
+                .round(index, order, &mut standing, progress)
+                .with_context(|| format!("round {}", index + 1))?;
+            self.folder.write_note(&note, &round)?;
+            progress.line(&self.line(&round));
+            self.give_up_on_the_baseline(&standing, &round)?;
+            measured.push(round);
+        }
+        self.end_all(&mut standing)?;
+        Ok(measured)
+    }
+
+    fn end_all(&self, standing: &mut Standing) -> Result<()> {
+        for subject in standing.subjects.iter_mut().filter_map(Option::take) {
+            self.bench.end(subject)?;
+        }
+        Ok(())
+    }
+
+    /// Without the baseline or the control nothing can be judged; any other variant is left out alone.
+    fn give_up_on_the_baseline(&self, standing: &Standing, round: &Round) -> Result<()> {
+        for number in [BASELINE, TWIN] {
+            if standing.failures[number] >= FAILURES_IN_A_ROW {
+                let reason = round.seen[number].failure.as_deref().unwrap_or_default();
+                bail!("{FAILURES_IN_A_ROW} bursts in a row do not count, the last because {reason}");
+            }
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        index: u32,
+        order: &[usize],
+        standing: &mut Standing,
+        progress: &Progress,
+    ) -> Result<Round> {
+        let mut seen: Vec<Burst> = self.variants.iter().map(|_| Burst::default()).collect();
+        // All that live in a block are started before the first of them is loaded.
+        for number in order {
+            self.start(*number, standing, &mut seen[*number], progress)?;
+        }
+        // Other arrivals and other keys in each round, the same for all variants in it.
+        let seed = self.workload.seed.wrapping_add(u64::from(index));
+        let workload = Workload { seed, ..self.workload.clone() };
+        for number in order {
+            let burst = &mut seen[*number];
+            if burst.failure.is_some() {
+                continue;
+            }
+            progress.doing(&format!("round {} of {}", index + 1, self.rounds));
+            let begun = Instant::now();
+            let Some(subject) = &mut standing.subjects[*number] else { continue };
+            let done = of_target(self.bench.window(subject, &workload))?;
+            burst.took_s += begun.elapsed().as_secs_f64();
+            match done {
+                Ok(window) => {
+                    burst.peak_rss_bytes = subject.peak_rss_bytes();
+                    burst.take(&window);
+                    burst.window =
+                        format!("{}windows/{index:03}-{}.json", self.prefix, self.variants[*number].name);
+                    self.folder.write_record(&burst.window, window)?;
+                }
+                Err(reason) => burst.fail(reason),
+            }
+            self.count(*number, burst.failure.is_some(), standing);
+        }
+        Ok(Round { index, seen })
+    }
+
+    /// Starts a variant that is not alive, unless it was given up.
+    fn start(
+        &self,
+        number: usize,
+        standing: &mut Standing,
+        burst: &mut Burst,
+        progress: &Progress,
+    ) -> Result<()> {
+        let variant = &self.variants[number];
+        if standing.failures[number] >= FAILURES_IN_A_ROW {
+            burst.failure =
+                Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", variant.name));
+            return Ok(());
+        }
+        if standing.subjects[number].is_some() {
+            return Ok(());
+        }
+        progress.doing(&format!("start {}", variant.name));
+        let begun = Instant::now();
+        let started = of_target(self.bench.subject(&variant.arm, &self.workload))?;
+        burst.took_s = begun.elapsed().as_secs_f64();
+        match started {
+            Ok(subject) => {
+                burst.start_up_s = subject.start_up().map(|took| took.as_secs_f64());
+                standing.subjects[number] = Some(subject);
+            }
+            Err(reason) => {
+                burst.fail(reason);
+                self.count(number, true, standing);
+            }
+        }
+        Ok(())
+    }
+
+    /// A variant that failed is not trusted to go on: it is started anew for the next round.
+    fn count(&self, number: usize, failed: bool, standing: &mut Standing) {
+        if failed {
+            standing.failures[number] += 1;
+            standing.subjects[number] = None;
+        } else {
+            standing.failures[number] = 0;
+        }
+    }
+
+    /// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent.
+    fn line(&self, round: &Round) -> String {
+        let value = |number: usize| round.seen[number].values.get(&self.primary).copied();
+        let word = |(number, variant): (usize, &Runner)| {
+            let parent = if number == TWIN { BASELINE } else { variant.parent.unwrap_or(BASELINE) };
+            let told = match (&round.seen[number].failure, value(number).zip(value(parent))) {
+                (Some(_), _) => "failed".to_owned(),
+                (None, Some((child, parent))) => format!("{:.3}", child / parent),
+                (None, None) => "-".to_owned(),
+            };
+            format!("{} {told}", variant.name)
+        };
+        let words: Vec<String> = self.variants.iter().enumerate().skip(1).map(word).collect();
+        let mut line = format!("  round {:>2} of {}   {}", round.index + 1, self.rounds, words.join("   "));
+        for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
+            line.push_str(&format!("\n      {reason}"));
+        }
+        line
+    }
+
+    fn judged(&self, edge: [usize; 2], design: Design, measured: &[Round]) -> Comparison {
+        let pairs = pairs_of(edge, &design, measured);
+        let found = hone_compare::judge(&design, &pairs);
+        let [a, b] = edge.map(|number| self.variants[number].name.clone());
+        Comparison {
+            a,
+            b,
+            workload: self.workload.clone(),
+            design,
+            pairs,
+            judgements: found.judgements,
+            not_estimated: found.not_estimated,
+            machine: self.machine.clone(),
+            change: None,
+            workload_b: None,
+            pilot: None,
+            unmeasured_pairs: 0,
+        }
+    }
+}
+
+/// Test and control pairs of the rounds, in the design's order.
+fn pairs_of(edge: [usize; 2], design: &Design, measured: &[Round]) -> Vec<PairOutcome> {
+    let of_round = |round: &Round| {
+        [(PairKind::Test, edge), (PairKind::Control, [BASELINE, TWIN])]
+            .into_iter()
+            .enumerate()
+            .map(|(place, (kind, sides))| pair(round.index as usize * 2 + place, kind, sides, design, round))
+            .collect::<Vec<_>>()
+    };
+    measured.iter().flat_map(of_round).collect()
+}
+
+fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round: &Round) -> PairOutcome {
+    let [first, second] = sides.map(|number| &round.seen[number]);
+    let failure = first.failure.clone().or_else(|| second.failure.clone());
+    let dropped = failure.or_else(|| {
+        let beside = [first.beside?, second.beside?];
+        // Where a target's CPU is not known it may pass for that of others.
+        let known = beside.iter().all(|beside| beside.is_known);
+        let [first, second] = beside.map(|beside| beside.neighbours(known));
+        disturbed(design.disturbance.as_ref()?, [&first, &second])
+    });
+    PairOutcome {
+        index: index as u32,
+        kind,
+        window_a: first.window.clone(),
+        window_b: second.window.clone(),
+        values_a: first.values.clone(),
+        values_b: second.values.clone(),
+        dropped,
+        block: design.block(index),
+        took_s: first.took_s + second.took_s,
+        troubles: [first.troubles.clone(), second.troubles.clone()],
+    }
+}
+
+impl Burst {
+    fn take(&mut self, window: &Window) {
+        let value = |metric: Metric| Some((metric, window.value(metric)?));
+        self.values = Metric::ALL.into_iter().filter_map(value).collect();
+        self.failure = why_it_does_not_count(window);
+        self.troubles = troubles(window);
+        let seen = Neighbours::of(window);
+        self.beside = Some(Beside {
+            steal_share: seen.steal_share,
+            others_share: seen.others_share,
+            memory_pressure: seen.memory_pressure,
+            is_known: window.facts.target_cpu.is_some(),
+        });
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.failure = Some(reason.clone());
+        self.troubles = vec![reason];
+    }
+}
+
+impl Beside {
+    fn neighbours(self, known: bool) -> Neighbours {
+        Neighbours {
+            steal_share: self.steal_share,
+            others_share: if known { self.others_share } else { 0.0 },
+            memory_pressure: self.memory_pressure,
+            start_slip_ms: 0.0,
+        }
+    }
+}
+
+/// Tells what a variant did from what ends the run.
+///
+/// # Errors
+/// With what ends the run.
+fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
+    if interrupt::requested() {
+        bail!("interrupted");
+    }
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) => {
+            // A command of the load's that a target does not stand up to.
+            let failed = matches!(error.downcast_ref(), Some(ToolError::Failed { .. }));
+            if failed || is_of_a_target(&error) { Ok(Err(in_one_line(&error))) } else { Err(error) }
+        }
+    }
+}
+
+fn sha256_of(arm: &Arm) -> Result<String> {
+    let Place::Program(program) = &arm.place else {
+        bail!(Usage(format!("{} runs already: rounds start all variants themselves", arm.name)));
+    };
+    let path = &program.path;
+    let bytes = fs::read(path).with_context(|| format!("{}: {} can't be read", arm.name, path.display()))?;
+    Ok(hone_binary::sha256_hex(&bytes))
+}
+
+#[cfg(test)]
+mod tests;

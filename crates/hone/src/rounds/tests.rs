@@ -1,0 +1,265 @@
+//! Rounds against known truth: variants of `fixtures/spinner` that differ by what they were built to.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hone_record::{Judgement, Verdict};
+use hone_tool::{Call, Runner as _};
+
+use super::*;
+use crate::arm::Ways;
+use crate::bench::tests::{Lab, broker, requests, tool, words};
+
+const WORK: u32 = 1_000;
+
+fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u32, block: u32) -> Rounds<'a> {
+    Rounds {
+        variants,
+        workload,
+        rounds: count,
+        block_rounds: block,
+        primary: Metric::CpuPerRecord,
+        guards: vec![Metric::Throughput],
+        // A false alarm in one of many runs of this test would be one too many.
+        alpha: 0.01,
+        equivalence: 0.02,
+        seed: 5,
+        // Tests run beside each other, and beside whatever else this machine does.
+        keep_disturbed: true,
+        bench: lab.bench(),
+        folder: &lab.folder,
+        prefix: "judge/".to_owned(),
+        machine: Machine::default(),
+    }
+}
+
+/// Baseline, twin, and children of the baseline (or of another) by name, program and parent.
+fn tree(arm: impl Fn(&str, &Path) -> Arm, baseline: &Path, children: &[(&str, &Path, usize)]) -> Vec<Runner> {
+    let twin = baseline.with_extension("twin");
+    fs::copy(baseline, &twin).unwrap();
+    let one =
+        |name: &str, path: &Path, parent| Runner { name: name.to_owned(), parent, arm: arm(name, path) };
+    let mut all = vec![one("baseline", baseline, None), one("twin", &twin, None)];
+    all.extend(children.iter().map(|(name, path, parent)| one(name, path, Some(*parent))));
+    all
+}
+
+fn copy_of(path: &Path, name: &str) -> PathBuf {
+    let copy = path.with_extension(name);
+    fs::copy(path, &copy).unwrap();
+    copy
+}
+
+fn judgement(comparison: &Comparison, metric: Metric) -> &Judgement {
+    comparison.judgements.iter().find(|found| found.estimate.metric == metric).unwrap()
+}
+
+/// That the verdict is right, and the truth no more than 5 % beyond the interval: a busy machine widens it.
+#[track_caller]
+fn check(comparison: &Comparison, names: [&str; 2], verdict: Verdict, truth: f64) {
+    assert_eq!([comparison.a.as_str(), comparison.b.as_str()], names);
+    let found = judgement(comparison, Metric::CpuPerRecord);
+    assert_eq!(found.verdict, verdict, "{found:?}\n{:?}", comparison.pairs);
+    let span = found.estimate.low / 1.05..found.estimate.high * 1.05;
+    assert!(span.contains(&truth), "{names:?}: truly {truth}, {:?}", found.estimate);
+}
+
+#[track_caller]
+fn check_silent(comparison: &Comparison, names: [&str; 2]) {
+    let found = judgement(comparison, Metric::CpuPerRecord).verdict;
+    assert!([Verdict::Equivalent, Verdict::NotShown].contains(&found), "{:?}", comparison.judgements);
+    check(comparison, names, found, 1.0);
+}
+
+#[test]
+fn servers_that_differ_by_what_was_planted_are_told_apart_and_equal_ones_are_not() {
+    let lab = Lab::new();
+    let plain = lab.spinner("plain", WORK, &[]);
+    let slower = lab.spinner("slower", WORK * 15 / 10, &[]);
+    let faster = lab.spinner("faster", WORK * 6 / 10, &[]);
+    let (same, faster_too) = (copy_of(&plain, "same"), copy_of(&faster, "too"));
+    let children: [(&str, &Path, usize); 4] =
+        [("same", &same, 0), ("slower", &slower, 0), ("faster", &faster, 0), ("faster-too", &faster_too, 4)];
+    let variants = tree(|name, path| lab.server(name, path), &plain, &children);
+    let rounds = rounds(&lab, variants, tool(200), 16, 2);
+
+    let found = judge_rounds(&rounds, &lab.progress).unwrap();
+    let [same, slower, faster, faster_too] = &found[..] else { panic!("{} comparisons", found.len()) };
+    check_silent(same, ["baseline", "same"]);
+    check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
+    check(faster, ["baseline", "faster"], Verdict::Better, 0.6);
+    check_silent(faster_too, ["faster", "faster-too"]);
+    // In a closed loop throughput tells, too; what it says depends on who else is on this machine.
+    assert_eq!(judgement(slower, Metric::Throughput).estimate.pairs, 16);
+    assert!(slower.not_estimated[&Metric::LatencyP99].contains("tells the latency of none"));
+
+    // 16 rounds, each with a test and a control, in 8 starts on which the intervals rest.
+    let design = &slower.design;
+    assert_eq!((slower.pairs.len(), design.starts, design.pairs), (32, 8, 16));
+    assert_eq!(judgement(slower, Metric::CpuPerRecord).estimate.builds.unwrap().blocks, 8);
+    assert!(slower.pairs.iter().all(|pair| lab.folder.join(&pair.window_b).is_file()));
+    let starts = starts_of(&rounds).unwrap();
+    assert!(
+        starts.iter().all(|one| one.start_up_s.len() == 8 && one.peak_rss_bytes.len() == 16),
+        "{starts:?}"
+    );
+    assert_eq!(fs::read_dir(lab.folder.scratch()).unwrap().count(), 0);
+}
+
+#[test]
+fn programs_that_exit_are_told_apart_by_what_they_used() {
+    let lab = Lab::new();
+    let plain = lab.spinner("plain", WORK, &[]);
+    let slower = lab.spinner("slower", WORK * 15 / 10, &[]);
+    let faster = lab.spinner("faster", WORK * 6 / 10, &[]);
+    let same = copy_of(&plain, "same");
+    let children: [(&str, &Path, usize); 3] =
+        [("same", &same, 0), ("slower", &slower, 0), ("faster", &faster, 0)];
+    let variants = tree(|name, path| lab.arm(name, path, "", Ways::default()), &plain, &children);
+    let engine = Engine::Exits { arguments: words("run {operations}"), operations: 200 };
+    let load = Workload::of_operations("judge", engine);
+    let found = judge_rounds(&rounds(&lab, variants, load, 10, 5), &lab.progress).unwrap();
+    let [same, slower, faster] = &found[..] else { panic!("{} comparisons", found.len()) };
+    check_silent(same, ["baseline", "same"]);
+    check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
+    check(faster, ["baseline", "faster"], Verdict::Better, 0.6);
+    assert_eq!(slower.design.starts, 0, "each burst is a process of its own");
+}
+
+#[test]
+fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_does_not() {
+    let lab = Lab::new();
+    let one = |name: &str, parent| Runner { name: name.to_owned(), parent, arm: broker(&lab, name) };
+    let variants = vec![one("baseline", None), one("twin", None), one("same", Some(0))];
+    let mut rounds = rounds(&lab, variants, requests(), 6, 2);
+    rounds.guards.clear();
+    let found = judge_rounds(&rounds, &lab.progress).unwrap();
+    let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
+    check_silent(same, ["baseline", "same"]);
+    assert_eq!(judgement(same, Metric::LatencyP50).estimate.pairs, 6);
+    assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
+}
+
+#[test]
+fn what_was_measured_is_not_measured_again_and_other_rounds_do_not_go_on_with_it() {
+    let lab = Lab::new();
+    let plain = lab.spinner("plain", 10, &[]);
+    let variants = || {
+        let same = copy_of(&plain, "same");
+        tree(|name, path| lab.server(name, path), &plain, &[("same", &same, 0)])
+    };
+    let all = |count| rounds(&lab, variants(), tool(5), count, 1);
+    judge_rounds(&all(6), &lab.progress).unwrap();
+    let note = |index: u32| lab.folder.join(format!("judge/rounds/{index:03}.json"));
+    let text = |index| fs::read_to_string(note(index)).unwrap();
+    let before: Vec<String> = (0..6).map(text).collect();
+    for gone in [2, 4, 5] {
+        fs::remove_file(note(gone)).unwrap();
+    }
+    judge_rounds(&all(6), &lab.progress).unwrap();
+    for kept in [0, 1, 3] {
+        assert_eq!(text(kept), before[kept as usize]);
+    }
+    for anew in [2, 4, 5] {
+        assert_ne!(text(anew), before[anew as usize]);
+    }
+    let message = format!("{:#}", judge_rounds(&all(7), &lab.progress).unwrap_err());
+    assert!(message.contains("other rounds; start a new run"), "{message}");
+    // Nor with another program under the same name.
+    lab.spinner("plain", 11, &[]);
+    let message = format!("{:#}", judge_rounds(&all(6), &lab.progress).unwrap_err());
+    assert!(message.contains("other variants"), "{message}");
+}
+
+#[test]
+fn a_variant_that_fails_is_left_out_and_a_baseline_that_fails_ends_the_rounds() {
+    let lab = Lab::new();
+    let plain = lab.spinner("plain", 10, &[]);
+    let broken = lab.folder.join("broken");
+    fs::copy("/bin/false", &broken).unwrap();
+    let same = copy_of(&plain, "same");
+    let children: [(&str, &Path, usize); 2] = [("broken", &broken, 0), ("same", &same, 0)];
+    let variants = tree(|name, path| lab.server(name, path), &plain, &children);
+    let found = judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap();
+    let [broken_one, same] = &found[..] else { panic!("{} comparisons", found.len()) };
+    assert_eq!(broken_one.verdict(), Verdict::NotShown);
+    let tests: Vec<&PairOutcome> =
+        broken_one.pairs.iter().filter(|pair| pair.kind == PairKind::Test).collect();
+    assert!(tests[2].dropped.as_ref().unwrap().contains("broken did not start"), "{:?}", tests[2]);
+    assert!(tests[3].dropped.as_ref().unwrap().contains("given up after 3 failures in a row"));
+    assert_eq!(broken_one.lone_troubles(), [0, 3], "what was not tried is no trouble");
+    assert!(same.pairs.iter().all(|pair| pair.troubles.iter().all(Vec::is_empty)), "{:?}", same.pairs);
+    assert_eq!(judgement(same, Metric::CpuPerRecord).estimate.pairs, 7);
+
+    let lab = Lab::new();
+    let variants = tree(|name, path| lab.server(name, path), &broken, &[("plain", &plain, 0)]);
+    let message =
+        format!("{:#}", judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap_err());
+    assert!(
+        message.contains("3 bursts in a row do not count, the last because baseline did not start"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_twin_that_is_no_copy_is_refused() {
+    let lab = Lab::new();
+    let other = lab.spinner("other", 11, &[]);
+    let mut variants = tree(|name, path| lab.server(name, path), &lab.driver, &[("other", &other, 0)]);
+    variants[1].arm = lab.server("twin", &other);
+    let message =
+        format!("{:#}", judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap_err());
+    assert!(message.contains("byte copy of the baseline"), "{message}");
+}
+
+/// The program's own name for one of these tests, run by another one that interrupts it.
+const ENDLESS: &str = "rounds::tests::rounds_until_somebody_interrupts";
+const FOLDER: &str = "HONE_TEST_ROUNDS_FOLDER";
+
+#[test]
+#[ignore = "runs until it is interrupted; ctrl_c_leaves_no_child starts it"]
+fn rounds_until_somebody_interrupts() {
+    let Some(said) = std::env::var_os(FOLDER) else { return };
+    hone_tool::interrupt::install().unwrap();
+    let lab = Lab::new();
+    let same = copy_of(&lab.driver, "same");
+    let variants = tree(|name, path| lab.server(name, path), &lab.driver, &[("same", &same, 0)]);
+    fs::write(Path::new(&said).join("lab"), lab.folder.path().display().to_string()).unwrap();
+    let error = judge_rounds(&rounds(&lab, variants, tool(20), 9_999, 100), &lab.progress).err().unwrap();
+    fs::write(Path::new(&said).join("error"), format!("{error:#}")).unwrap();
+}
+
+#[test]
+fn ctrl_c_leaves_no_child() {
+    let folder = tempfile::tempdir().unwrap();
+    let system = hone_tool::System::new(folder.path().join("logs")).unwrap();
+    let call = Call::new("rounds", std::env::current_exe().unwrap(), folder.path())
+        .args(["--exact", ENDLESS, "--ignored"])
+        .env(FOLDER, folder.path());
+    let mut session = system.start(&call).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok().filter(|text| !text.is_empty());
+    let lab = loop {
+        let lab = read("lab").filter(|lab| Path::new(lab).join("judge/rounds/002.json").is_file());
+        if let Some(lab) = lab {
+            break lab;
+        }
+        session.check_alive("it measured").unwrap();
+        assert!(Instant::now() < deadline, "no round was measured");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // Servers, and perhaps a driver.
+    assert!(processes_with(&lab) >= 3, "{lab}");
+    session.signal(libc::SIGINT);
+    session.wait_end(Duration::from_secs(60), Duration::from_secs(10)).unwrap().unwrap();
+    assert_eq!(processes_with(&lab), 0);
+    let error = read("error").unwrap();
+    assert!(error.contains("interrupted"), "{error}");
+}
+
+/// Processes whose command line holds a text.
+fn processes_with(text: &str) -> usize {
+    let folders = fs::read_dir("/proc").unwrap().flatten();
+    let lines = folders.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}

@@ -354,6 +354,51 @@ impl Lock {
     }
 }
 
+impl LockedTraining {
+    /// A training with a workload, whose raw profiles lie in `raw`: a folder, or the one file. `load` is the load in words.
+    ///
+    /// # Errors
+    /// [`LockFault::Unreadable`].
+    pub fn of(
+        workload: &str,
+        load: String,
+        seed: u64,
+        weight: f64,
+        raw: &Path,
+        machine: &Machine,
+    ) -> Result<Self, LockFault> {
+        let (raw_files, raw_bytes) = raw_of(raw).map_err(|error| unreadable(raw, &error))?;
+        Ok(Self {
+            workload: Some(workload.to_owned()),
+            load: Some(load),
+            seed: Some(seed),
+            weight,
+            raw_files,
+            raw_bytes,
+            sha256: None,
+            machine: Some(LockedMachine::from(machine)),
+        })
+    }
+}
+
+/// Files in a folder, and their size together; notes that lie beside profiles are none.
+fn raw_of(raw: &Path) -> io::Result<(u32, u64)> {
+    let whole = raw.metadata()?;
+    if whole.is_file() {
+        return Ok((1, whole.len()));
+    }
+    let (mut files, mut bytes) = (0, 0);
+    for entry in fs::read_dir(raw)? {
+        let entry = entry?;
+        let facts = entry.metadata()?;
+        if facts.is_file() && entry.path().extension().is_none_or(|ending| ending != "json") {
+            files += 1;
+            bytes += facts.len();
+        }
+    }
+    Ok((files, bytes))
+}
+
 impl Default for LockedTraining {
     /// Of nothing known, with the weight 1.
     fn default() -> Self {
@@ -589,6 +634,21 @@ mod tests {
         assert!(clean.id.len() >= 40 && !clean.changed);
         fs::write(source.join("f"), "2").unwrap();
         assert_eq!(commit_of(&system, &source), Some(Commit { changed: true, ..clean }));
+    }
+
+    #[test]
+    fn a_training_tells_what_it_left() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("a.profraw", 10), ("b.profraw", 5), ("a.fdata.origin.json", 99)] {
+            fs::write(folder.path().join(name), vec![b'x'; bytes]).unwrap();
+        }
+        let machine = Machine { cpu_model: "a CPU".to_owned(), cores: 2, ..Machine::default() };
+        let of = |raw: &Path| LockedTraining::of("train", "words".to_owned(), 7, 0.5, raw, &machine);
+        let left = of(folder.path()).unwrap();
+        assert_eq!((left.raw_files, left.raw_bytes, left.seed, left.weight), (2, 15, Some(7), 0.5));
+        assert_eq!(left.machine.unwrap().cpu_model, "a CPU");
+        assert_eq!(of(&folder.path().join("b.profraw")).unwrap().raw_bytes, 5);
+        assert!(matches!(of(&folder.path().join("none")), Err(LockFault::Unreadable { .. })));
     }
 
     proptest! {

@@ -498,6 +498,12 @@ fn unmergeable(error: ToolError) -> anyhow::Error {
             "they were written by a program of another LLVM version",
             "use the llvm-profdata of the toolchain that built the program",
         )
+    } else if said.contains("excessively large counter value") {
+        (
+            "threads that counted at once have lost additions until a counter fell below 0",
+            "train again; when it comes back, count with -fprofile-update=atomic (rustc: \
+             -Cllvm-args=-instrprof-atomic-counter-update-all), which is slower",
+        )
     } else if ["header is corrupt", "truncated", "malformed", "bad magic", "empty raw profile"]
         .iter()
         .any(|text| said.contains(text))

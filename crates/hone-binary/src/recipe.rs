@@ -245,10 +245,10 @@ impl<'a> RecipeWorkshop<'a> {
     fn orders(&self, order: &Order, place: &Place) -> Orders {
         let mut orders = Orders::new(&self.family, &place.folder);
         (orders.compile, orders.link) = flags(&self.family, order);
-        orders.source.clone_from(&place.source);
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
+        orders.source.clone_from(&place.source);
         orders
     }
 

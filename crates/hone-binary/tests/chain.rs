@@ -407,7 +407,13 @@ fn trainings_are_merged_by_their_weights() {
 }
 
 /// What a C program of a few lines leaves when it is compiled with these flags, merged by the toolchain's own tool.
-fn profile_of_c(bench: &Bench, pgo: &Pgo<'_>, name: &str, source: &str, flags: &[&str]) -> Merged {
+fn profile_of_c(
+    bench: &Bench,
+    pgo: &Pgo<'_>,
+    name: &str,
+    source: &str,
+    flags: &[&str],
+) -> anyhow::Result<Merged> {
     let (file, program, raw) = (bench.path(&format!("{name}.c")), bench.path(name), bench.path("raw-c"));
     fs::write(&file, source).unwrap();
     let compiler = pgo.toolchain().c_compiler.as_ref().unwrap();
@@ -416,18 +422,18 @@ fn profile_of_c(bench: &Bench, pgo: &Pgo<'_>, name: &str, source: &str, flags: &
     let _ = fs::remove_dir_all(&raw);
     let (variable, value) = profile_env(&raw);
     bench.system.run(&Call::new(name, &program, bench.dir.path()).env(variable, value)).unwrap();
-    pgo.merge(&one(raw.clone())).unwrap()
+    pgo.merge(&one(raw))
 }
 
-/// llvm-profdata and the compilers end with 0 on both, and the program is then built without a profile.
+/// llvm-profdata and the compilers end with 0 on the first two.
 #[test]
-fn profiles_for_coverage_and_profiles_without_a_count_are_refused() {
+fn profiles_for_coverage_without_a_count_and_with_impossible_ones_are_refused() {
     let Some(bench) = Bench::new() else { return };
     let pgo = bench.pgo().unwrap();
     let instrumented = pgo.build_instrumented().unwrap();
     let busy =
         "int main(void) { volatile int sum = 0; for (int i = 0; i < 1000; i++) sum += i; return 0; }\n";
-    let merged = profile_of_c(&bench, &pgo, "coverage", busy, &["-fprofile-instr-generate"]);
+    let merged = profile_of_c(&bench, &pgo, "coverage", busy, &["-fprofile-instr-generate"]).unwrap();
     let error = pgo.prove_profile(&merged, &instrumented).unwrap_err();
     assert!(
         matches!(refusal(&error), Refusal::WrongLevel { level, .. } if level == "Front-end"),
@@ -435,9 +441,16 @@ fn profiles_for_coverage_and_profiles_without_a_count_are_refused() {
     );
     let forgets = "void __llvm_profile_reset_counters(void);\n\
                    int main(void) { __llvm_profile_reset_counters(); return 0; }\n";
-    let merged = profile_of_c(&bench, &pgo, "forgets", forgets, &["-fprofile-generate"]);
+    let merged = profile_of_c(&bench, &pgo, "forgets", forgets, &["-fprofile-generate"]).unwrap();
     let error = pgo.prove_profile(&merged, &instrumented).unwrap_err();
     assert!(matches!(refusal(&error), Refusal::Hollow { what: "count above 0", .. }), "{error:#}");
+    let wraps = "#include <stdint.h>\nchar *__llvm_profile_begin_counters(void);\n\
+                 int main(void) { *(uint64_t *)__llvm_profile_begin_counters() -= 1000; return 0; }\n";
+    let error = profile_of_c(&bench, &pgo, "wraps", wraps, &["-fprofile-generate"]).unwrap_err();
+    assert!(
+        matches!(refusal(&error), Refusal::Unmergeable { reason, .. } if reason.contains("below 0")),
+        "{error:#}"
+    );
 }
 
 /// Cargo looks at the name of a profile and not into it: two trainings are two names, and two builds.

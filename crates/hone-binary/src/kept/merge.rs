@@ -15,9 +15,10 @@ use crate::bolt::fdata;
 use crate::go;
 use crate::lock::{Lock, LockedProfile};
 use crate::profile;
+use crate::workshop::whole_ratio;
 
-/// Weights of llvm-profdata are whole numbers; others are brought to whole ones, exactly where a factor up to this does it.
-const MOST_FACTOR: u32 = 1000;
+/// Weights of llvm-profdata are whole numbers; beyond this ratio counts would not fit into their type.
+const MOST_APART: f64 = 1e6;
 
 /// Of two builds of one program, this share of the functions of the one with fewer must be in the other: the rule of the
 /// proof that a profile is of its program.
@@ -314,19 +315,14 @@ pub fn weights_for_shares(totals: &[u64], shares: &[f64]) -> Option<Vec<f64>> {
     fdata::weights_for_shares(totals, shares)
 }
 
-/// Whole weights in the same proportions: exactly by the smallest factor that makes them whole, otherwise with the smallest
-/// at [`MOST_FACTOR`], so that none is off by more than a thousandth.
+/// Weights as llvm-profdata takes them.
 fn whole(weights: &[f64]) -> Result<Vec<u64>, KeptFault> {
-    let near = |value: f64| (value - value.round()).abs() < 1e-9 && value.round() >= 1.0;
-    let factor =
-        (1..=MOST_FACTOR).map(f64::from).find(|factor| weights.iter().all(|weight| near(weight * factor)));
-    let smallest = weights.iter().copied().fold(f64::INFINITY, f64::min);
-    let factor = factor.unwrap_or(f64::from(MOST_FACTOR) / smallest);
-    let scaled: Vec<f64> = weights.iter().map(|weight| (weight * factor).round()).collect();
-    match scaled.iter().all(|weight| (1.0..=1e12).contains(weight)) {
-        true => Ok(scaled.into_iter().map(|weight| weight as u64).collect()),
-        false => Err(KeptFault::Weights(format!("{weights:?} are too far apart for llvm-profdata"))),
+    let (least, most) =
+        weights.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &one| (a.min(one), b.max(one)));
+    if most / least > MOST_APART {
+        return Err(KeptFault::Weights(format!("{weights:?} are too far apart for llvm-profdata")));
     }
+    Ok(whole_ratio(weights))
 }
 
 /// A file beside the output, which gets the name when all is proven.
@@ -434,7 +430,6 @@ fn keep_note(known: &[Known], output: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use hone_tool::System;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::lock::{LockedProgram, LockedTraining};
@@ -585,24 +580,8 @@ mod tests {
     }
 
     #[test]
-    fn weights_become_whole() {
-        let check = |weights: &[f64], expected: &[u64]| assert_eq!(whole(weights).unwrap(), expected);
-        check(&[1.0, 3.0], &[1, 3]);
-        check(&[0.5, 1.0], &[1, 2]);
-        check(&[1.0, 0.25, 0.1], &[20, 5, 2]);
-        check(&[1.0, 1.0 / 3.0], &[3, 1]);
-        check(&[1.0, std::f64::consts::FRAC_1_PI], &[3142, 1000]);
-        assert!(whole(&[1e6, std::f64::consts::PI * 1e-6]).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn whole_weights_keep_their_proportions(weights in proptest::collection::vec(1e-3..1e3_f64, 1..6)) {
-            let scaled = whole(&weights).unwrap();
-            for (a, b) in weights.iter().zip(&scaled) {
-                let ratio = (*b as f64 / scaled[0] as f64) / (a / weights[0]);
-                prop_assert!((ratio - 1.0).abs() < 2e-3, "{weights:?} {scaled:?}");
-            }
-        }
+    fn weights_that_are_too_far_apart_are_told() {
+        assert_eq!(whole(&[20.0, 1e-4]).unwrap(), [200_000, 1]);
+        assert!(matches!(whole(&[2e6, 1.0]), Err(KeptFault::Weights(_))));
     }
 }

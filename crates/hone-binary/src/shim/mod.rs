@@ -173,12 +173,14 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
+    let arguments = if command.compiles_source() {
+        command::from_within(arguments, &orders.source, cwd)
+    } else {
+        arguments.to_vec()
+    };
     let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
-    let mut heard: Vec<OsString> = arguments.iter().filter(|word| !silences(word)).cloned().collect();
-    if command.compiles_source() {
-        heard = command::from_within(&heard, &orders.source, cwd);
-    }
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&heard, &added));
+    let arguments: Vec<OsString> = arguments.into_iter().filter(|word| !silences(word)).collect();
+    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
     let status = if command.probe || added.is_empty() {
         pass_through(&call)?
     } else {

@@ -311,3 +311,109 @@ operations = 300000
     bench.write(&text.replace("{program} 1000", "false"));
     bench.hone(&[]).expect_code(1).expect_error("the baseline does not pass the check");
 }
+
+/// A profile of each workload alone stands beside that of both.
+#[test]
+fn a_matrix_trains_with_each_workload_and_judges_with_all() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    bench.write(&server("handler", r#""pgo""#).replace("rounds = 6", "rounds = 5"));
+    let (ran, found) = bench.judged(&["--matrix"]);
+    let names: Vec<&str> = found.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["baseline", "pgo", "pgo@few", "pgo@many"]);
+    let rows: Vec<(usize, usize)> =
+        found.matrix.iter().map(|row| (row.trained_with.len(), row.cells.len())).collect();
+    assert_eq!(rows, [(2, 3), (1, 3), (1, 3)], "judged by `judge`, and by both that train\n{}", ran.stderr);
+    let own = |row: usize| found.matrix[row].cells.iter().filter(|cell| cell.own).count();
+    assert_eq!([own(0), own(1), own(2)], [2, 1, 1]);
+    let profiles: std::collections::BTreeSet<&str> = found.artifacts[1..]
+        .iter()
+        .map(|artifact| artifact.profile.as_ref().unwrap().sha256.as_str())
+        .collect();
+    assert_eq!(profiles.len(), 3, "each mix is a profile of its own");
+    assert!(ran.stdout.contains("what each profile does under each workload"), "{}", ran.stdout);
+    let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
+    assert!(html.contains("few + many"), "the report has no matrix");
+}
+
+/// gcc has its own counts and its own proofs, and refuses a second round before anything is built.
+#[test]
+fn a_server_goes_through_the_counts_of_gcc() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let one = "train = [\"few\"]\n";
+    let text = server("handler", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
+    let text = text.replace("train = [\"few\", \"many\"]\nweights = [1, 2]\n", one);
+    bench.write(&text);
+    let (_, found) = bench.judged(&[]);
+    let pgo = &found.artifacts[1];
+    assert!(pgo.profile.as_ref().unwrap().total_count > 0 && pgo.applied.is_some(), "{pgo:?}");
+    assert!(pgo.smoke.as_ref().unwrap().passed);
+
+    bench.write(
+        &text
+            .replace(r#"[\"pgo\"]"#, r#"["csir"]"#)
+            .replace(r#"variants = ["pgo"]"#, r#"variants = ["csir"]"#),
+    );
+    bench.hone(&[]).expect_code(1).expect_error("gcc has no flag for them");
+    assert!(!bench.path("runs/server-002").exists(), "something was built");
+}
+
+/// A second round of counting on top of the first, and BOLT on top of that.
+#[test]
+fn counts_of_a_second_round_go_on_top_of_the_first() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    bench.write(&server("handler", r#""pgo", "csir", "csir+bolt""#).replace("rounds = 6", "rounds = 5"));
+    let (_, found) = bench.judged(&[]);
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "pgo"), ("pgo", "csir"), ("csir", "csir+bolt")]);
+    let profile = |index: usize| found.artifacts[index].profile.as_ref().unwrap();
+    assert_ne!(profile(1).sha256, profile(2).sha256);
+    assert!(profile(2).total_count > profile(1).total_count, "both rounds are in it");
+    assert!(found.steps.iter().any(|step| step.step == "train-cs"));
+}
+
+/// Go's profile is taken of the plain program while it is loaded.
+#[test]
+fn a_go_service_is_profiled_while_it_serves() {
+    let Some(bench) = Bench::new() else { return };
+    let Ok(go) = Tool::new("go", "HONE_GO").locate(&[PathBuf::from("/usr/local/go/bin")]) else {
+        return skip("there is no go");
+    };
+    let load = bench.path("load");
+    let source = Bench::fixture("examples/go-service");
+    let call = Call::new("build-load", go.path(), &source).args(["build", "-o"]).arg(&load).arg("./cmd/load");
+    bench.system.run(&call.produces(&load)).unwrap();
+    bench.write(&format!(
+        r#"
+name = "flowd"
+[target]
+source = "{}"
+go = "."
+args = ["-listen", "127.0.0.1:{{port}}", "-pprof", "127.0.0.1:{{port2}}"]
+ready = {{ line = "ready " }}
+[optimize]
+train = "train"
+judge = ["judge"]
+[compare]
+rounds = 5
+block_rounds = 1
+[workload.train]
+command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 200 -seed 7"
+operations = 600
+[workload.judge]
+command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 300 -seed 8"
+operations = 300
+"#,
+        source.display()
+    ));
+    let (ran, found) = bench.judged(&[]);
+    let proof = found.artifacts[1].profile.as_ref().unwrap();
+    assert_eq!((proof.level.as_str(), proof.raw_files), ("pprof", 1), "{proof:?}");
+    assert!(proof.hot_functions_of_target > 0 && proof.total_count > 0, "{proof:?}");
+    assert!(found.artifacts[1].applied.as_ref().unwrap().discarded_weight < 0.5);
+    assert_eq!(found.comparisons.len(), 1);
+    assert!(ran.stderr.contains("samples in"), "{}", ran.stderr);
+}

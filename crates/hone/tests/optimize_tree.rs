@@ -168,6 +168,12 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let edges: Vec<(&str, &str)> =
         found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
     assert_eq!(edges, [("baseline", "pgo"), ("pgo", "pgo+bolt")]);
+    for profile in [PathBuf::from(&proof.path), bench.newest().join("bolt/pgo+bolt/merged.fdata")] {
+        let lock = fs::read_to_string(format!("{}.lock", profile.display())).unwrap();
+        for told in ["\"few\"", "\"many\"", "660 operations of", "\"sha256\""] {
+            assert!(lock.contains(told), "no {told} in {lock}");
+        }
+    }
     let rewriting = found.variants[2].rewriting.as_ref().unwrap();
     assert_eq!((rewriting.rung.as_str(), rewriting.culprits.len()), ("full", 0), "{rewriting:?}");
     assert!(rewriting.layout_modified.unwrap() > 0);

@@ -18,6 +18,7 @@ use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
+use super::provenance::Part;
 use super::steps::{Phase, Steps, Told};
 use super::train::Counting;
 use crate::show;
@@ -44,7 +45,8 @@ pub(super) struct Delivered {
 struct Left {
     /// Profiles of BOLT, each with the weight of its workload.
     files: Vec<(PathBuf, f64)>,
-    command: String,
+    /// The folders that they lie in, by the workload's place in the experiment.
+    parts: Vec<(usize, PathBuf, f64)>,
 }
 
 /// BOLT at work for one variant.
@@ -97,16 +99,19 @@ impl Bench<'_, '_> {
             instrumented = self.bolt.instrument(&self.input, writes)?;
             counting = Counting { every_s: Some(WRITE_EVERY_S), ..self.counting(&instrumented) };
         }
-        let (mut files, mut notes) = (Vec::new(), Vec::new());
+        let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, training) in self.job.experiment.training.iter().enumerate() {
             let trained = self.job.train_with(&counting, training)?;
             let kept = self.folder.join(format!("training-{index}"));
             files.extend(self.keep(&instrumented, &kept)?.into_iter().map(|file| (file, training.weight)));
+            parts.push((index, kept, training.weight));
             notes.push(trained.words);
         }
-        let note = notes.join("; ");
-        let command = instrumented.command.clone();
-        Ok(Told { note, command: Some(command.clone()), result: Left { files, command } })
+        Ok(Told {
+            note: notes.join("; "),
+            command: Some(instrumented.command),
+            result: Left { files, parts },
+        })
     }
 
     fn counting(&self, instrumented: &InstrumentedByBolt) -> Counting {
@@ -158,6 +163,9 @@ impl Bench<'_, '_> {
     /// Climbs down the ladder until the program works; when it takes too much of BOLT away, what breaks it is searched for.
     fn deliver(&self, left: &Left, from: &Built) -> Result<Told<Delivered>> {
         let proven = self.proven(left)?;
+        let parts: Vec<Part<'_>> =
+            left.parts.iter().map(|(index, folder, weight)| (*index, &**folder, *weight)).collect();
+        self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, &parts);
         let mut ladder = Ladder::default();
         for rung in Rung::LADDER {
             match self.try_wish(&proven, &Wish::new(rung))? {

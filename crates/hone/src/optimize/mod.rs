@@ -10,6 +10,7 @@ mod harm;
 mod judge;
 mod ledger;
 mod matrix;
+mod provenance;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -403,17 +404,30 @@ impl<'a> Job<'a> {
     ) -> Result<Taken> {
         let weights = self.experiment.training.iter().map(|training| training.weight);
         let all: Vec<(PathBuf, f64)> = raw.folders.iter().cloned().zip(weights).collect();
-        let (name, raw) = match mix {
-            Mix::All => ("prove-profile".to_owned(), all),
+        let (name, parts) = match mix {
+            Mix::All => ("prove-profile".to_owned(), (0..all.len()).collect::<Vec<_>>()),
             Mix::Only(index) => {
-                let (folder, _) = all.get(index).cloned().context("a mix names a training workload")?;
-                (
-                    format!("prove-profile-{}", self.experiment.training[index].workload.name),
-                    vec![(folder, 1.0)],
-                )
+                let workload =
+                    self.experiment.training.get(index).context("a mix names a training workload")?;
+                (format!("prove-profile-{}", workload.workload.name), vec![index])
             }
         };
-        steps.run(Phase::Train, &name, || told_profile(workshop, &raw, counting))
+        let raw: Vec<(PathBuf, f64)> = match mix {
+            Mix::All => all,
+            Mix::Only(index) => {
+                all.into_iter().skip(index).take(1).map(|(folder, _)| (folder, 1.0)).collect()
+            }
+        };
+        steps.run(Phase::Train, &name, || {
+            let told = told_profile(workshop, &raw, counting)?;
+            let parts: Vec<provenance::Part<'_>> = parts
+                .iter()
+                .zip(&raw)
+                .map(|(index, (folder, weight))| (*index, &**folder, *weight))
+                .collect();
+            self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), &parts);
+            Ok(told)
+        })
     }
 
     /// A program that the first profile has shaped counts once more.
@@ -424,7 +438,15 @@ impl<'a> Job<'a> {
         let weights = self.experiment.training.iter().map(|training| training.weight);
         let all: Vec<(PathBuf, f64)> =
             std::iter::once((first.path.clone(), 1.0)).chain(raw.folders.into_iter().zip(weights)).collect();
-        steps.run(Phase::Train, "prove-profile-cs", || told_profile(workshop, &all, &counting))
+        steps.run(Phase::Train, "prove-profile-cs", || {
+            let told = told_profile(workshop, &all, &counting)?;
+            // The first one is the profile that the second goes on top of; it has a lock of its own.
+            let parts = all.iter().skip(1).enumerate();
+            let parts: Vec<provenance::Part<'_>> =
+                parts.map(|(index, (folder, weight))| (index, &**folder, *weight)).collect();
+            self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), &parts);
+            Ok(told)
+        })
     }
 
     /// Makes one variant, or finds out why it can't be had; the others go on.

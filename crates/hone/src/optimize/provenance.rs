@@ -1,0 +1,74 @@
+//! What a merged profile is made of, written beside it: a lock that goes with it wherever it is kept.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hone_binary::Built;
+use hone_binary::kept::Keeper;
+use hone_binary::lock::{LockedProgram, LockedTraining, commit_of};
+use hone_record::ToolReceipt;
+
+use super::Job;
+use crate::experiment::Form;
+use crate::show;
+
+/// A training that went into a profile: its place in the experiment, what it left, and its weight.
+pub(super) type Part<'a> = (usize, &'a Path, f64);
+
+impl Job<'_> {
+    /// Writes the lock of a merged profile. A profile that can't have one is told of, and used all the same: it is proven.
+    pub(super) fn lock_profile(
+        &self,
+        profile: &Path,
+        counting: &Built,
+        tools: &[ToolReceipt],
+        parts: &[Part<'_>],
+    ) {
+        if profile.is_dir() {
+            // gcc's is a folder of counts beside objects, which nobody keeps.
+            return;
+        }
+        match self.locked(profile, counting, tools, parts) {
+            Ok(lock) => self.progress.line(&format!("  provenance: {}", lock.display())),
+            Err(error) => {
+                self.progress.line(&format!(
+                    "  {} gets no lock: {}",
+                    profile.display(),
+                    super::in_a_line(&error)
+                ));
+            }
+        }
+    }
+
+    fn locked(
+        &self,
+        profile: &Path,
+        counting: &Built,
+        tools: &[ToolReceipt],
+        parts: &[Part<'_>],
+    ) -> Result<PathBuf> {
+        let commit = self.source().and_then(|folder| commit_of(self.runner, &folder));
+        let program = LockedProgram::of(&counting.executable, commit, counting.commands.clone(), tools)?;
+        let machine = hone_host::observe::machine(Path::new("/"));
+        let trainings = parts.iter().map(|(index, raw, weight)| {
+            let load = &self.experiment.training[*index].workload;
+            LockedTraining::of(&load.name, show::window::load_words(load), load.seed, *weight, raw, &machine)
+        });
+        let trainings = trainings.collect::<Result<Vec<_>, _>>()?;
+        let scratch = self.folder.join("scratch");
+        std::fs::create_dir_all(&scratch)?;
+        Keeper::new(self.runner, &scratch).lock(profile, vec![program], trainings)
+    }
+
+    /// The folder of the sources; a finished program has none.
+    fn source(&self) -> Option<PathBuf> {
+        let folder = match &self.experiment.target.form {
+            Form::Cargo(cargo) => self.beside(&cargo.manifest),
+            Form::Recipe(recipe) => self.beside(&recipe.source),
+            Form::Go(go) => self.beside(&go.module),
+            Form::Elf { .. } => return None,
+        };
+        let folder = if folder.is_dir() { folder } else { folder.parent()?.to_owned() };
+        folder.canonicalize().ok()
+    }
+}

@@ -82,8 +82,8 @@ pub enum Tools {
     Gnu {
         /// Merges profiles.
         gcov_tool: PathBuf,
-        /// Shows them.
-        gcov_dump: PathBuf,
+        /// Shows them with the names of functions.
+        gcov: PathBuf,
     },
 }
 
@@ -296,8 +296,7 @@ fn gcc_family(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<F
     let package = format!("gcc-{major}");
     let (gcov_tool, tool_receipt) =
         member(&cc, major, &sibling(&file, "gcov-tool"), "HONE_GCOV_TOOL", &package)?;
-    let (gcov_dump, dump_receipt) =
-        member(&cc, major, &sibling(&file, "gcov-dump"), "HONE_GCOV_DUMP", &package)?;
+    let (gcov, gcov_receipt) = member(&cc, major, &sibling(&file, "gcov"), "HONE_GCOV", &package)?;
     let beside = |name: &str| tool_at(&cc.with_file_name(sibling(&file, name)), &package).locate("");
     let (ar, ranlib, nm) = (beside("gcc-ar")?, beside("gcc-ranlib")?, beside("gcc-nm")?);
     Ok(Family {
@@ -305,9 +304,9 @@ fn gcc_family(cc: PathBuf, major: u32, receipt: ToolReceipt) -> anyhow::Result<F
         ar: ar.path().to_path_buf(),
         ranlib: ranlib.path().to_path_buf(),
         nm: nm.path().to_path_buf(),
-        tools: Tools::Gnu { gcov_tool, gcov_dump },
+        tools: Tools::Gnu { gcov_tool, gcov },
         major,
-        receipts: vec![receipt, tool_receipt, dump_receipt],
+        receipts: vec![receipt, tool_receipt, gcov_receipt],
         cc,
     })
 }

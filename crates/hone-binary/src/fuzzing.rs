@@ -2,20 +2,24 @@
 //! reader breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use crate::bolt::{Said, fdata, preflight};
+use crate::gcov;
 use crate::go::{self, Merger, Profile, table};
 use crate::linkmap;
+use crate::samples::Samples;
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("fdata", fdata),
     ("bolt_said", bolt_said),
     ("anatomy", anatomy),
     ("pprof", pprof),
     ("pclntab", pclntab),
     ("linkmap", linkmap),
+    ("gcov", gcov),
+    ("samples", samples),
 ];
 
 /// A profile of BOLT: read, written back, and summed twice.
@@ -58,6 +62,23 @@ pub fn pclntab(data: &[u8]) {
 /// A link map, or an archive that one names.
 pub fn linkmap(data: &[u8]) {
     linkmap::fuzz(data);
+}
+
+/// What gcov prints, and what it and gcc say beside it.
+pub fn gcov(data: &[u8]) {
+    if let Ok(functions) = gcov::parse(data) {
+        assert!(functions.len() <= data.len());
+    }
+    let text = String::from_utf8_lossy(data).into_owned();
+    assert!(gcov::not_taken(&text).len() <= text.lines().count());
+    gcov::told(&[text]);
+}
+
+/// A profile of samples as text.
+pub fn samples(data: &[u8]) {
+    if let Ok(samples) = Samples::parse(&String::from_utf8_lossy(data)) {
+        assert!(samples.hot().len() <= samples.functions.len());
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,9 @@
-//! Profile-guided optimisation of a Cargo target; [`bolt`] rewrites a linked program after that, or alone.
+//! Profile-guided optimisation of a program, whoever builds it: [`Workshop`] is the seam, with one implementation for Cargo
+//! ([`Pgo`]), for the commands of a program's own build system ([`recipe`]), for Go ([`go`]) and for a finished program
+//! ([`GivenBinary`]); [`bolt`] rewrites a linked program after that, or alone.
 //!
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
-//! them out ([`Pgo`]), *verify* reads what came of it (`messages`, `profile`, `elf`, `said`, `proof`). The order of
-//! work, of which the training itself belongs to the caller:
-//!
-//! 1. [`Pgo::prepare`]: everything cheap is checked before anything long starts;
-//! 2. [`Pgo::build_baseline`], [`Pgo::build_instrumented`];
-//! 3. the caller starts the instrumented program with [`profile_env`], trains it, and stops it with SIGTERM;
-//! 4. [`Pgo::merge`], then [`Pgo::prove_profile`]: no build may use a profile that was not proven;
-//! 5. [`Pgo::build_optimized`], then [`Pgo::prove_applied`].
+//! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `said`, `proof`).
 //!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
@@ -19,6 +14,8 @@ pub mod family;
 mod flags;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod gcov;
+mod given;
 pub mod go;
 pub mod linkmap;
 mod messages;
@@ -29,14 +26,18 @@ mod proof;
 pub mod recipe;
 mod refusal;
 mod said;
+mod samples;
 pub mod shim;
 mod target;
 mod toolchain;
+pub mod workshop;
 
 pub use elf::{FileFacts, file_facts, sha256_hex};
+pub use given::GivenBinary;
 pub use messages::NativeCode;
-pub use pgo::{Built, Merged, Pgo, Proven};
+pub use pgo::Pgo;
 pub use plan::profile_env;
 pub use refusal::Refusal;
-pub use target::CargoTarget;
+pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use toolchain::{CCompiler, Toolchain};
+pub use workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop};

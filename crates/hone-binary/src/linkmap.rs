@@ -381,6 +381,8 @@ impl Disk<'_> {
         };
         let archive = self.cwd.join(archive);
         let members = self.members(&archive).iter();
+        // A thin archive has paths in the place of names, and lld tells them whole.
+        let member = last_part(member);
         members.filter(|(name, _)| name == member).map(|(_, part)| part.clone()).collect()
     }
 
@@ -419,10 +421,13 @@ fn members_of(bytes: &[u8], archive: &Path, is_older: bool) -> Vec<(String, Part
         } else {
             member.data(bytes).ok().map(|bytes| part_of(bytes, is_older))
         };
-        let short = name.rsplit('/').next().unwrap_or_default().to_owned();
-        members.extend(part.map(|part| (short, part)));
+        members.extend(part.map(|part| (last_part(&name).to_owned(), part)));
     }
     members
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or_default()
 }
 
 fn part_of(bytes: &[u8], is_older: bool) -> Part {

@@ -1,84 +1,35 @@
-//! The steps, carried out.
+//! The steps for a Cargo target, carried out.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hone_record::{Artifact, CodeInside, ProfileApplied, ProfileProof};
-use hone_tool::{Lack, Runner, Scene, ToolError};
-use serde::{Deserialize, Serialize};
+use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
+use hone_tool::{Call, Lack, Runner, Scene, ToolError};
 
-use crate::elf::{self, FileFacts, file_facts, sha256_hex};
+use crate::capture::{ProfileFiles, ProfileKind};
+use crate::elf::{self, file_facts, sha256_hex};
 use crate::flags::{Route, Sources};
 use crate::messages::{self, NativeCode};
-use crate::plan::{self, BuildPlan, CFlags, Kind};
+use crate::plan::{self, BuildPlan, CFlags};
 use crate::profile::Profile;
 use crate::target::Metadata;
-use crate::{CargoTarget, Refusal, Toolchain, proof, said};
+use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short, whole_weights};
+use crate::{CargoTarget, Refusal, Toolchain, profile_env, proof, said};
 
 /// Three builds of a small service take about this much; less is certain to fail half-way.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
 
+/// How merged profiles of samples are named, to be known from those of counts.
+pub(crate) const SAMPLES_ENDING: &str = "samples";
+
 /// Build logs of C code are not read beyond this.
 const LOG_BYTES: u64 = 64 << 20;
-
-/// One built variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Built {
-    /// `baseline`, `instrumented` or `pgo`.
-    pub variant: String,
-    /// The program.
-    pub executable: PathBuf,
-    /// The build's command, ready to paste.
-    pub command: String,
-    /// Wall time of the build.
-    pub build_s: f64,
-    /// Whether Cargo found the program up to date, so that `build_s` is not the time of a build.
-    pub fresh: bool,
-    /// Crates that this build compiled; the others were up to date, and their time is not in `build_s`.
-    pub crates_compiled: u32,
-    /// Crates that Cargo found up to date.
-    pub crates_up_to_date: u32,
-    /// What cargo and rustc said.
-    pub stderr_path: PathBuf,
-    /// Crates whose sources lie on this machine, as they appear in symbols.
-    pub own_crates: BTreeSet<String>,
-    /// Foreign code inside.
-    pub native: Vec<NativeCode>,
-    /// Sizes and hashes.
-    pub facts: FileFacts,
-}
-
-/// A merged profile, named by its own hash so that Cargo and the compilers notice every change of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Merged {
-    /// The profile.
-    pub path: PathBuf,
-    /// SHA-256 of the profile, hex.
-    pub sha256: String,
-    /// Size of the profile.
-    pub bytes: u64,
-    /// Raw files that went in.
-    pub raw_files: u32,
-    /// Their total size.
-    pub raw_bytes: u64,
-    /// The command, ready to paste.
-    pub command: String,
-}
-
-/// A profile that may be used, and what it covers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Proven {
-    /// What was read back from it.
-    pub proof: ProfileProof,
-    /// Foreign code in the program, covered by the profile or left out.
-    pub code_inside: Vec<CodeInside>,
-}
 
 /// Profile-guided optimisation of one target in one work folder.
 pub struct Pgo<'a> {
@@ -134,55 +85,42 @@ impl<'a> Pgo<'a> {
     /// Builds the program as its makers do, only with the C compiler that the other variants use too.
     ///
     /// # Errors
-    /// When the build fails, or when its result counts for a profile.
+    /// As [`Workshop::build`].
     pub fn build_baseline(&self) -> Result<Built> {
-        let built = self.build(Kind::Baseline, &self.folder("baseline"))?;
-        refuse_if(built.facts.instrumented, || Refusal::Instrumented { binary: built.executable.clone() })?;
-        Ok(built)
+        self.build(&Order::plain("baseline"))
     }
 
     /// Builds the program so that it counts.
     ///
     /// # Errors
-    /// When the build fails, or when its result does not count.
+    /// As [`Workshop::build`].
     pub fn build_instrumented(&self) -> Result<Built> {
-        let stray = self.work.join("stray-profiles");
-        let built = self.build(Kind::Instrumented { stray: &stray }, &self.folder("instrumented"))?;
-        refuse_if(!built.facts.instrumented, || Refusal::NotInstrumented {
-            binary: built.executable.clone(),
-        })?;
-        Ok(built)
+        self.build(&Order::plain("instrumented").guided(Guide::Generate))
     }
 
-    /// Builds the program with a profile. To be called with a proven one only.
-    ///
-    /// Each profile gets a folder of its own, since a build script that compiles C need not notice that its flags have
-    /// changed, and always an empty one: Cargo does not repeat what the compiler said about dependencies that are up
-    /// to date, and [`Pgo::prove_applied`] needs all of it.
+    /// Builds the program with a profile.
     ///
     /// # Errors
-    /// When the build fails, or when its result counts for a profile.
+    /// As [`Workshop::build`].
     pub fn build_optimized(&self, merged: &Merged) -> Result<Built> {
-        let folder = self.work.join(format!("pgo-{}", short(&merged.sha256)));
-        remove_if_there(&folder)?;
-        let built = self.build(Kind::Optimized { profile: &merged.path }, &folder)?;
-        refuse_if(built.facts.instrumented, || Refusal::Instrumented { binary: built.executable.clone() })?;
-        Ok(built)
+        self.build(&Order::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
-    /// Folders with and without profiled C code are kept apart: not every build script compiles its C code again when
-    /// compiler and flags have changed.
-    fn folder(&self, variant: &str) -> PathBuf {
-        self.work.join(if self.plan.c.is_some() {
-            variant.to_owned()
-        } else {
-            format!("{variant}-rust-only")
-        })
+    /// Where Cargo builds. Folders with and without profiled C code are kept apart: not every build script compiles its C
+    /// code again when compiler and flags have changed.
+    fn folder(&self, order: &Order) -> PathBuf {
+        let name = order.folder_name();
+        let with_c = self.plan.c.is_some() || order.guide.profile().is_some();
+        self.work.join(if with_c { name } else { format!("{name}-rust-only") })
     }
 
-    fn build(&self, kind: Kind<'_>, target_dir: &Path) -> Result<Built> {
-        let call = self.plan.build(kind, target_dir);
-        let finished = self.runner.run(&call).map_err(|error| self.about_c(kind, error))?;
+    fn call(&self, order: &Order) -> Call {
+        self.plan.build(order, &self.work.join("stray-profiles"), &self.folder(order))
+    }
+
+    fn carry_out(&self, order: &Order) -> Result<Built> {
+        let call = self.call(order);
+        let finished = self.runner.run(&call).map_err(|error| self.about_c(order, error))?;
         let bin = &self.plan.target.bin;
         let said = messages::parse(&finished.stdout()?, bin);
         let executable = said.executable.with_context(|| {
@@ -190,27 +128,30 @@ impl<'a> Pgo<'a> {
         })?;
         let facts = file_facts(&executable)?;
         Ok(Built {
-            variant: kind.variant().to_owned(),
+            variant: order.variant.clone(),
             executable,
-            command: call.to_string(),
+            commands: vec![call.to_string()],
             build_s: finished.took.as_secs_f64(),
             fresh: said.fresh,
-            crates_compiled: said.compiled,
-            crates_up_to_date: said.up_to_date,
-            stderr_path: finished.stderr_path,
-            own_crates: said.own_crates,
-            native: said.native,
+            stderr_paths: vec![finished.stderr_path],
             facts,
+            how: How::Cargo {
+                crates_compiled: said.compiled,
+                crates_up_to_date: said.up_to_date,
+                own_crates: said.own_crates,
+                native: said.native,
+            },
         })
     }
 
     /// Build scripts that link C code of their own get its flags too, but no profile runtime: then the link fails.
-    fn about_c(&self, kind: Kind<'_>, error: ToolError) -> anyhow::Error {
+    fn about_c(&self, order: &Order, error: ToolError) -> anyhow::Error {
         let undefined = |scene: &Scene| {
             let log = scene.log.as_deref().and_then(read_log).unwrap_or_default();
             log.contains("undefined") && log.contains("__llvm_profile_")
         };
-        let by_c = matches!((kind, &error), (Kind::Instrumented { .. }, ToolError::Failed { scene, .. }) if undefined(scene));
+        let failed_so = matches!(&error, ToolError::Failed { scene, .. } if undefined(scene));
+        let by_c = order.guide == Guide::Generate && failed_so;
         let error = anyhow::Error::from(error);
         if by_c && self.plan.c.is_some() {
             return error.context(
@@ -219,47 +160,6 @@ impl<'a> Pgo<'a> {
             );
         }
         error
-    }
-
-    /// Merges the raw profiles of one training.
-    ///
-    /// # Errors
-    /// A [`Refusal`] when there is no raw profile, an empty one, or one that llvm-profdata can't read.
-    pub fn merge(&self, raw_dir: &Path) -> Result<Merged> {
-        merge_raw(self.runner, &self.toolchain.profdata, &self.work, raw_dir)
-    }
-
-    /// Reads a merged profile back and holds it against the instrumented program: level, functions, counts, whose
-    /// functions they are, and whether the target's own ones are hot.
-    ///
-    /// # Errors
-    /// A [`Refusal`] with the reason for which no build may use it.
-    pub fn prove_profile(&self, merged: &Merged, instrumented: &Built) -> Result<Proven> {
-        let profile = read_profile(self.runner, &self.toolchain.profdata, &self.work, &merged.path)?;
-        let in_binary = elf::instrumented_functions(&instrumented.executable)?;
-        let heat = proof::prove(
-            &profile,
-            &merged.path,
-            &in_binary,
-            &instrumented.executable,
-            &instrumented.own_crates,
-        )?;
-        Ok(Proven {
-            code_inside: self.code_inside(&profile, &instrumented.native),
-            proof: ProfileProof {
-                path: merged.path.display().to_string(),
-                sha256: merged.sha256.clone(),
-                bytes: merged.bytes,
-                raw_files: merged.raw_files,
-                raw_bytes: merged.raw_bytes,
-                level: profile.level().to_owned(),
-                functions: profile.functions.len() as u64,
-                max_count: profile.max_count,
-                total_count: profile.total_count,
-                hot_functions: heat.functions,
-                hot_functions_of_target: heat.of_target,
-            },
-        })
     }
 
     fn code_inside(&self, profile: &Profile, native: &[NativeCode]) -> Vec<CodeInside> {
@@ -280,46 +180,116 @@ impl<'a> Pgo<'a> {
         });
         inside
     }
+}
 
-    /// Proves from the compilers' messages, and from the machine code, that the profile shaped the program.
-    ///
-    /// # Errors
-    /// A [`Refusal`] when the compilers did not use it, when next to nothing of it fits, or when the code is that of
-    /// the baseline.
-    pub fn prove_applied(
-        &self,
-        optimized: &Built,
-        baseline: &Built,
-        proof: &ProfileProof,
-    ) -> Result<ProfileApplied> {
-        let stderr = fs::read(&optimized.stderr_path)
-            .with_context(|| format!("{} can't be read", optimized.stderr_path.display()))?;
-        let mut logs = vec![String::from_utf8_lossy(&stderr).into_owned()];
-        logs.extend(optimized.native.iter().flat_map(|code| &code.logs).filter_map(|log| read_log(log)));
-        let applied = said::applied(&logs, proof.total_count, proof.functions)?;
-        refuse_if(optimized.facts.text_sha256 == baseline.facts.text_sha256, || Refusal::SameCode {
-            optimized: optimized.executable.clone(),
-            baseline: baseline.executable.clone(),
-        })?;
+impl Workshop for Pgo<'_> {
+    fn kind(&self) -> Kind {
+        Kind::Cargo
+    }
+
+    /// Builds with a profile have always an empty folder: Cargo does not repeat what the compiler said about dependencies that
+    /// are up to date, and [`Workshop::prove_applied`] needs all of it. Each profile has a folder of its own, since a build
+    /// script that compiles C need not notice that its flags have changed.
+    fn build(&self, order: &Order) -> Result<Built> {
+        self.fits(order)?;
+        if order.guide.profile().is_some() {
+            remove_if_there(&self.folder(order))?;
+        }
+        let built = self.carry_out(order)?;
+        refuse_other_counting(order, &built)?;
+        Ok(built)
+    }
+
+    fn commands(&self, order: &Order) -> Result<Vec<String>> {
+        self.fits(order)?;
+        Ok(vec![self.call(order).to_string()])
+    }
+
+    fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)> {
+        vec![profile_env(raw)]
+    }
+
+    fn profile_files(&self, _built: &Built, raw: &Path) -> ProfileFiles {
+        ProfileFiles { kind: ProfileKind::Llvm, folder: raw.to_path_buf() }
+    }
+
+    fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
+        merge_raw(self.runner, &self.toolchain.profdata, &self.work, raw)
+    }
+
+    /// Level, functions, counts, whose functions they are, and whether the target's own ones are hot.
+    fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
+        let How::Cargo { own_crates, native, .. } = &counting.how else {
+            bail!("{} was not built by Cargo", counting.executable.display())
+        };
+        let profile = read_profile(self.runner, &self.toolchain.profdata, &self.work, &merged.path)?;
+        let in_binary = elf::instrumented_functions(&counting.executable)?;
+        let heat = proof::prove(&profile, &merged.path, &in_binary, &counting.executable, own_crates)?;
+        Ok(Proven {
+            code_inside: self.code_inside(&profile, native),
+            proof: proof_of(merged, &profile, heat.functions, heat.of_target),
+        })
+    }
+
+    fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
+        let mut logs = words_of(shaped)?;
+        let native = shaped.native().unwrap_or_default();
+        logs.extend(native.iter().flat_map(|code| &code.logs).filter_map(|log| read_log(log)));
+        let applied = said::applied(&logs, proven.proof.total_count, proven.proof.functions)?;
+        refuse_same_code(shaped, plain)?;
         Ok(applied)
     }
 
-    /// A built variant as it stands in records. The profile's parts are for the variant that was shaped by it.
-    pub fn artifact(&self, built: &Built, profile: Option<(&Proven, &ProfileApplied)>) -> Artifact {
-        Artifact {
-            variant: built.variant.clone(),
-            path: built.executable.display().to_string(),
-            sha256: built.facts.sha256.clone(),
-            file_bytes: built.facts.file_bytes,
-            text_bytes: built.facts.text_bytes,
-            build_s: built.build_s,
-            command: built.command.clone(),
-            tools: self.toolchain.receipts.clone(),
-            profile: profile.map(|(proven, _)| proven.proof.clone()),
-            applied: profile.map(|(_, applied)| applied.clone()),
-            code_inside: profile.map(|(proven, _)| proven.code_inside.clone()).unwrap_or_default(),
-            smoke: None,
-        }
+    fn receipts(&self) -> Vec<ToolReceipt> {
+        self.toolchain.receipts.clone()
+    }
+}
+
+/// A build that should count must count, and no other may.
+pub(crate) fn refuse_other_counting(order: &Order, built: &Built) -> Result<()> {
+    let binary = || built.executable.clone();
+    match (order.guide.counts(), built.facts.instrumented) {
+        (true, false) => Err(Refusal::NotInstrumented { binary: binary() }.into()),
+        (false, true) => Err(Refusal::Instrumented { binary: binary() }.into()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn refuse_same_code(shaped: &Built, plain: &Built) -> Result<()> {
+    refuse_if(shaped.facts.text_sha256 == plain.facts.text_sha256, || Refusal::SameCode {
+        optimized: shaped.executable.clone(),
+        baseline: plain.executable.clone(),
+    })
+}
+
+/// What a build's tools said, one text for each command.
+pub(crate) fn words_of(built: &Built) -> Result<Vec<String>> {
+    let read = |path: &PathBuf| {
+        let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    built.stderr_paths.iter().map(read).collect()
+}
+
+/// A proof about a profile of counts.
+pub(crate) fn proof_of(
+    merged: &Merged,
+    profile: &Profile,
+    hot_functions: Vec<HotFunction>,
+    hot_functions_of_target: u32,
+) -> ProfileProof {
+    ProfileProof {
+        path: merged.path.display().to_string(),
+        sha256: merged.sha256.clone(),
+        bytes: merged.bytes,
+        raw_files: merged.raw_files,
+        raw_bytes: merged.raw_bytes,
+        level: profile.level().to_owned(),
+        functions: profile.functions.len() as u64,
+        max_count: profile.max_count,
+        total_count: profile.total_count,
+        hot_functions,
+        hot_functions_of_target,
     }
 }
 
@@ -334,10 +304,6 @@ fn remove_if_there(folder: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn short(sha256: &str) -> &str {
-    sha256.get(..16).unwrap_or(sha256)
 }
 
 /// Makes the work folder and finds out now what would else be found out after the first build.
@@ -406,27 +372,71 @@ fn c_setting(name: &str, triple: &str) -> Option<(String, String)> {
     names.into_iter().find_map(|name| Some((name.clone(), env::var(name).ok()?)))
 }
 
-/// Merges the raw profiles of a folder into one, named by its own hash.
-pub(crate) fn merge_raw(runner: &dyn Runner, profdata: &Path, work: &Path, raw_dir: &Path) -> Result<Merged> {
-    let raw = raw_profiles(raw_dir)?;
+/// Merges profiles of counts into one, named by its own hash.
+pub(crate) fn merge_raw(
+    runner: &dyn Runner,
+    profdata: &Path,
+    work: &Path,
+    raw: &[(PathBuf, f64)],
+) -> Result<Merged> {
+    let inputs = inputs_of(raw)?;
+    merge_files(runner, profdata, work, &inputs, false)
+}
+
+/// A file that goes into a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MergeInput {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) weight: u64,
+}
+
+/// Merges files of one form into one, named by its own hash.
+pub(crate) fn merge_files(
+    runner: &dyn Runner,
+    profdata: &Path,
+    work: &Path,
+    inputs: &[MergeInput],
+    samples: bool,
+) -> Result<Merged> {
     let folder = work.join("profiles");
     fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-    let fresh = folder.join("merging.profdata");
-    let paths: Vec<PathBuf> = raw.iter().map(|(path, _)| path.clone()).collect();
-    let call = plan::merge(profdata, work, &paths, &fresh);
+    let ending = if samples { SAMPLES_ENDING } else { "profdata" };
+    let fresh = folder.join(format!("merging.{ending}"));
+    let paths: Vec<(PathBuf, u64)> = inputs.iter().map(|input| (input.path.clone(), input.weight)).collect();
+    let call = plan::merge(profdata, work, &paths, samples, &fresh);
     runner.run(&call).map_err(unmergeable)?;
     let bytes = fs::read(&fresh).with_context(|| format!("{} can't be read", fresh.display()))?;
     let sha256 = sha256_hex(&bytes);
-    let path = folder.join(format!("{}.profdata", short(&sha256)));
+    let path = folder.join(format!("{}.{ending}", short(&sha256)));
     fs::rename(&fresh, &path).with_context(|| format!("{} can't be named", path.display()))?;
     Ok(Merged {
         path,
         sha256,
         bytes: bytes.len() as u64,
-        raw_files: u32::try_from(raw.len()).unwrap_or(u32::MAX),
-        raw_bytes: raw.iter().map(|(_, bytes)| bytes).sum(),
+        raw_files: u32::try_from(inputs.len()).unwrap_or(u32::MAX),
+        raw_bytes: inputs.iter().map(|input| input.bytes).sum(),
         command: call.to_string(),
     })
+}
+
+/// The files of folders of raw profiles, and files that were named themselves.
+fn inputs_of(raw: &[(PathBuf, f64)]) -> Result<Vec<MergeInput>> {
+    refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
+    let weights: Vec<f64> = raw.iter().map(|(_, weight)| *weight).collect();
+    let mut inputs = Vec::new();
+    for ((path, _), weight) in raw.iter().zip(whole_weights(&weights)?) {
+        let files = if path.is_file() { vec![sized(path)?] } else { raw_profiles(path)? };
+        inputs.extend(files.into_iter().map(|(path, bytes)| MergeInput { path, bytes, weight }));
+    }
+    Ok(inputs)
+}
+
+/// A raw profile with its size, which must not be 0.
+pub(crate) fn sized(path: &Path) -> Result<(PathBuf, u64)> {
+    let bytes = path.metadata().with_context(|| format!("{} can't be read", path.display()))?.len();
+    refuse_if(bytes == 0, || Refusal::EmptyRawProfile { file: path.to_path_buf() })?;
+    Ok((path.to_path_buf(), bytes))
 }
 
 /// A merged profile, read back with every counter.
@@ -436,16 +446,27 @@ pub(crate) fn read_profile(
     work: &Path,
     path: &Path,
 ) -> Result<Profile> {
+    let text = as_text(runner, profdata, work, path, false)?;
+    Profile::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))
+}
+
+/// A merged profile in the text form.
+pub(crate) fn as_text(
+    runner: &dyn Runner,
+    profdata: &Path,
+    work: &Path,
+    path: &Path,
+    samples: bool,
+) -> Result<String> {
     let text = path.with_extension("proftext");
-    let call = plan::dump(profdata, work, path, &text);
+    let call = plan::dump(profdata, work, path, samples, &text);
     match runner.run(&call) {
         // That is how the tool writes a profile without functions; the proof has the words for it.
         Err(ToolError::NothingProduced { lack: Lack::Empty, .. }) => {}
         other => drop(other.map_err(unmergeable)?),
     }
     let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
-    Profile::parse(&String::from_utf8_lossy(&bytes))
-        .map_err(|reason| anyhow::anyhow!("{}: {reason}", text.display()))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The raw profiles of a training with their sizes, in a fixed order.
@@ -455,9 +476,7 @@ fn raw_profiles(folder: &Path) -> Result<Vec<(PathBuf, u64)>> {
     for entry in fs::read_dir(folder).map_err(|_| none())? {
         let path = entry.with_context(|| format!("{} can't be listed", folder.display()))?.path();
         if path.extension().is_some_and(|ending| ending == "profraw") {
-            let bytes = path.metadata().with_context(|| format!("{} can't be read", path.display()))?.len();
-            refuse_if(bytes == 0, || Refusal::EmptyRawProfile { file: path.clone() })?;
-            raw.push((path, bytes));
+            raw.push(sized(&path)?);
         }
     }
     refuse_if(raw.is_empty(), none)?;

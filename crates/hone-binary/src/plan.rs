@@ -7,53 +7,48 @@ use std::time::Duration;
 use hone_tool::Call;
 
 use crate::flags::Route;
+use crate::workshop::{Guide, Order, shuffle_flag};
 use crate::{CCompiler, CargoTarget};
 
 /// A release build of a large service with fat LTO on a small machine takes this long at most.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 
-/// Which build.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind<'a> {
-    /// As its makers build it.
-    Baseline,
-    /// Counting, with this folder for profiles of processes that were started without [`profile_env`].
-    Instrumented { stray: &'a Path },
-    /// Shaped by this merged profile.
-    Optimized { profile: &'a Path },
+/// Flags for rustc. `stray` is for the profiles of processes that were started without [`profile_env`].
+fn rustflags(order: &Order, stray: &Path) -> Vec<String> {
+    let mut flags = match &order.guide {
+        Guide::Generate => vec![format!("-Cprofile-generate={}", stray.display())],
+        // Without the second flag a foreign profile is used, to no effect, in silence.
+        Guide::Use(profile) => vec![
+            format!("-Cprofile-use={}", profile.display()),
+            "-Cllvm-args=-pgo-warn-missing-function".to_owned(),
+        ],
+        // The last two are refused before.
+        Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
+    };
+    if !order.jump_tables {
+        flags.push("-Cjump-tables=no".to_owned());
+    }
+    if order.relocs {
+        // A linker that strips can't keep relocations, and Cargo's profiles ask for that by default.
+        flags.extend(["-Clink-arg=-Wl,--emit-relocs", "-Cstrip=none"].map(str::to_owned));
+    }
+    if let Some(seed) = order.link_seed {
+        flags.push(format!("-Clink-arg={}", shuffle_flag(seed)));
+    }
+    flags
 }
 
-impl Kind<'_> {
-    pub(crate) fn variant(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Instrumented { .. } => "instrumented",
-            Self::Optimized { .. } => "pgo",
+/// Flags for the C code of build scripts.
+fn c_flags(order: &Order) -> String {
+    let guide = match &order.guide {
+        Guide::Generate => "-fprofile-generate".to_owned(),
+        // A C file without any function in the profile is no news; a stale one is, and stays switched on.
+        Guide::Use(profile) => {
+            format!("-fprofile-use={} -Wno-profile-instr-unprofiled", profile.display())
         }
-    }
-
-    fn rustflags(self) -> Vec<String> {
-        match self {
-            Self::Baseline => vec![],
-            Self::Instrumented { stray } => vec![format!("-Cprofile-generate={}", stray.display())],
-            // Without the second flag a foreign profile is used, to no effect, in silence.
-            Self::Optimized { profile } => vec![
-                format!("-Cprofile-use={}", profile.display()),
-                "-Cllvm-args=-pgo-warn-missing-function".to_owned(),
-            ],
-        }
-    }
-
-    fn c_flags(self) -> String {
-        match self {
-            Self::Baseline => String::new(),
-            Self::Instrumented { .. } => "-fprofile-generate".to_owned(),
-            // A C file without any function in the profile is no news; a stale one is, and stays switched on.
-            Self::Optimized { profile } => {
-                format!("-fprofile-use={} -Wno-profile-instr-unprofiled", profile.display())
-            }
-        }
-    }
+        Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => String::new(),
+    };
+    if order.jump_tables { guide } else { join(&guide, "-fno-jump-tables") }
 }
 
 /// Everything that the builds of one target have in common.
@@ -78,9 +73,9 @@ pub(crate) struct CFlags {
 
 impl BuildPlan {
     /// The build of one variant into a folder of its own.
-    pub(crate) fn build(&self, kind: Kind<'_>, target_dir: &Path) -> Call {
+    pub(crate) fn build(&self, order: &Order, stray: &Path, target_dir: &Path) -> Call {
         let target = &self.target;
-        let mut call = Call::new(format!("build-{}", kind.variant()), &self.cargo, &target.manifest_dir)
+        let mut call = Call::new(format!("build-{}", order.variant), &self.cargo, &target.manifest_dir)
             .limit(BUILD_LIMIT)
             .args(["build", "--bin", &target.bin, "--profile", &target.profile]);
         if let Some(package) = &target.package {
@@ -105,15 +100,15 @@ impl BuildPlan {
             .env("RUSTC", &self.rustc)
             .env_remove("LLVM_PROFILE_FILE");
         let mut added = target.extra_rustflags.clone();
-        added.extend(kind.rustflags());
-        self.with_c(self.route.apply(call, &self.triple, &added), kind)
+        added.extend(rustflags(order, stray));
+        self.with_c(self.route.apply(call, &self.triple, &added), order)
     }
 
-    fn with_c(&self, mut call: Call, kind: Kind<'_>) -> Call {
+    fn with_c(&self, mut call: Call, order: &Order) -> Call {
         let Some((compiler, flags)) = &self.c else {
             return call;
         };
-        let added = kind.c_flags();
+        let added = c_flags(order);
         call = self.with_language(call, "CC", "CFLAGS", &compiler.clang, &join(&flags.c, &added));
         if let Some(clangxx) = &compiler.clangxx {
             call = self.with_language(call, "CXX", "CXXFLAGS", clangxx, &join(&flags.cxx, &added));
@@ -148,18 +143,32 @@ pub(crate) fn metadata(cargo: &Path, manifest_dir: &Path) -> Call {
     ])
 }
 
-/// Merges raw profiles.
-pub(crate) fn merge(profdata: &Path, work: &Path, raw: &[PathBuf], into: &Path) -> Call {
-    Call::new("merge-profile", profdata, work).args(["merge", "-o"]).arg(into).args(raw).produces(into)
+/// Merges profiles, each taken so many times.
+pub(crate) fn merge(
+    profdata: &Path,
+    work: &Path,
+    profiles: &[(PathBuf, u64)],
+    samples: bool,
+    into: &Path,
+) -> Call {
+    let call = Call::new("merge-profile", profdata, work).arg("merge");
+    let call = if samples { call.arg("--sample") } else { call };
+    let weighted = profiles.iter().map(|(path, weight)| match weight {
+        1 => path.clone().into_os_string(),
+        weight => {
+            let mut word = OsString::from(format!("--weighted-input={weight},"));
+            word.push(path);
+            word
+        }
+    });
+    call.arg("-o").arg(into).args(weighted).produces(into)
 }
 
 /// Writes a merged profile as text, with every counter.
-pub(crate) fn dump(profdata: &Path, work: &Path, profile: &Path, into: &Path) -> Call {
-    Call::new("read-profile", profdata, work)
-        .args(["merge", "--text", "-o"])
-        .arg(into)
-        .arg(profile)
-        .produces(into)
+pub(crate) fn dump(profdata: &Path, work: &Path, profile: &Path, samples: bool, into: &Path) -> Call {
+    let call = Call::new("read-profile", profdata, work).arg("merge");
+    let call = if samples { call.arg("--sample") } else { call };
+    call.args(["--text", "-o"]).arg(into).arg(profile).produces(into)
 }
 
 /// The environment variable with which the instrumented server must be started: one raw file for each process in
@@ -184,16 +193,21 @@ mod tests {
         }
     }
 
-    fn check(plan: &BuildPlan, kind: Kind<'_>, expected: &str) {
-        let line = plan.build(kind, Path::new("/w/t")).to_string().replace('\u{1f}', "|");
+    fn check(plan: &BuildPlan, order: &Order, expected: &str) {
+        let call = plan.build(order, Path::new("/w/stray"), Path::new("/w/t"));
+        let line = call.to_string().replace('\u{1f}', "|");
         assert_eq!(line, expected.replace("\n", " "));
+    }
+
+    fn shaped(profile: &str) -> Order {
+        Order::plain("pgo").guided(Guide::Use(profile.into()))
     }
 
     #[test]
     fn the_plain_builds() {
         check(
             &plan(),
-            Kind::Baseline,
+            &Order::plain("baseline"),
             "cd /src && env -u LLVM_PROFILE_FILE RUSTC=/rust/rustc /rust/cargo build --bin server --profile release\n\
              --locked --target x86_64-unknown-linux-gnu --target-dir /w/t --message-format=json-render-diagnostics",
         );
@@ -205,7 +219,7 @@ mod tests {
         rich.target.extra_rustflags = vec!["-Ctarget-cpu=native".into()];
         check(
             &rich,
-            Kind::Optimized { profile: Path::new("/w/a b.profdata") },
+            &shaped("/w/a b.profdata"),
             "cd /src && env -u LLVM_PROFILE_FILE -u RUSTFLAGS RUSTC=/rust/rustc\n\
              CARGO_ENCODED_RUSTFLAGS='-Ctarget-cpu=native|-Cprofile-use=/w/a b.profdata|-Cllvm-args=-pgo-warn-missing-function'\n\
              /rust/cargo build --bin server --profile release --package broker --features a,b --no-default-features\n\
@@ -227,30 +241,54 @@ mod tests {
                  --target x86_64-unknown-linux-gnu --target-dir /w/t --message-format=json-render-diagnostics{flags}"
             )
         };
-        check(&plan, Kind::Baseline, &with("", "-DX"));
+        check(&plan, &Order::plain("baseline"), &with("", "-DX"));
         check(
             &plan,
-            Kind::Instrumented { stray: Path::new("/w/stray") },
+            &Order::plain("instrumented").guided(Guide::Generate),
             &with(
                 "\n--config 'target.x86_64-unknown-linux-gnu.rustflags=[\"-Cprofile-generate=/w/stray\"]'",
                 "'-DX -fprofile-generate'",
             ),
         );
-        let optimized = plan.build(Kind::Optimized { profile: Path::new("/w/p") }, Path::new("/w/t"));
+        let optimized = plan.build(&shaped("/w/p"), Path::new("/w/stray"), Path::new("/w/t"));
         assert!(optimized.to_string().contains("'-DX -fprofile-use=/w/p -Wno-profile-instr-unprofiled'"));
     }
 
     #[test]
+    fn wishes_become_flags_of_every_language() {
+        let mut plan = plan();
+        let compiler = CCompiler { clang: "/usr/bin/clang-22".into(), clangxx: None };
+        plan.c = Some((compiler, CFlags::default()));
+        let order = Order::plain("x").with_relocs().without_jump_tables().seeded(6);
+        let line = plan.build(&order, Path::new("/w/stray"), Path::new("/w/t")).to_string();
+        let line = line.replace('\u{1f}', "|");
+        let rust = "CARGO_ENCODED_RUSTFLAGS='-Cjump-tables=no|-Clink-arg=-Wl,--emit-relocs|-Cstrip=none|\
+                    -Clink-arg=-Wl,--shuffle-sections=.text*=7'";
+        assert!(line.contains(rust), "{line}");
+        assert!(line.contains("CFLAGS_x86_64_unknown_linux_gnu=-fno-jump-tables "), "{line}");
+    }
+
+    #[test]
     fn profile_calls() {
-        let raw = ["/w/raw/1_2.profraw".into(), "/w/raw/3_4.profraw".into()];
-        let call = merge(Path::new("/rust/llvm-profdata"), Path::new("/w"), &raw, Path::new("/w/m"));
+        let raw = [("/w/raw/1_2.profraw".into(), 1), ("/w/raw/3_4.profraw".into(), 3)];
+        let (tool, work, m) = (Path::new("/rust/llvm-profdata"), Path::new("/w"), Path::new("/w/m"));
         assert_eq!(
-            call.to_string(),
-            "cd /w && /rust/llvm-profdata merge -o /w/m /w/raw/1_2.profraw /w/raw/3_4.profraw"
+            merge(tool, work, &raw, false, m).to_string(),
+            "cd /w && /rust/llvm-profdata merge -o /w/m /w/raw/1_2.profraw --weighted-input=3,/w/raw/3_4.profraw"
         );
-        let call =
-            dump(Path::new("/rust/llvm-profdata"), Path::new("/w"), Path::new("/w/m"), Path::new("/w/t"));
-        assert_eq!(call.to_string(), "cd /w && /rust/llvm-profdata merge --text -o /w/t /w/m");
+        assert_eq!(
+            merge(tool, work, &raw[..1], true, m).to_string(),
+            "cd /w && /rust/llvm-profdata merge --sample -o /w/m /w/raw/1_2.profraw"
+        );
+        let text = Path::new("/w/t");
+        assert_eq!(
+            dump(tool, work, m, false, text).to_string(),
+            "cd /w && /rust/llvm-profdata merge --text -o /w/t /w/m"
+        );
+        assert_eq!(
+            dump(tool, work, m, true, text).to_string(),
+            "cd /w && /rust/llvm-profdata merge --sample --text -o /w/t /w/m"
+        );
         assert_eq!(profile_env(Path::new("/w/raw")).1, "/w/raw/%m_%p.profraw");
     }
 }

@@ -13,6 +13,9 @@ const HOT_CUTOFF_PER_MILLION: u128 = 990_000;
 /// of a broker, such a loop held 70 % and the first function of the broker's own crates stood at rank 76.
 const HOT_AT_LEAST: usize = 200;
 
+/// In the hash of a function that was counted after inlining (LLVM's `CS_FLAG_IN_FUNC_HASH`).
+const CONTEXT_SENSITIVE: u64 = 1 << 60;
+
 /// One function's counters, boiled down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
@@ -20,6 +23,8 @@ pub(crate) struct Function {
     pub(crate) name: String,
     /// The largest counter.
     pub(crate) max_count: u64,
+    /// Whether it was counted after inlining, in the second of two rounds.
+    pub(crate) context_sensitive: bool,
 }
 
 impl Function {
@@ -50,7 +55,11 @@ pub(crate) struct Profile {
 
 impl Profile {
     pub(crate) fn level(&self) -> &'static str {
-        if self.ir { "IR" } else { "Front-end" }
+        match self.ir {
+            true if self.functions.iter().any(|function| function.context_sensitive) => "CSIR",
+            true => "IR",
+            false => "Front-end",
+        }
     }
 
     /// The hot functions, hottest first.
@@ -129,7 +138,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
     }
 
     fn function(&mut self, name: &str, counters: &mut Vec<u64>) -> Result<Function, String> {
-        self.number("hash of a function")?;
+        let hash = self.number("hash of a function")?;
         let count = self.number("number of counters")?;
         let mut max_count = 0;
         for _ in 0..count {
@@ -138,7 +147,8 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
             counters.push(counter);
         }
         while self.line().is_some_and(|line| !line.is_empty()) {}
-        Ok(Function { name: name.to_owned(), max_count })
+        let context_sensitive = hash & CONTEXT_SENSITIVE != 0;
+        Ok(Function { name: name.to_owned(), max_count, context_sensitive })
     }
 }
 
@@ -177,6 +187,14 @@ mod tests {
 
         let even = "\nf\n1\n1\n7\n".repeat(300);
         assert_eq!(Profile::parse(&even).unwrap().hot().len(), 300, "the compiler's own rule");
+    }
+
+    #[test]
+    fn a_second_round_is_known_by_the_hash() {
+        let text = ":csir\nf\n5\n1\n9\n\nf\n1152921504606846981\n1\n4\n";
+        let profile = Profile::parse(text).unwrap();
+        let rounds: Vec<bool> = profile.functions.iter().map(|function| function.context_sensitive).collect();
+        assert_eq!((profile.ir, rounds), (true, vec![false, true]));
     }
 
     #[test]

@@ -2,24 +2,36 @@
 //!
 //! Nothing is asked of the build but that it takes its compilers from CC and CXX or from PATH: there it finds the stand-ins of
 //! [`crate::shim`], which add the flags of the phase. What came of it is read from the linker's map, see [`crate::linkmap`].
+//! The commands of the usual build systems are in [`sugar`].
+
+pub mod sugar;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
-use hone_record::{HotFunction, ProfileApplied, ProfileProof};
+use anyhow::{Context, Result, bail};
+use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
 use hone_tool::{Call, Runner};
-use serde::{Deserialize, Serialize};
 
+use crate::bolt::preflight;
+use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
+use crate::gcov::{self, Gcov};
 use crate::linkmap::{Coverage, LinkMap, coverage, link_of};
-use crate::pgo::{merge_raw, read_profile, refuse_if};
+use crate::pgo::{
+    MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
+    refuse_other_counting, refuse_same_code, sized, words_of,
+};
+use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
-use crate::{Merged, Refusal, proof, said};
+use crate::workshop::{
+    Built, Guide, How, Kind, Merged, Order, Proven, Workshop, shuffle_flag, whole_weights,
+};
+use crate::{Refusal, profile_env, proof, said};
 
 /// A large C++ service takes hours on a small machine.
 const LIMIT: Duration = Duration::from_secs(6 * 3600);
@@ -52,11 +64,49 @@ pub enum RecipeRefusal {
         /// The map.
         map: PathBuf,
     },
-    /// A step that only profiles of clang take.
+    /// The training left no counts of gcc.
     #[error(
-        "the counts of gcc are not merged: they lie beside the objects\n  next: build with the folder of the counting build as its profile"
+        "no counts (*.gcda) in {}: the program was killed before it wrote them, or the program that ran was not the counting one\n  \
+         next: let it return from `main` or call `exit` (SIGTERM does, with a handler), and start it with the GCOV_PREFIX that was \
+         planned", folder.display()
     )]
-    CountsOfGcc,
+    NoCounts {
+        /// Where they should be.
+        folder: PathBuf,
+    },
+    /// The counts are of another build.
+    #[error(
+        "the counts in {} are of another build: gcc's notes of {} belong to {known} of {files} files\n  next: train this \
+         counting build, and give it a raw folder of its own", folder.display(), binary.display()
+    )]
+    OtherCounts {
+        /// The merged counts.
+        folder: PathBuf,
+        /// The counting program.
+        binary: PathBuf,
+        /// Files of counts that belong to it.
+        known: usize,
+        /// Files of counts.
+        files: usize,
+    },
+    /// No object was compiled with counts.
+    #[error(
+        "gcc found no counts for any object of {}: it looks for them beside the object that it makes, under the object's \
+         name\n  next: build with the same commands as the counting build, in folders of the same names", program.display()
+    )]
+    CountsNotFound {
+        /// The program.
+        program: PathBuf,
+    },
+    /// The counting build left no notes of gcc, so nothing was compiled to count.
+    #[error(
+        "{} does not count: gcc has left no notes (*.gcno) beside its objects\n  next: look for -fno-profile-generate or \
+         -fno-test-coverage in the build's own flags", program.display()
+    )]
+    DoesNotCount {
+        /// The program.
+        program: PathBuf,
+    },
     /// None of the program's text was compiled under the flags.
     #[error(
         "no object of {} was made by a compiler that Hone stands in for; most of its text is in {largest}\n  next: build from clean \
@@ -83,73 +133,11 @@ pub struct Recipe {
     pub jobs: usize,
 }
 
-/// The profile's part in a build.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Guide {
-    /// None.
-    None,
-    /// The program counts.
-    Generate,
-    /// The program is shaped by a profile: a merged file for clang; for gcc the copy of the sources in which the counting program
-    /// was built and beside whose objects it left its `.gcda` files.
-    Use(PathBuf),
-}
-
-/// Which build is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
-    /// Its name, which is also that of its folder.
-    pub variant: String,
-    /// The profile's part.
-    pub guide: Guide,
-    /// Whether the linker keeps relocations, which BOLT needs.
-    pub relocs: bool,
-    /// Whether switches may become tables of addresses.
-    pub jump_tables: bool,
-}
-
-/// A built variant.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RecipeBuilt {
-    /// Its name.
-    pub variant: String,
-    /// The copy of the sources in which it was built.
-    pub folder: PathBuf,
-    /// The program.
-    pub executable: PathBuf,
-    /// The commands, ready to paste.
-    pub commands: Vec<String>,
-    /// Wall time of the commands.
-    pub build_s: f64,
-    /// What the commands said, the compilers' warnings among it.
-    pub stderr_paths: Vec<PathBuf>,
-    /// Actions of compilers.
-    pub log: Vec<Entry>,
-    /// How much of the program's text the flags have shaped.
-    pub coverage: Coverage,
-    /// Sizes and hashes.
-    pub facts: FileFacts,
-}
-
 /// Flags for compiling and for linking.
 fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
-    let (mut compile, mut link): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let guide = match (&order.guide, &family.tools) {
-        (Guide::None, _) => vec![],
-        (Guide::Generate, Tools::Llvm { .. }) => vec!["-fprofile-generate".to_owned()],
-        // Without it, counts of threads are lost.
-        (Guide::Generate, Tools::Gnu { .. }) => {
-            vec!["-fprofile-generate".to_owned(), "-fprofile-update=prefer-atomic".to_owned()]
-        }
-        (Guide::Use(profile), Tools::Llvm { .. }) => vec![format!("-fprofile-use={}", profile.display())],
-        // Threads leave counts that do not add up, and a file without a profile is no fault.
-        (Guide::Use(_), Tools::Gnu { .. }) => {
-            ["-fprofile-use", "-fprofile-correction", "-Wno-missing-profile"].map(str::to_owned).to_vec()
-        }
-    };
+    let guide = guide_flags(family, &order.guide);
     // Link-time optimisation compiles at the link.
-    link.extend(guide.iter().cloned());
-    compile.extend(guide);
+    let (mut compile, mut link) = (guide.clone(), guide);
     if !order.jump_tables {
         compile.push("-fno-jump-tables".to_owned());
     }
@@ -162,7 +150,54 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     if order.relocs {
         link.push("-Wl,--emit-relocs".to_owned());
     }
+    if let Some(seed) = order.link_seed {
+        // Else there is one section for each object, and little to shuffle.
+        compile.push("-ffunction-sections".to_owned());
+        link.push(shuffle_flag(seed));
+    }
     (compile, link)
+}
+
+/// Flags for the profile's part. Warnings about it must be said and must not break the build: they are weighed afterwards.
+fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
+    const WEIGHED: &str = "-Wno-error=backend-plugin";
+    let profile = |flag: &str, path: &Path| format!("{flag}={}", path.display());
+    match (guide, &family.tools) {
+        (Guide::None, _) => vec![],
+        (Guide::Generate, Tools::Llvm { .. }) => vec!["-fprofile-generate".to_owned()],
+        // Without the second, counts of threads are lost; the third writes the notes that have the functions' names.
+        (Guide::Generate, Tools::Gnu { .. }) => {
+            ["-fprofile-generate", "-fprofile-update=prefer-atomic", "-ftest-coverage"]
+                .map(str::to_owned)
+                .to_vec()
+        }
+        (Guide::Use(path), Tools::Llvm { .. }) => {
+            vec![profile("-fprofile-use", path), WEIGHED.to_owned()]
+        }
+        // Threads leave counts that do not add up. The folder is not named: gcc looks beside the object, where the counts are put.
+        (Guide::Use(_), Tools::Gnu { .. }) => [
+            "-fprofile-use",
+            "-fprofile-correction",
+            "-Wmissing-profile",
+            "-Wno-error=missing-profile",
+            "-Wno-error=coverage-mismatch",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        (Guide::CsGenerate(path), _) => {
+            vec![profile("-fprofile-use", path), "-fcs-profile-generate".to_owned(), WEIGHED.to_owned()]
+        }
+        (Guide::SampleUse(path), _) => vec![profile("-fprofile-sample-use", path), WEIGHED.to_owned()],
+    }
+}
+
+/// Where a variant is built.
+struct Place {
+    folder: PathBuf,
+    /// The copy of the sources.
+    source: PathBuf,
+    /// The stand-ins of the compilers.
+    names: PathBuf,
 }
 
 /// Builds variants of one program in one work folder.
@@ -194,118 +229,109 @@ impl<'a> RecipeWorkshop<'a> {
         Ok(Self { runner, recipe, family, hone: there(hone)?, work: there(work)? })
     }
 
-    /// Builds one variant from a fresh copy of the sources; what an earlier build of this name has left is removed.
-    ///
-    /// # Errors
-    /// When a command fails, and [`RecipeRefusal`] inside of [`crate::Refusal`] when its result proves nothing.
-    pub fn build(&self, order: &Order) -> Result<RecipeBuilt> {
+    fn place(&self, order: &Order) -> Place {
         let folder = self.work.join(&order.variant);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("{} can't be removed", folder.display()))?;
-        }
-        let source = folder.join("source");
-        copy_sources(&self.recipe.source, &source, &self.work)?;
-        if let (Guide::Use(trained), Tools::Gnu { .. }) = (&order.guide, &self.family.tools) {
-            copy_counts(trained, &source)?;
-        }
-        let mut orders = Orders::new(&self.family, &folder);
+        Place { source: folder.join("source"), names: folder.join("bin"), folder }
+    }
+
+    fn orders(&self, order: &Order, place: &Place) -> Orders {
+        let mut orders = Orders::new(&self.family, &place.folder);
         (orders.compile, orders.link) = flags(&self.family, order);
-        let names = folder.join("bin");
-        let file = orders.install(&names, &self.hone)?;
-        let (began, start) = (SystemTime::now(), Instant::now());
-        let (mut commands, mut stderr_paths) = (Vec::new(), Vec::new());
-        for words in &self.recipe.commands {
-            let call = self.call(words, order, &source, &names, &file)?;
-            stderr_paths.push(self.runner.run(&call)?.stderr_path);
-            commands.push(call.to_string());
-        }
-        let build_s = start.elapsed().as_secs_f64();
-        let executable = source.join(&self.recipe.program);
-        if !executable.is_file() {
-            return Err(refused(RecipeRefusal::NoProgram { program: executable }));
-        }
-        let facts = file_facts(&executable)?;
-        let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
-        let coverage = covered(&log, &executable, &facts, began)?;
-        let variant = order.variant.clone();
-        Ok(RecipeBuilt {
-            variant,
-            folder: source,
-            executable,
-            commands,
-            build_s,
-            stderr_paths,
-            log,
-            coverage,
-            facts,
-        })
+        orders.source.clone_from(&place.source);
+        orders
     }
 
-    fn profdata(&self) -> Result<&Path> {
-        match &self.family.tools {
-            Tools::Llvm { profdata, .. } => Ok(profdata),
-            Tools::Gnu { .. } => Err(refused(RecipeRefusal::CountsOfGcc)),
+    /// A fresh copy of the sources; what an earlier build of this name has left is removed.
+    fn lay_out(&self, order: &Order, place: &Place) -> Result<()> {
+        let folder = &place.folder;
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;
+        }
+        copy_sources(&self.recipe.source, &place.source, &self.work)?;
+        match (&order.guide, &self.family.tools) {
+            (Guide::Use(counts), Tools::Gnu { .. }) => copy_counts(counts, &place.source),
+            _ => Ok(()),
         }
     }
 
-    /// Merges the raw profiles of a training; clang only.
-    ///
-    /// # Errors
-    /// [`Refusal`] when there is none, one is empty, or they can't be merged.
-    pub fn merge(&self, raw_dir: &Path) -> Result<Merged> {
-        merge_raw(self.runner, self.profdata()?, &self.work, raw_dir)
+    /// A build that should count must count.
+    fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
+        match (&self.family.tools, &built.how) {
+            (Tools::Llvm { .. }, _) => refuse_other_counting(order, built),
+            (Tools::Gnu { .. }, How::Recipe { log, .. }) if order.guide.counts() => {
+                let made = log.iter().filter(|entry| entry.saw_flags()).flat_map(|entry| &entry.outputs);
+                let noted = made.map(|output| output.path.with_extension("gcno")).any(|note| note.is_file());
+                let linked = log.iter().any(|entry| entry.saw_flags() && entry.action.links());
+                refuse_if(!noted && !linked, || {
+                    RecipeRefusal::DoesNotCount { program: built.executable.clone() }.into()
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Proves that a profile has counts and is of this counting build; clang only.
-    ///
-    /// # Errors
-    /// [`Refusal`] when it must not be used.
-    pub fn prove_profile(&self, merged: &Merged, counting: &RecipeBuilt) -> Result<ProfileProof> {
-        let profile = read_profile(self.runner, self.profdata()?, &self.work, &merged.path)?;
+    fn gcov<'g>(&'g self, gcov: &'g Path, gcov_tool: &'g Path) -> Gcov<'g> {
+        Gcov { runner: self.runner, gcov, gcov_tool, work: &self.work }
+    }
+
+    /// Counts, or samples when a file of theirs is named.
+    fn merge_llvm(&self, profdata: &Path, raw: &[(PathBuf, f64)]) -> Result<Merged> {
+        let has_samples = |path: &Path| path.is_file() && !path.extension().is_some_and(of_counts);
+        if raw.is_empty() || !raw.iter().all(|(path, _)| has_samples(path)) {
+            return merge_raw(self.runner, profdata, &self.work, raw);
+        }
+        let weights: Vec<f64> = raw.iter().map(|(_, weight)| *weight).collect();
+        let input = |((path, _), weight): (&(PathBuf, f64), u64)| {
+            let (path, bytes) = sized(path)?;
+            Ok(MergeInput { path, bytes, weight })
+        };
+        let inputs = raw.iter().zip(whole_weights(&weights)?).map(input).collect::<Result<Vec<_>>>()?;
+        merge_files(self.runner, profdata, &self.work, &inputs, true)
+    }
+
+    fn prove_counts(&self, profdata: &Path, merged: &Merged, counting: &Built) -> Result<ProfileProof> {
+        let profile = read_profile(self.runner, profdata, &self.work, &merged.path)?;
         let in_binary = elf::instrumented_functions(&counting.executable)?;
-        proof::holds(&profile, &merged.path, &in_binary, &counting.executable)?;
-        let hot = profile.hot().into_iter().map(|function| HotFunction {
+        if counted_after_inlining(counting) {
+            // Functions of the first round may have been inlined since; those of the second are of this very program.
+            let second = profile.functions.iter().filter(|function| function.context_sensitive).cloned();
+            let second = crate::profile::Profile { functions: second.collect(), ..profile.clone() };
+            let ran = second.functions.iter().any(|function| function.max_count > 0);
+            refuse_if(!ran, || Refusal::NotContextSensitive { file: merged.path.clone() })?;
+            proof::holds(&second, &merged.path, &in_binary, &counting.executable)?;
+        } else {
+            proof::holds(&profile, &merged.path, &in_binary, &counting.executable)?;
+        }
+        let told = |function: &crate::profile::Function| HotFunction {
             name: proof::demangle(function.symbol()),
             max_count: function.max_count,
-        });
-        let hot_functions: Vec<HotFunction> = hot.collect();
+        };
+        let hot: Vec<HotFunction> = profile.hot().into_iter().map(told).collect();
+        // All that a recipe compiles is the target's own.
+        let of_target = u32::try_from(hot.len()).unwrap_or(u32::MAX);
+        Ok(proof_of(merged, &profile, hot, of_target))
+    }
+
+    fn prove_samples(&self, profdata: &Path, merged: &Merged, sampled: &Built) -> Result<ProfileProof> {
+        let text = as_text(self.runner, profdata, &self.work, &merged.path, true)?;
+        let samples =
+            Samples::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", merged.path.display()))?;
+        let in_binary = preflight::function_names(&sampled.executable)?.into_iter().collect();
+        samples.prove(&merged.path, &in_binary, &sampled.executable)?;
+        let hot_functions = samples.hot();
         Ok(ProfileProof {
             path: merged.path.display().to_string(),
             sha256: merged.sha256.clone(),
             bytes: merged.bytes,
             raw_files: merged.raw_files,
             raw_bytes: merged.raw_bytes,
-            level: profile.level().to_owned(),
-            functions: profile.functions.len() as u64,
-            max_count: profile.max_count,
-            total_count: profile.total_count,
-            // All that a recipe compiles is the target's own.
+            level: "samples".to_owned(),
+            functions: samples.functions.len() as u64,
+            max_count: samples.functions.first().map_or(0, |(_, total)| *total),
+            total_count: samples.total(),
             hot_functions_of_target: u32::try_from(hot_functions.len()).unwrap_or(u32::MAX),
             hot_functions,
         })
-    }
-
-    /// Proves that the compilers used a profile: from what they said, and since the code is another.
-    ///
-    /// # Errors
-    /// [`Refusal`] when they did not, or most of the profile was thrown away.
-    pub fn prove_applied(
-        &self,
-        shaped: &RecipeBuilt,
-        plain: &RecipeBuilt,
-        proof: &ProfileProof,
-    ) -> Result<ProfileApplied> {
-        let read = |path: &PathBuf| {
-            let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        let logs = shaped.stderr_paths.iter().map(read).collect::<Result<Vec<String>>>()?;
-        let applied = said::applied(&logs, proof.total_count, proof.functions)?;
-        refuse_if(shaped.facts.text_sha256 == plain.facts.text_sha256, || Refusal::SameCode {
-            optimized: shaped.executable.clone(),
-            baseline: plain.executable.clone(),
-        })?;
-        Ok(applied)
     }
 
     fn call(
@@ -334,6 +360,165 @@ impl<'a> RecipeWorkshop<'a> {
         // An object out of a cache is an object that no compiler was asked for; and what a build runs must not count.
         Ok(call.env("CCACHE_DISABLE", "1").env_remove("LLVM_PROFILE_FILE"))
     }
+}
+
+impl Workshop for RecipeWorkshop<'_> {
+    fn kind(&self) -> Kind {
+        if self.family.is_clang() { Kind::Clang } else { Kind::Gcc }
+    }
+
+    /// Builds from a fresh copy of the sources; what an earlier build of this name has left is removed.
+    fn build(&self, order: &Order) -> Result<Built> {
+        self.fits(order)?;
+        let place = self.place(order);
+        self.lay_out(order, &place)?;
+        let orders = self.orders(order, &place);
+        let file = orders.install(&place.names, &self.hone)?;
+        let (began, start) = (SystemTime::now(), Instant::now());
+        let (mut commands, mut stderr_paths) = (Vec::new(), Vec::new());
+        for words in &self.recipe.commands {
+            let call = self.call(words, order, &place.source, &place.names, &file)?;
+            stderr_paths.push(self.runner.run(&call)?.stderr_path);
+            commands.push(call.to_string());
+        }
+        let build_s = start.elapsed().as_secs_f64();
+        let executable = place.source.join(&self.recipe.program);
+        if !executable.is_file() {
+            return Err(refused(RecipeRefusal::NoProgram { program: executable }));
+        }
+        let facts = file_facts(&executable)?;
+        let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
+        let coverage = covered(&log, &executable, &facts, began)?;
+        let built = Built {
+            variant: order.variant.clone(),
+            executable,
+            commands,
+            build_s,
+            fresh: false,
+            stderr_paths,
+            facts,
+            how: How::Recipe { folder: place.source, log, coverage },
+        };
+        self.refuse_other_counting(order, &built)?;
+        Ok(built)
+    }
+
+    /// The flags that the stand-ins add stand in a comment: no command line has them.
+    fn commands(&self, order: &Order) -> Result<Vec<String>> {
+        self.fits(order)?;
+        let place = self.place(order);
+        let orders = self.orders(order, &place);
+        let folder = Call::new("make-folder", "mkdir", &self.work).args(["-p", "--"]).arg(&place.source);
+        let copy = Call::new("copy-sources", "cp", &self.work).args(["-a", "--"]);
+        let copy = copy.arg(self.recipe.source.join(".")).arg(&place.source);
+        let added = |flags: &[String]| if flags.is_empty() { "nothing".to_owned() } else { flags.join(" ") };
+        let note = format!(
+            "# the stand-ins in {} add to what compiles: {}; to what links: {}",
+            place.names.display(),
+            added(&orders.compile),
+            added(&orders.link)
+        );
+        let file = Orders::file(&place.names);
+        let builds = self
+            .recipe
+            .commands
+            .iter()
+            .map(|words| Ok(self.call(words, order, &place.source, &place.names, &file)?.to_string()));
+        [Ok(folder.to_string()), Ok(copy.to_string()), Ok(note)].into_iter().chain(builds).collect()
+    }
+
+    /// Counts of gcc go below a prefix, so that those of one training stay apart from those of the next, and from what the
+    /// build itself may have run.
+    fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)> {
+        match self.kind() {
+            Kind::Gcc => vec![("GCOV_PREFIX".into(), raw.into()), ("GCOV_PREFIX_STRIP".into(), "0".into())],
+            _ => vec![profile_env(raw)],
+        }
+    }
+
+    fn profile_files(&self, _built: &Built, raw: &Path) -> ProfileFiles {
+        let kind = if self.family.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov };
+        ProfileFiles { kind, folder: raw.to_path_buf() }
+    }
+
+    fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
+        match &self.family.tools {
+            Tools::Llvm { profdata, .. } => self.merge_llvm(profdata, raw),
+            Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).merge(raw),
+        }
+    }
+
+    fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
+        let How::Recipe { folder, coverage, .. } = &counting.how else {
+            bail!("{} was not built by a recipe", counting.executable.display())
+        };
+        let proof = match &self.family.tools {
+            Tools::Llvm { profdata, .. } if is_samples(&merged.path) => {
+                self.prove_samples(profdata, merged, counting)?
+            }
+            Tools::Llvm { profdata, .. } => self.prove_counts(profdata, merged, counting)?,
+            Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).prove(merged, counting, folder)?,
+        };
+        Ok(Proven { proof, code_inside: code_inside(coverage) })
+    }
+
+    fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
+        let logs = words_of(shaped)?;
+        let applied = match (&self.family.tools, &shaped.how) {
+            (Tools::Gnu { .. }, How::Recipe { log, .. }) => {
+                gcov::applied(&logs, log, &proven.proof, &shaped.executable)?
+            }
+            _ => said::applied(&logs, proven.proof.total_count, proven.proof.functions)?,
+        };
+        refuse_same_code(shaped, plain)?;
+        Ok(applied)
+    }
+
+    fn receipts(&self) -> Vec<ToolReceipt> {
+        self.family.receipts.clone()
+    }
+}
+
+fn of_counts(ending: &OsStr) -> bool {
+    ending == "profraw" || ending == "profdata"
+}
+
+fn is_samples(profile: &Path) -> bool {
+    profile.extension().is_some_and(|ending| ending == SAMPLES_ENDING)
+}
+
+/// Whether a program was built for the second round of counting.
+fn counted_after_inlining(counting: &Built) -> bool {
+    let How::Recipe { log, .. } = &counting.how else { return false };
+    log.iter().any(|entry| entry.added.iter().any(|flag| flag == "-fcs-profile-generate"))
+}
+
+/// What the profile covers, and the largest parts of what it does not.
+fn code_inside(coverage: &Coverage) -> Vec<CodeInside> {
+    const NAMED: usize = 20;
+    let share = coverage.share() * 100.0;
+    let mut inside = vec![CodeInside {
+        name: "compiled by the build".to_owned(),
+        profiled: true,
+        how: format!(
+            "{share:.1} % of the text is of objects that the compiler made under the profile's flags"
+        ),
+    }];
+    let (named, rest) = coverage.others.split_at(coverage.others.len().min(NAMED));
+    inside.extend(named.iter().map(|other| CodeInside {
+        name: other.object.clone(),
+        profiled: false,
+        how: format!("{} bytes of text: {}", other.text_bytes, other.reason),
+    }));
+    if !rest.is_empty() {
+        let bytes: u64 = rest.iter().map(|other| other.text_bytes).sum();
+        inside.push(CodeInside {
+            name: format!("{} more objects", rest.len()),
+            profiled: false,
+            how: format!("{bytes} bytes of text"),
+        });
+    }
+    inside
 }
 
 fn refused(refusal: RecipeRefusal) -> anyhow::Error {

@@ -133,6 +133,37 @@ pub enum Refusal {
         /// The program built without.
         baseline: PathBuf,
     },
+    /// An order that this kind of target can't be built by.
+    #[error("{kind} can't have {what}: {why}\n  next: {next}")]
+    Unfit {
+        /// What kind of target it is.
+        kind: crate::workshop::Kind,
+        /// What was ordered.
+        what: &'static str,
+        /// Why it can't be had.
+        why: &'static str,
+        /// The way out.
+        next: &'static str,
+    },
+    /// A weight that is none, or that lets one training drown all others.
+    #[error("a training has the weight {weight}\n  next: give a number between 0.001 and 1000")]
+    Weight {
+        /// As given.
+        weight: String,
+    },
+    /// A merge of nothing.
+    #[error("no training was named to be merged\n  next: name the folder with its raw profiles")]
+    NothingToMerge,
+    /// A second round of counting that left no counts of its own.
+    #[error(
+        "the profile {} has no context-sensitive counts: the second training left none, or it ran the program of the first\n  \
+         next: train the program that was built with -fcs-profile-generate, and merge its raw profiles with the first profile",
+        file.display()
+    )]
+    NotContextSensitive {
+        /// The merged profile.
+        file: PathBuf,
+    },
     /// A profile or a build of a Go program.
     #[error(transparent)]
     Go(#[from] crate::go::GoRefusal),

@@ -58,7 +58,8 @@ pub(crate) fn applied(logs: &[String], total_count: u64, functions: u64) -> Resu
     Ok(applied)
 }
 
-fn fits(applied: &ProfileApplied, functions: u64) -> Result<(), Refusal> {
+/// Refuses a profile of which next to nothing was used.
+pub(crate) fn fits(applied: &ProfileApplied, functions: u64) -> Result<(), Refusal> {
     if applied.discarded_weight > MOST_DISCARDED {
         let percent = applied.discarded_weight * 100.0;
         let what = format!("{percent:.0} % of its counts were thrown away");
@@ -86,7 +87,8 @@ fn discarded(line: &str) -> Option<u64> {
     line.rsplit_once(" up to ")?.1.split_once(" count discarded")?.0.parse().ok()
 }
 
-fn share(part: u64, whole: u64) -> f64 {
+/// 0 to 1.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) }
 }
 

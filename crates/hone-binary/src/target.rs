@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use hone_tool::{Runner, Tool};
 use serde::{Deserialize, Serialize};
+
+use crate::plan;
 
 /// A program that Cargo builds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +67,10 @@ pub(crate) struct Metadata {
 struct Package {
     name: String,
     targets: Vec<PackageTarget>,
+    #[serde(default)]
+    default_run: Option<String>,
+    #[serde(default)]
+    manifest_path: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +79,44 @@ struct PackageTarget {
     kind: Vec<String>,
 }
 
+/// A program that Cargo could build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CargoProgram {
+    /// Its package.
+    pub package: String,
+    /// Its name.
+    pub bin: String,
+    /// Whether its package says that `cargo run` means this one.
+    pub is_default: bool,
+    /// The package's folder.
+    pub folder: PathBuf,
+}
+
+/// All programs of a package or workspace, in Cargo's order. No registry is asked.
+///
+/// # Errors
+/// When there is no Cargo, or it can't make sense of the manifest.
+pub fn cargo_programs(runner: &dyn Runner, manifest_dir: &Path) -> Result<Vec<CargoProgram>> {
+    let cargo = Tool::new("cargo", "HONE_CARGO").locate(&[])?;
+    let told = runner.run(&plan::metadata(cargo.path(), manifest_dir))?;
+    Ok(Metadata::parse(&told.stdout()?)?.programs())
+}
+
 impl Metadata {
+    fn programs(&self) -> Vec<CargoProgram> {
+        let of = |package: &Package| {
+            let bins = package.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
+            let program = |target: &PackageTarget| CargoProgram {
+                package: package.name.clone(),
+                bin: target.name.clone(),
+                is_default: package.default_run.as_ref() == Some(&target.name),
+                folder: package.manifest_path.parent().map(Path::to_path_buf).unwrap_or_default(),
+            };
+            bins.map(program).collect::<Vec<_>>()
+        };
+        self.packages.iter().flat_map(of).collect()
+    }
+
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
         serde_json::from_slice(json).context("what `cargo metadata` printed is not the JSON that it promises")
     }
@@ -149,6 +193,20 @@ mod tests {
             Err("no program `load` in /w/Cargo.toml; the nearest there is `broker-server`"),
         );
         check(Some("brokr"), "x", Err("no package `brokr` in /w/Cargo.toml; the nearest there is `broker`"));
+    }
+
+    #[test]
+    fn programs_are_listed_with_their_packages() {
+        let metadata = r#"{"workspace_root": "/w", "packages": [{"name": "a", "default_run": "two", "manifest_path": "/w/a/Cargo.toml",
+            "targets": [{"name": "a", "kind": ["lib"]}, {"name": "one", "kind": ["bin"]}, {"name": "two", "kind": ["bin"]}]}]}"#;
+        let programs = Metadata::parse(metadata.as_bytes()).unwrap().programs();
+        let program = |bin: &str, is_default| CargoProgram {
+            package: "a".into(),
+            bin: bin.into(),
+            is_default,
+            folder: "/w/a".into(),
+        };
+        assert_eq!(programs, [program("one", false), program("two", true)]);
     }
 
     #[test]

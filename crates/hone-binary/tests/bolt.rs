@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_binary::Refusal;
 use hone_binary::bolt::bisect::{Verdict, find_culprits};
 use hone_binary::bolt::fdata::{self, FdataFault, Weighted};
 use hone_binary::bolt::{
     Bolt, BoltRefusal, BoltTools, Budget, Input, InstrumentedByBolt, Origin, Rung, Samples, Wish, Writes,
     bundle,
 };
+use hone_binary::{GivenBinary, How, Order, Refusal, Workshop};
 use hone_tool::{Call, Finished, Runner, System, Tool, ToolError};
 
 const AT_EXIT: Writes = Writes::AtExit { for_each_process: false };
@@ -111,6 +111,28 @@ fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> BoltRefusal {
         Some(Refusal::Bolt(refusal)) => refusal.clone(),
         _ => panic!("no refusal of BOLT: {error:#}"),
     }
+}
+
+/// A program that somebody else linked is copied, rewritten, and then a variant like any other.
+#[test]
+fn a_finished_program_becomes_a_variant() {
+    let Some(bench) = Bench::new(22) else { return };
+    let toy = bench.toy();
+    let shop = GivenBinary::prepare(&toy, &bench.path("shop")).unwrap();
+    let plain = shop.build(&Order::plain("baseline").with_relocs()).unwrap();
+    let bolt = bench.bolt();
+    let input = Input::look(&plain.executable).unwrap();
+    let instrumented = bench.train(&bolt, &input);
+    let profile = bolt.prove_profile(&input, &instrumented.profile, false).unwrap();
+    let optimized = bolt.optimize(&input, &profile, &Wish::new(Rung::Full)).unwrap();
+    let built = optimized.clone().built("bolt", &plain);
+    assert_eq!((built.variant.as_str(), &built.executable), ("bolt", &optimized.executable));
+    assert_eq!(built.commands, [plain.commands[0].clone(), optimized.command.clone()]);
+    let How::Bolt { from_sha256, said, .. } = &built.how else { panic!("{built:?}") };
+    assert_eq!((from_sha256, &**said), (&plain.facts.sha256, &optimized.said));
+    assert!(built.stderr_paths.iter().any(|log| fs::read_to_string(log).unwrap().contains("BOLT-INFO")));
+    assert_eq!(shop.artifact(&built, None).sha256, optimized.facts.sha256);
+    assert_eq!(bench.output(&built.executable, &["2000"]), bench.output(&toy, &["2000"]));
 }
 
 #[test]

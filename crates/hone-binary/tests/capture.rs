@@ -67,6 +67,7 @@ impl Bench {
         let (compiler, cxx, reader) = match kind {
             ProfileKind::Llvm | ProfileKind::Bolt => ("clang-22", "clang++-22", "llvm-profdata-22"),
             ProfileKind::Gcov => ("gcc", "g++", "gcov"),
+            ProfileKind::Pprof => unreachable!("Go has no counting program"),
         };
         let (compiler, cxx, reader) = (tool(compiler)?, tool(cxx)?, tool(reader)?);
         let dir = tempfile::tempdir().unwrap();
@@ -77,7 +78,7 @@ impl Bench {
         let folder = path("raw");
         let (server, folder) = match kind {
             ProfileKind::Bolt => instrument_by_bolt(&system, &plain, &path("work"), writes)?,
-            ProfileKind::Llvm | ProfileKind::Gcov => {
+            ProfileKind::Llvm | ProfileKind::Gcov | ProfileKind::Pprof => {
                 let flags = instrument_flags(&system, &compiler, dir.path(), kind, with_dump);
                 (compile(&system, &cxx, &folder.join("server"), &flags), folder)
             }
@@ -147,6 +148,7 @@ impl Bench {
             ProfileKind::Llvm => self.count_llvm(function),
             ProfileKind::Gcov => self.count_gcov(function),
             ProfileKind::Bolt => self.count_bolt(function),
+            ProfileKind::Pprof => unreachable!("Go has no counting program"),
         }
     }
 
@@ -358,7 +360,7 @@ fn a_target_without_the_object_is_neither_reset_nor_hurt() {
     let stopped = stop(&bench.system, served.session, &bench.plan(DUMP, PLENTY)).unwrap();
     assert_eq!((steps(&stopped), stopped.lost), (vec![Step::Dump, Step::Term], Lost::Nothing));
     let nothing = build_dump_object(&bench.system, &bench.compiler, bench.dir.path(), ProfileKind::Bolt);
-    assert_eq!(refusal(nothing), CaptureRefusal::NoDumpObject);
+    assert_eq!(refusal(nothing), CaptureRefusal::NoDumpObject { kind: ProfileKind::Bolt });
     for folder in ["a folder", "a:folder"].map(|name| bench.dir.path().join(name)) {
         let cut = refusal(build_preload(&bench.system, &bench.compiler, &folder));
         assert_eq!(cut, CaptureRefusal::PreloadPath { folder });

@@ -5,7 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hone_binary::{Built, CargoTarget, Merged, Pgo, Refusal, profile_env};
+use hone_binary::{
+    Built, CargoTarget, Guide, How, Kind, Merged, Order, Pgo, Proven, Refusal, Workshop, profile_env,
+};
 use hone_tool::{Call, Runner, StopSignal, System};
 
 /// Long enough to never matter on a busy machine.
@@ -86,6 +88,18 @@ fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
+/// One training of the usual weight.
+fn one(raw: PathBuf) -> [(PathBuf, f64); 1] {
+    [(raw, 1.0)]
+}
+
+fn crates_of(built: &Built) -> (u32, u32) {
+    match &built.how {
+        How::Cargo { crates_compiled, crates_up_to_date, .. } => (*crates_compiled, *crates_up_to_date),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn refusal(error: &anyhow::Error) -> &Refusal {
     error.downcast_ref().unwrap_or_else(|| panic!("no refusal: {error:#}"))
 }
@@ -100,7 +114,7 @@ fn the_whole_chain_and_a_stale_profile() {
     assert!(instrumented.facts.text_bytes > baseline.facts.text_bytes);
     assert!(!bench.path("work/stray-profiles").exists(), "the build itself wrote profiles");
 
-    let merged = pgo.merge(&bench.train(&instrumented, "raw", false)).unwrap();
+    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
     assert_eq!(merged.raw_files, 1);
     let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
     let proof = &proven.proof;
@@ -113,7 +127,7 @@ fn the_whole_chain_and_a_stale_profile() {
     assert_eq!(mix.how, "1 of its 2 instrumented functions ran in the training");
 
     let optimized = pgo.build_optimized(&merged).unwrap();
-    let applied = pgo.prove_applied(&optimized, &baseline, proof).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, &proven).unwrap();
     assert_eq!((applied.discarded_functions, applied.missing_functions), (0, 0), "{applied:?}");
     assert_eq!(applied.discarded_weight, 0.0);
     let artifact = pgo.artifact(&optimized, Some((&proven, &applied)));
@@ -122,24 +136,24 @@ fn the_whole_chain_and_a_stale_profile() {
         artifact.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>()[..3],
         ["cargo", "rustc", "llvm-profdata"]
     );
-    assert_eq!((optimized.fresh, optimized.crates_up_to_date), (false, 0));
+    assert_eq!((optimized.fresh, crates_of(&optimized).1), (false, 0));
     let again = pgo.build_baseline().unwrap();
-    assert_eq!((again.fresh, again.crates_compiled), (true, 0), "nothing has changed");
+    assert_eq!((again.fresh, crates_of(&again).0), (true, 0), "nothing has changed");
     assert_eq!(again.facts, baseline.facts);
 
-    let same = pgo.prove_applied(&baseline, &baseline, proof).unwrap_err();
+    let same = pgo.prove_applied(&baseline, &baseline, &proven).unwrap_err();
     assert!(matches!(refusal(&same), Refusal::SameCode { .. }), "{same:#}");
 
     bench.edit("src/main.rs", "sum ^= i << 3", "sum ^= if i & 64 == 0 { i << 3 } else { 7 }");
     bench.edit("mix.c", "return x / 2;", "return x > 9 ? x / 2 : x + 5;");
     let stale = pgo.build_optimized(&merged).unwrap();
-    let applied = pgo.prove_applied(&stale, &baseline, proof).unwrap_err();
+    let applied = pgo.prove_applied(&stale, &baseline, &proven).unwrap_err();
     let Refusal::DoesNotFit { what } = refusal(&applied) else { panic!("{applied:#}") };
     assert!(what.ends_with("% of its counts were thrown away"), "{what}");
 
     bench.edit("src/main.rs", "sum ^= if i & 64 == 0 { i << 3 } else { 7 }", "sum ^= i << 3");
     let stale = pgo.build_optimized(&merged).unwrap();
-    let applied = pgo.prove_applied(&stale, &baseline, proof).unwrap();
+    let applied = pgo.prove_applied(&stale, &baseline, &proven).unwrap();
     assert!(applied.discarded_functions > 0, "the C functions, told by their own compiler: {applied:?}");
     assert!(applied.discarded_weight > 0.0 && applied.discarded_count > 0);
 }
@@ -150,26 +164,26 @@ fn what_a_training_can_leave_behind_is_refused_with_the_reason() {
     let pgo = bench.pgo().unwrap();
     let instrumented = pgo.build_instrumented().unwrap();
 
-    let killed = pgo.merge(&bench.train(&instrumented, "killed", true)).unwrap_err();
+    let killed = pgo.merge(&one(bench.train(&instrumented, "killed", true))).unwrap_err();
     assert!(matches!(refusal(&killed), Refusal::NoRawProfile { .. } | Refusal::EmptyRawProfile { .. }));
     assert!(killed.to_string().contains("the server was killed before it wrote its profile"), "{killed:#}");
     assert!(killed.to_string().contains("stop it with SIGTERM"));
-    let never = pgo.merge(&bench.path("never-made")).unwrap_err();
+    let never = pgo.merge(&one(bench.path("never-made"))).unwrap_err();
     assert!(matches!(refusal(&never), Refusal::NoRawProfile { .. }));
 
     let raw = bench.train(&instrumented, "raw", false);
     let good = raw.read_dir().unwrap().next().unwrap().unwrap().path();
     fs::write(raw.join("z.profraw"), "").unwrap();
-    let empty = pgo.merge(&raw).unwrap_err();
+    let empty = pgo.merge(&one(raw.clone())).unwrap_err();
     assert_eq!(refusal(&empty), &Refusal::EmptyRawProfile { file: raw.join("z.profraw") });
 
     let bytes = fs::read(&good).unwrap();
     fs::write(raw.join("z.profraw"), &bytes[..bytes.len() / 2]).unwrap();
-    let cut = pgo.merge(&raw).unwrap_err();
+    let cut = pgo.merge(&one(raw.clone())).unwrap_err();
     assert!(cut.to_string().contains("one is cut off or is no profile"), "{cut:#}");
     assert!(cut.to_string().contains("command: cd "), "{cut:#}");
     fs::write(raw.join("z.profraw"), "garbage").unwrap();
-    let garbage = pgo.merge(&raw).unwrap_err();
+    let garbage = pgo.merge(&one(raw.clone())).unwrap_err();
     assert!(matches!(refusal(&garbage), Refusal::Unmergeable { .. }), "{garbage:#}");
 }
 
@@ -215,15 +229,15 @@ fn profiles_that_no_build_may_use_are_refused_with_the_reason() {
     let (name, value) = profile_env(&bench.path("other-raw"));
     let call = Call::new("other", &other_built.executable, bench.dir.path()).env(name, value);
     bench.system.run(&call).unwrap();
-    let foreign = pgo.merge(&bench.path("other-raw")).unwrap();
+    let foreign = pgo.merge(&one(bench.path("other-raw"))).unwrap();
     let error = pgo.prove_profile(&foreign, &instrumented).unwrap_err();
     assert!(matches!(refusal(&error), Refusal::OtherBinary { .. }), "{error:#}");
     assert!(other.prove_profile(&foreign, &other_built).is_ok(), "of its own program it is a good one");
 }
 
-fn proof_of(bench: &Bench, pgo: &Pgo<'_>, instrumented: &Built) -> hone_record::ProfileProof {
-    let merged = pgo.merge(&bench.train(instrumented, "good-raw", false)).unwrap();
-    pgo.prove_profile(&merged, instrumented).unwrap().proof
+fn proof_of(bench: &Bench, pgo: &Pgo<'_>, instrumented: &Built) -> Proven {
+    let merged = pgo.merge(&one(bench.train(instrumented, "good-raw", false))).unwrap();
+    pgo.prove_profile(&merged, instrumented).unwrap()
 }
 
 #[test]
@@ -232,7 +246,7 @@ fn c_code_is_named_when_it_is_left_out() {
     let target = CargoTarget { c_code: false, ..bench.target() };
     let pgo = Pgo::prepare(&bench.system, target, &bench.path("work")).unwrap();
     let instrumented = pgo.build_instrumented().unwrap();
-    let merged = pgo.merge(&bench.train(&instrumented, "raw", false)).unwrap();
+    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
     let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
     let mix = &proven.code_inside[0];
     assert!(!mix.profiled);
@@ -315,4 +329,64 @@ fn a_build_script_that_links_c_code_gets_the_way_out() {
     let without_c = CargoTarget { c_code: false, ..bench.target() };
     let pgo = Pgo::prepare(&bench.system, without_c, &bench.path("work")).unwrap();
     assert!(pgo.build_instrumented().unwrap().facts.instrumented);
+}
+
+/// What BOLT and the search for luck of placement need from a Rust build.
+#[test]
+fn wishes_beside_the_profile_reach_compiler_and_linker() {
+    let Some(bench) = Bench::new() else { return };
+    bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
+    let pgo = bench.pgo().unwrap();
+    assert_eq!(pgo.kind(), Kind::Cargo);
+    let relocs = pgo.build(&Order::plain("relocs").with_relocs()).unwrap();
+    let input = hone_binary::bolt::Input::look(&relocs.executable).unwrap();
+    assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
+    let plain = pgo.build_baseline().unwrap();
+    assert_ne!(plain.executable, relocs.executable);
+    assert!(!hone_binary::bolt::preflight::anatomy(&plain.executable).unwrap().relocations);
+
+    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
+    let (one, two) = (seeded(1), seeded(2));
+    assert_ne!(one.facts.text_sha256, two.facts.text_sha256, "the seed moves functions");
+    let again = seeded(1);
+    assert_eq!((again.fresh, &again.facts), (true, &one.facts));
+
+    let switch = "sum ^= match i & 7 { 0 => i + 7, 1 => i * 9, 2 => i ^ 77, 3 => i / 7, 4 => i << 5, 5 => i % 11, 6 => !i, _ => 1 }";
+    bench.edit("src/main.rs", "sum ^= i << 3", switch);
+    let without = pgo.build(&Order::plain("no-jump-tables").without_jump_tables()).unwrap();
+    assert!(without.command().contains("-Cjump-tables=no"), "{}", without.command());
+    assert_ne!(without.facts.text_sha256, pgo.build_baseline().unwrap().facts.text_sha256);
+
+    let profile = PathBuf::from("/none.profdata");
+    for guide in [Guide::CsGenerate(profile.clone()), Guide::SampleUse(profile)] {
+        let error = pgo.build(&Order::plain("x").guided(guide)).unwrap_err();
+        assert!(matches!(refusal(&error), Refusal::Unfit { kind: Kind::Cargo, .. }), "{error:#}");
+    }
+}
+
+/// The same counts three times are three times the counts; and what a dry run tells is what a build runs.
+#[test]
+fn trainings_are_merged_by_their_weights() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let order = Order::plain("instrumented").guided(Guide::Generate);
+    let told = pgo.commands(&order).unwrap();
+    assert!(!bench.path("work/instrumented").exists(), "nothing was built");
+    let instrumented = pgo.build(&order).unwrap();
+    assert_eq!(instrumented.commands, told);
+    let (a, b) = (bench.train(&instrumented, "a", false), bench.train(&instrumented, "b", false));
+    let total = |raw: &[(PathBuf, f64)]| {
+        let merged = pgo.merge(raw).unwrap();
+        pgo.prove_profile(&merged, &instrumented).unwrap().proof.total_count
+    };
+    let (of_a, of_b) = (total(&[(a.clone(), 5.0)]), total(&[(b.clone(), 0.5)]));
+    assert_eq!(total(&[(a.clone(), 1.5), (b.clone(), 0.5)]), 3 * of_a + of_b);
+    let merged = pgo.merge(&[(a.clone(), 3.0), (b.clone(), 1.0)]).unwrap();
+    assert!(merged.command.contains("--weighted-input=3,"), "{}", merged.command);
+    let zero = pgo.merge(&[(a, 0.0), (b, 1.0)]).unwrap_err();
+    assert!(matches!(refusal(&zero), Refusal::Weight { .. }), "{zero:#}");
+    let nothing = pgo.merge(&[]).unwrap_err();
+    assert!(matches!(refusal(&nothing), Refusal::NothingToMerge), "{nothing:#}");
+    let files = pgo.profile_files(&instrumented, &bench.path("a"));
+    assert_eq!(files.snapshot().unwrap().len(), 1);
 }

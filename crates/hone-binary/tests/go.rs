@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use hone_binary::go::{
     BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
-    Weighted, capture, of_allocations, of_cpu, table, weights_for_shares,
+    capture, of_allocations, of_cpu, table, weights_for_shares,
 };
-use hone_binary::{Merged, Refusal};
+use hone_binary::{Guide, How, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_tool::{Call, Runner, Session, System, Tool};
 
 /// Long enough to never matter on a busy machine.
@@ -199,8 +199,8 @@ fn the_size_that_is_walked_again_and_again_stands_out() {
     assert_eq!(keep, Some(("alloc_space", path)), "{found:?}");
 }
 
-fn one(file: &Path) -> [Weighted; 1] {
-    [Weighted { file: file.to_path_buf(), weight: 1.0 }]
+fn one_of(file: &Path) -> [(PathBuf, f64); 1] {
+    [(file.to_path_buf(), 1.0)]
 }
 
 fn refusal(error: &anyhow::Error) -> &GoRefusal {
@@ -217,11 +217,13 @@ fn the_whole_chain_and_a_stale_profile() {
     let baseline = pgo.build_baseline().unwrap();
     assert_eq!(pgo.profile_of(&baseline.executable).unwrap(), None);
     assert_eq!(pgo.own_packages(), BTreeSet::from(["main", "tiny.example/tiny/mix"].map(str::to_owned)));
-    assert!(baseline.crates_compiled >= 2 && baseline.facts.text_bytes > 100_000, "{baseline:?}");
+    let How::Go { packages_compiled, own_packages, .. } = &baseline.how else { panic!("{baseline:?}") };
+    assert!(*packages_compiled >= 2 && baseline.facts.text_bytes > 100_000, "{baseline:?}");
+    assert_eq!(*own_packages, pgo.own_packages());
 
     let (a, _) = bench.profiles(&baseline.executable, "a");
     let (b, _) = bench.profiles(&baseline.executable, "b");
-    let weighted = [Weighted { file: a, weight: 1.0 }, Weighted { file: b, weight: 0.5 }];
+    let weighted = [(a, 1.0), (b, 0.5)];
     let merged = pgo.merge(&weighted).unwrap();
     assert_eq!(pgo.merge(&weighted).unwrap(), merged, "the same profiles, the same name");
     assert!(merged.command.ends_with("# with the weights 1, 0.5"), "{}", merged.command);
@@ -232,9 +234,9 @@ fn the_whole_chain_and_a_stale_profile() {
 
     let optimized = pgo.build_optimized(&merged).unwrap();
     assert_eq!(pgo.profile_of(&optimized.executable).unwrap(), Some(merged.path.display().to_string()));
-    let applied = pgo.prove_applied(&optimized, &baseline, &merged).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, &proven).unwrap();
     assert_eq!((applied.discarded_functions, applied.discarded_weight), (0, 0.0), "{applied:?}");
-    let same = pgo.prove_applied(&baseline, &baseline, &merged).unwrap_err();
+    let same = pgo.prove_applied(&baseline, &baseline, &proven).unwrap_err();
     assert!(matches!(refusal(&same), GoRefusal::NotInBuild { found: None, .. }), "{same:#}");
 
     let explained = pgo.explain(&merged).unwrap();
@@ -245,12 +247,12 @@ fn the_whole_chain_and_a_stale_profile() {
     assert!(!explained.inlined.is_empty() && !explained.hot_functions.is_empty(), "{explained:?}");
 
     placed(&pgo, &merged);
-    stripped(&bench, &merged);
+    stripped(&bench, &merged, &proven);
 
     bench.edit("mix/mix.go", " size(", " extent(");
     bench.go_takes(&merged.path).unwrap();
     let stale = pgo.build_optimized(&merged).unwrap();
-    let applied = pgo.prove_applied(&stale, &baseline, &merged).unwrap();
+    let applied = pgo.prove_applied(&stale, &baseline, &proven).unwrap();
     assert!(applied.discarded_weight > 0.1 && applied.discarded_weight < 0.9, "{applied:?}");
     assert!(
         applied.messages[0].starts_with("tiny.example/tiny/mix.size is not in the program any more"),
@@ -259,7 +261,7 @@ fn the_whole_chain_and_a_stale_profile() {
 }
 
 /// Without symbols and without paths there is still the proof.
-fn stripped(bench: &Bench, merged: &Merged) {
+fn stripped(bench: &Bench, merged: &Merged, proven: &Proven) {
     let mut target = GoTarget::new(bench.path("tiny"), "./cmd/tiny");
     target.ldflags = Some("-s -w".into());
     target.trimpath = true;
@@ -268,7 +270,7 @@ fn stripped(bench: &Bench, merged: &Merged) {
     let optimized = pgo.build_optimized(merged).unwrap();
     let name = merged.path.file_name().unwrap().to_str().unwrap();
     assert_eq!(pgo.profile_of(&optimized.executable).unwrap().as_deref(), Some(name));
-    let applied = pgo.prove_applied(&optimized, &baseline, merged).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, proven).unwrap();
     assert_eq!(applied.discarded_weight, 0.0, "{applied:?}");
 }
 
@@ -288,6 +290,45 @@ fn placed(pgo: &GoPgo<'_>, merged: &Merged) {
     );
     placed.put_back().unwrap();
     assert!(!pgo.default_profile().exists());
+}
+
+#[test]
+fn what_go_cannot_have_is_refused_and_functions_change_places_by_a_seed() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo();
+    assert_eq!(pgo.kind(), Kind::Go);
+    let profile = PathBuf::from("/none.pgo");
+    let unfit = [
+        Order::plain("x").guided(Guide::Generate),
+        Order::plain("x").guided(Guide::CsGenerate(profile.clone())),
+        Order::plain("x").guided(Guide::SampleUse(profile)),
+        Order::plain("x").with_relocs(),
+        Order::plain("x").without_jump_tables(),
+    ];
+    for order in unfit {
+        let error = pgo.build(&order).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Refusal::Unfit { kind: Kind::Go, .. })), "{error:#}");
+        assert!(pgo.commands(&order).is_err());
+    }
+    let seeded = |seed| pgo.build(&Order::plain("seeded").seeded(seed)).unwrap();
+    let told = pgo.commands(&Order::plain("seeded").seeded(1)).unwrap();
+    let (plain, one, two) = (pgo.build_baseline().unwrap(), seeded(1), seeded(2));
+    assert_eq!(one.commands, told);
+    assert!(told[0].contains("-ldflags=-randlayout=2"), "{told:?}");
+    let texts = BTreeSet::from([&plain, &one, &two].map(|built| built.facts.text_sha256.clone()));
+    assert_eq!(texts.len(), 3, "the seed moves functions");
+    assert_eq!(seeded(1).facts.text_sha256, one.facts.text_sha256);
+
+    fs::create_dir(bench.path("raw")).unwrap();
+    let empty = pgo.merge(&one_of(&bench.path("raw"))).unwrap_err();
+    assert!(matches!(refusal(&empty), GoRefusal::Missing { .. }), "{empty:#}");
+    let (cpu, _) = bench.profiles(&plain.executable, "raw/cpu");
+    fs::rename(&cpu, bench.path("raw/cpu.pprof")).unwrap();
+    let files = pgo.profile_files(&plain, &bench.path("raw")).snapshot().unwrap();
+    assert_eq!(files.len(), 1);
+    let merged = pgo.merge(&one_of(&bench.path("raw"))).unwrap();
+    assert_eq!(merged.raw_files, 1);
+    assert!(pgo.prove_profile(&merged, &plain).is_ok());
 }
 
 #[test]
@@ -318,7 +359,7 @@ fn profiles_that_come_to_nothing_are_refused() {
     };
     let refused = |file: &Path| {
         let error =
-            pgo.merge(&one(file)).and_then(|merged| pgo.prove_profile(&merged, &baseline)).unwrap_err();
+            pgo.merge(&one_of(file)).and_then(|merged| pgo.prove_profile(&merged, &baseline)).unwrap_err();
         refusal(&error).clone()
     };
 
@@ -389,7 +430,7 @@ fn benchmarks_run_off_against_on_in_turns() {
     let Some(bench) = Bench::new() else { return };
     let pgo = bench.pgo();
     let (cpu, _) = bench.profiles(&bench.built(), "a");
-    let merged = pgo.merge(&one(&cpu)).unwrap();
+    let merged = pgo.merge(&one_of(&cpu)).unwrap();
     let plan = BenchPlan {
         packages: vec!["./...".into()],
         pattern: "Code|Size".into(),
@@ -497,11 +538,8 @@ fn the_example_service_is_captured_in_two_formats_and_optimised() {
 
     let totals = captured.each_ref().map(|window| window.total);
     let weights = weights_for_shares(&totals, &[0.5, 0.5]).unwrap();
-    let weighted: Vec<Weighted> = captured
-        .iter()
-        .zip(weights)
-        .map(|(window, weight)| Weighted { file: window.file.clone(), weight })
-        .collect();
+    let weighted: Vec<(PathBuf, f64)> =
+        captured.iter().zip(weights).map(|(window, weight)| (window.file.clone(), weight)).collect();
     let merged = pgo.merge(&weighted).unwrap();
     let proven = pgo.prove_profile(&merged, &baseline).unwrap();
     assert!(proven.proof.hot_functions_of_target > 0, "{proven:?}");
@@ -511,7 +549,7 @@ fn the_example_service_is_captured_in_two_formats_and_optimised() {
     }
 
     let optimized = pgo.build_optimized(&merged).unwrap();
-    let applied = pgo.prove_applied(&optimized, &baseline, &merged).unwrap();
+    let applied = pgo.prove_applied(&optimized, &baseline, &proven).unwrap();
     assert_eq!(applied.discarded_weight, 0.0, "{applied:?}");
     let (service, address, _) = serve(&bench, &optimized.executable);
     for format in formats {

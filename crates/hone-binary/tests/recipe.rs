@@ -87,9 +87,9 @@ fn tools_come_from_the_folder_where_the_compiler_really_is() {
         assert!(Family::find(&bench.system, None).unwrap().major >= newest.major);
     }
     let Some(gcc) = bench.family("gcc") else { return };
-    let Tools::Gnu { gcov_tool, gcov_dump } = &gcc.tools else { panic!("{gcc:?}") };
+    let Tools::Gnu { gcov_tool, gcov } = &gcc.tools else { panic!("{gcc:?}") };
     let real = gcc.cc.file_name().unwrap().to_string_lossy().into_owned();
-    for (path, name) in [(gcov_tool, "gcov-tool"), (gcov_dump, "gcov-dump"), (&gcc.ar, "gcc-ar")] {
+    for (path, name) in [(gcov_tool, "gcov-tool"), (gcov, "gcov"), (&gcc.ar, "gcc-ar")] {
         assert_eq!(path.file_name().unwrap().to_string_lossy(), real.replacen("gcc", name, 1));
     }
 }

@@ -36,7 +36,10 @@ pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
-pub use optimization::{Ceiling, LedgerEntry, Optimization, StepReceipt};
+pub use optimization::{
+    Ceiling, Harm, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt, VariantFacts,
+    VariantState, WeightedTraining,
+};
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};

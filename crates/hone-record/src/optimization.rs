@@ -30,6 +30,115 @@ pub struct StepReceipt {
     pub note: String,
 }
 
+/// What became of a variant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VariantState {
+    /// It was made, proven and checked.
+    Made,
+    /// It was not, and nothing of it was measured.
+    LeftOut {
+        /// What was refused or failed.
+        why: String,
+    },
+}
+
+/// What BOLT did for a variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rewriting {
+    /// How much it was allowed: `full`, `without-split-eh`, `without-jump-tables` or `layout-only`.
+    pub rung: String,
+    /// What was tried before and did not work, with the reason.
+    pub given_up: Vec<String>,
+    /// Functions that were left alone.
+    pub skipped: Vec<String>,
+    /// Those of them that were found by search: with any one of them the program breaks.
+    pub culprits: Vec<String>,
+    /// Programs that the search has built.
+    pub search_builds: u32,
+    /// Functions with a profile, and all functions.
+    pub profiled_functions: Option<[u64; 2]>,
+    /// Functions whose blocks were laid out anew.
+    pub layout_modified: Option<u64>,
+    /// Share of the profile's counts in functions whose code has changed, 0 to 1.
+    pub stale_share: f64,
+    /// Folder with what a report about the breakage needs.
+    pub bundle: Option<String>,
+}
+
+/// What a variant costs beside what it saves.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Harm {
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// Size of the section `.text`.
+    pub text_bytes: u64,
+    /// Most memory that was resident under the first judging workload, in bytes.
+    pub rss_bytes: Option<f64>,
+    /// From the start until it was ready, in seconds; median over the starts.
+    pub start_up_s: Option<f64>,
+    /// Starts that the start-up is from.
+    pub starts: u32,
+    /// Guard rails that it broke, in words.
+    pub broken: Vec<String>,
+}
+
+/// One variant in the tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantFacts {
+    /// Its name.
+    pub name: String,
+    /// The one that it was held against; `None` for the baseline.
+    pub parent: Option<String>,
+    /// Whether it was asked for; the others are only what somebody else builds on.
+    pub judged: bool,
+    /// What became of it.
+    pub state: VariantState,
+    /// What BOLT did.
+    pub rewriting: Option<Rewriting>,
+    /// What it costs.
+    pub harm: Option<Harm>,
+    /// `keep` or `drop`; empty for the baseline and what was not judged.
+    pub decision: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A workload that trained beside the first one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WeightedTraining {
+    /// The load.
+    pub workload: Workload,
+    /// Its counts went into the profile times this.
+    pub weight: f64,
+}
+
+/// One training mix under one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MatrixCell {
+    /// The workload that judged.
+    pub workload: String,
+    /// Ratio to the baseline with its interval; `None` when nothing could be estimated.
+    pub ratio: Option<[f64; 3]>,
+    /// What was found.
+    pub verdict: Verdict,
+    /// Whether this very load trained.
+    pub own: bool,
+}
+
+/// One training mix under all workloads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MatrixRow {
+    /// The variant.
+    pub variant: String,
+    /// The workloads that trained it.
+    pub trained_with: Vec<String>,
+    /// One for each workload that judged.
+    pub cells: Vec<MatrixCell>,
+    /// Whether no other mix is at least as good under every workload and better under one.
+    pub on_front: bool,
+}
+
 /// A target taken through profile-guided optimisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Optimization {
@@ -49,12 +158,24 @@ pub struct Optimization {
     pub ceilings: Vec<Ceiling>,
     /// Baseline first.
     pub artifacts: Vec<Artifact>,
-    /// One for each judging workload, the primary first.
+    /// One for each judging workload of each edge of the tree of variants: first all of the first edge, the primary workload first.
     pub comparisons: Vec<Comparison>,
     /// Every step with its time.
     pub steps: Vec<StepReceipt>,
     /// Wall-clock start, milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// The tree of variants, baseline first. Empty in records from before there was one.
+    #[serde(default)]
+    pub variants: Vec<VariantFacts>,
+    /// All that trained, with their weights, where it was more than one workload.
+    #[serde(default)]
+    pub training_mix: Vec<WeightedTraining>,
+    /// Training mixes held against each other; empty unless asked for.
+    #[serde(default)]
+    pub matrix: Vec<MatrixRow>,
+    /// The variant that is best by measurement; `None` when none beats the baseline, and in older records.
+    #[serde(default)]
+    pub best: Option<String>,
 }
 
 /// What was tried, what was decided, and why. One line of the ledger.

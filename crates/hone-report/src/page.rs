@@ -6,7 +6,8 @@ use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, headline, load_run, method, rates, results, steps, workloads,
+    builds, ceiling, circumstances, design, headline, load_run, method, rates, results, steps, variants,
+    workloads,
 };
 
 /// The style sheet; part of the page.
@@ -24,13 +25,23 @@ const META: [&str; 4] = [
 /// The page of an optimisation. `windows` holds the windows of all its comparisons under the names that
 /// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
 pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> String {
-    let judging: Vec<&Workload> =
-        optimization.comparisons.iter().map(|comparison| &comparison.workload).collect();
-    let judged =
-        optimization.comparisons.iter().enumerate().map(|(index, comparison)| {
-            results::of(&format!("comparison-{}", index + 1), comparison, windows)
-        });
+    let mut judging: Vec<&Workload> = Vec::new();
+    for comparison in &optimization.comparisons {
+        if judging.iter().all(|workload| workload.name != comparison.workload.name) {
+            judging.push(&comparison.workload);
+        }
+    }
+    let is_one_edge = judging.len() == optimization.comparisons.len();
+    let judged = optimization.comparisons.iter().enumerate().map(|(index, comparison)| {
+        let title = if is_one_edge {
+            results::title(comparison)
+        } else {
+            format!("{} against {} under “{}”", comparison.b, comparison.a, comparison.workload.name)
+        };
+        results::of(&format!("comparison-{}", index + 1), &title, comparison, windows)
+    });
     let main = el("main")
+        .children(variants::of(optimization))
         .child(ceiling::of(&optimization.ceilings))
         .children(judged)
         .child(builds::of(&optimization.artifacts))
@@ -51,7 +62,7 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
         .find_map(|pair| windows.get(&pair.window_a))
         .map(|window| circumstances::durability(&window.durability));
     let main = el("main")
-        .child(results::of("comparison-1", comparison, windows))
+        .child(results::of("comparison-1", &results::title(comparison), comparison, windows))
         .children(design::of(comparison))
         .child(workloads::alone(&comparison.workload))
         .children(durability)

@@ -7,49 +7,72 @@ use std::path::{Path, PathBuf};
 use hone_record::{Engine, Keys, Metric, Mode, Schedule, Sizes, Workload};
 use serde::Deserialize;
 
-use crate::arm::unknown_placeholder;
 use crate::cmd::client::engine;
 use crate::notation::{Written, mean_bytes, payload};
+use crate::optimize::tree::{self, Variant};
+use target::TargetFile;
+pub(crate) use target::{Form, Target};
+
+pub(crate) mod target;
 
 /// An experiment as the file says it, checked in itself but not against the world.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Experiment {
     pub(crate) name: String,
     pub(crate) target: Target,
-    pub(crate) training: Workload,
+    /// At least one.
+    pub(crate) training: Vec<Training>,
     /// The first one decides.
     pub(crate) judging: Vec<Workload>,
+    /// Baseline first, each behind the one that it builds on.
+    pub(crate) variants: Vec<Variant>,
+    /// Whether the file names them; otherwise they are those that fit the target.
+    pub(crate) variants_are_asked: bool,
+    pub(crate) profile: ProfileWish,
+    /// Whether each training workload trains a profile of its own, too, and all judge.
+    pub(crate) matrix: bool,
+    pub(crate) limits: Limits,
     pub(crate) compare: Compare,
 }
 
-/// How to build, start and stop the service.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Target {
-    /// Relative to the experiment file.
-    pub(crate) manifest: PathBuf,
-    pub(crate) package: String,
-    pub(crate) bin: String,
-    #[serde(default)]
-    pub(crate) features: Vec<String>,
-    #[serde(default = "release")]
-    pub(crate) profile: String,
-    /// Arguments of the started program; `{port}`, `{port2}` and `{data}` are filled in.
-    pub(crate) args: Vec<String>,
-    #[serde(default)]
-    pub(crate) env: BTreeMap<String, String>,
-    #[serde(default = "loopback_port")]
-    pub(crate) address: String,
-    #[serde(default = "half_a_minute")]
-    pub(crate) ready_timeout_s: f64,
-    #[serde(default = "half_a_minute")]
-    pub(crate) stop_timeout_s: f64,
-    /// What it does before it acknowledges.
-    #[serde(default = "unstated")]
-    pub(crate) storage: String,
-    /// Whether C code inside goes through the same optimisation, when a fitting clang is there.
-    #[serde(default = "yes")]
-    pub(crate) c_code: bool,
+/// A workload that trains.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Training {
+    pub(crate) workload: Workload,
+    /// Its counts go into the profile times this.
+    pub(crate) weight: f64,
+}
+
+/// How the profile is taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ProfileWish {
+    /// In the way that fits the target.
+    #[default]
+    Auto,
+    /// By a build that counts.
+    Instrumented,
+    /// By Go's own profiler.
+    Pprof,
+}
+
+/// How much a variant may grow over the baseline; a breach drops it, whatever it saves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limits {
+    /// Of the section `.text`.
+    pub(crate) text_growth: f64,
+    /// Of the largest resident memory.
+    pub(crate) rss_growth: f64,
+    /// Of the time from the start until it is ready.
+    pub(crate) start_up_growth: f64,
+}
+
+impl Default for Limits {
+    /// Choices, not constants of nature: profiles make hot code larger and cold code smaller, in all by less than a half; memory
+    /// and start-up should hardly change, and both are measured a few times only.
+    fn default() -> Self {
+        Self { text_growth: 1.5, rss_growth: 1.25, start_up_growth: 1.5 }
+    }
 }
 
 /// How variants are compared.
@@ -61,6 +84,10 @@ pub(crate) struct Compare {
     pub(crate) places: bool,
     pub(crate) pairs: u32,
     pub(crate) control_pairs: u32,
+    /// Of loads by a command, and of targets that end: in each round every variant is loaded once.
+    pub(crate) rounds: u32,
+    /// Rounds after which all processes are started anew.
+    pub(crate) block_rounds: u32,
     pub(crate) primary: Metric,
     pub(crate) guards: Vec<Metric>,
     pub(crate) alpha: f64,
@@ -76,6 +103,8 @@ impl Default for Compare {
             places: true,
             pairs: 14,
             control_pairs: 6,
+            rounds: 30,
+            block_rounds: 5,
             primary: Metric::CpuPerRecord,
             guards: Vec::new(),
             alpha: 0.05,
@@ -90,27 +119,11 @@ impl Default for Compare {
 /// and with neighbours are late by milliseconds now and then; it is there to catch a generator that falls behind.
 pub(crate) const DEFAULT_LATENESS_LIMIT_MS: f64 = 50.0;
 
-fn release() -> String {
-    "release".to_owned()
-}
-fn loopback_port() -> String {
-    "127.0.0.1:{port}".to_owned()
-}
-fn half_a_minute() -> f64 {
-    30.0
-}
-fn unstated() -> String {
-    "unstated".to_owned()
-}
-fn yes() -> bool {
-    true
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
-    target: Target,
+    target: TargetFile,
     workload: BTreeMap<String, WorkloadFile>,
     optimize: Optimize,
     #[serde(default)]
@@ -120,11 +133,48 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Optimize {
-    train: String,
+    train: Names,
+    /// One for each of `train`; all alike when left out.
+    weights: Option<Vec<f64>>,
     judge: Vec<String>,
     /// Says out loud that the judging workload is the training one.
     #[serde(default)]
     judge_what_was_trained: bool,
+    variants: Option<Vec<String>>,
+    #[serde(default)]
+    profile: ProfileWish,
+    #[serde(default)]
+    matrix: bool,
+    text_growth: Option<f64>,
+    rss_growth: Option<f64>,
+    start_up_growth: Option<f64>,
+}
+
+/// One name, or several.
+#[derive(Debug)]
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Names;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("the name of a workload, or a list of names")
+            }
+            fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Names, E> {
+                Ok(Names(vec![value.to_owned()]))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    names.push(name);
+                }
+                Ok(Names(names))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// A workload as the file says it; also what `hone load` fills from its options.
@@ -156,6 +206,16 @@ pub(crate) struct WorkloadFile {
     pub(crate) client: String,
     pub(crate) client_settings: BTreeMap<String, String>,
     pub(crate) consumers: u32,
+    /// A program that loads the target, and then everything above is not for it.
+    pub(crate) command: Option<String>,
+    /// Arguments with which the target itself does the work and ends.
+    pub(crate) run: Option<Vec<String>>,
+    /// What one run of either does.
+    pub(crate) operations: Option<u64>,
+    /// Before the counters are reset: puts data in.
+    pub(crate) populate: Option<String>,
+    /// Before each measurement.
+    pub(crate) warmup: Option<String>,
 }
 
 /// Unanswered requests on a connection of the wire engine.
@@ -192,6 +252,11 @@ impl Default for WorkloadFile {
             client: "wire".to_owned(),
             client_settings: BTreeMap::new(),
             consumers: 0,
+            command: None,
+            run: None,
+            operations: None,
+            populate: None,
+            warmup: None,
         }
     }
 }
@@ -243,8 +308,59 @@ impl WorkloadFile {
         }
     }
 
+    /// That of a load by a command, or of a target that does its work and ends.
+    fn own_engine(&self) -> Result<Option<Engine>, String> {
+        let plain = Self { timeout_s: self.timeout_s, ..Self::default() };
+        let own = Self {
+            command: self.command.clone(),
+            run: self.run.clone(),
+            operations: self.operations,
+            populate: self.populate.clone(),
+            warmup: self.warmup.clone(),
+            ..plain.clone()
+        };
+        if own == plain {
+            return Ok(None);
+        }
+        if own != *self {
+            return Err("a workload with `command` or `run` takes `operations`, `populate`, `warmup` and `timeout_s` beside \
+                        it; the other keys are for loads of the Kafka API"
+                .to_owned());
+        }
+        let operations = self.operations.filter(|operations| *operations > 0).ok_or(
+            "`operations` is missing: say how many operations one run of it does, so that CPU can be told for each",
+        )?;
+        let words = |text: &Option<String>| text.as_deref().map(target::words).transpose();
+        match (&self.command, &self.run) {
+            (Some(command), None) => Ok(Some(Engine::Tool {
+                command: target::words(command)?,
+                operations,
+                populate: words(&self.populate)?,
+                warmup: words(&self.warmup)?,
+            })),
+            (None, Some(arguments)) if self.populate.is_none() && self.warmup.is_none() => {
+                Ok(Some(Engine::Exits { arguments: arguments.clone(), operations }))
+            }
+            (None, Some(_)) => {
+                Err("`populate` and `warmup` are for a `command` that loads a server".to_owned())
+            }
+            (Some(_), Some(_)) => {
+                Err("`command` loads a server, `run` is a target that ends by itself: name one".to_owned())
+            }
+            (None, None) => {
+                Err("`operations`, `populate` and `warmup` need a `command` or a `run`".to_owned())
+            }
+        }
+    }
+
     /// The workload under a name; the error says what is wrong with its client.
     pub(crate) fn named(&self, name: &str) -> Result<Workload, String> {
+        if let Some(engine) = self.own_engine()? {
+            let load = Workload::of_operations(name, engine);
+            let default_s = Self::default().timeout_s;
+            let timeout_s = if self.timeout_s == default_s { load.timeout_s } else { self.timeout_s };
+            return Ok(Workload { timeout_s, ..load });
+        }
         let engine = engine(&self.client, self.client_settings.clone())?;
         if self.in_flight.is_some() && engine != Engine::Wire {
             return Err(IN_FLIGHT_IS_THE_WIRES.to_owned());
@@ -303,41 +419,165 @@ impl std::error::Error for ExperimentError {}
 
 /// Reads an experiment's text; `file` is its path, for the errors.
 pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
-    let parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
-    let wrong = |key: &str, problem: String| {
-        let line = line_of_key(text, key);
+    read(text, file, false)
+}
+
+/// The same, as if the text said `matrix = true`.
+pub(crate) fn parse_with_matrix(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
+    read(text, file, true)
+}
+
+fn read(text: &str, file: &Path, matrix: bool) -> Result<Experiment, ExperimentError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+    parsed.optimize.matrix |= matrix;
+    let checked = parsed.checked();
+    checked.map_err(|(section, key, problem)| {
+        let line = line_of(text, &section, key);
         let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
         ExperimentError { file: file.to_owned(), line, problem, source_line }
-    };
-    let workload = |key: &str, name: &str| {
-        let found = parsed.workload.get(name).ok_or_else(|| {
-            let near = nearest(name, parsed.workload.keys().map(String::as_str));
-            wrong(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
+    })
+}
+
+/// The table, its key, and what is wrong with it.
+type Wrong = (String, &'static str, String);
+
+fn in_optimize(key: &'static str, problem: impl Into<String>) -> Wrong {
+    ("optimize".to_owned(), key, problem.into())
+}
+
+impl File {
+    fn checked(self) -> Result<Experiment, Wrong> {
+        let mut judging = self.judging()?;
+        let training = self.training()?;
+        let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
+        let all = || training.iter().map(|training| &training.workload).chain(&judging);
+        let serves = all().any(|workload| !matches!(workload.engine, Engine::Exits { .. }));
+        target.check(serves).map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
+        check_name(&self.name).map_err(|problem| (String::new(), "name", problem))?;
+        for (key, workload) in training
+            .iter()
+            .map(|training| ("train", &training.workload))
+            .chain(judging.iter().map(|judge| ("judge", judge)))
+        {
+            check_name(&workload.name).map_err(|problem| in_optimize(key, problem))?;
+        }
+        if !self.optimize.judge_what_was_trained && !self.optimize.matrix {
+            check_other_loads(&training, &judging, &self.compare)?;
+        }
+        if self.optimize.matrix {
+            let known: Vec<String> = judging.iter().map(|judge| judge.name.clone()).collect();
+            let more = training.iter().map(|training| &training.workload);
+            judging.extend(more.filter(|workload| !known.contains(&workload.name)).cloned());
+        }
+        check_profile(self.optimize.profile, &target.form)?;
+        let names: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
+        let variants =
+            tree::of(self.optimize.variants.as_deref(), &target.form, &names, self.optimize.matrix)
+                .map_err(|(key, problem)| in_optimize(key, problem))?;
+        let limits = self.optimize.limits()?;
+        Ok(Experiment {
+            name: self.name,
+            target,
+            training,
+            judging,
+            variants,
+            variants_are_asked: self.optimize.variants.is_some(),
+            profile: self.optimize.profile,
+            matrix: self.optimize.matrix,
+            limits,
+            compare: self.compare,
+        })
+    }
+
+    fn workload(&self, key: &'static str, name: &str) -> Result<Workload, Wrong> {
+        let found = self.workload.get(name).ok_or_else(|| {
+            let near = nearest(name, self.workload.keys().map(String::as_str));
+            in_optimize(key, format!("there is no workload `{name}`{}", did_you_mean(near)))
         })?;
-        found.named(name).map_err(|problem| wrong("client", problem))
-    };
-    let training = workload("train", &parsed.optimize.train)?;
-    if parsed.optimize.judge.is_empty() {
-        return Err(wrong("judge", "no workload judges; name at least one".to_owned()));
+        let key = if found.command.is_some() {
+            "command"
+        } else if found.run.is_some() {
+            "run"
+        } else {
+            "client"
+        };
+        found.named(name).map_err(|problem| (format!("workload.{name}"), key, problem))
     }
-    let judging =
-        parsed.optimize.judge.iter().map(|name| workload("judge", name)).collect::<Result<Vec<_>, _>>()?;
-    check_target(&parsed.target).map_err(|(key, problem)| wrong(key, problem))?;
-    for (key, name) in
-        std::iter::once(("name", &parsed.name)).chain(judging.iter().map(|judge| ("judge", &judge.name)))
-    {
-        check_name(name).map_err(|problem| wrong(key, problem))?;
+
+    fn judging(&self) -> Result<Vec<Workload>, Wrong> {
+        if self.optimize.judge.is_empty() {
+            return Err(in_optimize("judge", "no workload judges; name at least one"));
+        }
+        self.optimize.judge.iter().map(|name| self.workload("judge", name)).collect()
     }
-    let same = judging.iter().find(|judge| is_same_load(&training, judge, &parsed.compare));
-    if let Some(same) = same.filter(|_| !parsed.optimize.judge_what_was_trained) {
-        let problem = format!(
-            "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
-             (seed, sizes, payload), or set `judge_what_was_trained = true` to say so",
-            same.name
-        );
-        return Err(wrong("judge", problem));
+
+    fn training(&self) -> Result<Vec<Training>, Wrong> {
+        let names = &self.optimize.train.0;
+        if names.is_empty() {
+            return Err(in_optimize("train", "no workload trains; name at least one"));
+        }
+        let weights = self.optimize.weights.clone().unwrap_or_else(|| vec![1.0; names.len()]);
+        if weights.len() != names.len() {
+            let problem = format!(
+                "{} weights for {} training workloads: give one for each",
+                weights.len(),
+                names.len()
+            );
+            return Err(in_optimize("weights", problem));
+        }
+        if let Some(weight) = weights.iter().find(|weight| !(weight.is_finite() && **weight > 0.0)) {
+            return Err(in_optimize("weights", format!("a weight must be above 0, got {weight}")));
+        }
+        let both = names.iter().zip(weights);
+        both.map(|(name, weight)| Ok(Training { workload: self.workload("train", name)?, weight })).collect()
     }
-    Ok(Experiment { name: parsed.name, target: parsed.target, training, judging, compare: parsed.compare })
+}
+
+impl Optimize {
+    fn limits(&self) -> Result<Limits, Wrong> {
+        let least = Limits::default();
+        let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
+            None => Ok(default),
+            Some(ratio) if ratio.is_finite() && ratio >= 1.0 => Ok(ratio),
+            Some(ratio) => {
+                Err(in_optimize(key, format!("{key} is a ratio of 1 or more, such as 1.25, got {ratio}")))
+            }
+        };
+        Ok(Limits {
+            text_growth: checked("text_growth", self.text_growth, least.text_growth)?,
+            rss_growth: checked("rss_growth", self.rss_growth, least.rss_growth)?,
+            start_up_growth: checked("start_up_growth", self.start_up_growth, least.start_up_growth)?,
+        })
+    }
+}
+
+fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Compare) -> Result<(), Wrong> {
+    let trained =
+        |judge: &&Workload| training.iter().any(|training| is_same_load(&training.workload, judge, compare));
+    match judging.iter().find(trained) {
+        None => Ok(()),
+        Some(same) => Err(in_optimize(
+            "judge",
+            format!(
+                "workload `{}` judges the profile that the same load trained, which flatters it; judge with another one \
+                 (seed, sizes, payload), or set `judge_what_was_trained = true` to say so",
+                same.name
+            ),
+        )),
+    }
+}
+
+fn check_profile(profile: ProfileWish, form: &Form) -> Result<(), Wrong> {
+    let is_go = matches!(form, Form::Go(_));
+    match (profile, is_go) {
+        (ProfileWish::Pprof, false) => {
+            Err(in_optimize("profile", "pprof is for Go programs; say `instrumented`, or leave it to `auto`"))
+        }
+        (ProfileWish::Instrumented, true) => {
+            Err(in_optimize("profile", "Go has no build that counts; say `pprof`, or leave it to `auto`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Names become folders.
@@ -347,29 +587,6 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!(
             "the name `{name}` becomes a folder: use letters, digits, `-`, `_` and `.`, no dot first"
         ));
-    }
-    Ok(())
-}
-
-fn check_target(target: &Target) -> Result<(), (&'static str, String)> {
-    let texts = || target.args.iter().chain(target.env.values());
-    if !target.address.contains("{port}") || !texts().any(|text| text.contains("{port}")) {
-        let problem = "`{port}` must stand in the target's address and in its args (or env): Hone picks a free port for \
-                       each start, so that it never loads a broker that is not its own";
-        return Err(("args", problem.to_owned()));
-    }
-    if let Some(word) = texts().find_map(|text| unknown_placeholder(text)) {
-        return Err((
-            "args",
-            format!("unknown placeholder {{{word}}}; there are {{port}}, {{port2}}, {{data}}"),
-        ));
-    }
-    for (key, value) in
-        [("ready_timeout_s", target.ready_timeout_s), ("stop_timeout_s", target.stop_timeout_s)]
-    {
-        if !(0.0..=3_600.0).contains(&value) {
-            return Err((key, format!("{key} must lie between 0 and 3600, got {value}")));
-        }
     }
     Ok(())
 }
@@ -385,9 +602,20 @@ fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> boo
         duration_s: training.duration_s,
         timeout_s: training.timeout_s,
         warmup_requests: training.warmup_requests,
+        engine: of_any_length(&judge.engine),
         ..judge.clone()
     };
-    seeds_meet && without_length == *training
+    let training = Workload { engine: of_any_length(&training.engine), ..training.clone() };
+    seeds_meet && without_length == training
+}
+
+/// Of commands and of targets that end, the length is the number of operations.
+fn of_any_length(engine: &Engine) -> Engine {
+    let mut engine = engine.clone();
+    if let Engine::Tool { operations, .. } | Engine::Exits { operations, .. } = &mut engine {
+        *operations = 0;
+    }
+    engine
 }
 
 pub(crate) fn explain(error: &toml::de::Error, text: &str, file: &Path) -> ExperimentError {
@@ -425,12 +653,25 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The line on which a key is set, for problems that are found after parsing.
-fn line_of_key(text: &str, key: &str) -> Option<usize> {
-    let sets = |line: &str| {
-        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
-    };
-    text.lines().position(sets).map(|index| index + 1)
+/// The line on which a key of a table is set, or that of the table, for problems that are found after parsing. The table
+/// without a name is the beginning of the file.
+fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
+    let mut here = String::new();
+    let mut head = None;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            here = name.trim_matches('[').trim().to_owned();
+            if here == table {
+                head = Some(index + 1);
+            }
+        }
+        let sets = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+        if here == table && sets(line) {
+            return Some(index + 1);
+        }
+    }
+    head
 }
 
 #[cfg(test)]
@@ -466,7 +707,7 @@ judge = ["judge"]
     #[test]
     fn a_good_file_is_read() {
         let experiment = parse(GOOD, Path::new("x.toml")).unwrap();
-        assert_eq!(experiment.training.seed, 1);
+        assert_eq!(experiment.training[0].workload.seed, 1);
         assert_eq!(experiment.judging[0].name, "judge");
         assert_eq!(experiment.compare, Compare::default());
     }
@@ -478,7 +719,7 @@ judge = ["judge"]
         let experiment = parse(&text, Path::new("x.toml")).unwrap();
         let settings = BTreeMap::from([("linger.ms".to_owned(), "5".to_owned())]);
         assert_eq!(experiment.judging[0].engine, Engine::Librdkafka { settings });
-        assert_eq!((experiment.judging[0].consumers, experiment.training.consumers), (2, 0));
+        assert_eq!((experiment.judging[0].consumers, experiment.training[0].workload.consumers), (2, 0));
         check(("[optimize]", "client = \"'\"\n[optimize]"), "unclosed quote");
     }
 
@@ -509,5 +750,140 @@ judge = ["judge"]
         );
         check(("127.0.0.1:{port}", "127.0.0.1:{port} {dat}"), "unknown placeholder {dat}");
         check(("bin = \"b\"", "bin = \"b\"\nstop_timeout_s = nan"), "stop_timeout_s must lie between");
+    }
+
+    /// A file of another form, with what its target says.
+    fn of(target: &str, optimize: &str, workload: &str) -> Result<Experiment, String> {
+        let text = format!(
+            "name = \"t\"\n[target]\n{target}\n[optimize]\ntrain = \"a\"\njudge = [\"b\"]\n{optimize}\n[workload.a]\n{workload}\n\
+             operations = 5\n[workload.b]\n{workload} \noperations = 7\n"
+        );
+        parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())
+    }
+
+    const TOOL: &str = "command = \"bench -p {port} -n {operations}\"\npopulate = \"fill 'a b'\"";
+    const OWN_LOAD: &str = "judge_what_was_trained = true";
+
+    #[test]
+    fn every_form_of_a_target_is_read() {
+        let names = |experiment: &Experiment| {
+            experiment.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let serve = "args = [\"--port\", \"{port}\"]";
+        let recipe = of(
+            &format!("source = \"s\"\nbuild = [\"make -j{{jobs}}\"]\nprogram = \"p\"\ncheck = \"c {{port}}\"\nready = {{ line = \"up\" }}\n{serve}"),
+            OWN_LOAD,
+            TOOL,
+        )
+        .unwrap();
+        assert_eq!(names(&recipe), "baseline pgo pgo+bolt");
+        let Form::Recipe(form) = &recipe.target.form else { panic!("{:?}", recipe.target.form) };
+        assert_eq!(form.build, target::Build::Commands(vec![vec!["make".to_owned(), "-j{jobs}".to_owned()]]));
+        assert_eq!(recipe.target.ready, Some(crate::ready::Ready::Line("up".to_owned())));
+        let Engine::Tool { populate, operations, .. } = &recipe.judging[0].engine else { panic!() };
+        assert_eq!((populate.as_deref(), *operations), (Some(&["fill".to_owned(), "a b".to_owned()][..]), 7));
+
+        let cmake = of(
+            &format!("source = \"s\"\ncmake = {{ target = \"x\" }}\nprogram = \"p\"\n{serve}"),
+            OWN_LOAD,
+            TOOL,
+        );
+        assert!(matches!(
+            cmake.unwrap().target.form,
+            Form::Recipe(target::Recipe { build: target::Build::Cmake(_), .. })
+        ));
+        let make = "source = \"s\"\nmake = { configure = \"./configure --x\", arguments = [\"-C\", \"src\"] }\nprogram = \"p\"";
+        let make = of(&format!("{make}\n{serve}"), OWN_LOAD, TOOL).unwrap();
+        let Form::Recipe(target::Recipe { build: target::Build::Make(make), .. }) = make.target.form else {
+            panic!()
+        };
+        assert_eq!(make.configure.unwrap(), ["./configure", "--x"]);
+        let go = of(&format!("source = \"s\"\ngo = \"./cmd/server\"\n{serve}"), OWN_LOAD, TOOL).unwrap();
+        assert_eq!((names(&go).as_str(), go.target.name().as_str()), ("baseline pgo", "server"));
+        assert_eq!(go.target.pprof, "127.0.0.1:{port2}");
+        // A program that ends needs no port.
+        let elf = of("binary = \"dir/p\"", OWN_LOAD, "run = [\"--num={operations}\"]").unwrap();
+        assert_eq!((names(&elf).as_str(), elf.target.name().as_str()), ("baseline bolt", "p"));
+    }
+
+    #[test]
+    fn a_target_of_two_forms_or_with_foreign_keys_is_refused() {
+        let recipe = "source = \"s\"\nbuild = [\"make\"]\nprogram = \"p\"\nargs = [\"{port}\"]";
+        for (target, expected) in [
+            (format!("{recipe}\ngo = \".\""), "x.toml:7: `build` and `go` are two targets"),
+            (
+                format!("{recipe}\nbin = \"b\""),
+                "x.toml:7: `bin` is of a Cargo target, but `build` makes this one a project's own",
+            ),
+            (
+                recipe.replace("build = [\"make\"]\n", ""),
+                "x.toml:2: the target does not say what it is: name `manifest`",
+            ),
+            (recipe.replace("\nprogram = \"p\"", ""), "missing field `program`"),
+            (recipe.replace("[\"make\"]", "[\"make '\"]"), "x.toml:4: `make '` has an unclosed quote"),
+            (format!("{recipe}\nready = {{ http = \"x\" }}"), "http is a path such as /health, got `x`"),
+            (format!("{recipe}\nready = {{ port = true, line = \"x\" }}"), "x.toml:7: name one way to tell"),
+            (format!("{recipe}\ndump_signal = \"KILL\""), "a profile is asked for by SIGUSR1"),
+            (format!("{recipe}\nstop = \"quit {{prt}}\""), "x.toml:7: unknown placeholder {prt}"),
+            (recipe.replace("{port}", "80"), "`{port}` must stand in the target's address and in its args"),
+        ] {
+            let message = of(&target, OWN_LOAD, TOOL).unwrap_err();
+            assert!(message.contains(expected), "{target}\ngot: {message}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_of_an_optimisation_is_checked() {
+        let elf = "binary = \"p\"";
+        let run = "run = [\"{operations}\"]";
+        for (optimize, workload, expected) in [
+            (
+                format!("{OWN_LOAD}\nvariants = [\"pgo\"]"),
+                run,
+                "x.toml:8: this kind of target has no variant `pgo`",
+            ),
+            (
+                format!("{OWN_LOAD}\nvariants = [\"blot\"]"),
+                run,
+                "unknown variant `blot`; did you mean `bolt`?",
+            ),
+            (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
+            (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
+            (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
+            (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
+            (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
+            (String::new(), run, "the same load trained, which flatters it"),
+            (
+                OWN_LOAD.to_owned(),
+                "requests_per_s = 3\nrun = [\"x\"]",
+                "the other keys are for loads of the Kafka API",
+            ),
+            (
+                OWN_LOAD.to_owned(),
+                "run = [\"x\"]\nwarmup = \"w\"",
+                "`populate` and `warmup` are for a `command`",
+            ),
+            (OWN_LOAD.to_owned(), "run = [\"x\"]\ncommand = \"w\"", "name one"),
+            (OWN_LOAD.to_owned(), "command = \"'\"", "unclosed quote"),
+        ] {
+            let message = of(elf, &optimize, workload).unwrap_err();
+            assert!(message.contains(expected), "{optimize} {workload}\ngot: {message}");
+        }
+        let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
+        assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn every_example_is_read() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let folders =
+            std::fs::read_dir(examples).unwrap().flatten().map(|entry| entry.path().join("hone.toml"));
+        let files: Vec<PathBuf> = folders.filter(|file| file.is_file()).collect();
+        assert!(!files.is_empty());
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let experiment = parse(&text, &file).unwrap_or_else(|error| panic!("{error}"));
+            assert!(experiment.variants.len() > 1, "{}", file.display());
+        }
     }
 }

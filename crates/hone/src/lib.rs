@@ -10,7 +10,6 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod arm;
-#[cfg_attr(not(test), expect(dead_code, reason = "hone optimize loads its targets through it next"))]
 mod bench;
 mod budget;
 mod capacity;
@@ -32,18 +31,15 @@ mod output;
 mod places;
 mod probe;
 mod progress;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the ways of a target are set by the experiment, which follows")
-)]
 mod ready;
 mod rendezvous;
 mod require;
-#[cfg_attr(not(test), expect(dead_code, reason = "hone optimize judges its variants through it next"))]
 mod rounds;
 mod selftest;
 mod show;
 mod standing;
+mod starter;
+mod survey;
 mod targets;
 
 /// How a verb ended; the exit code is an interface.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_binary::Refusal;
 use hone_binary::family::Family;
-use hone_binary::recipe::{Guide, Order, Recipe, RecipeBuilt, RecipeRefusal, RecipeWorkshop};
+use hone_binary::linkmap::Coverage;
+use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
+use hone_binary::{Built, Guide, How, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_tool::{Call, Runner, System};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
@@ -14,6 +15,29 @@ fn skip(reason: &str) {
     assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
     eprintln!("skipped: {reason}");
 }
+
+/// Counts by its arguments: so often the one function, so often the other.
+const MAIN: &str = "#include <stdlib.h>
+int work(int); int other(int);
+int main(int c, char **v) { int s = c, i, n = atoi(v[1]), m = atoi(v[2]);
+  for (i = 0; i < n; i++) s += work(i);
+  for (i = 0; i < m; i++) s += other(i);
+  return s == 7; }\n";
+const WORK: &str = "static int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }
+int work(int x) { if (x % 1000 == 999) return rare(x & 7); return x & 3 ? x / 3 : x * 5; }
+int other(int x) { switch (x & 7) { case 0: return rare(x & 7); case 1: return x + 5; case 2: return x ^ 77; case 3: return x * 3;
+  case 4: return x - 9; case 5: return x / 7; default: return x; } }\n";
+
+/// Other code under the same names.
+fn changed() -> String {
+    WORK.replace("{ if (x % 1000", "{ for (int i = 0; i < (x & 3); i++) x += rare(i); if (x % 1000")
+}
+
+/// A makefile with a compiler of its own choice, which only PATH can change.
+const MAKEFILE: &str =
+    "src/toy: src/main.o src/work.o\n\tgcc $^ -o $@\nsrc/%.o: src/%.c\n\t$(CC) -O2 -c $< -o $@\n";
+
+const MAKE: &str = "make -j{jobs} src/toy";
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -32,93 +56,132 @@ impl Bench {
                 return None;
             }
         };
-        let source = dir.path().join("toy");
-        fs::create_dir_all(source.join("src")).unwrap();
-        fs::create_dir_all(source.join(".git")).unwrap();
-        fs::write(source.join(".git/large"), "x").unwrap();
-        let main = "int work(int);\nint main(int c, char **v) { int s = c; for (int i = 0; i < 100000; i++) s += work(i); return s == 7; }\n";
-        let work = "int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }\n\
-            int work(int x) { if (x % 1000 == 999) return rare(x & 7); return x & 3 ? x / 3 : x * 5; }\n";
-        fs::write(source.join("src/main.c"), main).unwrap();
-        fs::write(source.join("src/work.c"), work).unwrap();
-        // A makefile with a compiler of its own choice, which only PATH can change.
-        let makefile =
-            "src/toy: src/main.o src/work.o\n\tgcc $^ -o $@\nsrc/%.o: src/%.c\n\t$(CC) -O2 -c $< -o $@\n";
-        fs::write(source.join("Makefile"), makefile).unwrap();
-        Some(Self { dir, system, family })
+        let bench = Self { dir, system, family };
+        fs::create_dir_all(bench.path("toy/.git")).unwrap();
+        for (file, text) in
+            [("Makefile", MAKEFILE), ("src/main.c", MAIN), ("src/work.c", WORK), (".git/large", "x")]
+        {
+            bench.write(file, text);
+        }
+        Some(bench)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.path("toy").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     fn workshop(&self, command: &str) -> RecipeWorkshop<'_> {
         let recipe = Recipe {
-            source: self.dir.path().join("toy"),
+            source: self.path("toy"),
             commands: vec![command.split(' ').map(str::to_owned).collect()],
             program: PathBuf::from("src/toy"),
             jobs: 2,
         };
         let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
-        RecipeWorkshop::new(&self.system, recipe, self.family.clone(), hone, &self.dir.path().join("work"))
-            .unwrap()
+        RecipeWorkshop::new(&self.system, recipe, self.family.clone(), hone, &self.path("work")).unwrap()
     }
 
-    fn train(&self, built: &RecipeBuilt) -> PathBuf {
-        let raw = self.dir.path().join("raw");
+    /// Runs a counting program with its environment; gives the folder of its counts, with the weight 1.
+    fn train(&self, shop: &dyn Workshop, built: &Built, raw: &str, work: u32, other: u32) -> (PathBuf, f64) {
+        let raw = self.path(raw);
         fs::create_dir_all(&raw).unwrap();
-        let call = Call::new("train", &built.executable, self.dir.path());
-        let call = call.env("LLVM_PROFILE_FILE", raw.join("toy.profraw")).accept_status(1);
+        let mut call = Call::new("train", &built.executable, self.dir.path())
+            .args([work.to_string(), other.to_string()])
+            .accept_status(1);
+        for (name, value) in shop.training_env(&raw) {
+            call = call.env(name, value);
+        }
         self.system.run(&call).unwrap();
-        raw
+        let files = shop.profile_files(built, &raw);
+        assert!(!files.snapshot().unwrap().is_empty(), "{files:?}");
+        (raw, 1.0)
+    }
+
+    /// Trains with these turns, merges and proves.
+    fn profile(&self, shop: &dyn Workshop, counting: &Built, raw: &str, work: u32) -> (Merged, Proven) {
+        let merged = shop.merge(&[self.train(shop, counting, raw, work, 10)]).unwrap();
+        let proven = shop.prove_profile(&merged, counting).unwrap();
+        (merged, proven)
     }
 }
 
 fn order(variant: &str, guide: Guide) -> Order {
-    Order { variant: variant.to_owned(), guide, relocs: true, jump_tables: true }
+    Order::plain(variant).guided(guide).with_relocs()
+}
+
+fn shaped_by(merged: &Merged) -> Order {
+    order("shaped", Guide::Use(merged.path.clone()))
+}
+
+fn folder_of(built: &Built) -> &Path {
+    match &built.how {
+        How::Recipe { folder, .. } => folder,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn coverage_of(built: &Built) -> &Coverage {
+    built.coverage().unwrap()
+}
+
+fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> Refusal {
+    let error = result.unwrap_err();
+    error.downcast_ref().cloned().unwrap_or_else(|| panic!("no refusal: {error:#}"))
+}
+
+fn max_of(proven: &Proven, function: &str) -> u64 {
+    let hot = proven.proof.hot_functions.iter();
+    hot.filter(|found| found.name == function).map(|found| found.max_count).sum()
 }
 
 fn a_make_project_is_built_plain_counting_and_shaped(compiler: &str) {
     let Some(bench) = Bench::new(compiler) else { return };
-    let workshop = bench.workshop("make -j{jobs} src/toy");
-    let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
-    let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
-    let raw = bench.train(&counting);
-    let shaped = if bench.family.is_clang() {
-        let merged = workshop.merge(&raw).unwrap();
-        let proof = workshop.prove_profile(&merged, &counting).unwrap();
-        assert_eq!((proof.functions, proof.level.as_str()), (3, "IR"));
-        assert_eq!(proof.hot_functions[0].max_count, proof.max_count);
-        let shaped = workshop.build(&order("shaped", Guide::Use(merged.path.clone()))).unwrap();
-        let applied = workshop.prove_applied(&shaped, &plain, &proof).unwrap();
-        assert_eq!((applied.discarded_functions, applied.discarded_count), (0, 0));
-        let same = workshop.prove_applied(&plain, &plain, &proof).unwrap_err();
-        assert!(matches!(same.downcast_ref(), Some(Refusal::SameCode { .. })), "{same:#}");
-        let foreign = workshop.prove_profile(&merged, &plain).unwrap_err();
-        assert!(matches!(foreign.downcast_ref(), Some(Refusal::OtherBinary { known: 0, .. })), "{foreign:#}");
-        fs::write(raw.join("killed.profraw"), "").unwrap();
-        let empty = workshop.merge(&raw).unwrap_err();
-        assert!(matches!(empty.downcast_ref(), Some(Refusal::EmptyRawProfile { .. })), "{empty:#}");
-        shaped
-    } else {
-        workshop.build(&order("shaped", Guide::Use(counting.folder.clone()))).unwrap()
-    };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    let proof = &proven.proof;
+    let level = if bench.family.is_clang() { "IR" } else { "gcov" };
+    assert!((3..=4).contains(&proof.functions) && proof.level == level, "{proof:?}");
+    assert_eq!(proof.hot_functions[0].max_count, proof.max_count);
+    assert!((100_000..=100_001).contains(&proof.max_count), "{proof:?}");
+    assert!(proof.total_count > proof.max_count && proven.code_inside[0].profiled, "{proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!((applied.discarded_functions, applied.discarded_count), (0, 0), "{applied:?}");
+    assert_eq!(applied.messages, [] as [&str; 0]);
+
     for built in [&plain, &counting, &shaped] {
         let seen = ["src/main.o", "src/work.o"];
-        let missed = built.coverage.others.iter().any(|other| seen.contains(&other.object.as_str()));
-        assert!(built.coverage.shaped_bytes > 0 && !missed, "{:#?}", built.coverage);
-        assert!(!built.folder.join(".git").exists());
+        let coverage = coverage_of(built);
+        let missed = coverage.others.iter().any(|other| seen.contains(&other.object.as_str()));
+        assert!(coverage.shaped_bytes > 0 && !missed, "{coverage:#?}");
+        assert!(!folder_of(built).join(".git").exists());
         assert!(built.commands[0].contains("make -j2 src/toy"), "{:?}", built.commands);
+        let input = hone_binary::bolt::Input::look(&built.executable).unwrap();
+        assert!(input.anatomy.relocations, "{:?}", input.anatomy);
     }
     assert!(counting.facts.text_bytes > plain.facts.text_bytes, "{counting:#?}");
-    assert_eq!(counting.facts.instrumented, bench.family.is_clang());
     assert!(!shaped.facts.instrumented);
-    assert_ne!(shaped.facts.text_sha256, plain.facts.text_sha256);
-    if !bench.family.is_clang() {
-        // The flag alone changes code, too, so only a build that finds no counts tells whether they were found.
-        let empty = bench.dir.path().join("toy");
-        let unfed = workshop.build(&order("unfed", Guide::Use(empty))).unwrap();
-        assert_ne!(shaped.facts.text_sha256, unfed.facts.text_sha256, "gcc did not find the counts");
-    }
-    let again = workshop.build(&order("baseline", Guide::None)).unwrap();
+    let again = shop.build(&order("baseline", Guide::None)).unwrap();
     assert_eq!(again.facts.text_sha256, plain.facts.text_sha256);
-    assert!(!bench.dir.path().join("toy/src/main.o").exists(), "the sources stay as they are");
+    assert!(!bench.path("toy/src/main.o").exists(), "the sources stay as they are");
+    let artifact = shop.artifact(&shaped, Some((&proven, &applied)));
+    assert_eq!((artifact.profile, artifact.tools), (Some(proof.clone()), bench.family.receipts.clone()));
+    let text = serde_json::to_string(&shaped).unwrap();
+    let read: Built = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.how, read.facts), (shaped.how.clone(), shaped.facts.clone()), "it survives in a file");
+
+    let told = shop.commands(&order("baseline", Guide::None)).unwrap();
+    assert_eq!(told[3..], plain.commands, "a dry run tells what a build runs");
+    assert!(told[1].contains("cp -a -- ") && told[2].contains("--emit-relocs"), "{told:?}");
 }
 
 #[test]
@@ -131,27 +194,250 @@ fn a_make_project_is_built_plain_counting_and_shaped_by_gcc() {
     a_make_project_is_built_plain_counting_and_shaped("gcc");
 }
 
+fn trainings_are_merged_by_their_weights(compiler: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let train = |raw: &str, work, other| bench.train(shop, &counting, raw, work, other).0;
+    let (a, b, c) = (train("a", 30_000, 10), train("b", 10, 2_000), train("c", 10, 70_000));
+    let prove = |raw: &[(PathBuf, f64)]| {
+        let merged = shop.merge(raw).unwrap();
+        shop.prove_profile(&merged, &counting).unwrap()
+    };
+    // clang's counters stand on edges, and only their sum is known beforehand; gcov has one number for each function.
+    let value = |raw: &[(&PathBuf, f64)]| {
+        let raw: Vec<(PathBuf, f64)> = raw.iter().map(|(path, weight)| ((*path).clone(), *weight)).collect();
+        let proven = prove(&raw);
+        if bench.family.is_clang() { proven.proof.total_count } else { max_of(&proven, "work") }
+    };
+    let [of_a, of_b, of_c] = [&a, &b, &c].map(|raw| value(&[(raw, 1.0)]));
+    if !bench.family.is_clang() {
+        assert_eq!([of_a, of_b, of_c], [30_000, 10, 10]);
+    }
+    assert_eq!(value(&[(&a, 1.0), (&b, 0.5)]), 2 * of_a + of_b);
+    assert_eq!(value(&[(&a, 2.0), (&b, 1.0), (&c, 3.0)]), 2 * of_a + of_b + 3 * of_c);
+    assert_eq!(value(&[(&a, 7.0)]), of_a, "one alone is taken as it is");
+    assert_eq!(prove(&[(a.clone(), 1.0)]), prove(&[(a.clone(), 1.0)]), "the same counts, the same name");
+    assert!(matches!(refusal(shop.merge(&[])), Refusal::NothingToMerge));
+    let weights = [(a, 1.0), (c, f64::NAN)];
+    assert!(matches!(refusal(shop.merge(&weights)), Refusal::Weight { .. }));
+}
+
+#[test]
+fn trainings_are_merged_by_their_weights_for_clang() {
+    trainings_are_merged_by_their_weights("clang-22");
+}
+
+#[test]
+fn trainings_are_merged_by_their_weights_for_gcc() {
+    trainings_are_merged_by_their_weights("gcc");
+}
+
+#[test]
+fn profiles_of_clang_that_no_build_may_use_are_refused() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    assert!(matches!(refusal(shop.prove_applied(&plain, &plain, &proven)), Refusal::SameCode { .. }));
+    let foreign = refusal(shop.prove_profile(&merged, &plain));
+    assert!(matches!(foreign, Refusal::OtherBinary { known: 0, .. }), "{foreign}");
+    let raw = bench.path("raw");
+    fs::write(raw.join("killed.profraw"), "").unwrap();
+    assert!(matches!(refusal(shop.merge(&[(raw, 1.0)])), Refusal::EmptyRawProfile { .. }));
+
+    // Other code under the same name: clang only warns, and the build goes on even where warnings are errors.
+    bench.write("src/work.c", &changed());
+    bench.write("Makefile", &MAKEFILE.replace("-O2", "-O2 -Werror"));
+    let stale = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&stale, &plain, &proven).unwrap();
+    assert_eq!(applied.discarded_functions, 1, "{applied:?}");
+    assert!(applied.discarded_weight > 0.1 && applied.discarded_weight < 0.9, "{applied:?}");
+}
+
+#[test]
+fn counts_of_gcc_that_no_build_may_use_are_refused() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    assert_eq!(shop.kind(), Kind::Gcc);
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    let recipe = |refusal: Refusal| match refusal {
+        Refusal::Recipe(refusal) => refusal,
+        other => panic!("{other}"),
+    };
+
+    fs::create_dir(bench.path("nothing")).unwrap();
+    let nothing = recipe(refusal(shop.merge(&[(bench.path("nothing"), 1.0)])));
+    assert!(matches!(nothing, RecipeRefusal::NoCounts { .. }), "{nothing}");
+    fs::write(bench.path("nothing/a.gcda"), "").unwrap();
+    let killed = refusal(shop.merge(&[(bench.path("nothing"), 1.0)]));
+    assert!(matches!(killed, Refusal::EmptyRawProfile { .. }), "{killed}");
+
+    // The same sources built again have other stamps: gcov ends well and counts nothing.
+    let other = shop.build(&order("other", Guide::Generate)).unwrap();
+    let foreign = recipe(refusal(shop.prove_profile(&merged, &other)));
+    assert!(matches!(foreign, RecipeRefusal::OtherCounts { known: 0, files: 2, .. }), "{foreign}");
+    let none = recipe(refusal(shop.prove_profile(&merged, &plain)));
+    assert!(matches!(none, RecipeRefusal::OtherCounts { known: 0, files: 2, .. }), "{none}");
+    let garbage = bench.path("garbage/src");
+    fs::create_dir_all(&garbage).unwrap();
+    fs::write(garbage.join("work.gcda"), "this is no file of counts").unwrap();
+    let garbage = shop.merge(&[(bench.path("garbage"), 1.0)]).unwrap();
+    let refused = recipe(refusal(shop.prove_profile(&garbage, &counting)));
+    assert!(matches!(refused, RecipeRefusal::OtherCounts { known: 0, files: 1, .. }), "{refused}");
+
+    // The flag alone changes code, too, so only what was found beside the objects tells whether counts were used.
+    let unfed = shop.build(&order("unfed", Guide::Use(bench.path("toy")))).unwrap();
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    assert_ne!(shaped.facts.text_sha256, unfed.facts.text_sha256);
+    let refused = recipe(refusal(shop.prove_applied(&unfed, &plain, &proven)));
+    assert!(matches!(refused, RecipeRefusal::CountsNotFound { .. }), "{refused}");
+
+    bench.write("src/work.c", &changed());
+    bench.write("Makefile", &MAKEFILE.replace("-O2", "-O2 -Werror"));
+    let stale = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&stale, &plain, &proven).unwrap();
+    assert_eq!(applied.discarded_functions, 1, "{applied:?}");
+    assert!(applied.discarded_weight > 0.1 && applied.discarded_weight < 0.9, "{applied:?}");
+
+    for guide in [Guide::CsGenerate(merged.path.clone()), Guide::SampleUse(merged.path)] {
+        let refused = refusal(shop.build(&order("x", guide)));
+        assert!(matches!(refused, Refusal::Unfit { kind: Kind::Gcc, .. }), "{refused}");
+    }
+    assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
+}
+
+/// Compiled and linked in one go, in which compilers make up the names of objects; and the build runs what it has made.
+fn what_the_build_itself_runs_does_not_count(compiler: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    bench.write(
+        "Makefile",
+        "src/toy: src/main.c src/work.c\n\t$(CC) -O2 $^ -o $@\n\t./src/toy 777 7 || true\n",
+    );
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 10_000);
+    assert!((10_000..=10_001).contains(&proven.proof.max_count), "without the 777: {proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!((applied.discarded_functions, applied.messages.len()), (0, 0), "{applied:?}");
+    let unfed = shop.build(&order("unfed", Guide::Use(bench.path("toy"))));
+    // clang stops at a folder in place of a profile.
+    if let Ok(unfed) = unfed {
+        let refused = refusal(shop.prove_applied(&unfed, &plain, &proven));
+        assert!(matches!(refused, Refusal::Recipe(RecipeRefusal::CountsNotFound { .. })), "{refused}");
+    } else {
+        assert!(bench.family.is_clang());
+    }
+}
+
+#[test]
+fn what_the_build_itself_runs_does_not_count_for_clang() {
+    what_the_build_itself_runs_does_not_count("clang-22");
+}
+
+#[test]
+fn what_the_build_itself_runs_does_not_count_for_gcc() {
+    what_the_build_itself_runs_does_not_count("gcc");
+}
+
+/// Counts after inlining: a second round, merged with the first.
+#[test]
+fn a_second_round_of_counts_is_proven_by_itself() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (first, _) = bench.profile(shop, &counting, "raw", 100_000);
+    let second = shop.build(&order("cs-counting", Guide::CsGenerate(first.path.clone()))).unwrap();
+    assert!(second.facts.instrumented);
+    let raw = bench.train(shop, &second, "cs-raw", 100_000, 10);
+
+    let merged = shop.merge(&[(first.path.clone(), 1.0), raw.clone()]).unwrap();
+    let proven = shop.prove_profile(&merged, &second).unwrap();
+    assert_eq!((proven.proof.level.as_str(), proven.proof.raw_files), ("CSIR", 2), "{proven:?}");
+    assert!(proven.proof.functions > 3 && proven.proof.max_count >= 100_000, "{proven:?}");
+    let shaped = shop.build(&order("csir", Guide::Use(merged.path))).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!((applied.discarded_functions, shaped.facts.instrumented), (0, false), "{applied:?}");
+
+    // The program of the first round trained once more: everything merges and ends well.
+    let again = bench.train(shop, &counting, "again", 100_000, 10);
+    let mistaken = shop.merge(&[(first.path, 1.0), again]).unwrap();
+    let refused = refusal(shop.prove_profile(&mistaken, &second));
+    assert!(matches!(refused, Refusal::NotContextSensitive { .. }), "{refused}");
+}
+
+/// Samples in the text form that converters write.
+#[test]
+fn samples_shape_a_program_that_has_their_functions() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let sampled = |name: &str, text: &str| {
+        let file = bench.path(name);
+        fs::write(&file, text).unwrap();
+        shop.merge(&[(file, 1.0)]).unwrap()
+    };
+    let text = "work:90000:9000\n 0: 9000\nmain:30000:1\n 2: 9000 work:9000\nother:10:5\n 0: 5\n";
+    let merged = sampled("good.txt", text);
+    assert!(merged.command.contains("merge --sample"), "{}", merged.command);
+    let proven = shop.prove_profile(&merged, &plain).unwrap();
+    assert_eq!((proven.proof.level.as_str(), proven.proof.functions), ("samples", 3));
+    assert_eq!((proven.proof.total_count, max_of(&proven, "work")), (120_010, 90_000));
+    let shaped = shop.build(&order("sampled", Guide::SampleUse(merged.path))).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!(applied.discarded_functions, 0, "{applied:?}");
+
+    let foreign = sampled("foreign.txt", "elsewhere:90000:9000\n 0: 9000\nmain:30:1\n 2: 9\n");
+    let refused = refusal(shop.prove_profile(&foreign, &plain));
+    assert!(matches!(refused, Refusal::OtherBinary { known: 1, functions: 2, .. }), "{refused}");
+}
+
+/// Functions change their places, and nothing else does.
+#[test]
+fn a_seed_places_functions_by_luck_that_can_be_repeated() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let seeded = |seed| shop.build(&Order::plain("seeded").seeded(seed)).unwrap().facts;
+    let builds = [1, 2, 3, 4, 5, 6].map(seeded);
+    let places: std::collections::BTreeSet<&str> =
+        builds.iter().map(|facts| facts.text_sha256.as_str()).collect();
+    assert!(places.len() > 2, "{builds:?}");
+    assert_eq!(seeded(1), builds[0]);
+    let without = Order::plain("no-jump-tables").without_jump_tables();
+    let plain = shop.build(&Order::plain("baseline")).unwrap();
+    assert_ne!(shop.build(&without).unwrap().facts.text_sha256, plain.facts.text_sha256);
+}
+
 #[test]
 fn a_build_that_goes_around_the_stand_ins_is_refused() {
     let Some(bench) = Bench::new("clang-22") else { return };
-    let refusal = |command: &str| {
-        let error = bench.workshop(command).build(&order("around", Guide::Generate)).unwrap_err();
-        match error.downcast_ref() {
-            Some(Refusal::Recipe(refusal)) => refusal.clone(),
-            _ => panic!("{error:#}"),
-        }
-    };
+    let recipe =
+        |command: &str| match refusal(bench.workshop(command).build(&order("around", Guide::Generate))) {
+            Refusal::Recipe(refusal) => refusal,
+            other => panic!("{other}"),
+        };
     let clang = bench.family.cc.display();
-    let around = refusal(&format!("{clang} src/main.c src/work.c -o src/toy"));
+    let around = recipe(&format!("{clang} src/main.c src/work.c -o src/toy"));
     assert!(matches!(around, RecipeRefusal::NotSeen { .. }), "{around}");
-    let nothing = refusal("true");
+    let nothing = recipe("true");
     assert!(matches!(nothing, RecipeRefusal::NoProgram { .. }), "{nothing}");
 
     // Objects that were there before are linked again, and none was compiled under the flags.
-    let source = bench.dir.path().join("toy");
-    let by_hand =
-        Call::new("by-hand", &bench.family.cc, source.join("src")).args(["-O2", "-c", "main.c", "work.c"]);
-    bench.system.run(&by_hand).unwrap();
-    let stale = refusal("make src/toy");
+    let by_hand = Call::new("by-hand", &bench.family.cc, bench.path("toy/src"));
+    bench.system.run(&by_hand.args(["-O2", "-c", "main.c", "work.c"])).unwrap();
+    let stale = recipe("make src/toy");
     assert!(matches!(stale, RecipeRefusal::NothingShaped { .. }), "{stale}");
 }

@@ -66,6 +66,20 @@ impl BoltTools {
         })
     }
 
+    /// What instrumenting a program and rewriting it would run, for a plan; nothing is looked at, and functions that this BOLT fails
+    /// on are not known yet.
+    pub fn plan(&self, program: &Path, work: &Path) -> [Call; 2] {
+        let name = |ending: &str| {
+            let mut name = program.file_name().unwrap_or_default().to_owned();
+            name.push(ending);
+            work.join(name)
+        };
+        let (counting, output, profile) = (name(".counting"), name(""), name(".fdata"));
+        let paths = |output| Paths { input: program, output, profile: &profile, skip_file: None, cwd: work };
+        let writes = Writes::AtExit { for_each_process: true };
+        [instrument(self, paths(&counting), writes), optimize(self, paths(&output), &Wish::new(Rung::Full))]
+    }
+
     /// The library that instrumented programs are linked with, where BOLT will look for it.
     pub fn runtime(&self) -> PathBuf {
         let prefix = self.bolt.parent().and_then(Path::parent).unwrap_or(Path::new("/"));

@@ -29,6 +29,7 @@ pub use said::{DynoRow, Part, Quality, Said, Split};
 
 use crate::Refusal;
 use crate::elf::{FileFacts, file_facts};
+use crate::workshop::{Built, How};
 use fdata::{Counts, MergedFdata, Weighted};
 use preflight::{Anatomy, Warning};
 
@@ -160,6 +161,8 @@ pub struct Rewritten {
     pub command: String,
     /// Wall time of BOLT.
     pub took_s: f64,
+    /// Logs of what it said.
+    pub stderr_paths: Vec<PathBuf>,
     /// What it said.
     pub said: Said,
 }
@@ -179,8 +182,31 @@ pub struct OptimizedByBolt {
     pub command: String,
     /// Wall time of BOLT.
     pub took_s: f64,
+    /// Logs of what it said.
+    pub stderr_paths: Vec<PathBuf>,
     /// What it said.
     pub said: Said,
+}
+
+impl OptimizedByBolt {
+    /// As a variant like any other. `from` is the build that BOLT rewrote.
+    pub fn built(self, variant: &str, from: &Built) -> Built {
+        Built {
+            variant: variant.to_owned(),
+            executable: self.executable,
+            commands: from.commands.iter().cloned().chain([self.command]).collect(),
+            build_s: self.took_s,
+            fresh: false,
+            stderr_paths: self.stderr_paths,
+            facts: self.facts,
+            how: How::Bolt {
+                rung: self.rung,
+                skipped: self.skipped,
+                said: Box::new(self.said),
+                from_sha256: from.facts.sha256.clone(),
+            },
+        }
+    }
 }
 
 /// BOLT at work in one folder.
@@ -335,6 +361,7 @@ impl<'a> Bolt<'a> {
             command: call.to_string(),
             took_s: finished.took.as_secs_f64(),
             said: words(&finished)?,
+            stderr_paths: vec![finished.stdout_path, finished.stderr_path],
         })
     }
 
@@ -343,11 +370,13 @@ impl<'a> Bolt<'a> {
     /// # Errors
     /// A [`Refusal`] for each way in which BOLT ends with 0 and has done nothing of use.
     pub fn optimize(&self, input: &Input, profile: &ProvenFdata, wish: &Wish) -> Result<OptimizedByBolt> {
-        let Rewritten { executable, command, took_s, said } = self.rewrite(input, profile, wish)?;
+        let Rewritten { executable, command, took_s, stderr_paths, said } =
+            self.rewrite(input, profile, wish)?;
         prove_said(&said, self.budget).map_err(Refusal::from)?;
         let facts = self.prove_written(input, &executable)?;
         let skipped = self.skipped(input, &wish.skip);
-        Ok(OptimizedByBolt { executable, facts, rung: wish.rung, skipped, command, took_s, said })
+        let rung = wish.rung;
+        Ok(OptimizedByBolt { executable, facts, rung, skipped, command, took_s, stderr_paths, said })
     }
 
     /// BOLT's mark is in the file, and the code is not what it was.

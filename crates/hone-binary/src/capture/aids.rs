@@ -58,8 +58,8 @@ pub struct DumpObject {
 /// Compiles the dump object for this kind of profile.
 ///
 /// # Errors
-/// [`CaptureRefusal::NoDumpObject`] for BOLT, whose counters are in no function that a program could call; and when the
-/// folder can't be written or the compiler fails.
+/// [`CaptureRefusal::NoDumpObject`] for BOLT, whose counters are in no function that a program could call, and for Go, which
+/// links no such object; and when the folder can't be written or the compiler fails.
 pub fn build_dump_object(
     runner: &dyn Runner,
     compiler: &Path,
@@ -69,7 +69,9 @@ pub fn build_dump_object(
     let link_flags: &[&str] = match kind {
         ProfileKind::Llvm => &["-pthread"],
         ProfileKind::Gcov => &["-pthread", "-Wl,-u,__gcov_dump", "-Wl,-u,__gcov_reset"],
-        ProfileKind::Bolt => return Err(Refusal::from(CaptureRefusal::NoDumpObject).into()),
+        ProfileKind::Bolt | ProfileKind::Pprof => {
+            return Err(Refusal::from(CaptureRefusal::NoDumpObject { kind }).into());
+        }
     };
     let object =
         build(runner, compiler, folder, "profile_dump", "o", PROFILE_DUMP, &["-c", "-fPIC", "-pthread"])?;

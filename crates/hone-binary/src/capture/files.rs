@@ -19,6 +19,8 @@ pub enum ProfileKind {
     Gcov,
     /// BOLT's: `.fdata`.
     Bolt,
+    /// CPU profiles of Go, which whoever trains fetches from the running program: `.pprof`.
+    Pprof,
 }
 
 impl ProfileKind {
@@ -28,6 +30,7 @@ impl ProfileKind {
             Self::Llvm => "profraw",
             Self::Gcov => "gcda",
             Self::Bolt => "fdata",
+            Self::Pprof => "pprof",
         }
     }
 }

@@ -70,12 +70,18 @@ pub enum CaptureRefusal {
         /// `plain` or `instrumented`.
         which: &'static str,
     },
-    /// BOLT's counters can't be written by the program.
+    /// The program has no function that writes its profile.
     #[error(
-        "a program instrumented by BOLT has no function that writes its profile, so the dump object does nothing for it\n  \
-         next: let BOLT write every few seconds, or use the preload and stop the program with SIGTERM"
+        "a program whose profile is a .{} file has no function that writes it, so the dump object does nothing for it\n  next: {}",
+        kind.ending(), match kind {
+            ProfileKind::Pprof => "fetch the profile from its /debug/pprof/profile while it runs",
+            _ => "let BOLT write every few seconds, or use the preload and stop the program with SIGTERM",
+        }
     )]
-    NoDumpObject,
+    NoDumpObject {
+        /// Who writes the profile.
+        kind: ProfileKind,
+    },
 }
 
 /// What would have saved the profile.
@@ -85,6 +91,7 @@ fn remedy(kind: ProfileKind, ended: HowEnded) -> String {
             "link the dump object, which writes on SIGUSR2 while the program runs"
         }
         ProfileKind::Bolt => "let BOLT write every few seconds",
+        ProfileKind::Pprof => "fetch the profile from its /debug/pprof/profile while it runs",
     };
     match ended {
         HowEnded::Signal(signal) if [libc::SIGTERM, libc::SIGINT, libc::SIGHUP].contains(&signal) => {

@@ -1,12 +1,13 @@
 //! The builds of a Go program, carried out and proven.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, ProfileApplied, ProfileProof, ToolReceipt};
-use hone_tool::{Found, Runner, Tool};
+use hone_tool::{Call, Found, Runner, Tool};
 use serde::{Deserialize, Serialize};
 
 use super::merge::Merger;
@@ -16,8 +17,11 @@ use super::proof::{self, Coverage};
 use super::refusal::GoRefusal;
 use super::said::{self, Decisions, Package};
 use super::symbols;
+use crate::Refusal;
+use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{file_facts, sha256_hex};
-use crate::{Built, Merged, Proven, Refusal};
+use crate::pgo::{refuse_if, refuse_same_code};
+use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short};
 
 /// `-pgo` means what it means today since this version.
 const GO: Tool<'static> =
@@ -82,8 +86,8 @@ impl GoTarget {
 ///
 /// 1. [`GoPgo::prepare`], [`GoPgo::build_baseline`];
 /// 2. the caller loads the baseline and fetches profiles from it: Go needs no instrumented build;
-/// 3. [`GoPgo::merge`], then [`GoPgo::prove_profile`] against the baseline;
-/// 4. [`GoPgo::build_optimized`], then [`GoPgo::prove_applied`].
+/// 3. [`Workshop::merge`] of the files, then [`Workshop::prove_profile`] against the baseline;
+/// 4. [`GoPgo::build_optimized`], then [`Workshop::prove_applied`].
 pub struct GoPgo<'a> {
     pub(super) runner: &'a dyn Runner,
     pub(super) work: PathBuf,
@@ -91,15 +95,6 @@ pub struct GoPgo<'a> {
     receipt: ToolReceipt,
     main: Package,
     pub(super) packages: Vec<Package>,
-}
-
-/// One profile that goes into a merge.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Weighted {
-    /// The file.
-    pub file: PathBuf,
-    /// Its values are taken times this; above 0.
-    pub weight: f64,
 }
 
 impl<'a> GoPgo<'a> {
@@ -160,24 +155,17 @@ impl<'a> GoPgo<'a> {
     /// Builds without a profile.
     ///
     /// # Errors
-    /// When the build fails, or when a profile got into it.
+    /// As [`Workshop::build`].
     pub fn build_baseline(&self) -> Result<Built> {
-        let built = self.build("baseline", &From::Off, "baseline")?;
-        match self.profile_of(&built.executable)? {
-            Some(found) => Err(go(GoRefusal::ProfileInBaseline { binary: built.executable, found })),
-            None => Ok(built),
-        }
+        self.build(&Order::plain("baseline"))
     }
 
     /// Builds with a merged profile. To be called with a proven one only.
     ///
     /// # Errors
-    /// When the build fails, or when its settings do not name the profile.
+    /// As [`Workshop::build`].
     pub fn build_optimized(&self, merged: &Merged) -> Result<Built> {
-        let folder = format!("pgo-{}", short(&merged.sha256));
-        let built = self.build("pgo", &From::File(&merged.path), &folder)?;
-        self.prove_named(&built.executable, &merged.path)?;
-        Ok(built)
+        self.build(&Order::plain("pgo").guided(Guide::Use(merged.path.clone())))
     }
 
     /// Builds as a plain `go build` does, with the `default.pgo` of the main package.
@@ -194,127 +182,44 @@ impl<'a> GoPgo<'a> {
                 false => GoRefusal::Misplaced { found, wanted },
             }));
         }
-        let built = self.build("pgo", &From::Auto, "pgo-auto")?;
+        let order = Order::plain("pgo");
+        let built = self.carry_out(&order, self.call_from(&order, &From::Auto, "pgo-auto"))?;
         self.prove_named(&built.executable, &wanted)?;
         Ok(built)
     }
 
-    fn build(&self, variant: &str, from: &From<'_>, folder: &str) -> Result<Built> {
-        let folder = self.work.join(folder);
-        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    fn call(&self, order: &Order) -> (Call, PathBuf) {
+        let from = order.guide.profile().map_or(From::Off, From::File);
+        self.call_from(order, &from, &order.folder_name())
+    }
+
+    fn call_from(&self, order: &Order, from: &From<'_>, folder: &str) -> (Call, PathBuf) {
         let name = self.main.import_path.rsplit('/').next().unwrap_or("program");
-        let executable = folder.join(name);
+        let executable = self.work.join(folder).join(name);
+        (self.plan.build(&order.variant, from, order.link_seed, &executable), executable)
+    }
+
+    fn carry_out(&self, order: &Order, (call, executable): (Call, PathBuf)) -> Result<Built> {
+        let folder = executable.parent().unwrap_or(&self.work);
+        fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
         // An older file would be taken for up to date by its build id alone.
         remove_if_there(&executable)?;
-        let call = self.plan.build(variant, from, &executable);
         let finished = self.runner.run(&call)?;
         let known = self.packages.iter().map(|package| package.import_path.clone()).collect();
         let compiled = said::compiled(&finished.stderr_text()?, &known);
         Ok(Built {
-            variant: variant.to_owned(),
+            variant: order.variant.clone(),
             facts: file_facts(&executable)?,
             executable,
-            command: call.to_string(),
+            commands: vec![call.to_string()],
             build_s: finished.took.as_secs_f64(),
             fresh: compiled == 0,
-            crates_compiled: count(compiled),
-            crates_up_to_date: count(self.packages.len().saturating_sub(compiled)),
-            stderr_path: finished.stderr_path,
-            own_crates: self.own_packages(),
-            native: Vec::new(),
-        })
-    }
-
-    /// Merges profiles, and names the result by its contents: `go` then notices every change of it.
-    ///
-    /// # Errors
-    /// A [`GoRefusal`] when a file is missing, empty or no profile; otherwise when they count different things.
-    pub fn merge(&self, profiles: &[Weighted]) -> Result<Merged> {
-        let mut merger = Merger::new();
-        let mut raw_bytes = 0;
-        for Weighted { file, weight } in profiles {
-            let (profile, bytes) = read(file)?;
-            raw_bytes += bytes;
-            let merged = merger.add(&profile, *weight).map_err(anyhow::Error::msg);
-            merged.with_context(|| format!("{} can't be merged", file.display()))?;
-        }
-        let bytes = merger.finish().map_err(anyhow::Error::msg)?.to_bytes();
-        let folder = self.work.join("profiles");
-        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
-        let sha256 = sha256_hex(&bytes);
-        let path = folder.join(format!("{}.pgo", short(&sha256)));
-        write_whole(&path, &bytes)?;
-        Ok(Merged {
-            path,
-            sha256,
-            bytes: bytes.len() as u64,
-            raw_files: count(profiles.len()),
-            raw_bytes,
-            command: merge_command(profiles),
-        })
-    }
-
-    /// Reads a merged profile back and holds it against the program that it was taken from.
-    ///
-    /// # Errors
-    /// A [`GoRefusal`] with the reason for which no build may use it.
-    pub fn prove_profile(&self, merged: &Merged, profiled: &Built) -> Result<Proven> {
-        let (profile, _) = read(&merged.path)?;
-        let own = self.own_packages();
-        let sound = proof::sound(&profile, &merged.path, &own).map_err(go)?;
-        let names = symbols::functions_of(&profiled.executable)?;
-        let coverage = proof::coverage(&profile, sound.index, &names, &own);
-        proof::fits(&coverage, &merged.path, &profiled.executable).map_err(go)?;
-        let total_count = sound.total.cast_unsigned();
-        Ok(Proven {
-            code_inside: self.code_inside(),
-            proof: ProfileProof {
-                path: merged.path.display().to_string(),
-                sha256: merged.sha256.clone(),
-                bytes: merged.bytes,
-                raw_files: merged.raw_files,
-                raw_bytes: merged.raw_bytes,
-                level: "pprof".to_owned(),
-                functions: profile.functions.len() as u64,
-                max_count: sound.hot.first().map_or(0, |function| function.max_count),
-                total_count,
-                hot_functions_of_target: count(sound.hot_own),
-                hot_functions: sound.hot,
+            stderr_paths: vec![finished.stderr_path],
+            how: How::Go {
+                packages_compiled: count(compiled),
+                packages_up_to_date: count(self.packages.len().saturating_sub(compiled)),
+                own_packages: self.own_packages(),
             },
-        })
-    }
-
-    /// Proves from the program's build settings, its names and its machine code that the profile shaped it, and says how
-    /// much of the profile's weight the present source can't take.
-    ///
-    /// # Errors
-    /// A refusal when the settings do not name the profile, when next to nothing of it fits, or when the code is
-    /// that of the baseline.
-    pub fn prove_applied(
-        &self,
-        optimized: &Built,
-        baseline: &Built,
-        merged: &Merged,
-    ) -> Result<ProfileApplied> {
-        self.prove_named(&optimized.executable, &merged.path)?;
-        let coverage = self.coverage(&merged.path, &optimized.executable)?;
-        proof::fits(&coverage, &merged.path, &optimized.executable).map_err(go)?;
-        if optimized.facts.text_sha256 == baseline.facts.text_sha256 {
-            let (optimized, baseline) = (optimized.executable.clone(), baseline.executable.clone());
-            return Err(Refusal::SameCode { optimized, baseline }.into());
-        }
-        let lost = coverage.lost_functions.iter().take(MESSAGES);
-        Ok(ProfileApplied {
-            discarded_functions: coverage.lost_functions.len() as u64,
-            discarded_count: coverage.lost.cast_unsigned(),
-            discarded_weight: coverage.lost_percent / 100.0,
-            missing_functions: 0,
-            messages: lost
-                .map(|(name, weight)| {
-                    let percent = *weight as f64 * 100.0 / coverage.weight.max(1) as f64;
-                    format!("{name} is not in the program any more: {percent:.1} % of the weight of the profile's calls")
-                })
-                .collect(),
         })
     }
 
@@ -392,6 +297,139 @@ impl<'a> GoPgo<'a> {
             .chain(assembly.map(|package| outside(package, "assembly")))
             .collect()
     }
+}
+
+impl Workshop for GoPgo<'_> {
+    fn kind(&self) -> Kind {
+        Kind::Go
+    }
+
+    /// The program's settings must name the profile of the order, and none when there is none.
+    fn build(&self, order: &Order) -> Result<Built> {
+        self.fits(order)?;
+        let built = self.carry_out(order, self.call(order))?;
+        match (order.guide.profile(), self.profile_of(&built.executable)?) {
+            (Some(profile), _) => self.prove_named(&built.executable, profile)?,
+            (None, Some(found)) => {
+                return Err(go(GoRefusal::ProfileInBaseline { binary: built.executable, found }));
+            }
+            (None, None) => {}
+        }
+        Ok(built)
+    }
+
+    fn commands(&self, order: &Order) -> Result<Vec<String>> {
+        self.fits(order)?;
+        Ok(vec![self.call(order).0.to_string()])
+    }
+
+    /// Nothing: the plain program is trained.
+    fn training_env(&self, _raw: &Path) -> Vec<(OsString, OsString)> {
+        Vec::new()
+    }
+
+    fn profile_files(&self, _built: &Built, raw: &Path) -> ProfileFiles {
+        ProfileFiles { kind: ProfileKind::Pprof, folder: raw.to_path_buf() }
+    }
+
+    /// Files, or folders of files that end in `.pprof`. Weights are taken as they are.
+    fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
+        refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
+        let profiles = files_of(raw)?;
+        let mut merger = Merger::new();
+        let mut raw_bytes = 0;
+        for (file, weight) in &profiles {
+            let (profile, bytes) = read(file)?;
+            raw_bytes += bytes;
+            let merged = merger.add(&profile, *weight).map_err(anyhow::Error::msg);
+            merged.with_context(|| format!("{} can't be merged", file.display()))?;
+        }
+        let bytes = merger.finish().map_err(anyhow::Error::msg)?.to_bytes();
+        let folder = self.work.join("profiles");
+        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        let sha256 = sha256_hex(&bytes);
+        let path = folder.join(format!("{}.pgo", short(&sha256)));
+        write_whole(&path, &bytes)?;
+        Ok(Merged {
+            path,
+            sha256,
+            bytes: bytes.len() as u64,
+            raw_files: count(profiles.len()),
+            raw_bytes,
+            command: merge_command(&profiles),
+        })
+    }
+
+    fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
+        let (profile, _) = read(&merged.path)?;
+        let own = self.own_packages();
+        let sound = proof::sound(&profile, &merged.path, &own).map_err(go)?;
+        let names = symbols::functions_of(&counting.executable)?;
+        let coverage = proof::coverage(&profile, sound.index, &names, &own);
+        proof::fits(&coverage, &merged.path, &counting.executable).map_err(go)?;
+        let total_count = sound.total.cast_unsigned();
+        Ok(Proven {
+            code_inside: self.code_inside(),
+            proof: ProfileProof {
+                path: merged.path.display().to_string(),
+                sha256: merged.sha256.clone(),
+                bytes: merged.bytes,
+                raw_files: merged.raw_files,
+                raw_bytes: merged.raw_bytes,
+                level: "pprof".to_owned(),
+                functions: profile.functions.len() as u64,
+                max_count: sound.hot.first().map_or(0, |function| function.max_count),
+                total_count,
+                hot_functions_of_target: count(sound.hot_own),
+                hot_functions: sound.hot,
+            },
+        })
+    }
+
+    /// From the program's build settings, its names and its machine code; and how much of the profile's weight the present
+    /// source can't take.
+    fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
+        let profile = Path::new(&proven.proof.path);
+        self.prove_named(&shaped.executable, profile)?;
+        let coverage = self.coverage(profile, &shaped.executable)?;
+        proof::fits(&coverage, profile, &shaped.executable).map_err(go)?;
+        refuse_same_code(shaped, plain)?;
+        let lost = coverage.lost_functions.iter().take(MESSAGES);
+        Ok(ProfileApplied {
+            discarded_functions: coverage.lost_functions.len() as u64,
+            discarded_count: coverage.lost.cast_unsigned(),
+            discarded_weight: coverage.lost_percent / 100.0,
+            missing_functions: 0,
+            messages: lost
+                .map(|(name, weight)| {
+                    let percent = *weight as f64 * 100.0 / coverage.weight.max(1) as f64;
+                    format!("{name} is not in the program any more: {percent:.1} % of the weight of the profile's calls")
+                })
+                .collect(),
+        })
+    }
+
+    fn receipts(&self) -> Vec<ToolReceipt> {
+        vec![self.receipt.clone()]
+    }
+}
+
+/// The profiles of folders, and those that were named themselves.
+fn files_of(raw: &[(PathBuf, f64)]) -> Result<Vec<(PathBuf, f64)>> {
+    let mut files = Vec::new();
+    for (path, weight) in raw {
+        if !path.is_dir() {
+            files.push((path.clone(), *weight));
+            continue;
+        }
+        let found = ProfileFiles { kind: ProfileKind::Pprof, folder: path.clone() }.snapshot();
+        let found = found.with_context(|| format!("{} can't be read", path.display()))?;
+        if found.is_empty() {
+            return Err(go(GoRefusal::Missing { file: path.join("*.pprof") }));
+        }
+        files.extend(found.into_keys().map(|file| (file, *weight)));
+    }
+    Ok(files)
 }
 
 /// A profile that was laid where Go takes it. Dropped without a word, it puts back what it found.
@@ -525,10 +563,10 @@ fn in_symbols(import_path: &str) -> String {
 }
 
 /// What the merge amounts to, to be pasted. The tool has no weights: a file of weight 2 would have to be named twice.
-fn merge_command(profiles: &[Weighted]) -> String {
-    let files: Vec<String> = profiles.iter().map(|profile| profile.file.display().to_string()).collect();
-    let weights: Vec<String> = profiles.iter().map(|profile| profile.weight.to_string()).collect();
-    match profiles.iter().all(|profile| profile.weight == 1.0) {
+fn merge_command(profiles: &[(PathBuf, f64)]) -> String {
+    let files: Vec<String> = profiles.iter().map(|(file, _)| file.display().to_string()).collect();
+    let weights: Vec<String> = profiles.iter().map(|(_, weight)| weight.to_string()).collect();
+    match profiles.iter().all(|(_, weight)| *weight == 1.0) {
         true => format!("go tool pprof -proto {}", files.join(" ")),
         false => {
             format!("go tool pprof -proto {}  # with the weights {}", files.join(" "), weights.join(", "))
@@ -549,10 +587,6 @@ pub(super) fn remove_if_there(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn short(sha256: &str) -> &str {
-    sha256.get(..16).unwrap_or(sha256)
 }
 
 fn count(number: usize) -> u32 {

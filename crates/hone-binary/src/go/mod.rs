@@ -22,7 +22,7 @@ mod tables;
 mod wire;
 
 pub use bench::{BenchLine, BenchPlan, BenchResult, LEAST_ROUNDS, Pairs, parse as parse_benchmarks};
-pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed, Weighted};
+pub use build::{DEFAULT_PGO, GoPgo, GoTarget, Placed};
 pub use fetch::{Captured, FetchError, Wanted, capture, profile_url};
 pub use findings::{
     ALLOCATOR_LEAST_PERCENT, Finding, GARBAGE_LEAST_PERCENT, Place, SIDE_BRANCH_MOST_OF_CALLER,

@@ -11,6 +11,9 @@ use super::build::GoTarget;
 /// A profile has every package compiled again, those of Go itself too.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
+/// The linker's seed is a signed number.
+const LARGEST_SEED: u64 = i64::MAX as u64 - 1;
+
 /// Where a build takes its profile from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum From<'a> {
@@ -46,12 +49,15 @@ impl GoPlan {
         Call::new(step, &self.go, &self.target.module_dir).limit(BUILD_LIMIT).arg(verb)
     }
 
-    fn with_flags(&self, mut call: Call) -> Call {
+    fn with_flags(&self, mut call: Call, link_seed: Option<u64>) -> Call {
         if !self.target.tags.is_empty() {
             call = call.arg("-tags").arg(self.target.tags.join(","));
         }
-        if let Some(ldflags) = &self.target.ldflags {
-            call = call.arg(format!("-ldflags={ldflags}"));
+        // The linker takes 0 for no seed.
+        let shuffle = link_seed.map(|seed| format!("-randlayout={}", 1 + seed % LARGEST_SEED));
+        let ldflags: Vec<&str> = self.target.ldflags.iter().chain(&shuffle).map(String::as_str).collect();
+        if !ldflags.is_empty() {
+            call = call.arg(format!("-ldflags={}", ldflags.join(" ")));
         }
         if self.target.trimpath {
             call = call.arg("-trimpath");
@@ -59,16 +65,22 @@ impl GoPlan {
         call.args(&self.target.extra_flags)
     }
 
-    pub(super) fn build(&self, variant: &str, from: &From<'_>, output: &Path) -> Call {
+    pub(super) fn build(
+        &self,
+        variant: &str,
+        from: &From<'_>,
+        link_seed: Option<u64>,
+        output: &Path,
+    ) -> Call {
         let call = self.call(&format!("go-build-{variant}"), "build").arg("-v").arg(from.flag());
-        self.with_flags(call).arg("-o").arg(output).arg(&self.target.package).produces(output)
+        self.with_flags(call, link_seed).arg("-o").arg(output).arg(&self.target.package).produces(output)
     }
 
     /// The same build once more, only to hear what the compiler does with the profile in the module's own packages.
     pub(super) fn explain(&self, profile: &Path, module: &str, output: &Path) -> Call {
         let call = self.call("go-explain", "build").arg(From::File(profile).flag());
         let call = call.arg(format!("-gcflags={module}/...=-m -d=pgodebug=1"));
-        self.with_flags(call).arg("-o").arg(output).arg(&self.target.package).produces(output)
+        self.with_flags(call, None).arg("-o").arg(output).arg(&self.target.package).produces(output)
     }
 
     pub(super) fn settings(&self, binary: &Path) -> Call {
@@ -96,7 +108,7 @@ impl GoPlan {
     /// The test program of a package: built once, started often. Nothing is promised: a package without tests has none.
     pub(super) fn test_program(&self, package: &str, from: &From<'_>, output: &Path) -> Call {
         let call = self.call("go-test-build", "test").arg("-c").arg(from.flag());
-        self.with_flags(call).arg("-o").arg(output).arg(package)
+        self.with_flags(call, None).arg("-o").arg(output).arg(package)
     }
 
     pub(super) fn listed(&self, patterns: &[String]) -> Call {
@@ -112,18 +124,25 @@ mod tests {
     #[test]
     fn the_calls_can_be_pasted() {
         let mut target = GoTarget::new("/w", "./cmd/x");
-        let check = |target: &GoTarget, from: &From<'_>, line: &str| {
+        let check = |target: &GoTarget, from: &From<'_>, seed: Option<u64>, line: &str| {
             let plan = GoPlan { go: "/go/bin/go".into(), target: target.clone() };
-            assert_eq!(plan.build("pgo", from, Path::new("/o/x")).to_string(), line);
+            assert_eq!(plan.build("pgo", from, seed, Path::new("/o/x")).to_string(), line);
         };
-        check(&target, &From::Off, "cd /w && /go/bin/go build -v -pgo=off -o /o/x ./cmd/x");
+        check(&target, &From::Off, None, "cd /w && /go/bin/go build -v -pgo=off -o /o/x ./cmd/x");
+        check(
+            &target,
+            &From::Off,
+            Some(6),
+            "cd /w && /go/bin/go build -v -pgo=off -ldflags=-randlayout=7 -o /o/x ./cmd/x",
+        );
         target.tags = vec!["a".into(), "b".into()];
         target.ldflags = Some("-s -w".into());
         target.trimpath = true;
         check(
             &target,
             &From::File(Path::new("/p/1.pgo")),
-            "cd /w && /go/bin/go build -v -pgo=/p/1.pgo -tags a,b '-ldflags=-s -w' -trimpath -o /o/x ./cmd/x",
+            Some(0),
+            "cd /w && /go/bin/go build -v -pgo=/p/1.pgo -tags a,b '-ldflags=-s -w -randlayout=1' -trimpath -o /o/x ./cmd/x",
         );
     }
 }

@@ -387,6 +387,44 @@ fn words_of(text: &str) -> Vec<String> {
     words
 }
 
+/// Options whose next word is a file that is written, or its name in another one.
+const WRITTEN: [&str; 5] = ["-o", "-MF", "-MT", "-MQ", "-MJ"];
+
+/// Options that name what is read, and may have it in the same word.
+const READ: [&str; 7] = ["-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", ""];
+
+/// The arguments with the files and folders of a tree named from where the compiler works, when that is inside of it.
+///
+/// clang's profiles know a function that is local to its file by the file's path as it was given, and gcc's counts are of the
+/// lines of a file of that path: in the next copy of the sources, both are lost unless the path is the same there.
+pub(super) fn from_within(arguments: &[OsString], tree: &Path, cwd: &Path) -> Vec<OsString> {
+    if tree.as_os_str().is_empty() || !cwd.starts_with(tree) {
+        return arguments.to_vec();
+    }
+    let mut is_written = false;
+    let mut named = Vec::new();
+    for word in arguments {
+        let keep = std::mem::replace(&mut is_written, WRITTEN.iter().any(|option| word == option));
+        let found = word.to_str().filter(|_| !keep).and_then(|word| {
+            READ.iter().find_map(|option| {
+                let path = Path::new(word.strip_prefix(option)?);
+                let inside = path.starts_with(tree).then(|| relative(path, cwd))?;
+                Some(OsString::from(format!("{option}{}", inside.display())))
+            })
+        });
+        named.push(found.unwrap_or_else(|| word.clone()));
+    }
+    named
+}
+
+/// The way from a folder to a path; both are absolute.
+fn relative(path: &Path, folder: &Path) -> PathBuf {
+    let same = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(same).map(|_| Component::ParentDir);
+    let way: PathBuf = up.chain(path.components().skip(same)).collect();
+    if way.as_os_str().is_empty() { PathBuf::from(".") } else { way }
+}
+
 /// The arguments with more behind them, but in front of a `--`.
 pub fn with_flags(arguments: &[OsString], flags: &[String]) -> Vec<OsString> {
     let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
@@ -402,6 +440,23 @@ mod tests {
 
     fn command(line: &str) -> Command {
         Command::of(&words_of(line), Path::new("/src/build"))
+    }
+
+    #[test]
+    fn what_is_read_from_the_tree_is_named_from_within() {
+        let check = |line: &str, cwd: &str, expected: &str| {
+            let words: Vec<OsString> = words_of(line).iter().map(OsString::from).collect();
+            let named = from_within(&words, Path::new("/w/copy"), Path::new(cwd));
+            let named: Vec<_> = named.iter().map(|word| word.to_string_lossy()).collect();
+            assert_eq!(named.join(" "), expected);
+        };
+        let line = "-I/w/copy/include -I/w/copy -isystem /w/copy/x/y -I/usr/include -MT /w/copy/b/a.o -o /w/copy/b/a.o -c /w/copy/src/a.c";
+        let expected = "-I../include -I.. -isystem ../x/y -I/usr/include -MT /w/copy/b/a.o -o /w/copy/b/a.o -c ../src/a.c";
+        check(line, "/w/copy/b", expected);
+        check("-I/w/copy/b -c /w/copy/b/a.c", "/w/copy/b", "-I. -c a.c");
+        check(line, "/w/copy2/b", line);
+        check("-c /w/copy2/a.c -DX=/w/copy/a", "/w/copy/b", "-c /w/copy2/a.c -DX=/w/copy/a");
+        assert_eq!(from_within(&["/a".into()], Path::new(""), Path::new("/")), ["/a"]);
     }
 
     #[test]

@@ -44,6 +44,9 @@ pub struct Orders {
     pub log: PathBuf,
     /// A folder for the link maps.
     pub maps: PathBuf,
+    /// The copy of the sources, whose path must not be seen in what is compiled: see [`command::from_within`]. Empty for none.
+    #[serde(default)]
+    pub source: PathBuf,
 }
 
 impl Orders {
@@ -66,6 +69,7 @@ impl Orders {
             link: Vec::new(),
             log: folder.join("compilers.jsonl"),
             maps: folder.join("maps"),
+            source: PathBuf::new(),
         }
     }
 
@@ -86,9 +90,14 @@ impl Orders {
             }
             symlink(program, &link).with_context(|| told(&link))?;
         }
-        let file = names.join("orders.json");
+        let file = Self::file(names);
         fs::write(&file, serde_json::to_vec_pretty(self)?).with_context(|| told(&file))?;
         Ok(file)
+    }
+
+    /// Where the orders for a folder of names are.
+    pub fn file(names: &Path) -> PathBuf {
+        names.join("orders.json")
     }
 
     /// Reads the orders from a file.
@@ -153,7 +162,12 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(arguments, &added));
+    let arguments = if command.compiles_source() {
+        command::from_within(arguments, &orders.source, cwd)
+    } else {
+        arguments.to_vec()
+    };
+    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
     let status = pass_through(&call)?;
     let made = if status == 0 { log::made(&command, cwd) } else { Vec::new() };
     let entry = Entry {
@@ -217,6 +231,7 @@ mod tests {
             link: strings(&["-fprofile-generate", "-Wl,-q"]),
             log: "/l".into(),
             maps: "/m".into(),
+            source: PathBuf::new(),
         };
         let check = |line: &str, expected: &[&str]| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

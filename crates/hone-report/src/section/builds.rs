@@ -134,11 +134,15 @@ fn smoke(smoke: Option<&SmokeTest>) -> String {
     let Some(smoke) = smoke else {
         return "not done".to_owned();
     };
-    let records = quantity::counted(smoke.records, "record", "records");
+    // Only a Kafka-API broker is given records.
+    let records = match smoke.records {
+        0 => String::new(),
+        records => format!(", {}", quantity::counted(records, "record", "records")),
+    };
     match (&smoke.difference, smoke.passed) {
-        (_, true) => format!("passed: {}, {records}", smoke.what),
-        (Some(difference), false) => format!("FAILED: {}, {records}; {difference}", smoke.what),
-        (None, false) => format!("FAILED: {}, {records}", smoke.what),
+        (_, true) => format!("passed: {}{records}", smoke.what),
+        (Some(difference), false) => format!("FAILED: {}{records}; {difference}", smoke.what),
+        (None, false) => format!("FAILED: {}{records}", smoke.what),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod method;
 pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;
+pub(crate) mod variants;
 pub(crate) mod workloads;
 
 use crate::escape::{Element, Markup, el};

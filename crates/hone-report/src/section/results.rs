@@ -14,9 +14,14 @@ use crate::sentence;
 use crate::table::{Cell, Column, Table};
 
 /// The section of a comparison; `id` must be unique in the page.
-pub(crate) fn of(id: &str, comparison: &Comparison, windows: &BTreeMap<String, Window>) -> Element {
+pub(crate) fn of(
+    id: &str,
+    title: &str,
+    comparison: &Comparison,
+    windows: &BTreeMap<String, Window>,
+) -> Element {
     let evidence = Evidence::of(comparison, windows);
-    section(id, &format!("Judged under “{}”", comparison.workload.name))
+    section(id, title)
         .child(figures(comparison, &evidence))
         .child(dropped(comparison))
         .child(forest(id, comparison))
@@ -24,6 +29,11 @@ pub(crate) fn of(id: &str, comparison: &Comparison, windows: &BTreeMap<String, W
         .child(pairs(id, comparison))
         .child(series(id, comparison, &evidence))
         .children(conditions::of(comparison, &evidence))
+}
+
+/// The title of a comparison's section, where the page is of one pair of arms.
+pub(crate) fn title(comparison: &Comparison) -> String {
+    format!("Judged under “{}”", comparison.workload.name)
 }
 
 /// Judgements in the order of the table: the primary first, then the order of all metrics.

@@ -516,6 +516,10 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         comparisons,
         steps: steps(),
         started_unix_ms: 1_795_200_420_000,
+        variants: Vec::new(),
+        training_mix: Vec::new(),
+        matrix: Vec::new(),
+        best: None,
     };
     (optimization, windows)
 }

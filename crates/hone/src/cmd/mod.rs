@@ -17,6 +17,7 @@ mod broker;
 pub(crate) mod client;
 mod compare;
 pub(crate) mod doctor;
+pub(crate) mod init;
 mod load;
 mod merge;
 mod optimize;
@@ -60,6 +61,7 @@ enum Verb {
     Load(load::Arguments),
     Merge(merge::Arguments),
     Compare(Box<compare::Arguments>),
+    Init(init::Arguments),
     Optimize(optimize::Arguments),
     Report(report::Arguments),
 }
@@ -88,6 +90,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Load(arguments) => load::run(arguments, &desk),
         Verb::Merge(arguments) => merge::run(arguments, &desk),
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
+        Verb::Init(arguments) => init::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };

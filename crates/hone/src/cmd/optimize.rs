@@ -10,21 +10,26 @@ use hone_tool::{System, interrupt};
 
 use super::{Desk, default_runs, report};
 use crate::Ending;
+use crate::bench;
 use crate::experiment::{self, Experiment};
 use crate::folder::RunFolder;
-use crate::optimize::{Job, design, optimize};
+use crate::optimize::steps::{Phase, PhaseEnd};
+use crate::optimize::{Job, design, dry, optimize};
 use crate::show;
 
-/// Take a Cargo target through profile-guided optimisation and say, by measurement, what it brought.
+/// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
 ///
-/// Builds the baseline, tells the ceiling, builds with counters, trains, proves the profile, builds with it, proves that
-/// it was applied, checks that the result still works, and judges it against the baseline pair by pair, with another
-/// workload than the one that trained. Every step ends in a file of the run's folder.
+/// The target is a Cargo package, a project of C or C++ with its own build, a Go program, or a finished program. Builds the
+/// baseline, tells the ceiling, builds with counters, trains, proves the profile, builds each variant with it, proves that it
+/// was applied, lets BOLT rewrite what should be rewritten, checks that every result still works, and judges each variant against
+/// the one that it builds on, with another workload than the one that trained. Every step ends in a file of the run's folder.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone optimize examples/broker/hone.toml
   hone optimize examples/broker/hone.toml --resume
   hone optimize examples/broker/hone.toml --resume runs/broker-pgo-003
+  hone optimize my.toml --dry-run
+  hone optimize my.toml --only train
   hone optimize my.toml --output /var/tmp/runs --json")]
 pub(crate) struct Arguments {
     /// The experiment: target, workloads, how to compare.
@@ -35,51 +40,91 @@ pub(crate) struct Arguments {
     /// Go on with a run that was broken off: the named one, or the newest of this experiment.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
+    /// Print the command lines that a run would carry out, ready to paste, and carry out none.
+    #[arg(long, conflicts_with_all = ["resume", "only"])]
+    dry_run: bool,
+    /// Go through one phase and end. Each phase goes on in the run of the one before: the first begins a new one, the others take
+    /// the newest of this experiment, or the one that --resume names.
+    #[arg(long, value_name = "PHASE")]
+    only: Option<Phase>,
+    /// Train a profile with each training workload alone, too, and judge all of them under every workload; as `matrix = true`
+    /// in the experiment.
+    #[arg(long)]
+    matrix: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let text = fs::read_to_string(&arguments.file)
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
-    let experiment = experiment::parse(&text, &arguments.file)?;
-    for workload in experiment.judging.iter().chain([&experiment.training]) {
-        hone_load::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
+    let read = if arguments.matrix { experiment::parse_with_matrix } else { experiment::parse };
+    let experiment = read(&text, &arguments.file)?;
+    // What is kept says all that makes a run this one.
+    let text = if arguments.matrix { text + "\n# --matrix\n" } else { text };
+    let training = experiment.training.iter().map(|training| &training.workload);
+    for workload in experiment.judging.iter().chain(training) {
+        bench::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
     }
     design(&experiment.compare)?;
+    if arguments.dry_run {
+        return dry_run(&arguments, &experiment, desk);
+    }
     let folder = folder(&arguments, &experiment, &text)?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let done = carry_out(&arguments, &experiment, &folder, desk);
-    let found =
-        done.map_err(|error| with_way_on(error, &arguments.file, &folder, arguments.resume.is_none()))?;
+    let done = with_job(&arguments, &experiment, &folder, desk, optimize);
+    if let Some(end @ PhaseEnd::Done(_)) = done.as_ref().err().and_then(|error| error.downcast_ref()) {
+        desk.progress.line(&format!("{end}: {}", folder.path().display()));
+        return Ok(Ending::Done);
+    }
+    let is_new = arguments.resume.is_none() && !goes_on(&arguments);
+    let found = done.map_err(|error| with_way_on(error, &arguments.file, &folder, is_new))?;
     let page = report::write(&folder.join("optimization.json"), None)?;
     let worse = found.comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 
-fn carry_out(
+/// Every phase but the first goes on in a run that was begun.
+fn goes_on(arguments: &Arguments) -> bool {
+    arguments.only.is_some_and(|phase| phase > Phase::Baseline)
+}
+
+/// The plan, in a folder that goes: looking at a target writes logs.
+fn dry_run(arguments: &Arguments, experiment: &Experiment, desk: &Desk) -> Result<Ending> {
+    let parent =
+        tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
+    let folder = RunFolder::create(parent.path(), &experiment.name)?;
+    let text = with_job(arguments, experiment, &folder, desk, dry::plan)?;
+    let lines: Vec<&str> = text.lines().collect();
+    desk.show_found("plan", &lines, |_| text.clone())?;
+    Ok(Ending::Done)
+}
+
+fn with_job<T>(
     arguments: &Arguments,
     experiment: &Experiment,
     folder: &RunFolder,
     desk: &Desk,
-) -> Result<hone_record::Optimization> {
+    work: impl FnOnce(&Job<'_>) -> Result<T>,
+) -> Result<T> {
     let progress = desk.progress.clone();
     let runner = System::new(folder.join("logs"))?.on_progress(move |at| {
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     });
-    let job = Job {
+    work(&Job {
         experiment,
         file: &arguments.file,
         folder,
         home: &arguments.output,
         runner: &runner,
         progress: &desk.progress,
-    };
-    optimize(&job)
+        only: arguments.only,
+    })
 }
 
 /// A new folder, or the one to go on with. The experiment's text is kept in it: a run is of one experiment.
 fn folder(arguments: &Arguments, experiment: &Experiment, text: &str) -> Result<RunFolder> {
-    let Some(resume) = &arguments.resume else {
+    let newest_of_phase = goes_on(arguments).then_some(&None);
+    let Some(resume) = arguments.resume.as_ref().or(newest_of_phase) else {
         let folder = RunFolder::create(&arguments.output, &experiment.name)?;
         folder.write_text("experiment.toml", text)?;
         return Ok(folder);

@@ -149,6 +149,7 @@ impl WorkloadOptions {
             client: self.client.client.clone(),
             client_settings: self.client.settings()?,
             consumers: self.client.consumers,
+            ..WorkloadFile::default()
         })
     }
 

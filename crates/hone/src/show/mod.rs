@@ -3,6 +3,7 @@
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod doctor;
+pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod saved;

@@ -2,6 +2,7 @@
 // a request failed or an answer was wrong.
 //
 //	load -to 127.0.0.1:8080 -format binary -seconds 10 -workers 4 -records 500 -seed 1 [-rate 200]
+//	load -to 127.0.0.1:8080 -format json -requests 5000
 package main
 
 import (
@@ -31,10 +32,12 @@ type outcome struct {
 }
 
 type worker struct {
-	url     string
-	report  []byte
-	expect  []byte
-	every   time.Duration
+	url    string
+	report []byte
+	expect []byte
+	every  time.Duration
+	// Requests to go; below 0 until the end.
+	left    int
 	took    []time.Duration
 	errors  int
 	failure string
@@ -58,9 +61,10 @@ func (w *worker) one(client *http.Client) error {
 	return nil
 }
 
-// run sends until the end; with a rate, latency runs from when the request was due.
+// run sends until the end, or what it has to; with a rate, latency runs from when the request was due.
 func (w *worker) run(client *http.Client, start, end time.Time) {
-	for due := start; due.Before(end) && time.Now().Before(end); due = due.Add(w.every) {
+	for due := start; w.left != 0 && due.Before(end) && time.Now().Before(end); due = due.Add(w.every) {
+		w.left--
 		if w.every == 0 {
 			due = time.Now()
 		} else {
@@ -80,6 +84,7 @@ func main() {
 	to := flag.String("to", "127.0.0.1:8080", "address of flowd")
 	format := flag.String("format", "binary", "binary or json")
 	seconds := flag.Float64("seconds", 10, "how long")
+	requests := flag.Int("requests", 0, "requests of all workers together, for however long; 0: as many as fit into -seconds")
 	workers := flag.Int("workers", 4, "requests at a time")
 	records := flag.Int("records", 500, "connections in a report")
 	seed := flag.Uint64("seed", 1, "seed of the reports")
@@ -99,13 +104,19 @@ func main() {
 		}
 		report := flow.Synthetic(*seed+uint64(i), *records)
 		flow.Collect(report, filters, out)
-		all[i] = &worker{url: "http://" + *to + "/collect?format=" + *format, report: report, expect: out.Bytes()}
+		all[i] = &worker{url: "http://" + *to + "/collect?format=" + *format, report: report, expect: out.Bytes(), left: -1}
+		if *requests > 0 {
+			all[i].left = (*requests + i) / *workers
+		}
 		if *rate > 0 {
 			all[i].every = time.Duration(float64(*workers) / *rate * float64(time.Second))
 		}
 	}
 	start := time.Now()
 	end := start.Add(time.Duration(*seconds * float64(time.Second)))
+	if *requests > 0 {
+		end = start.Add(24 * time.Hour)
+	}
 	var group sync.WaitGroup
 	for i, w := range all {
 		group.Add(1)

@@ -1,0 +1,505 @@
+//! gcc's counts: put together by gcov-tool, read back by gcov, and what gcc says while it uses them.
+//!
+//! A counting program leaves a file of counts (`.gcda`) for each of its objects; gcc left notes (`.gcno`) beside the object when it
+//! was compiled. Only both together have names. When they are of different builds, gcov counts nothing and says so beside its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use hone_record::{HotFunction, ProfileApplied, ProfileProof};
+use hone_tool::{Call, Runner, ToolError};
+use serde::{Deserialize, Serialize};
+
+use crate::Refusal;
+use crate::capture::{ProfileFiles, ProfileKind};
+use crate::pgo::{refuse_if, sized};
+use crate::recipe::RecipeRefusal;
+use crate::said;
+use crate::shim::{Action, Entry, Language};
+use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
+
+/// So many files are given to gcov at a time, for the sake of the command line and of the size of its answer.
+const AT_A_TIME: usize = 100;
+
+/// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
+const NOT_TAKEN: std::ops::RangeInclusive<i32> = 1..=7;
+
+/// Counts of this very build have all of their notes; the same bound as for other compilers' profiles.
+const LEAST_KNOWN_PERCENT: usize = 90;
+
+/// So many of the hottest functions are told, the same number as for other compilers' profiles.
+const HOT: usize = 200;
+
+/// No more messages are kept.
+const MESSAGES: usize = 5;
+
+/// One function's counts, boiled down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Function {
+    /// For people.
+    pub(crate) demangled: String,
+    /// The largest count of one of its lines, or of its calls.
+    pub(crate) max_count: u64,
+    /// Sum of the counts of its lines.
+    pub(crate) total: u64,
+}
+
+/// Functions by symbol.
+pub(crate) type Functions = BTreeMap<String, Function>;
+
+#[derive(Deserialize)]
+struct Document {
+    files: Vec<SourceFile>,
+}
+
+#[derive(Deserialize)]
+struct SourceFile {
+    functions: Vec<OneFunction>,
+    lines: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct OneFunction {
+    name: String,
+    demangled_name: String,
+    execution_count: serde_json::Number,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    function_name: Option<String>,
+    count: serde_json::Number,
+}
+
+/// Older versions write large counts with a fraction, and broken files have negative ones.
+fn count(number: &serde_json::Number) -> u64 {
+    number.as_u64().or_else(|| number.as_f64().map(|count| count.max(0.0) as u64)).unwrap_or(0)
+}
+
+/// Reads what `gcov --json-format --stdout` printed: one document for each file of notes, one behind the other.
+pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
+    let mut functions = Functions::new();
+    for document in serde_json::Deserializer::from_slice(text).into_iter::<Document>() {
+        let document =
+            document.map_err(|error| format!("gcov's answer is not of the known form: {error}"))?;
+        for file in document.files {
+            for found in file.functions {
+                let function = functions.entry(found.name).or_default();
+                function.demangled = found.demangled_name;
+                function.max_count = function.max_count.max(count(&found.execution_count));
+            }
+            for line in file.lines {
+                let Some(name) = line.function_name else { continue };
+                let (function, count) = (functions.entry(name).or_default(), count(&line.count));
+                function.max_count = function.max_count.max(count);
+                function.total = function.total.saturating_add(count);
+            }
+        }
+    }
+    Ok(functions)
+}
+
+/// Files of counts that gcov did not take, from its standard error.
+pub(crate) fn not_taken(text: &str) -> BTreeSet<&str> {
+    let reasons = [":stamp mismatch with notes file", ":not a gcov data file", ":corrupted", ":overflowed"];
+    text.lines()
+        .filter_map(|line| reasons.iter().find_map(|reason| line.trim_end().strip_suffix(reason)))
+        .collect()
+}
+
+/// The tools of one gcc at work in one folder.
+pub(crate) struct Gcov<'a> {
+    pub(crate) runner: &'a dyn Runner,
+    pub(crate) gcov: &'a Path,
+    pub(crate) gcov_tool: &'a Path,
+    pub(crate) work: &'a Path,
+}
+
+/// The counts of one training: the file of each object, by the object's place in the sources.
+type Counts = BTreeMap<PathBuf, (PathBuf, u64)>;
+
+impl Gcov<'_> {
+    /// Merges trainings, each the folder that was `GCOV_PREFIX`, or the copy of the sources that was built in.
+    pub(crate) fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
+        refuse_if(raw.is_empty(), || Refusal::NothingToMerge)?;
+        let weights: Vec<f64> = raw.iter().map(|(_, weight)| *weight).collect();
+        let weights = whole_weights(&weights)?;
+        let trainings = raw.iter().map(|(folder, _)| self.counts_in(folder)).collect::<Result<Vec<_>>>()?;
+        let fresh = self.empty_folder("merging-gcda")?;
+        let command = match trainings.as_slice() {
+            [one] => {
+                for (place, (file, _)) in one {
+                    copy_to(file, &fresh.join(place))?;
+                }
+                Call::new("copy-counts", "cp", self.work).arg("-r").arg(&raw[0].0).arg(&fresh).to_string()
+            }
+            all => self.add_up(all, &weights, &fresh)?,
+        };
+        let sha256 = content_hash(&fresh)?;
+        let path = self.work.join("profiles").join(format!("{}-gcda", short(&sha256)));
+        remove_folder(&path)?;
+        fs::rename(&fresh, &path).with_context(|| format!("{} can't be named", path.display()))?;
+        let files = || trainings.iter().flat_map(BTreeMap::values);
+        Ok(Merged {
+            bytes: self.counts_in(&path)?.values().map(|(_, bytes)| bytes).sum(),
+            path,
+            sha256,
+            raw_files: u32::try_from(files().count()).unwrap_or(u32::MAX),
+            raw_bytes: files().map(|(_, bytes)| bytes).sum(),
+            command,
+        })
+    }
+
+    /// Finds the files of a training. Below a prefix they have the whole path of the object, of which the place in the
+    /// sources counts: that is where the next copy of the sources wants them.
+    fn counts_in(&self, folder: &Path) -> Result<Counts> {
+        let files = ProfileFiles { kind: ProfileKind::Gcov, folder: folder.to_path_buf() };
+        let found = files.snapshot().with_context(|| format!("{} can't be read", folder.display()))?;
+        let (mut prefixed, mut plain) = (Counts::new(), Counts::new());
+        for path in found.into_keys() {
+            let (path, bytes) = sized(&path)?;
+            let Ok(below) = path.strip_prefix(folder) else { continue };
+            let built_at = Path::new("/").join(below);
+            match built_at.strip_prefix(self.work) {
+                // VARIANT/source/PLACE
+                Ok(place) => prefixed.insert(place.components().skip(2).collect(), (path, bytes)),
+                Err(_) => plain.insert(below.to_path_buf(), (path, bytes)),
+            };
+        }
+        let counts = if prefixed.is_empty() { plain } else { prefixed };
+        refuse_if(counts.is_empty(), || RecipeRefusal::NoCounts { folder: folder.to_path_buf() }.into())?;
+        Ok(counts)
+    }
+
+    /// Adds up two at a time, which is what gcov-tool can do. Files are numbered, so that it needs no folders.
+    fn add_up(&self, trainings: &[Counts], weights: &[u64], into: &Path) -> Result<String> {
+        let places: BTreeSet<&PathBuf> = trainings.iter().flat_map(BTreeMap::keys).collect();
+        let numbered: BTreeMap<&PathBuf, String> =
+            places.into_iter().zip(0..).map(|(place, number)| (place, format!("{number}.gcda"))).collect();
+        let stage = |at: usize| self.empty_folder(&format!("merging-{at}"));
+        let (mut sum, mut commands) = (PathBuf::new(), Vec::new());
+        for (at, (counts, weight)) in trainings.iter().zip(weights).enumerate() {
+            let folder = stage(2 * at)?;
+            for (place, (file, _)) in counts {
+                copy_to(file, &folder.join(&numbered[place]))?;
+            }
+            if at == 0 {
+                sum = folder;
+                continue;
+            }
+            let output = stage(2 * at + 1)?;
+            let first = if at == 1 { weights[0] } else { 1 };
+            let call = Call::new("merge-counts", self.gcov_tool, self.work)
+                .args(["merge", "-w", format!("{first},{weight}").as_str(), "-o"])
+                .arg(&output)
+                .arg(&sum)
+                .arg(&folder);
+            self.runner.run(&call).map_err(unmergeable)?;
+            commands.push(call.to_string());
+            sum = output;
+        }
+        for (place, number) in &numbered {
+            copy_to(&sum.join(number), &into.join(place))?;
+        }
+        for at in 0..2 * trainings.len() {
+            remove_folder(&self.work.join("profiles").join(format!("merging-{at}")))?;
+        }
+        Ok(commands.join(" && "))
+    }
+
+    /// Reads merged counts back with the notes of the build that counted.
+    pub(crate) fn prove(&self, merged: &Merged, counting: &Built, notes: &Path) -> Result<ProfileProof> {
+        let counts = self.counts_in(&merged.path)?;
+        let reading = self.empty_folder("reading-gcda")?;
+        let mut names = Vec::new();
+        for (place, (file, _)) in &counts {
+            let note = notes.join(place).with_extension("gcno");
+            if note.is_file() {
+                let name = names.len().to_string();
+                let link =
+                    |from: &Path, ending: &str| symlink(from, reading.join(format!("{name}.{ending}")));
+                link(file, "gcda")
+                    .and_then(|()| link(&note, "gcno"))
+                    .with_context(|| format!("{} can't be linked to", note.display()))?;
+                names.push(format!("{name}.gcda"));
+            }
+        }
+        let (functions, foreign) = self.read(&reading, &names)?;
+        let known = names.len().saturating_sub(foreign);
+        refuse_if(known * 100 < counts.len() * LEAST_KNOWN_PERCENT, || {
+            let (folder, binary) = (merged.path.clone(), counting.executable.clone());
+            RecipeRefusal::OtherCounts { folder, binary, known, files: counts.len() }.into()
+        })?;
+        let hollow = |what| Refusal::Hollow { file: merged.path.clone(), what };
+        let max_count = functions.values().map(|function| function.max_count).max().unwrap_or(0);
+        refuse_if(functions.is_empty(), || hollow("functions"))?;
+        refuse_if(max_count == 0, || hollow("count above 0"))?;
+        write_functions(&merged.path, &functions)?;
+        remove_folder(&reading)?;
+        let hot = hot(&functions);
+        Ok(ProfileProof {
+            path: merged.path.display().to_string(),
+            sha256: merged.sha256.clone(),
+            bytes: merged.bytes,
+            raw_files: merged.raw_files,
+            raw_bytes: merged.raw_bytes,
+            level: "gcov".to_owned(),
+            functions: functions.len() as u64,
+            max_count,
+            total_count: total_of(functions.values()),
+            // All that a recipe compiles is the target's own.
+            hot_functions_of_target: u32::try_from(hot.len()).unwrap_or(u32::MAX),
+            hot_functions: hot,
+        })
+    }
+
+    /// The functions of files with their notes beside them, and how many files gcov did not take.
+    fn read(&self, folder: &Path, names: &[String]) -> Result<(Functions, usize)> {
+        let (mut functions, mut foreign) = (Functions::new(), 0);
+        for names in names.chunks(AT_A_TIME) {
+            let call = Call::new("read-counts", self.gcov, folder).args(["--json-format", "--stdout"]);
+            let call = NOT_TAKEN.fold(call.args(names), Call::accept_status);
+            let finished = self.runner.run(&call)?;
+            foreign += match not_taken(&finished.stderr_text()?).len() {
+                0 if finished.code != 0 => names.len(),
+                told => told,
+            };
+            for (name, found) in parse(&finished.stdout()?).map_err(anyhow::Error::msg)? {
+                let function: &mut Function = functions.entry(name).or_default();
+                function.demangled = found.demangled;
+                function.max_count = function.max_count.max(found.max_count);
+                function.total = function.total.saturating_add(found.total);
+            }
+        }
+        Ok((functions, foreign))
+    }
+
+    fn empty_folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.work.join("profiles").join(name);
+        remove_folder(&folder)?;
+        fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+fn total_of<'a>(functions: impl Iterator<Item = &'a Function>) -> u64 {
+    functions.fold(0, |sum: u64, function| sum.saturating_add(function.total))
+}
+
+fn hot(functions: &Functions) -> Vec<HotFunction> {
+    let mut ran: Vec<&Function> = functions.values().filter(|function| function.max_count > 0).collect();
+    ran.sort_by(|a, b| b.max_count.cmp(&a.max_count).then_with(|| a.demangled.cmp(&b.demangled)));
+    let told = |function: &&Function| HotFunction {
+        name: function.demangled.clone(),
+        max_count: function.max_count,
+    };
+    ran.iter().take(HOT).map(told).collect()
+}
+
+/// The functions lie beside merged counts, so that what gcc throws away can be weighed.
+fn note_of(merged: &Path) -> PathBuf {
+    merged.with_extension("functions.json")
+}
+
+fn write_functions(merged: &Path, functions: &Functions) -> Result<()> {
+    let note = note_of(merged);
+    fs::write(&note, serde_json::to_vec(functions)?)
+        .with_context(|| format!("{} can't be written", note.display()))
+}
+
+fn read_functions(merged: &Path) -> Result<Functions> {
+    let note = note_of(merged);
+    let text = fs::read(&note)
+        .with_context(|| format!("{} can't be read: prove the profile first", note.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} can't be understood", note.display()))
+}
+
+/// What gcc said while it used counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Functions whose counts were thrown away, as gcc writes them.
+    pub(crate) mismatched: BTreeSet<String>,
+    /// Functions without counts.
+    pub(crate) missing_functions: BTreeSet<String>,
+    /// Files of counts that it looked for and did not find.
+    pub(crate) missing_files: BTreeSet<String>,
+    /// Why it took a file for none at all.
+    pub(crate) unreadable: Option<String>,
+}
+
+/// Reads gcc's warnings about counts; names stand in quotes, which are others in other languages.
+pub(crate) fn told(logs: &[String]) -> Told {
+    let mut told = Told::default();
+    for line in logs.iter().flat_map(|log| log.lines()) {
+        let Some(name) = quoted(line).map(str::to_owned) else { continue };
+        if line.contains("profile count data file not found") {
+            told.missing_files.insert(name);
+        } else if line.contains("not found in profile data") {
+            told.missing_functions.insert(name);
+        } else if line.contains("coverage-mismatch]") {
+            told.mismatched.insert(name);
+        } else if line.contains("is not a gcov data file") || line.contains(", expected version ") {
+            told.unreadable.get_or_insert_with(|| line.trim().to_owned());
+        }
+    }
+    told
+}
+
+/// The first text in quotes, of which gcc opens and closes with the same one or with a pair.
+fn quoted(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(['\'', '‘'])?;
+    Some(rest.split_once(['\'', '’'])?.0)
+}
+
+/// Proves from gcc's words and from the objects that counts were found and used.
+pub(crate) fn applied(
+    logs: &[String],
+    compiled: &[Entry],
+    proof: &ProfileProof,
+    program: &Path,
+) -> Result<ProfileApplied> {
+    let told = told(logs);
+    if let Some(message) = told.unreadable {
+        return Err(Refusal::NotUsed { message }.into());
+    }
+    refuse_if(!any_fed(compiled, told.missing_files.len()), || {
+        RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
+    })?;
+    let functions = read_functions(Path::new(&proof.path))?;
+    let is_meant = |name: &str, function: &Function| {
+        told.mismatched.iter().any(|said| {
+            said == name || *said == function.demangled || said.ends_with(&format!(" {}", function.demangled))
+        })
+    };
+    let lost = functions.iter().filter(|(name, function)| is_meant(name, function));
+    let discarded_count = total_of(lost.map(|(_, function)| function));
+    let applied = ProfileApplied {
+        discarded_functions: told.mismatched.len() as u64,
+        discarded_count,
+        discarded_weight: said::share(discarded_count, proof.total_count),
+        missing_functions: told.missing_functions.len() as u64,
+        messages: told
+            .missing_files
+            .iter()
+            .take(MESSAGES)
+            .map(|file| format!("{file} has no counts: its object was not in the program that counted"))
+            .collect(),
+    };
+    said::fits(&applied, proof.functions)?;
+    Ok(applied)
+}
+
+/// Whether at least one object was compiled with counts beside it.
+fn any_fed(log: &[Entry], missing_files: usize) -> bool {
+    log.iter().filter(|entry| entry.saw_flags()).any(|entry| match entry.action {
+        // The names of these are made up by gcc, but it says which it did not find.
+        Action::CompileAndLink => {
+            let sources = entry.inputs.iter().filter(|input| input.language == Language::Source).count();
+            sources > missing_files
+        }
+        _ => entry.outputs.iter().any(|output| output.path.with_extension("gcda").is_file()),
+    })
+}
+
+fn unmergeable(error: ToolError) -> anyhow::Error {
+    let ToolError::Failed { scene, .. } = &error else {
+        return error.into();
+    };
+    Refusal::Unmergeable {
+        reason: "gcov-tool takes one of the files for broken, or for one of another build",
+        next: "look at the free space of the disk, and train the same counting build for each workload",
+        details: scene.to_string(),
+    }
+    .into()
+}
+
+fn copy_to(from: &Path, to: &Path) -> Result<()> {
+    let told = || format!("{} can't be copied to {}", from.display(), to.display());
+    fs::create_dir_all(to.parent().unwrap_or(to)).with_context(told)?;
+    fs::copy(from, to).with_context(told)?;
+    Ok(())
+}
+
+fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} can't be removed", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ONE: &str = r#"{"gcc_version": "12.2.0", "format_version": "1", "data_file": "a.gcda", "files": [{"file": "a.cc",
+        "functions": [{"name": "_Z4workv", "demangled_name": "work()", "execution_count": 7, "blocks": 3},
+                      {"name": "main", "demangled_name": "main", "execution_count": 1, "blocks": 9}],
+        "lines": [{"line_number": 1, "function_name": "_Z4workv", "count": 900, "branches": []},
+                  {"line_number": 2, "function_name": "_Z4workv", "count": 100, "branches": []},
+                  {"line_number": 9, "function_name": "main", "count": 1.0, "branches": []},
+                  {"line_number": 12, "count": 5, "branches": []}]}]}"#;
+
+    #[test]
+    fn counts_are_added_up_by_function() {
+        let function = |demangled: &str, max_count, total| Function {
+            demangled: demangled.to_owned(),
+            max_count,
+            total,
+        };
+        let one = parse(ONE.as_bytes()).unwrap();
+        let expected = [
+            ("_Z4workv".to_owned(), function("work()", 900, 1000)),
+            ("main".to_owned(), function("main", 1, 1)),
+        ];
+        assert_eq!(one, Functions::from(expected));
+        let two = parse(format!("{ONE}\n{ONE}\n").as_bytes()).unwrap();
+        assert_eq!(two["_Z4workv"], function("work()", 900, 2000), "a document for each file");
+        assert_eq!(hot(&two)[0], HotFunction { name: "work()".into(), max_count: 900 });
+        assert_eq!(parse(b"").unwrap(), Functions::new());
+        assert!(parse(b"no counts").unwrap_err().starts_with("gcov's answer is not of the known form"));
+    }
+
+    #[test]
+    fn files_that_gcov_does_not_take_are_known_by_its_words() {
+        let text = "3.gcda:stamp mismatch with notes file\n4.gcda:not a gcov data file\nFile 'a.c'\n";
+        assert_eq!(not_taken(text), BTreeSet::from(["3.gcda", "4.gcda"]));
+    }
+
+    #[test]
+    fn warnings_of_gcc_are_understood_in_every_language() {
+        let log = "a.c:5:1: warning: profile for function ‘fresh’ not found in profile data [-Wmissing-profile]\n\
+            a.c:9:6: warning: number of counters in profile data for function 'hot' does not match its profile data \
+            (counter 'arcs', expected 7 and have 4) [-Wcoverage-mismatch]\n\
+            b.c:3:1: warning: '/w/b.gcda' profile count data file not found [-Wmissing-profile]\n\
+            c.c:3:1: warning: unused variable 'x' [-Wunused-variable]\n";
+        let told = told(&[log.to_owned(), log.to_owned()]);
+        let one = |text: &str| BTreeSet::from([text.to_owned()]);
+        let expected = Told {
+            mismatched: one("hot"),
+            missing_functions: one("fresh"),
+            missing_files: one("/w/b.gcda"),
+            unreadable: None,
+        };
+        assert_eq!(told, expected);
+        let garbage = ["x.c:1:1: warning: 'x.gcda' is not a gcov data file".to_owned()];
+        assert!(super::told(&garbage).unreadable.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(at in 0..ONE.len(), byte in 32_u8..127, text: String) {
+            let mut bytes = ONE.as_bytes().to_vec();
+            let _ = parse(&bytes[..at]);
+            bytes[at] = byte;
+            let _ = parse(&bytes);
+            let _ = (not_taken(&text), told(&[text.clone(), format!("'{text}' coverage-mismatch]")]));
+        }
+    }
+}

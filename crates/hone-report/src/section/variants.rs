@@ -1,0 +1,153 @@
+//! The tree of variants: what became of each, what it costs, and what follows.
+
+use hone_record::{Comparison, Harm, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState};
+
+use super::{paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table, lines};
+
+/// The section; none where one variant was made without trouble, of which the rest of the page tells.
+pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
+    let variants = &optimization.variants;
+    let is_plain = |variant: &VariantFacts| {
+        let broken = variant.harm.as_ref().is_some_and(|harm| !harm.broken.is_empty());
+        variant.state == VariantState::Made && variant.rewriting.is_none() && !broken
+    };
+    if variants.len() < 3 && variants.iter().all(is_plain) {
+        return None;
+    }
+    let best = match &optimization.best {
+        Some(best) => format!("Best by measurement: {best}."),
+        None => "Best by measurement: the baseline; no variant is shown to be better.".to_owned(),
+    };
+    let mut section = section("variants", "The variants")
+        .child(paragraph(&best))
+        .child(table(optimization).class("scroll").finish());
+    for variant in variants {
+        section = section.children(variant.rewriting.as_ref().map(|done| rewriting(&variant.name, done)));
+    }
+    Some(section.children(matrix(&optimization.matrix)))
+}
+
+fn table(optimization: &Optimization) -> Table {
+    let workloads = workloads(&optimization.comparisons);
+    let mut columns = vec![Column::words("variant"), Column::words("held against")];
+    columns.extend(workloads.iter().map(|name| Column::words(name)));
+    columns.extend(["start-up", "resident memory", "follows"].map(Column::words));
+    let mut table = Table::new("Variants, each held against the one that it builds on", columns).remark(
+        "Ratios of the primary metric with their intervals; below 1 is less. Start-up and memory are of a few starts and of one load.",
+    );
+    for variant in optimization.variants.iter().filter(|variant| variant.judged) {
+        let mut cells = vec![Cell::text(variant.parent.as_deref().unwrap_or(NONE))];
+        for workload in &workloads {
+            let edge = |comparison: &&Comparison| {
+                comparison.b == variant.name && comparison.workload.name == *workload
+            };
+            cells.push(ratio(optimization.comparisons.iter().find(edge)));
+        }
+        cells.extend(costs(variant.harm.as_ref()));
+        cells.push(Cell::words(follows(variant)));
+        table.row(Markup::text(&variant.name), cells);
+    }
+    table
+}
+
+fn workloads(comparisons: &[Comparison]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for comparison in comparisons {
+        if !names.contains(&comparison.workload.name.as_str()) {
+            names.push(&comparison.workload.name);
+        }
+    }
+    names
+}
+
+fn ratio(comparison: Option<&Comparison>) -> Cell {
+    let Some(comparison) = comparison else { return Cell::text(NONE) };
+    let verdict = comparison.verdict();
+    let words = match comparison.primary() {
+        Some(primary) => {
+            let estimate = &primary.estimate;
+            format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+        }
+        None => NONE.to_owned(),
+    };
+    Cell::words(
+        Markup::text(&words).with(el("div").child(mark::inline_verdict(verdict)).text(verdict.label())),
+    )
+}
+
+fn costs(harm: Option<&Harm>) -> [Cell; 2] {
+    let told = |value: Option<f64>, words: fn(f64) -> String| {
+        Cell::text(&value.map_or_else(|| NONE.to_owned(), words))
+    };
+    [
+        told(harm.and_then(|harm| harm.start_up_s), |seconds| quantity::time_us(seconds * 1e6)),
+        told(harm.and_then(|harm| harm.rss_bytes), |bytes| quantity::bytes(bytes as u64)),
+    ]
+}
+
+fn follows(variant: &VariantFacts) -> Markup {
+    let broken = variant.harm.iter().flat_map(|harm| &harm.broken).cloned();
+    let first = match (&variant.state, variant.decision.as_str()) {
+        (VariantState::LeftOut { why }, _) => format!("left out: {}", why.lines().next().unwrap_or_default()),
+        (VariantState::Made, "") => NONE.to_owned(),
+        (VariantState::Made, decision) => format!("{decision}: {}", variant.why),
+    };
+    lines(std::iter::once(first).chain(broken))
+}
+
+fn rewriting(name: &str, done: &Rewriting) -> Element {
+    let mut facts = Table::facts(&format!("What BOLT did for {name}"));
+    facts.fact("rung", &done.rung);
+    if let Some([with, all]) = done.profiled_functions {
+        facts.fact(
+            "functions with a profile",
+            &format!("{} of {}", quantity::count(with), quantity::count(all)),
+        );
+    }
+    if let Some(moved) = done.layout_modified {
+        facts.fact("functions laid out anew", &quantity::count(moved));
+    }
+    facts.fact("profile in changed functions", &quantity::share(done.stale_share));
+    if !done.given_up.is_empty() {
+        facts.fact("tried and not taken", &done.given_up.join("; "));
+    }
+    if !done.culprits.is_empty() {
+        let found = format!("{} (found with {} builds)", done.culprits.join(", "), done.search_builds);
+        facts.fact("left alone, since it breaks them", &found);
+    } else if !done.skipped.is_empty() {
+        facts.fact("left alone", &done.skipped.join(", "));
+    }
+    if let Some(bundle) = &done.bundle {
+        facts.fact("for a bug report", bundle);
+    }
+    facts.finish()
+}
+
+fn matrix(rows: &[MatrixRow]) -> Option<Element> {
+    let first = rows.first()?;
+    let mut columns = vec![Column::words("trained with")];
+    columns.extend(first.cells.iter().map(|cell| Column::words(&cell.workload)));
+    columns.push(Column::words("front"));
+    let mut table = Table::new("What each profile does under each workload, beside the baseline", columns).remark(
+        "On the front is what no other mix beats under every workload, by the estimates. A profile under its own workload is \
+         flattered.",
+    );
+    for row in rows {
+        let mut cells: Vec<Cell> = Vec::new();
+        for cell in &row.cells {
+            let words = cell.ratio.map_or_else(
+                || NONE.to_owned(),
+                |[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+            );
+            let own = if cell.own { " (its own)" } else { "" };
+            cells.push(Cell::words(lines([words, format!("{}{own}", cell.verdict.label())])));
+        }
+        cells.push(Cell::text(if row.on_front { "on it" } else { NONE }));
+        table.row(Markup::text(&row.trained_with.join(" + ")), cells);
+    }
+    Some(table.class("scroll").finish())
+}

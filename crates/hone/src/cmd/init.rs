@@ -1,0 +1,170 @@
+//! `hone init FOLDER`: from a source tree to a first experiment file.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use hone_tool::System;
+use serde::Serialize;
+
+use super::Desk;
+use crate::Ending;
+use crate::show;
+use crate::starter::{self, Choice, Load};
+use crate::survey::{Found, Kind, Program, Survey, survey};
+
+/// Look at a source tree, or at a linked program, and write a commented hone.toml for it.
+///
+/// Knows Cargo, Go modules, CMake, Meson, make with and without a configure script, and linked programs. It says what it saw, and
+/// marks what only you can know. Nothing is built, and a file that is there is never written over.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone init
+  hone init ../leveldb --program db_bench --load run
+  hone init ../service --load kafka --output service.toml
+  hone init /usr/local/bin/server")]
+pub(crate) struct Arguments {
+    /// A source tree, or a linked program.
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+    /// The program to optimise; unless named, the likeliest of those that the tree makes.
+    #[arg(short, long, value_name = "NAME")]
+    program: Option<String>,
+    /// What makes it work; unless named, by what its sources say.
+    #[arg(short, long, value_enum)]
+    load: Option<Load>,
+    /// The file to write; unless named, hone.toml in the folder (for a linked program in the current one).
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What was seen and written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Written {
+    pub(crate) file: PathBuf,
+    /// A line for each build system: its file, its kind, its programs.
+    pub(crate) saw: Vec<Seen>,
+    pub(crate) program: String,
+    pub(crate) load: &'static str,
+    pub(crate) fill_in: Vec<ToFillIn>,
+}
+
+/// A build system that was seen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Seen {
+    pub(crate) file: PathBuf,
+    pub(crate) kind: &'static str,
+    pub(crate) programs: Vec<String>,
+    pub(crate) used: bool,
+}
+
+/// Something that only the user knows.
+#[derive(Debug, Serialize)]
+pub(crate) struct ToFillIn {
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let logs = std::env::temp_dir().join(format!("hone-init-{}", std::process::id()));
+    let seen = survey(&System::new(&logs)?, &arguments.folder);
+    let _ = std::fs::remove_dir_all(&logs);
+    let seen = seen?;
+    let (found, program) = choose(&seen, arguments.program.as_deref())?;
+    let load = arguments.load.unwrap_or_else(|| starter::likely_load(&seen, &program));
+    let file = output(arguments, &seen, found.kind)?;
+    let source = source(&seen.folder, &file);
+    let choice = Choice { survey: &seen, found, program: &program, load, source: &source };
+    let text = starter::text(&choice);
+    write_new(&file, &text)?;
+    desk.show_found("init", &written(&choice, file, &text), show::init::text)?;
+    Ok(Ending::Done)
+}
+
+fn written(choice: &Choice<'_>, file: PathBuf, text: &str) -> Written {
+    let seen = |found: &Found| Seen {
+        file: found.file.clone(),
+        kind: found.kind.name(),
+        programs: found.programs.iter().map(|program| program.name.clone()).collect(),
+        used: std::ptr::eq(found, choice.found),
+    };
+    let fill_in = starter::to_fill_in(text).into_iter();
+    Written {
+        file,
+        saw: choice.survey.found.iter().map(seen).collect(),
+        program: choice.program.name.clone(),
+        load: match choice.load {
+            Load::Command => "a command that loads it",
+            Load::Run => "itself: it does its work and ends",
+            Load::Kafka => "Hone's own load of the Kafka API",
+        },
+        fill_in: fill_in.map(|(line, what)| ToFillIn { line, what }).collect(),
+    }
+}
+
+/// The first build system that makes the program, and the program.
+fn choose<'a>(survey: &'a Survey, named: Option<&str>) -> Result<(&'a Found, Program)> {
+    let first = &survey.found[0];
+    let Some(name) = named else {
+        return match first.programs.first() {
+            Some(likeliest) => Ok((first, likeliest.clone())),
+            None if first.kind == Kind::Cargo || first.kind == Kind::Go => bail!(
+                "{} makes no program\n  next: name the folder of one that does",
+                survey.folder.join(&first.file).display()
+            ),
+            None => Ok((first, unnamed(survey))),
+        };
+    };
+    let makes = |found: &&'a Found| found.programs.iter().any(|program| program.name == name);
+    if let Some(found) = survey.found.iter().find(makes) {
+        let program = found.programs.iter().find(|program| program.name == name).cloned();
+        return Ok((found, program.unwrap_or_else(|| unnamed(survey))));
+    }
+    if first.kind == Kind::Cargo || first.kind == Kind::Go || first.kind == Kind::Elf {
+        let names: Vec<&str> = first.programs.iter().map(|program| program.name.as_str()).collect();
+        bail!(
+            "{} makes no program `{name}`\n  next: name one of: {}",
+            survey.folder.join(&first.file).display(),
+            names.join(", ")
+        );
+    }
+    // Names that are put together of variables can't be read from the files.
+    let home = Path::new(name).parent().unwrap_or(Path::new("")).display().to_string();
+    let last = Path::new(name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((first, Program { name: last, home }))
+}
+
+/// The program of a project whose files name none.
+fn unnamed(survey: &Survey) -> Program {
+    Program { name: survey.name.clone(), home: String::new() }
+}
+
+fn output(arguments: &Arguments, survey: &Survey, kind: Kind) -> Result<PathBuf> {
+    let here = || std::env::current_dir().context("the working directory is gone");
+    let file = match &arguments.output {
+        Some(file) => here()?.join(file),
+        None if kind == Kind::Elf => here()?.join("hone.toml"),
+        None => survey.folder.join("hone.toml"),
+    };
+    Ok(file)
+}
+
+/// The folder as the file names it.
+fn source(folder: &Path, file: &Path) -> String {
+    let beside = file.parent().and_then(|parent| parent.canonicalize().ok());
+    if beside.as_deref() == Some(folder) { ".".to_owned() } else { folder.display().to_string() }
+}
+
+/// Writes a file that was not there before.
+fn write_new(file: &Path, text: &str) -> Result<()> {
+    let mut new = match OpenOptions::new().write(true).create_new(true).open(file) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "{} is there already, and is left as it is\n  next: name another file by --output, or move that one away",
+            file.display()
+        ),
+        other => other.with_context(|| format!("{} can't be written", file.display()))?,
+    };
+    new.write_all(text.as_bytes()).with_context(|| format!("{} can't be written", file.display()))
+}

@@ -1,0 +1,362 @@
+//! A variant that BOLT makes: instrument, train, prove, then as much of BOLT as the program stands. What breaks it is searched
+//! for and left alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::Built;
+use hone_binary::bolt::bisect::{self, Verdict};
+use hone_binary::bolt::fdata::Weighted;
+use hone_binary::bolt::{
+    Bolt, BoltTools, Budget, Input, InstrumentedByBolt, OptimizedByBolt, Origin, ProvenFdata, Rung, Said,
+    Wish, Writes, bundle,
+};
+use hone_binary::capture::{ProfileFiles, ProfileKind};
+use hone_record::{Rewriting, SmokeTest};
+use hone_tool::{ToolError, interrupt};
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+use super::steps::{Phase, Steps, Told};
+use super::train::Counting;
+use crate::show;
+
+/// So many culprits are searched for; a program with more of them is left as it was.
+const MOST_CULPRITS: u32 = 4;
+
+/// No search takes more builds, each of which is started and loaded.
+const MOST_BUILDS: u32 = 80;
+
+/// Between two writings of a program that can't write as it ends.
+const WRITE_EVERY_S: u32 = 2;
+
+/// A program that BOLT rewrote, and that works.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Delivered {
+    pub(super) built: Built,
+    pub(super) rewriting: Rewriting,
+    pub(super) checked: SmokeTest,
+}
+
+/// What the trainings of one program left.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Left {
+    /// Profiles of BOLT, each with the weight of its workload.
+    files: Vec<(PathBuf, f64)>,
+    command: String,
+}
+
+/// BOLT at work for one variant.
+struct Bench<'a, 'b> {
+    job: &'a Job<'b>,
+    variant: &'a str,
+    bolt: Bolt<'b>,
+    input: Input,
+    folder: PathBuf,
+}
+
+/// Makes a variant out of another build.
+///
+/// # Errors
+/// A refusal, or what failed; the caller leaves the variant out then.
+pub(super) fn rewrite(
+    job: &Job<'_>,
+    steps: &mut Steps<'_>,
+    tools: &BoltTools,
+    variant: &str,
+    from: &Built,
+) -> Result<Delivered> {
+    let folder = job.folder.join("bolt").join(variant);
+    let bolt = Bolt::prepare(job.runner, tools.clone(), &folder, Budget::default())?;
+    let input = Input::look(&from.executable)?;
+    for warning in &input.warnings {
+        job.progress.line(&format!("  {variant}: {}; {}", warning.what, warning.mend));
+    }
+    let bench = Bench { job, variant, bolt, input, folder };
+    let left = steps.run(Phase::Build, &format!("train-{variant}"), || bench.train())?;
+    steps.run(Phase::Build, &format!("build-{variant}"), || bench.deliver(&left, from))
+}
+
+impl Bench<'_, '_> {
+    /// Instruments, and trains with each workload; each leaves files of its own.
+    fn train(&self) -> Result<Told<Left>> {
+        let mut writes = if self.input.anatomy.static_link {
+            Writes::Every { seconds: WRITE_EVERY_S }
+        } else {
+            Writes::AtExit { for_each_process: true }
+        };
+        let mut instrumented = self.bolt.instrument(&self.input, writes)?;
+        let mut counting = self.counting(&instrumented);
+        if let Err(trouble) = self.job.rehearse(&mut counting)? {
+            // It does not end in order; but it can write while it runs.
+            self.job
+                .progress
+                .line(&format!("  {}: {trouble}; it writes every {WRITE_EVERY_S} s instead", self.variant));
+            writes = Writes::Every { seconds: WRITE_EVERY_S };
+            instrumented = self.bolt.instrument(&self.input, writes)?;
+            counting = Counting { every_s: Some(WRITE_EVERY_S), ..self.counting(&instrumented) };
+        }
+        let (mut files, mut notes) = (Vec::new(), Vec::new());
+        for (index, training) in self.job.experiment.training.iter().enumerate() {
+            let trained = self.job.train_with(&counting, training)?;
+            let kept = self.folder.join(format!("training-{index}"));
+            files.extend(self.keep(&instrumented, &kept)?.into_iter().map(|file| (file, training.weight)));
+            notes.push(trained.words);
+        }
+        let note = notes.join("; ");
+        let command = instrumented.command.clone();
+        Ok(Told { note, command: Some(command.clone()), result: Left { files, command } })
+    }
+
+    fn counting(&self, instrumented: &InstrumentedByBolt) -> Counting {
+        Counting {
+            variant: format!("{}-instrumented", self.variant),
+            program: instrumented.executable.clone(),
+            env: Vec::new(),
+            files: ProfileFiles {
+                kind: ProfileKind::Bolt,
+                folder: instrumented.profile.parent().unwrap_or(&self.folder).to_path_buf(),
+            },
+            every_s: match instrumented.writes {
+                Writes::Every { seconds } => Some(seconds),
+                Writes::AtExit { .. } => None,
+            },
+            preload: None,
+        }
+    }
+
+    /// Moves what a training left out of the way of the next one, each with the note that says what it is of.
+    fn keep(&self, instrumented: &InstrumentedByBolt, to: &Path) -> Result<Vec<PathBuf>> {
+        let told = || format!("{} can't be written", to.display());
+        if to.exists() {
+            fs::remove_dir_all(to).with_context(told)?;
+        }
+        fs::create_dir_all(to).with_context(told)?;
+        let note = Origin::note(&instrumented.profile);
+        let mut kept = Vec::new();
+        for file in self.bolt.left_by(instrumented)? {
+            let moved = to.join(file.file_name().unwrap_or_default());
+            fs::rename(&file, &moved).with_context(told)?;
+            fs::copy(&note, Origin::note(&moved)).with_context(told)?;
+            kept.push(moved);
+        }
+        Ok(kept)
+    }
+
+    fn proven(&self, left: &Left) -> Result<ProvenFdata> {
+        let profile = self.folder.join("merged.fdata");
+        let files: Vec<Weighted> = left
+            .files
+            .iter()
+            .map(|(file, weight)| Weighted { file: file.clone(), weight: *weight })
+            .collect();
+        self.bolt.merge(&self.input, &files, &profile)?;
+        self.bolt.prove_profile(&self.input, &profile, false)
+    }
+
+    /// Climbs down the ladder until the program works; when it takes too much of BOLT away, what breaks it is searched for.
+    fn deliver(&self, left: &Left, from: &Built) -> Result<Told<Delivered>> {
+        let proven = self.proven(left)?;
+        let mut ladder = Ladder::default();
+        for rung in Rung::LADDER {
+            match self.try_wish(&proven, &Wish::new(rung))? {
+                Tried::Works(done, checked) => {
+                    if rung == Rung::LayoutOnly
+                        && let Some(better) = self.without_culprits(&proven, &mut ladder)?
+                    {
+                        return self.told(better.0, better.1, ladder, from);
+                    }
+                    return self.told(*done, checked, ladder, from);
+                }
+                Tried::Fails(trouble, said) => ladder.gives_up(rung.name(), trouble, said),
+            }
+        }
+        match self.without_culprits(&proven, &mut ladder)? {
+            Some((done, checked)) => self.told(done, checked, ladder, from),
+            None => bail!(
+                "no form of what BOLT makes works: {}\n  next: {} has what a bug report needs; use the variant that it builds \
+                 on",
+                ladder.given_up.join("; "),
+                ladder.bundle.unwrap_or_default()
+            ),
+        }
+    }
+
+    /// One wish carried out, proven and checked.
+    fn try_wish(&self, proven: &ProvenFdata, wish: &Wish) -> Result<Tried> {
+        let done = match self.bolt.optimize(&self.input, proven, wish) {
+            Ok(done) => done,
+            Err(error) => return Ok(Tried::Fails(bolt_itself_failed(error)?, None)),
+        };
+        match self.job.check(&self.check_name(), &done.executable)? {
+            Ok(checked) => Ok(Tried::Works(Box::new(done), checked)),
+            Err(trouble) => Ok(Tried::Fails(trouble, Some(Box::new(done.said)))),
+        }
+    }
+
+    fn check_name(&self) -> String {
+        format!("{}-checked", self.variant)
+    }
+
+    /// Searches for the functions that must be left alone, and delivers all of BOLT for the others.
+    fn without_culprits(
+        &self,
+        proven: &ProvenFdata,
+        ladder: &mut Ladder,
+    ) -> Result<Option<(OptimizedByBolt, SmokeTest)>> {
+        let candidates = coldest_first(proven);
+        let limit = bisect::most_builds(candidates.len(), MOST_CULPRITS).min(MOST_BUILDS);
+        self.job.progress.line(&format!(
+            "  {}: searching for what BOLT breaks among {} functions, at most {limit} builds",
+            self.variant,
+            candidates.len()
+        ));
+        let works = |skip: &[String]| -> Result<bool> {
+            let wish = Wish { skip: skip.to_vec(), ..Wish::new(Rung::Full) };
+            match self.bolt.rewrite(&self.input, proven, &wish) {
+                Ok(written) => Ok(self.job.check(&self.check_name(), &written.executable)?.is_ok()),
+                Err(error) => bolt_itself_failed(error).map(|_| false),
+            }
+        };
+        let found = bisect::find_culprits(&candidates, limit, works)?;
+        ladder.search_builds = found.builds;
+        let (skip, are_culprits) = match found.verdict {
+            Verdict::Culprits(names) => (names, true),
+            Verdict::Enough(names) => (names, false),
+            Verdict::NotByFunctions => {
+                ladder
+                    .given_up
+                    .push("no function is to blame alone: it fails with all of them skipped, too".to_owned());
+                self.report(proven, ladder, &[])?;
+                return Ok(None);
+            }
+            Verdict::NothingWrong => {
+                ladder.given_up.push("the search found nothing wrong: the trouble comes and goes".to_owned());
+                self.report(proven, ladder, &[])?;
+                return Ok(None);
+            }
+        };
+        if are_culprits {
+            ladder.culprits.clone_from(&skip);
+        }
+        self.report(proven, ladder, &skip)?;
+        match self.try_wish(proven, &Wish { skip, ..Wish::new(Rung::Full) }) {
+            Ok(Tried::Works(done, checked)) => Ok(Some((*done, checked))),
+            Ok(Tried::Fails(trouble, _)) => {
+                ladder.given_up.push(format!("full, without what the search found: {trouble}"));
+                Ok(None)
+            }
+            // With so much skipped it may have nothing left to do, which is a refusal and no breakage.
+            Err(error) if super::refused(&error).is_some() => {
+                ladder.given_up.push(format!("full, without what the search found: {error:#}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The folder for a bug report.
+    fn report(&self, proven: &ProvenFdata, ladder: &mut Ladder, culprits: &[String]) -> Result<()> {
+        let folder = self.folder.join("bug-report");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("{} can't be removed", folder.display()))?;
+        }
+        let output = self.folder.join("full").join(self.input.executable.file_name().unwrap_or_default());
+        let call = self.bolt.command(&self.input, &proven.path, &Wish::new(Rung::Full), &output, None);
+        let nothing = Said::parse("");
+        bundle::write(
+            &folder,
+            &bundle::Bundle {
+                trouble: ladder.given_up.first().map_or("", String::as_str),
+                call: &call,
+                tools: &self.bolt.tools().receipts,
+                input: &self.input,
+                profile: &proven.path,
+                culprits,
+                said: ladder.said.as_deref().unwrap_or(&nothing),
+            },
+        )?;
+        ladder.bundle = Some(folder.display().to_string());
+        Ok(())
+    }
+
+    fn told(
+        &self,
+        done: OptimizedByBolt,
+        checked: SmokeTest,
+        ladder: Ladder,
+        from: &Built,
+    ) -> Result<Told<Delivered>> {
+        let said = &done.said;
+        let rewriting = Rewriting {
+            rung: done.rung.name().to_owned(),
+            given_up: ladder.given_up,
+            skipped: done.skipped.clone(),
+            culprits: ladder.culprits,
+            search_builds: ladder.search_builds,
+            profiled_functions: said.profiled_functions.map(|part| [part.of_them, part.all]),
+            layout_modified: said.layout_modified,
+            stale_share: said.stale_share(),
+            bundle: ladder.bundle,
+        };
+        let command = done.command.clone();
+        let mut built = done.built(self.variant, from);
+        self.job.keep_program(&mut built)?;
+        let note = format!(
+            "{}; {}; {}",
+            show::optimization::rewriting(&rewriting),
+            super::shop::sizes(&built),
+            checked.what
+        );
+        Ok(Told { note, command: Some(command), result: Delivered { built, rewriting, checked } })
+    }
+}
+
+/// One wish.
+enum Tried {
+    Works(Box<OptimizedByBolt>, SmokeTest),
+    /// With the trouble, and what BOLT said when it was not BOLT that failed.
+    Fails(String, Option<Box<Said>>),
+}
+
+/// What was tried and did not work.
+#[derive(Default)]
+struct Ladder {
+    given_up: Vec<String>,
+    culprits: Vec<String>,
+    search_builds: u32,
+    bundle: Option<String>,
+    /// Of the first program that did not work.
+    said: Option<Box<Said>>,
+}
+
+impl Ladder {
+    fn gives_up(&mut self, rung: &str, trouble: String, said: Option<Box<Said>>) {
+        self.given_up.push(format!("{rung}: {trouble}"));
+        self.said = self.said.take().or(said);
+    }
+}
+
+/// What is skipped when a search runs out of builds should cost little.
+fn coldest_first(proven: &ProvenFdata) -> Vec<String> {
+    let mut functions: Vec<(u64, &String)> =
+        proven.counts.functions.iter().map(|(name, counts)| (counts.heat(), name)).collect();
+    functions.sort();
+    functions.into_iter().map(|(_, name)| name.clone()).collect()
+}
+
+/// The words of a BOLT that crashed or gave up, which another rung may cure.
+///
+/// # Errors
+/// With everything else: a refused profile is refused on every rung.
+fn bolt_itself_failed(error: anyhow::Error) -> Result<String> {
+    match error.downcast_ref::<ToolError>() {
+        Some(ToolError::Failed { .. } | ToolError::TimedOut { .. } | ToolError::NothingProduced { .. })
+            if !interrupt::requested() =>
+        {
+            Ok(format!("BOLT failed: {}", super::in_a_line(&error)))
+        }
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,164 @@
+//! What a run would do: its command lines, ready to paste. Nothing is built, started or measured.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Result;
+use hone_binary::{Guide, Kind, Order, Workshop};
+use hone_record::{Engine, Workload};
+use hone_tool::Call;
+
+use super::tree::{self, BASELINE, Made, Profile, Variant};
+use super::{Job, order_of};
+use crate::show;
+
+/// The plan as a text.
+///
+/// # Errors
+/// When the target can't be built so, or a tool is missing: what a run would find out, too.
+pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
+    let workshop = job.workshop()?;
+    let (tools, variants) = job.variants()?;
+    job.fits(&*workshop, &variants)?;
+    let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
+    plan.head(&variants);
+    plan.baseline()?;
+    plan.training(&variants)?;
+    for variant in variants.iter().skip(1) {
+        plan.phase(&format!("build: {}", variant.name));
+        match (variant.made, &tools) {
+            (Made::Rewritten { from }, Some(tools)) => {
+                let base = job.folder.join("bin").join(&variants[from].name).join(job.target().name());
+                let work = job.folder.join("bolt").join(&variant.name);
+                let [instrument, rewrite] = tools.plan(&base, &work);
+                plan.line(&instrument.to_string());
+                plan.loads("trained", job.experiment.training.iter().map(|training| &training.workload));
+                plan.line(&rewrite.to_string());
+            }
+            _ => plan.builds(&order_of(variant, &job.work().join("profiles/PROFILE")))?,
+        }
+        plan.check();
+    }
+    plan.judging(&variants);
+    Ok(plan.text)
+}
+
+struct Plan<'a, 'b> {
+    job: &'a Job<'b>,
+    workshop: &'a dyn Workshop,
+    text: String,
+}
+
+impl Plan<'_, '_> {
+    fn line(&mut self, line: &str) {
+        // Writing into a text can't fail.
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn phase(&mut self, name: &str) {
+        self.line(&format!("\n# {name}"));
+    }
+
+    fn head(&mut self, variants: &[Variant]) {
+        let kind = self.workshop.kind();
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        self.line(&format!("# {}: {kind}; variants {}", self.job.experiment.name, names.join(", ")));
+        for tool in self.workshop.receipts() {
+            self.line(&format!("# {}: {} ({})", tool.name, tool.version, tool.path));
+        }
+        self.line("# {port}, {port2} and {data} are filled in at each start, PROFILE when the profile is merged and proven.");
+    }
+
+    fn builds(&mut self, order: &Order) -> Result<()> {
+        for command in self.workshop.commands(order)? {
+            self.line(&command);
+        }
+        Ok(())
+    }
+
+    fn baseline(&mut self) -> Result<()> {
+        self.phase("baseline");
+        self.builds(&Order::plain(BASELINE))?;
+        self.starts(BASELINE, None);
+        let experiment = self.job.experiment;
+        self.loads("probed for its ceiling", experiment.judging.iter());
+        Ok(())
+    }
+
+    fn training(&mut self, variants: &[Variant]) -> Result<()> {
+        let profiles = tree::profiles(variants);
+        if profiles.is_empty() {
+            return Ok(());
+        }
+        self.phase("train");
+        let experiment = self.job.experiment;
+        let training = || experiment.training.iter().map(|training| &training.workload);
+        if self.workshop.kind() == Kind::Go {
+            self.starts(BASELINE, None);
+            self.loads("profiled by net/http/pprof", training());
+            return Ok(());
+        }
+        self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+        self.starts("instrumented", Some(&self.job.folder.join("profile-raw/first")));
+        self.loads("trained", training());
+        if profiles.contains(&Profile::Second) {
+            let first = self.job.work().join("profiles/PROFILE");
+            self.builds(&Order::plain("cs-instrumented").guided(Guide::CsGenerate(first)))?;
+            self.starts("cs-instrumented", Some(&self.job.folder.join("profile-raw/second")));
+            self.loads("trained", training());
+        }
+        Ok(())
+    }
+
+    /// How a variant is started.
+    fn starts(&mut self, variant: &str, raw: Option<&Path>) {
+        let target = self.job.target();
+        let program = self.job.folder.join("bin").join(variant).join(target.name());
+        let mut call = Call::new("start", program, "{data}").args(target.args.iter().cloned());
+        for (name, value) in &target.env {
+            call = call.env(name, value);
+        }
+        for (name, value) in raw.map(|raw| self.workshop.training_env(raw)).unwrap_or_default() {
+            call = call.env(name, value);
+        }
+        self.line(&call.to_string());
+    }
+
+    fn loads<'w>(&mut self, what: &str, workloads: impl Iterator<Item = &'w Workload>) {
+        for workload in workloads {
+            if let Engine::Tool { populate, warmup, .. } = &workload.engine {
+                for (what, words) in [("filled", populate), ("warmed", warmup)] {
+                    if let Some(words) = words {
+                        self.line(&format!("# {what} by: {}", words.join(" ")));
+                    }
+                }
+            }
+            self.line(&format!("# {what} with {}: {}", workload.name, show::window::load_words(workload)));
+        }
+    }
+
+    fn check(&mut self) {
+        let check = self.job.target().check.as_ref().map(|words| words.join(" "));
+        self.line(&match check {
+            Some(words) => format!("# checked by every judging workload, and by: {words}"),
+            None => "# checked by every judging workload".to_owned(),
+        });
+    }
+
+    fn judging(&mut self, variants: &[Variant]) {
+        self.phase("judge");
+        let settings = &self.job.experiment.compare;
+        for workload in &self.job.experiment.judging {
+            let how = match workload.engine.operations() {
+                None => format!("{} pairs and {} of the control", settings.pairs, settings.control_pairs),
+                Some(_) => format!("{} rounds, all variants in each", settings.rounds),
+            };
+            self.line(&format!("# {}: {how}; {}", workload.name, show::window::load_words(workload)));
+        }
+        for variant in variants.iter().filter(|variant| variant.judged) {
+            if let Some(parent) = variant.parent {
+                self.line(&format!("# {} against {}", variant.name, variants[parent].name));
+            }
+        }
+    }
+}

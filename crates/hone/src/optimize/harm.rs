@@ -1,0 +1,165 @@
+//! What a variant costs beside what it saves: size, memory, start-up. Guard rails, judged against the baseline.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use hone_binary::Built;
+use hone_record::Harm;
+
+use super::Job;
+use super::steps::Told;
+use crate::experiment::Limits;
+use crate::show;
+
+/// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
+const STARTS: usize = 5;
+
+/// Growth below this is noise of pages and of the allocator, whatever its ratio.
+const RSS_FLOOR_BYTES: f64 = 4e6;
+
+/// Growth below this nobody waits for.
+const START_UP_FLOOR_S: f64 = 0.02;
+
+/// What was seen of one variant.
+#[derive(Debug, Default)]
+struct Seen {
+    start_up_s: Vec<f64>,
+    rss_bytes: Option<f64>,
+}
+
+impl Job<'_> {
+    /// Looks at all variants, in turns, so that what drifts drifts for all of them.
+    pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<Vec<Harm>>> {
+        let mut seen: Vec<Seen> = variants.iter().map(|_| Seen::default()).collect();
+        if self.serves() {
+            for _ in 0..STARTS {
+                for (built, seen) in variants.iter().zip(&mut seen) {
+                    seen.start_up_s.extend(self.one_start(built)?);
+                }
+            }
+        }
+        for (built, seen) in variants.iter().zip(&mut seen) {
+            seen.rss_bytes = self.peak_under_load(built)?;
+        }
+        let mut harms: Vec<Harm> = variants.iter().zip(&seen).map(|(built, seen)| of(built, seen)).collect();
+        if let Some(baseline) = harms.first().cloned() {
+            for harm in harms.iter_mut().skip(1) {
+                harm.broken = broken(&self.experiment.limits, &baseline, harm);
+            }
+        }
+        let lines = variants.iter().zip(&harms).flat_map(|(built, harm)| {
+            harm.broken.iter().map(|broken| format!("{}: {broken}", built.variant)).collect::<Vec<_>>()
+        });
+        let broken = lines.collect::<Vec<_>>().join("; ");
+        let note = if broken.is_empty() {
+            "no variant breaks a guard rail of size, memory or start-up".to_owned()
+        } else {
+            broken
+        };
+        Ok(Told { note, command: None, result: harms })
+    }
+
+    /// Seconds until it was ready.
+    fn one_start(&self, built: &Built) -> Result<Option<f64>> {
+        let arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
+        let running = arm.start(self.runner, &self.folder.scratch())?;
+        let start_up = running.start_up();
+        running.stop(self.runner)?;
+        Ok(start_up.map(|took| took.as_secs_f64()))
+    }
+
+    /// The most memory that was resident under the first judging workload.
+    fn peak_under_load(&self, built: &Built) -> Result<Option<f64>> {
+        let Some(workload) = self.experiment.judging.first() else { return Ok(None) };
+        let arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
+        let bench = self.bench();
+        let workload = super::short(workload);
+        let mut subject = bench.subject(&arm, &workload)?;
+        bench.window(&mut subject, &workload)?;
+        let peak = subject.peak_rss_bytes();
+        bench.end(subject)?;
+        Ok(peak.map(|bytes| bytes as f64))
+    }
+}
+
+fn of(built: &Built, seen: &Seen) -> Harm {
+    Harm {
+        file_bytes: built.facts.file_bytes,
+        text_bytes: built.facts.text_bytes,
+        start_up_s: median(seen.start_up_s.iter().copied()),
+        rss_bytes: seen.rss_bytes,
+        starts: u32::try_from(seen.start_up_s.len()).unwrap_or(u32::MAX),
+        broken: Vec::new(),
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(f64::midpoint(*low, *high))
+}
+
+/// The guard rails that a variant breaks, in words.
+fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut hold =
+        |what: &str, before: f64, after: f64, limit: f64, floor: f64, words: &dyn Fn(f64) -> String| {
+            let ratio = after / before;
+            if ratio > limit && after - before > floor {
+                broken.push(format!(
+                "{what} grows to {ratio:.2} times the baseline's ({} from {}); at most {limit} is allowed",
+                words(after),
+                words(before)
+            ));
+            }
+        };
+    let bytes = |value: f64| show::bytes(value as u64);
+    let text = |harm: &Harm| harm.text_bytes as f64;
+    hold(".text", text(baseline), text(variant), limits.text_growth, 0.0, &bytes);
+    if let (Some(before), Some(after)) = (baseline.rss_bytes, variant.rss_bytes) {
+        hold("resident memory", before, after, limits.rss_growth, RSS_FLOOR_BYTES, &bytes);
+    }
+    if let (Some(before), Some(after)) = (baseline.start_up_s, variant.start_up_s) {
+        let seconds = |value: f64| show::span_us(value * 1e6);
+        hold("start-up", before, after, limits.start_up_growth, START_UP_FLOOR_S, &seconds);
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn harm(text_bytes: u64, rss_bytes: f64, start_up_s: f64) -> Harm {
+        let (rss_bytes, start_up_s) = (Some(rss_bytes), Some(start_up_s));
+        Harm { text_bytes, rss_bytes, start_up_s, ..Harm::default() }
+    }
+
+    #[test]
+    fn what_grows_beyond_its_limit_is_told_and_what_is_small_is_not() {
+        let baseline = harm(1_000, 100e6, 0.1);
+        let found = |variant: Harm| broken(&Limits::default(), &baseline, &variant);
+        assert!(found(harm(1_499, 124e6, 0.149)).is_empty());
+        let [text] = &found(harm(1_600, 100e6, 0.1))[..] else { panic!() };
+        assert_eq!(
+            text,
+            ".text grows to 1.60 times the baseline's (1.60 kB from 1.00 kB); at most 1.5 is allowed"
+        );
+        assert!(found(harm(1_000, 130e6, 0.1))[0].starts_with("resident memory grows to 1.30 times"));
+        assert!(found(harm(1_000, 100e6, 0.2))[0].contains("(200 ms from 100 ms)"));
+
+        let small = harm(1_000, 1e6, 0.002);
+        assert!(
+            broken(&Limits::default(), &small, &harm(1_000, 4e6, 0.02)).is_empty(),
+            "twice nothing is nothing"
+        );
+    }
+
+    #[test]
+    fn the_middle_is_taken() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
+}

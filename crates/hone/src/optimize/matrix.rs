@@ -1,0 +1,87 @@
+//! Training mixes held against each other: what a profile of one workload does for the others. Pure.
+
+use hone_record::{Comparison, MatrixCell, MatrixRow};
+
+use super::tree::{BASELINE, Made, Mix, Profile, Variant};
+
+/// One row for each profile of the first kind, the mix of all first.
+pub(super) fn rows(variants: &[Variant], training: &[&str], comparisons: &[Comparison]) -> Vec<MatrixRow> {
+    let mut rows: Vec<MatrixRow> =
+        variants.iter().filter_map(|variant| row(variant, training, comparisons)).collect();
+    let on_front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows)).collect();
+    for (row, on_front) in rows.iter_mut().zip(on_front) {
+        row.on_front = on_front;
+    }
+    rows
+}
+
+fn row(variant: &Variant, training: &[&str], comparisons: &[Comparison]) -> Option<MatrixRow> {
+    let Made::Shaped { by: Profile::First(mix), .. } = variant.made else { return None };
+    let trained_with: Vec<String> = match mix {
+        Mix::All => training.iter().map(|name| (*name).to_owned()).collect(),
+        Mix::Only(index) => vec![(*training.get(index)?).to_owned()],
+    };
+    let own =
+        comparisons.iter().filter(|comparison| comparison.a == BASELINE && comparison.b == variant.name);
+    let cell = |comparison: &Comparison| MatrixCell {
+        workload: comparison.workload.name.clone(),
+        ratio: comparison.primary().map(|primary| {
+            let estimate = &primary.estimate;
+            [estimate.ratio, estimate.low, estimate.high]
+        }),
+        verdict: comparison.verdict(),
+        own: trained_with.contains(&comparison.workload.name),
+    };
+    let cells: Vec<MatrixCell> = own.map(cell).collect();
+    (!cells.is_empty()).then(|| MatrixRow {
+        variant: variant.name.clone(),
+        trained_with,
+        cells,
+        on_front: false,
+    })
+}
+
+/// Whether no other row is at least as good everywhere and better somewhere, by the estimates.
+fn is_on_front(row: &MatrixRow, rows: &[MatrixRow]) -> bool {
+    let Some(own) = ratios(row) else { return false };
+    let beats = |other: &MatrixRow| {
+        let Some(others) = ratios(other).filter(|others| others.len() == own.len()) else { return false };
+        let both = || others.iter().zip(&own);
+        both().all(|(other, own)| other <= own) && both().any(|(other, own)| other < own)
+    };
+    !rows.iter().any(beats)
+}
+
+fn ratios(row: &MatrixRow) -> Option<Vec<f64>> {
+    row.cells.iter().map(|cell| cell.ratio.map(|ratio| ratio[0])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::Verdict;
+
+    fn row(variant: &str, ratios: &[Option<f64>]) -> MatrixRow {
+        let cell = |ratio: &Option<f64>| MatrixCell {
+            workload: "w".to_owned(),
+            ratio: ratio.map(|ratio| [ratio, ratio, ratio]),
+            verdict: Verdict::NotShown,
+            own: false,
+        };
+        let cells = ratios.iter().map(cell).collect();
+        MatrixRow { variant: variant.to_owned(), trained_with: Vec::new(), cells, on_front: false }
+    }
+
+    #[test]
+    fn a_mix_that_another_beats_everywhere_is_not_on_the_front() {
+        let rows = [
+            row("mix", &[Some(0.92), Some(0.93)]),
+            row("first", &[Some(0.90), Some(0.99)]),
+            row("second", &[Some(0.95), Some(0.94)]),
+            row("unknown", &[Some(0.5), None]),
+        ];
+        let front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows)).collect();
+        assert_eq!(front, [true, true, false, false]);
+        assert!(is_on_front(&rows[0], &rows[..1]));
+    }
+}

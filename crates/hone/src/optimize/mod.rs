@@ -1,0 +1,685 @@
+//! A target taken through profile-guided optimisation, step by step: a tree of variants, each made, proven, checked, and judged
+//! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
+
+mod bolt;
+mod cache;
+mod ceiling;
+mod check;
+pub(crate) mod dry;
+mod harm;
+mod judge;
+mod ledger;
+mod matrix;
+mod shop;
+pub(crate) mod steps;
+mod train;
+pub(crate) mod tree;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::bolt::BoltTools;
+use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
+use hone_compare::Plan;
+use hone_load::Security;
+use hone_record::{
+    Artifact, Ceiling, Comparison, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied,
+    Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+};
+use hone_tool::{Runner, ToolError, interrupt};
+use serde::{Deserialize, Serialize};
+
+use crate::arm::{Arm, Place, Program, Ways};
+use crate::bench::Bench;
+use crate::experiment::{Compare, Experiment, Target};
+use crate::folder::RunFolder;
+use crate::places::Places;
+use crate::progress::Progress;
+use crate::ready::Ready;
+use crate::show;
+use judge::{Edge, edges};
+use steps::{Phase, Steps, Told};
+use tree::{BASELINE, Made, Mix, Profile, Variant};
+
+/// What an optimisation needs.
+pub(crate) struct Job<'a> {
+    pub(crate) experiment: &'a Experiment,
+    /// The experiment file.
+    pub(crate) file: &'a Path,
+    pub(crate) folder: &'a RunFolder,
+    /// Where builds and the ledger of all runs are kept.
+    pub(crate) home: &'a Path,
+    pub(crate) runner: &'a dyn Runner,
+    pub(crate) progress: &'a Progress,
+    /// The one phase that is wanted.
+    pub(crate) only: Option<Phase>,
+}
+
+/// A profile that may be used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Taken {
+    merged: Merged,
+    proven: Proven,
+}
+
+/// What came of the variants so far, by their places in the tree.
+#[derive(Default)]
+struct Outcomes {
+    made: BTreeMap<usize, Built>,
+    left_out: BTreeMap<usize, String>,
+    /// The profiles that shaped them.
+    shaped: BTreeMap<usize, (Proven, ProfileApplied)>,
+    rewritten: BTreeMap<usize, Rewriting>,
+    checked: BTreeMap<usize, SmokeTest>,
+    harms: BTreeMap<usize, Harm>,
+}
+
+/// A profile, or why there is none.
+type Profiles = BTreeMap<Profile, Result<Taken, String>>;
+
+/// Carries out every step that is not done yet.
+///
+/// # Errors
+/// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
+pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
+    let begun_ms = now_ms();
+    let design = design(&job.experiment.compare)?;
+    let workshop = job.workshop()?;
+    let workshop = &*workshop;
+    let (tools, variants) = job.variants()?;
+    job.fits(workshop, &variants)?;
+    let _alone = job.lock_builds()?;
+    let mut steps = Steps::new(job.folder, job.progress, job.only);
+
+    let baseline =
+        steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
+    let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
+    if job.target().check.is_some() {
+        steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
+    }
+    let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
+    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
+    for index in 1..variants.len() {
+        job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
+    }
+    job.is_worth_judging(&variants, &outcomes)?;
+    job.watch_harm(&mut steps, &mut outcomes)?;
+    let edges = edges(&variants, &outcomes.made);
+    let comparisons = job.judge(&mut steps, &design, &edges, &outcomes.made)?;
+
+    let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
+    let found = job.optimization(steps.receipts, ceilings, &account, comparisons, started_unix_ms);
+    job.folder.write_record("optimization.json", found.clone())?;
+    job.enter_in_ledger(&found)?;
+    Ok(found)
+}
+
+/// The pairs and the rule, the same for every judging workload.
+///
+/// # Errors
+/// When the experiment asks for something that can give no interval.
+pub(crate) fn design(settings: &Compare) -> Result<Design> {
+    Ok(hone_compare::plan(&Plan {
+        mode: settings.mode,
+        places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
+        pairs: settings.pairs,
+        control_pairs: settings.control_pairs,
+        primary: settings.primary,
+        guards: settings.guards.clone(),
+        alpha: settings.alpha,
+        equivalence: settings.equivalence,
+        seed: settings.seed,
+        builds: [1, 1],
+        pilot_pairs: 0,
+        requests_per_window: None,
+        refused: Default::default(),
+        disturbance: Some(hone_compare::disturbance(settings.mode)),
+        both_controls: false,
+    })?)
+}
+
+/// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
+fn order_of(variant: &Variant, profile: &Path) -> Order {
+    let plain = Order::plain(&variant.name);
+    match variant.made {
+        Made::Plain { relocs: true } => plain.with_relocs(),
+        Made::Plain { relocs: false } | Made::Rewritten { .. } => plain,
+        Made::Shaped { relocs, .. } => {
+            let shaped = plain.guided(Guide::Use(profile.to_owned()));
+            if relocs { shaped.with_relocs() } else { shaped }
+        }
+    }
+}
+
+/// The refusal in an error, if it is one.
+fn refused(error: &anyhow::Error) -> Option<&Refusal> {
+    error.downcast_ref::<Refusal>()
+}
+
+/// Why a variant is left out; an error that says nothing of the variant goes on as one.
+///
+/// # Errors
+/// With what ends the run: an interrupt, a full disk, a phase that is not the wanted one.
+fn left_out(error: anyhow::Error) -> Result<String> {
+    let failed = matches!(
+        error.downcast_ref::<ToolError>(),
+        Some(
+            ToolError::Failed { .. }
+                | ToolError::TimedOut { .. }
+                | ToolError::Died { .. }
+                | ToolError::NothingProduced { .. }
+        )
+    );
+    if interrupt::requested() {
+        return Err(error);
+    }
+    // Both tell all that there is to tell; the step's name would stand in front.
+    if let Some(refusal) = refused(&error) {
+        return Ok(refusal.to_string());
+    }
+    match error.downcast_ref::<Left>() {
+        Some(Left(why)) => Ok(why.clone()),
+        None if failed => Ok(format!("{error:#}")),
+        None => Err(error),
+    }
+}
+
+/// A variant that can't be had, in words.
+#[derive(Debug)]
+struct Left(String);
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Left {}
+
+/// An error in one line: what the program said and where its log is; the command is in the log's name.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let tells = |line: &&str| !line.starts_with("command: ");
+    text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")
+}
+
+/// A load long enough to touch what it needs, and no longer.
+fn short(workload: &Workload) -> Workload {
+    /// Seconds.
+    const SHORT_S: f64 = 1.0;
+    Workload { duration_s: workload.duration_s.min(SHORT_S), ..workload.clone() }
+}
+
+impl<'a> Job<'a> {
+    /// Two runs of one experiment at a time would remove each other's builds.
+    fn lock_builds(&self) -> Result<fs::File> {
+        let path = self.work().join(".lock");
+        let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => bail!(
+                "another run of `{}` is building in {}; wait for its end, or give this one another --output",
+                self.experiment.name,
+                self.work().display()
+            ),
+            Err(fs::TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("{} can't be locked", path.display()))
+            }
+        }
+    }
+
+    fn target(&self) -> &'a Target {
+        &self.experiment.target
+    }
+
+    /// Whether it goes on running until it is stopped.
+    fn serves(&self) -> bool {
+        let training = self.experiment.training.iter().map(|training| &training.workload);
+        training.chain(&self.experiment.judging).any(|load| !matches!(load.engine, Engine::Exits { .. }))
+    }
+
+    /// Builds are kept between runs, so that a second run does not compile the same sources again.
+    fn work(&self) -> PathBuf {
+        self.home.join("builds").join(&self.experiment.name)
+    }
+
+    fn bench(&self) -> Bench<'a> {
+        Bench {
+            runner: self.runner,
+            scratch: self.folder.scratch(),
+            storage: self.target().storage.clone(),
+            lateness_limit_us: self.experiment.compare.lateness_limit_ms * 1e3,
+            progress: self.progress,
+        }
+    }
+
+    /// The variants, and BOLT when one of them needs it. Where nobody asked for them, those that need a BOLT that is not there are
+    /// passed over, and that is told.
+    fn variants(&self) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+        let variants = &self.experiment.variants;
+        if !tree::needs_bolt(variants) {
+            return Ok((None, variants.clone()));
+        }
+        match BoltTools::find(None) {
+            Ok(tools) => Ok((Some(tools), variants.clone())),
+            Err(error) => match tree::without_bolt(variants) {
+                Some(others) if !self.experiment.variants_are_asked => {
+                    self.progress.line(&format!("without BOLT: {}", in_a_line(&error)));
+                    Ok((None, others))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
+        let target = self.target();
+        let mut all: BTreeMap<String, OsString> =
+            target.env.iter().map(|(name, value)| (name.clone(), value.into())).collect();
+        all.extend(env);
+        let training = self.experiment.training.iter().map(|training| &training.workload);
+        let is_broker =
+            training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none());
+        let program = Program {
+            path: path.to_owned(),
+            args: target.args.clone(),
+            env: all,
+            address: target.address.clone(),
+            ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
+            stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
+            ways: Box::new(Ways {
+                folder: self.beside(Path::new("")),
+                ready: target.ready.clone().unwrap_or(if is_broker { Ready::Kafka } else { Ready::Port }),
+                stop: target.stop.clone(),
+                dump: target.dump.clone(),
+                dump_signal: target.dump_signal,
+                reset: target.reset.clone(),
+            }),
+        };
+        Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
+    }
+
+    /// What can't be had is told before anything is built.
+    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant]) -> Result<()> {
+        let profile = Path::new("profile");
+        for variant in variants {
+            workshop.fits(&order_of(variant, profile))?;
+        }
+        let profiles = tree::profiles(variants);
+        if !profiles.is_empty() && workshop.kind() != Kind::Go {
+            workshop.can(&Guide::Generate)?;
+        }
+        if profiles.contains(&Profile::Second) {
+            workshop.can(&Guide::CsGenerate(profile.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// The check must be one that the plain program passes.
+    fn check_baseline(&self, baseline: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(BASELINE, &baseline.executable)? {
+            Ok(checked) => Ok(Told { note: checked.what.clone(), command: None, result: checked }),
+            Err(trouble) => bail!(
+                "the baseline does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
+                 variant can be told from a broken one before"
+            ),
+        }
+    }
+
+    /// The profiles that the variants need. A first round of counting serves all mixes; the second one needs the first.
+    fn profiles(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        variants: &[Variant],
+        baseline: &Built,
+    ) -> Result<Profiles> {
+        let mut profiles = Profiles::new();
+        let wanted: Vec<Profile> = tree::profiles(variants);
+        if wanted.is_empty() {
+            return Ok(profiles);
+        }
+        let first = match workshop.kind() {
+            Kind::Go => self.first_of_go(steps, baseline),
+            _ => self.first_round(steps, workshop),
+        };
+        let (counting, raw) = match first {
+            Ok(first) => first,
+            Err(error) => {
+                let why = left_out(error)?;
+                self.progress.line(&format!("no profile: {why}"));
+                return Ok(wanted.into_iter().map(|profile| (profile, Err(why.clone()))).collect());
+            }
+        };
+        for profile in wanted {
+            let taken = match profile {
+                Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
+                Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
+                    Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
+                    Some(Err(why)) => Err(Left(why.clone()).into()),
+                    None => bail!("the second round of counting stands before the first"),
+                },
+            };
+            let taken = match taken {
+                Ok(taken) => Ok(taken),
+                Err(error) => {
+                    let why = left_out(error)?;
+                    self.progress.line(&format!("no profile: {why}"));
+                    Err(why)
+                }
+            };
+            profiles.insert(profile, taken);
+        }
+        let hashes: Vec<String> =
+            profiles.values().flatten().map(|taken| taken.merged.sha256.clone()).collect();
+        self.forget_other_builds(&hashes)?;
+        Ok(profiles)
+    }
+
+    fn first_round(&self, steps: &mut Steps<'_>, workshop: &dyn Workshop) -> Result<(Built, train::Raw)> {
+        let order = Order::plain("instrumented").guided(Guide::Generate);
+        let counting = steps.run(Phase::Train, "build-instrumented", || self.build(workshop, &order))?;
+        let raw = steps.run(Phase::Train, "train", || self.train(workshop, &counting, "first"))?;
+        Ok((counting, raw))
+    }
+
+    fn first_of_go(&self, steps: &mut Steps<'_>, baseline: &Built) -> Result<(Built, train::Raw)> {
+        let raw = steps.run(Phase::Train, "train", || self.profile_go(baseline, "first"))?;
+        Ok((baseline.clone(), raw))
+    }
+
+    fn prove(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        mix: Mix,
+        raw: &train::Raw,
+        counting: &Built,
+    ) -> Result<Taken> {
+        let weights = self.experiment.training.iter().map(|training| training.weight);
+        let all: Vec<(PathBuf, f64)> = raw.folders.iter().cloned().zip(weights).collect();
+        let (name, raw) = match mix {
+            Mix::All => ("prove-profile".to_owned(), all),
+            Mix::Only(index) => {
+                let (folder, _) = all.get(index).cloned().context("a mix names a training workload")?;
+                (
+                    format!("prove-profile-{}", self.experiment.training[index].workload.name),
+                    vec![(folder, 1.0)],
+                )
+            }
+        };
+        steps.run(Phase::Train, &name, || told_profile(workshop, &raw, counting))
+    }
+
+    /// A program that the first profile has shaped counts once more.
+    fn second_round(&self, steps: &mut Steps<'_>, workshop: &dyn Workshop, first: &Merged) -> Result<Taken> {
+        let order = Order::plain("cs-instrumented").guided(Guide::CsGenerate(first.path.clone()));
+        let counting = steps.run(Phase::Train, "build-cs-instrumented", || self.build(workshop, &order))?;
+        let raw = steps.run(Phase::Train, "train-cs", || self.train(workshop, &counting, "second"))?;
+        let weights = self.experiment.training.iter().map(|training| training.weight);
+        let all: Vec<(PathBuf, f64)> =
+            std::iter::once((first.path.clone(), 1.0)).chain(raw.folders.into_iter().zip(weights)).collect();
+        steps.run(Phase::Train, "prove-profile-cs", || told_profile(workshop, &all, &counting))
+    }
+
+    /// Makes one variant, or finds out why it can't be had; the others go on.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
+    fn make(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        tools: Option<&BoltTools>,
+        variants: &[Variant],
+        index: usize,
+        profiles: &Profiles,
+        outcomes: &mut Outcomes,
+    ) -> Result<()> {
+        let variant = &variants[index];
+        let made = match variant.made {
+            Made::Rewritten { from } => self.rewritten(steps, tools, variants, index, from, outcomes),
+            Made::Shaped { by, .. } => {
+                self.shaped(steps, workshop, variant, index, profiles.get(&by), outcomes)
+            }
+            Made::Plain { .. } => {
+                let order = order_of(variant, Path::new(""));
+                let name = format!("build-{}", variant.name);
+                steps.run(Phase::Build, &name, || self.build(workshop, &order))
+            }
+        };
+        // What BOLT makes is checked on its way.
+        let made = made.and_then(|built| {
+            if !outcomes.checked.contains_key(&index) && variant.judged {
+                let name = if variants.len() == 2 {
+                    "smoke-test".to_owned()
+                } else {
+                    format!("check-{}", variant.name)
+                };
+                let checked = steps.run(Phase::Build, &name, || self.smoke(&variant.name, &built))?;
+                outcomes.checked.insert(index, checked);
+            }
+            Ok(built)
+        });
+        match made {
+            Ok(built) => {
+                outcomes.made.insert(index, built);
+            }
+            Err(error) => {
+                let why = left_out(error)?;
+                // Why a profile is not there has been told in full.
+                let is_told =
+                    profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
+                let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
+                self.progress.line(&format!("{} is left out: {told}", variant.name));
+                outcomes.left_out.insert(index, why);
+            }
+        }
+        Ok(())
+    }
+
+    fn shaped(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        variant: &Variant,
+        index: usize,
+        profile: Option<&Result<Taken, String>>,
+        outcomes: &mut Outcomes,
+    ) -> Result<Built> {
+        let taken = match profile.context("the profile of a variant was not thought of")? {
+            Ok(taken) => taken,
+            Err(why) => return Err(Left(why.clone()).into()),
+        };
+        let order = order_of(variant, &taken.merged.path);
+        let built =
+            steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
+        let baseline = &outcomes.made[&0];
+        let applied = steps.run(Phase::Build, &format!("prove-{}", variant.name), || {
+            let applied = workshop.prove_applied(&built, baseline, &taken.proven)?;
+            let note = format!(
+                "{:.2} % of the profile's weight discarded ({} functions), {} functions without a profile",
+                applied.discarded_weight * 100.0,
+                applied.discarded_functions,
+                show::number(applied.missing_functions as f64)
+            );
+            Ok(Told { note, command: None, result: applied })
+        })?;
+        outcomes.shaped.insert(index, (taken.proven.clone(), applied));
+        Ok(built)
+    }
+
+    fn rewritten(
+        &self,
+        steps: &mut Steps<'_>,
+        tools: Option<&BoltTools>,
+        variants: &[Variant],
+        index: usize,
+        from: usize,
+        outcomes: &mut Outcomes,
+    ) -> Result<Built> {
+        let base = match (outcomes.made.get(&from), outcomes.left_out.get(&from)) {
+            (Some(base), _) => base,
+            (None, why) => {
+                let why = why.map_or("it was not made", String::as_str);
+                return Err(Left(format!("it builds on {}: {why}", variants[from].name)).into());
+            }
+        };
+        let tools = tools.context("BOLT was not looked for")?;
+        let bolt::Delivered { built, rewriting, checked } =
+            bolt::rewrite(self, steps, tools, &variants[index].name, base)?;
+        if let Some(shaped) = outcomes.shaped.get(&from).cloned() {
+            outcomes.shaped.insert(index, shaped);
+        }
+        outcomes.rewritten.insert(index, rewriting);
+        outcomes.checked.insert(index, checked);
+        Ok(built)
+    }
+
+    /// Produces and reads back under every judging workload, or does their operations, and the target's own check.
+    fn smoke(&self, name: &str, built: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(name, &built.executable)? {
+            Ok(checked) => {
+                let note = if checked.records > 0 {
+                    format!(
+                        "{} records written and read back, byte for byte",
+                        show::number(checked.records as f64)
+                    )
+                } else {
+                    checked.what.clone()
+                };
+                Ok(Told { note, command: None, result: checked })
+            }
+            Err(trouble) => Err(Left(format!("the optimised program is not correct: {trouble}")).into()),
+        }
+    }
+
+    fn is_worth_judging(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<()> {
+        let is_there = |index: &usize| *index > 0 && variants[*index].judged;
+        if outcomes.made.keys().any(is_there) {
+            return Ok(());
+        }
+        // The first one is the reason of most others.
+        let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
+        match outcomes.left_out.len() {
+            1 => bail!("{}: {why}", variants[*index].name),
+            left => bail!(
+                "none of the {left} variants could be made; the first, {}: {why}",
+                variants[*index].name
+            ),
+        }
+    }
+
+    /// Everything that is measured beside the comparisons, in one step: the variants take turns.
+    fn watch_harm(&self, steps: &mut Steps<'_>, outcomes: &mut Outcomes) -> Result<()> {
+        let built: Vec<&Built> = outcomes.made.values().collect();
+        let harms = steps.run(Phase::Build, "harm", || self.watch(&built))?;
+        outcomes.harms = outcomes.made.keys().copied().zip(harms).collect();
+        Ok(())
+    }
+
+    fn optimization(
+        &self,
+        steps: Vec<hone_record::StepReceipt>,
+        ceilings: Vec<Ceiling>,
+        account: &Account<'_>,
+        comparisons: Vec<Comparison>,
+        started_unix_ms: u64,
+    ) -> Optimization {
+        let experiment = self.experiment;
+        let acks = experiment.judging.first().map_or(-1, |workload| workload.acks);
+        let mut variants = account.variants();
+        let best = judge::decide(&mut variants, &comparisons);
+        let names: Vec<&str> =
+            experiment.training.iter().map(|training| training.workload.name.as_str()).collect();
+        let matrix = match experiment.matrix {
+            true => matrix::rows(account.variants, &names, &comparisons),
+            false => Vec::new(),
+        };
+        let mix = experiment.training.iter().map(|training| WeightedTraining {
+            workload: training.workload.clone(),
+            weight: training.weight,
+        });
+        Optimization {
+            name: experiment.name.clone(),
+            experiment: self.file.display().to_string(),
+            hone_version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: hone_host::observe::machine(Path::new("/")),
+            training: experiment.training[0].workload.clone(),
+            durability: Durability { acks, storage: self.target().storage.clone() },
+            ceilings,
+            artifacts: account.artifacts(),
+            comparisons,
+            steps,
+            started_unix_ms,
+            variants,
+            training_mix: if experiment.training.len() > 1 { mix.collect() } else { Vec::new() },
+            matrix,
+            best,
+        }
+    }
+}
+
+fn told_profile(workshop: &dyn Workshop, raw: &[(PathBuf, f64)], counting: &Built) -> Result<Told<Taken>> {
+    let merged = workshop.merge(raw)?;
+    let proven = workshop.prove_profile(&merged, counting)?;
+    let proof = &proven.proof;
+    let hottest = proof.hot_functions.first().map_or("-", |function| function.name.as_str());
+    let note = format!(
+        "{} level, {} functions, largest count {}, hottest {hottest}, sha256 {}",
+        proof.level,
+        show::number(proof.functions as f64),
+        show::number(proof.max_count as f64),
+        proof.sha256.get(..12).unwrap_or(&proof.sha256)
+    );
+    Ok(Told { note, command: Some(merged.command.clone()), result: Taken { merged, proven } })
+}
+
+/// What is told of the variants.
+struct Account<'a> {
+    variants: &'a [Variant],
+    edges: &'a [Edge],
+    outcomes: &'a Outcomes,
+    workshop: &'a dyn Workshop,
+}
+
+impl Account<'_> {
+    fn variants(&self) -> Vec<VariantFacts> {
+        let facts = |(index, variant): (usize, &Variant)| {
+            let edge = self.edges.iter().find(|edge| edge.child == index);
+            let parent = edge.map(|edge| edge.parent).or(variant.parent);
+            VariantFacts {
+                name: variant.name.clone(),
+                parent: parent.map(|parent| self.variants[parent].name.clone()),
+                judged: variant.judged,
+                state: match self.outcomes.left_out.get(&index) {
+                    Some(why) => VariantState::LeftOut { why: why.clone() },
+                    None => VariantState::Made,
+                },
+                rewriting: self.outcomes.rewritten.get(&index).cloned(),
+                harm: self.outcomes.harms.get(&index).cloned(),
+                decision: String::new(),
+                why: String::new(),
+            }
+        };
+        self.variants.iter().enumerate().map(facts).collect()
+    }
+
+    fn artifacts(&self) -> Vec<Artifact> {
+        let artifact = |(index, built): (&usize, &Built)| {
+            let shaped = self.outcomes.shaped.get(index);
+            let profile = shaped.map(|(proven, applied)| (proven, applied));
+            let mut artifact = self.workshop.artifact(built, profile);
+            artifact.smoke = self.outcomes.checked.get(index).cloned();
+            artifact
+        };
+        self.outcomes.made.iter().map(artifact).collect()
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,302 @@
+//! Which variants there are, what each is made of, and on which one it builds. Pure.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Form, did_you_mean, nearest};
+
+/// One variant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Variant {
+    pub(crate) name: String,
+    /// The one that it is held against; `None` for the baseline.
+    pub(crate) parent: Option<usize>,
+    pub(crate) made: Made,
+    /// Whether it was asked for. The others are only what somebody else builds on.
+    pub(crate) judged: bool,
+}
+
+/// What a variant is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Made {
+    /// By the compiler, without a profile.
+    Plain { relocs: bool },
+    /// By the compiler, with a profile.
+    Shaped { by: Profile, relocs: bool },
+    /// By BOLT, from another variant.
+    Rewritten { from: usize },
+}
+
+/// Which profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) enum Profile {
+    /// Of the instrumented program, or of Go's profiler.
+    First(Mix),
+    /// Of a program that was shaped by the first one and instrumented again.
+    Second,
+}
+
+/// Which training workloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) enum Mix {
+    /// All, with their weights.
+    All,
+    /// This one.
+    Only(usize),
+}
+
+pub(crate) const BASELINE: &str = "baseline";
+const RELOCS: &str = "relocs";
+pub(crate) const PGO: &str = "pgo";
+const CSIR: &str = "csir";
+const BOLT: &str = "bolt";
+const PGO_BOLT: &str = "pgo+bolt";
+const CSIR_BOLT: &str = "csir+bolt";
+
+/// All, in the order in which they are made.
+const KNOWN: [&str; 7] = [BASELINE, RELOCS, PGO, CSIR, BOLT, PGO_BOLT, CSIR_BOLT];
+
+/// The key, and what is wrong with it.
+type Wrong = (&'static str, String);
+
+/// Those that a form can have, and those that it gets unasked.
+fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
+    match form {
+        // Rewriting is asked for: a Cargo target without a word about variants is what it was before there were any.
+        Form::Cargo(_) => (&KNOWN, &[BASELINE, PGO]),
+        Form::Recipe(_) => (&KNOWN, &[BASELINE, PGO, PGO_BOLT]),
+        Form::Go(_) => (&[BASELINE, PGO], &[BASELINE, PGO]),
+        Form::Elf { .. } => (&[BASELINE, BOLT], &[BASELINE, BOLT]),
+    }
+}
+
+/// The variants that are wanted, with those that they build on.
+///
+/// # Errors
+/// With the key of `[optimize]` and what is wrong with it.
+pub(crate) fn of(
+    wanted: Option<&[String]>,
+    form: &Form,
+    training: &[&str],
+    matrix: bool,
+) -> Result<Vec<Variant>, Wrong> {
+    let (can, default) = of_form(form);
+    let wanted: Vec<&str> = match wanted {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => default.to_vec(),
+    };
+    for name in &wanted {
+        if !KNOWN.contains(name) {
+            let near = did_you_mean(nearest(name, KNOWN.into_iter()));
+            return Err(("variants", format!("unknown variant `{name}`{near}; known: {}", KNOWN.join(", "))));
+        }
+        if !can.contains(name) {
+            return Err((
+                "variants",
+                format!("this kind of target has no variant `{name}`; it has {}", can.join(", ")),
+            ));
+        }
+    }
+    if wanted.iter().all(|name| *name == BASELINE) {
+        return Err((
+            "variants",
+            "nothing is held against the baseline; name at least one more variant".to_owned(),
+        ));
+    }
+    let mut tree =
+        Tree { variants: Vec::new(), wanted: &wanted, is_finished: matches!(form, Form::Elf { .. }) };
+    for name in KNOWN.into_iter().filter(|name| wanted.contains(name) || *name == BASELINE) {
+        tree.place(name);
+    }
+    if matrix {
+        tree.each_training(training)?;
+    }
+    Ok(tree.variants)
+}
+
+struct Tree<'a> {
+    variants: Vec<Variant>,
+    wanted: &'a [&'a str],
+    /// Nothing can be compiled.
+    is_finished: bool,
+}
+
+impl Tree<'_> {
+    /// The place of a variant; what it builds on is placed before.
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(found) = self.variants.iter().position(|variant| variant.name == name) {
+            return found;
+        }
+        let asks = |wanted: &str| self.wanted.contains(&wanted);
+        let (parent, made) = match name {
+            RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true }),
+            // BOLT takes this very program, so that nothing but BOLT lies between the two.
+            PGO => {
+                let relocs = asks(PGO_BOLT);
+                (Some(self.place(BASELINE)), Made::Shaped { by: Profile::First(Mix::All), relocs })
+            }
+            CSIR => {
+                let relocs = asks(CSIR_BOLT);
+                let parent = if asks(PGO) { PGO } else { BASELINE };
+                (Some(self.place(parent)), Made::Shaped { by: Profile::Second, relocs })
+            }
+            BOLT | PGO_BOLT | CSIR_BOLT => {
+                let from = match name {
+                    PGO_BOLT => PGO,
+                    CSIR_BOLT => CSIR,
+                    _ if self.is_finished => BASELINE,
+                    _ => RELOCS,
+                };
+                let from = self.place(from);
+                (Some(self.nearest_judged(from)), Made::Rewritten { from })
+            }
+            _ => (None, Made::Plain { relocs: false }),
+        };
+        let judged = name == BASELINE || self.wanted.contains(&name);
+        self.variants.push(Variant { name: name.to_owned(), parent, made, judged });
+        self.variants.len() - 1
+    }
+
+    fn nearest_judged(&self, from: usize) -> usize {
+        let mut at = from;
+        while let (false, Some(parent)) = (self.variants[at].judged, self.variants[at].parent) {
+            at = parent;
+        }
+        at
+    }
+
+    /// A profile of each training workload alone, beside that of all.
+    fn each_training(&mut self, training: &[&str]) -> Result<(), Wrong> {
+        if training.len() < 2 {
+            return Err((
+                "matrix",
+                "a matrix needs two training workloads or more: name them in `train`".to_owned(),
+            ));
+        }
+        if !self.variants.iter().any(|variant| variant.name == PGO) {
+            return Err((
+                "matrix",
+                "a matrix is one of profiles: `pgo` must be among the variants".to_owned(),
+            ));
+        }
+        let parent = Some(self.place(BASELINE));
+        for (index, name) in training.iter().enumerate() {
+            let made = Made::Shaped { by: Profile::First(Mix::Only(index)), relocs: false };
+            self.variants.push(Variant { name: format!("{PGO}@{name}"), parent, made, judged: true });
+        }
+        Ok(())
+    }
+}
+
+/// The profiles that the variants need, each behind what it is made of.
+pub(crate) fn profiles(variants: &[Variant]) -> Vec<Profile> {
+    let wanted = variants.iter().filter_map(|variant| match variant.made {
+        Made::Shaped { by, .. } => Some(by),
+        Made::Plain { .. } | Made::Rewritten { .. } => None,
+    });
+    let mut profiles: BTreeSet<Profile> = wanted.collect();
+    if profiles.contains(&Profile::Second) {
+        profiles.insert(Profile::First(Mix::All));
+    }
+    profiles.into_iter().collect()
+}
+
+/// The tree without what BOLT makes; `None` when nothing is left beside the baseline. Nothing is built on what BOLT makes.
+pub(crate) fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
+    let is_rewritten = |variant: &Variant| matches!(variant.made, Made::Rewritten { .. });
+    let new_place = |old: usize| old - variants[..old].iter().filter(|variant| is_rewritten(variant)).count();
+    let others = variants
+        .iter()
+        .filter(|variant| !is_rewritten(variant))
+        .map(|variant| Variant { parent: variant.parent.map(new_place), ..variant.clone() });
+    let others: Vec<Variant> = others.collect();
+    others.iter().skip(1).any(|variant| variant.judged).then_some(others)
+}
+
+/// Whether BOLT is asked for.
+pub(crate) fn needs_bolt(variants: &[Variant]) -> bool {
+    variants.iter().any(|variant| matches!(variant.made, Made::Rewritten { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn elf() -> Form {
+        Form::Elf { binary: PathBuf::from("x") }
+    }
+
+    fn cargo() -> Form {
+        let toml = "manifest = \"Cargo.toml\"\npackage = \"p\"\nbin = \"b\"\n";
+        let file: crate::experiment::target::TargetFile = toml::from_str(toml).unwrap();
+        file.checked().unwrap().form
+    }
+
+    /// `name<parent(from)`, a `?` for those that nobody asked for.
+    fn told(form: &Form, wanted: Option<&[&str]>, training: &[&str], matrix: bool) -> Result<String, Wrong> {
+        let wanted: Option<Vec<String>> =
+            wanted.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let variants = of(wanted.as_deref(), form, training, matrix)?;
+        let name = |index: usize| variants[index].name.as_str();
+        let tell = |variant: &Variant| {
+            let parent = variant.parent.map(|parent| format!("<{}", name(parent))).unwrap_or_default();
+            let made = match variant.made {
+                Made::Rewritten { from } => format!("({})", name(from)),
+                Made::Plain { relocs: true } | Made::Shaped { relocs: true, .. } => "+r".to_owned(),
+                _ => String::new(),
+            };
+            let asked = if variant.judged { "" } else { "?" };
+            format!("{}{asked}{parent}{made}", variant.name)
+        };
+        Ok(variants.iter().map(tell).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn each_variant_stands_behind_the_one_that_it_builds_on() {
+        let check = |form: &Form, wanted: Option<&[&str]>, expected: &str| {
+            assert_eq!(told(form, wanted, &["t"], false).unwrap(), expected);
+        };
+        check(&cargo(), None, "baseline pgo<baseline");
+        check(&elf(), None, "baseline bolt<baseline(baseline)");
+        check(&cargo(), Some(&["bolt"]), "baseline relocs?<baseline+r bolt<baseline(relocs)");
+        check(&cargo(), Some(&["relocs", "bolt"]), "baseline relocs<baseline+r bolt<relocs(relocs)");
+        check(&cargo(), Some(&["pgo+bolt", "pgo"]), "baseline pgo<baseline+r pgo+bolt<pgo(pgo)");
+        check(&cargo(), Some(&["pgo+bolt"]), "baseline pgo?<baseline+r pgo+bolt<baseline(pgo)");
+        check(&cargo(), Some(&["csir", "pgo"]), "baseline pgo<baseline csir<pgo");
+        check(&cargo(), Some(&["csir"]), "baseline csir<baseline");
+        check(&cargo(), Some(&["csir+bolt", "csir"]), "baseline csir<baseline+r csir+bolt<csir(csir)");
+    }
+
+    #[test]
+    fn a_matrix_trains_with_each_workload_alone() {
+        let told = |training: &[&str]| told(&cargo(), None, training, true);
+        assert_eq!(told(&["a", "b"]).unwrap(), "baseline pgo<baseline pgo@a<baseline pgo@b<baseline");
+        assert!(told(&["a"]).unwrap_err().1.contains("two training workloads"));
+    }
+
+    #[test]
+    fn the_second_profile_needs_the_first_and_what_bolt_makes_can_be_done_without() {
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            super::of(Some(&names), &cargo(), &["t"], false).unwrap()
+        };
+        assert_eq!(profiles(&of(&["csir"])), [Profile::First(Mix::All), Profile::Second]);
+        assert_eq!(profiles(&of(&["bolt"])), []);
+        let left = without_bolt(&of(&["pgo", "bolt", "pgo+bolt"])).unwrap();
+        assert_eq!(
+            left.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
+            ["baseline", "pgo", "relocs"]
+        );
+        assert_eq!(without_bolt(&of(&["bolt"])), None);
+    }
+
+    #[test]
+    fn what_a_target_can_not_have_is_named() {
+        let refused = |form: &Form, wanted: &[&str]| told(form, Some(wanted), &["t"], false).unwrap_err().1;
+        assert!(refused(&cargo(), &["pg0"]).contains("did you mean `pgo`?"));
+        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, bolt"));
+        assert!(refused(&cargo(), &["baseline"]).contains("at least one more"));
+    }
+}

@@ -1,0 +1,397 @@
+//! `hone optimize` on programs that are no Cargo targets: a C++ server by its own build through PGO and BOLT, a finished program
+//! that BOLT breaks, a server that leaves no profile. Real compilers and a real BOLT; the rounds are far too few for a
+//! verdict that means anything.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hone_record::{Envelope, Optimization, VariantState};
+use hone_tool::{Call, Runner as _, System, Tool};
+
+mod stage;
+use stage::{Ran, hone_in, processes_with};
+
+/// A missing tool is a printed skip, unless the environment says that every tool must be there.
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+fn skip(reason: &str) {
+    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
+    eprintln!("skipped: {reason}");
+}
+
+/// A folder with an experiment, the sources of a server, and a driver for it.
+struct Bench {
+    dir: tempfile::TempDir,
+    system: System,
+    clang: PathBuf,
+}
+
+impl Bench {
+    /// `None` when a tool is missing.
+    fn new() -> Option<Self> {
+        let find = |name: &str| match Tool::new(name, "").locate(&[]) {
+            Ok(found) => Some(found.path().to_path_buf()),
+            Err(error) => {
+                skip(&error.to_string());
+                None
+            }
+        };
+        let clang = find("clang++-22")?;
+        for name in ["llvm-bolt-22", "ld.lld-22", "llvm-profdata-22", "make"] {
+            find(name)?;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let bench = Self { dir, system, clang };
+        bench.compile(&Self::fixture("fixtures/server/server.cpp"), "driver", &["-O1", "-pthread"]);
+        Some(bench)
+    }
+
+    fn fixture(path: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn compile(&self, source: &Path, name: &str, flags: &[&str]) {
+        let output = self.path(name);
+        let call = Call::new("compile", &self.clang, self.dir.path()).args(flags.iter().copied());
+        self.system.run(&call.arg(source).arg("-o").arg(&output).produces(&output)).unwrap();
+    }
+
+    /// The server's sources with a makefile.
+    fn tree(&self) {
+        fs::create_dir_all(self.path("tree")).unwrap();
+        fs::copy(Self::fixture("fixtures/server/server.cpp"), self.path("tree/server.cpp")).unwrap();
+        let makefile = "server: server.cpp\n\t$(CXX) -O2 -pthread -o $@ $<\n";
+        fs::write(self.path("tree/Makefile"), makefile).unwrap();
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path("hone.toml"), text).unwrap();
+    }
+
+    fn hone(&self, more: &[&str]) -> Ran {
+        hone_in(self.dir.path(), &[&["optimize", "hone.toml", "-o", "runs"], more].concat())
+    }
+
+    /// A run that is to end with a verdict, whatever that is.
+    fn judged(&self, more: &[&str]) -> (Ran, Optimization) {
+        let ran = self.hone(more);
+        assert!([0, 3].contains(&ran.code), "{}\n{}", ran.stdout, ran.stderr);
+        let run = self.newest();
+        let text = fs::read_to_string(run.join("optimization.json")).unwrap();
+        let bin = run.join("bin").display().to_string();
+        assert_eq!(processes_with(&bin), Vec::<u32>::new(), "no server is left");
+        (ran, Envelope::parse(&text).unwrap())
+    }
+
+    fn newest(&self) -> PathBuf {
+        let runs = fs::read_dir(self.path("runs")).unwrap().flatten().map(|entry| entry.path());
+        let mut runs: Vec<PathBuf> = runs.filter(|path| path.join("experiment.toml").is_file()).collect();
+        runs.sort();
+        runs.pop().unwrap()
+    }
+}
+
+const SERVER: &str = r#"
+name = "server"
+[target]
+source = "tree"
+build = ["make server"]
+program = "server"
+compiler = "clang-22"
+args = ["serve", "{port}", "--stop=STOP"]
+stop_timeout_s = 10
+check = "./driver ask {port} 'echo still there'"
+[optimize]
+train = ["few", "many"]
+weights = [1, 2]
+judge = ["judge"]
+variants = [VARIANTS]
+text_growth = 9.0
+[compare]
+rounds = 6
+block_rounds = 2
+[workload.few]
+command = "./driver drive {port} {operations} 1"
+operations = 660
+[workload.many]
+command = "./driver drive {port} {operations} 2"
+operations = 1320
+[workload.judge]
+command = "./driver drive {port} {operations} 3"
+operations = 6600
+"#;
+
+fn server(stop: &str, variants: &str) -> String {
+    SERVER.replace("STOP", stop).replace("VARIANTS", variants)
+}
+
+/// By its phases, one after the other, as jobs of a CI would; and once more from the cache. The server dies of SIGTERM, so it
+/// needs the preload.
+#[test]
+fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
+
+    let plan = bench.hone(&["--dry-run"]).expect_code(0);
+    for wanted in ["-fprofile-generate", "-fprofile-use=", "-instrument", "-reorder-blocks", "make server"] {
+        assert!(plan.stdout.contains(wanted), "no {wanted} in {}", plan.stdout);
+    }
+    assert!(!bench.path("runs/server-001").exists(), "a plan makes no run");
+
+    bench.hone(&["--only", "train"]).expect_code(1).expect_error("there is no run of `server`");
+    bench.hone(&["--only", "baseline"]).expect_code(0).expect_error("the phase baseline is done");
+    bench.hone(&["--only", "judge"]).expect_code(1).expect_error("go through --only train first");
+    let trained = bench.hone(&["--only", "train"]).expect_code(0);
+    let trained = trained.expect_error("with the preload it does").expect_error("the phase train is done");
+    assert!(
+        trained.stderr.contains("2 operations") || trained.stderr.contains("660 operations"),
+        "{}",
+        trained.stderr
+    );
+    bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
+    let (ran, found) = bench.judged(&["--only", "judge"]);
+
+    let names: Vec<&str> = found.artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
+    assert_eq!(names, ["baseline", "pgo", "pgo+bolt"]);
+    let proof = found.artifacts[1].profile.as_ref().unwrap();
+    assert!(proof.level.starts_with("IR") && proof.functions > 10 && proof.max_count > 0, "{proof:?}");
+    assert!(found.artifacts[1].applied.as_ref().unwrap().discarded_weight < 0.1);
+    assert!(found.artifacts[1..].iter().all(|artifact| artifact.smoke.as_ref().unwrap().passed));
+    let hashes: std::collections::BTreeSet<&str> =
+        found.artifacts.iter().map(|artifact| artifact.sha256.as_str()).collect();
+    assert_eq!(hashes.len(), 3, "three programs");
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "pgo"), ("pgo", "pgo+bolt")]);
+    let rewriting = found.variants[2].rewriting.as_ref().unwrap();
+    assert_eq!((rewriting.rung.as_str(), rewriting.culprits.len()), ("full", 0), "{rewriting:?}");
+    assert!(rewriting.layout_modified.unwrap() > 0);
+    assert_eq!(found.training_mix.len(), 2);
+    let harm = found.variants[1].harm.as_ref().unwrap();
+    assert!(harm.starts == 5 && harm.rss_bytes.unwrap() > 1e5 && harm.start_up_s.unwrap() > 0.0, "{harm:?}");
+    assert!((0.0..=1.0).contains(&found.ceilings[0].user_share));
+    for told in ["pgo+bolt against pgo, judge", "best: ", "BOLT full"] {
+        assert!(ran.stdout.contains(told), "no {told} in {}", ran.stdout);
+    }
+    let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
+    for told in ["pgo+bolt against pgo", "Best by measurement", "What BOLT did for pgo+bolt"] {
+        assert!(html.contains(told), "the report does not tell {told}");
+    }
+    let ledger = fs::read_to_string(bench.path("runs/ledger.jsonl")).unwrap();
+    assert!(ledger.contains("binary: pgo\"") && ledger.contains("binary: pgo+bolt on pgo\""), "{ledger}");
+    assert_eq!(ledger.lines().count(), 2, "{ledger}");
+
+    // Nothing has changed, so nothing is compiled again; a changed source is.
+    let (again, _) = bench.judged(&[]);
+    assert_eq!(again.stderr.matches("nothing has changed since it was built").count(), 3, "{}", again.stderr);
+    let source = fs::read_to_string(bench.path("tree/server.cpp")).unwrap();
+    fs::write(bench.path("tree/server.cpp"), source.replace("3) all", "4) all") + "// new\n").unwrap();
+    let changed = bench.hone(&["--only", "baseline"]).expect_code(0);
+    assert!(!changed.stderr.contains("nothing has changed since it was built"), "{}", changed.stderr);
+}
+
+/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
+#[test]
+fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    bench.write(&server("_exit", r#""pgo", "bolt""#));
+    let (ran, found) = bench.judged(&[]);
+    let state = |name: &str| &found.variants.iter().find(|variant| variant.name == name).unwrap().state;
+    let VariantState::LeftOut { why } = state("pgo") else { panic!("{:?}", state("pgo")) };
+    assert!(why.contains("the profile is lost") && why.contains("_exit"), "{why}");
+    assert_eq!(state("bolt"), &VariantState::Made);
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "bolt")], "relocs was not asked for, and is not judged");
+    assert!(ran.stdout.contains("drop pgo: left out:"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("it writes every 2 s instead"), "{}", ran.stderr);
+    let ledger = fs::read_to_string(bench.path("runs/ledger.jsonl")).unwrap();
+    assert_eq!(ledger.lines().count(), 2, "{ledger}");
+
+    bench.write(&server("_exit", r#""pgo""#));
+    bench.hone(&[]).expect_code(1).expect_error("pgo: the profile is lost");
+}
+
+/// Two functions must lie side by side, which nothing promises: BOLT moves them, on every rung.
+#[test]
+fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
+    let Some(bench) = Bench::new() else { return };
+    let source = fs::read_to_string(Bench::fixture("fixtures/server/server.cpp")).unwrap();
+    let side_by_side = "extern \"C\" {\n\
+        __attribute__((noinline, aligned(512))) uint64_t first(uint64_t x) { return x % 3 ? x * 5 : x + 1; }\n\
+        __attribute__((noinline, aligned(512))) uint64_t second(uint64_t x) { return x % 7 ? x ^ 9 : x / 2; }\n}\n\
+        volatile uint64_t both;\nnamespace {\n";
+    let source = source.replacen("namespace {\n", side_by_side, 1);
+    let echo = "if (command == \"echo\") return rest;";
+    assert!(source.contains(echo));
+    // Instrumented code is moved, too; what trains it is short enough for it not to look.
+    let look = "both = first(rest.size()) + second(rest.size());\n\
+        if (command == \"echo\") return rest.size() > 20 && (intptr_t)second - (intptr_t)first != 512 ? \"moved\" : rest;";
+    fs::write(bench.path("fragile.cpp"), source.replace(echo, look)).unwrap();
+    bench.compile(&bench.path("fragile.cpp"), "fragile", &["-O2", "-pthread", "-Wl,-q"]);
+    bench.write(
+        r#"
+name = "fragile"
+[target]
+binary = "fragile"
+args = ["serve", "{port}", "--stop=handler"]
+[optimize]
+train = "train"
+judge = ["judge"]
+[compare]
+rounds = 6
+block_rounds = 2
+[workload.train]
+command = "./driver ask {port} 'run 1000000'"
+operations = 1
+[workload.judge]
+command = "./driver drive {port} {operations}"
+operations = 6600
+"#,
+    );
+    let (ran, found) = bench.judged(&[]);
+    let rewriting = found.variants[1].rewriting.as_ref().unwrap();
+    assert_eq!(rewriting.rung, "full");
+    assert!(rewriting.given_up.len() >= 4 && rewriting.given_up[0].starts_with("full: "), "{rewriting:?}");
+    // Keeping one of the two at its old place keeps both where they were.
+    assert!(!rewriting.culprits.is_empty(), "{rewriting:?}");
+    assert!(
+        rewriting.culprits.iter().all(|name| ["first", "second"].contains(&name.as_str())),
+        "{rewriting:?}"
+    );
+    let bundle = PathBuf::from(rewriting.bundle.as_ref().unwrap());
+    for file in ["README.txt", "command.sh", "functions.txt", "profile.fdata", "said.json"] {
+        assert!(bundle.join(file).is_file(), "no {file}");
+    }
+    assert!(ran.stdout.contains("left alone, since it breaks them"), "{}", ran.stdout);
+    assert!(found.artifacts[1].smoke.as_ref().unwrap().passed);
+}
+
+/// A program that does its work and ends.
+#[test]
+fn a_program_that_ends_goes_through_bolt_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let source = Bench::fixture("crates/hone-binary/tests/fixtures/bolt/toy.cpp");
+    bench.compile(&source, "toy", &["-O2", "-Wl,-q"]);
+    let text = r#"
+name = "toy"
+[target]
+binary = "toy"
+check = "{program} 1000"
+[optimize]
+train = "train"
+judge = ["judge"]
+judge_what_was_trained = true
+[compare]
+rounds = 6
+[workload.train]
+run = ["{operations}"]
+operations = 20000
+[workload.judge]
+run = ["{operations}"]
+operations = 300000
+"#;
+    bench.write(text);
+    let (_, found) = bench.judged(&[]);
+    assert_eq!(found.variants[1].rewriting.as_ref().unwrap().rung, "full");
+    assert_eq!(found.comparisons.len(), 1);
+    // Six rounds, each a pair of the test and one of the control; neighbours may well disturb some.
+    assert_eq!(found.comparisons[0].pairs.len(), 12);
+    assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
+
+    // Without relocations BOLT has nothing to move, and nothing else is left to judge.
+    bench.compile(&source, "toy", &["-O2"]);
+    bench.hone(&[]).expect_code(1).expect_error("link it with -Wl,--emit-relocs");
+    bench.write(&text.replace("{program} 1000", "false"));
+    bench.hone(&[]).expect_code(1).expect_error("the baseline does not pass the check");
+}
+
+/// gcc has its own counts and its own proofs; a profile of each workload alone stands beside that of both.
+#[test]
+fn a_matrix_trains_with_each_workload_and_judges_with_all() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let text = server("handler", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
+    bench.write(&text);
+    let (ran, found) = bench.judged(&["--matrix"]);
+    let names: Vec<&str> = found.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["baseline", "pgo", "pgo@few", "pgo@many"]);
+    let rows: Vec<(usize, usize)> =
+        found.matrix.iter().map(|row| (row.trained_with.len(), row.cells.len())).collect();
+    assert_eq!(rows, [(2, 3), (1, 3), (1, 3)], "judged by `judge`, and by both that train");
+    let own = |row: usize| found.matrix[row].cells.iter().filter(|cell| cell.own).count();
+    assert_eq!([own(0), own(1), own(2)], [2, 1, 1]);
+    let profiles: std::collections::BTreeSet<&str> = found.artifacts[1..]
+        .iter()
+        .map(|artifact| artifact.profile.as_ref().unwrap().sha256.as_str())
+        .collect();
+    assert_eq!(profiles.len(), 3, "each mix is a profile of its own");
+    assert!(ran.stdout.contains("what each profile does under each workload"), "{}", ran.stdout);
+    let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
+    assert!(html.contains("few + many"), "the report has no matrix");
+}
+
+/// A second round of counting on top of the first, and BOLT on top of that.
+#[test]
+fn counts_of_a_second_round_go_on_top_of_the_first() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    bench.write(&server("handler", r#""pgo", "csir", "csir+bolt""#).replace("rounds = 6", "rounds = 5"));
+    let (_, found) = bench.judged(&[]);
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "pgo"), ("pgo", "csir"), ("csir", "csir+bolt")]);
+    let profile = |index: usize| found.artifacts[index].profile.as_ref().unwrap();
+    assert_ne!(profile(1).sha256, profile(2).sha256);
+    assert!(profile(2).total_count > profile(1).total_count, "both rounds are in it");
+    assert!(found.steps.iter().any(|step| step.step == "train-cs"));
+}
+
+/// Go's profile is taken of the plain program while it is loaded.
+#[test]
+fn a_go_service_is_profiled_while_it_serves() {
+    let Some(bench) = Bench::new() else { return };
+    let Ok(go) = Tool::new("go", "HONE_GO").locate(&[PathBuf::from("/usr/local/go/bin")]) else {
+        return skip("there is no go");
+    };
+    let load = bench.path("load");
+    let source = Bench::fixture("examples/go-service");
+    let call = Call::new("build-load", go.path(), &source).args(["build", "-o"]).arg(&load).arg("./cmd/load");
+    bench.system.run(&call.produces(&load)).unwrap();
+    bench.write(&format!(
+        r#"
+name = "flowd"
+[target]
+source = "{}"
+go = "."
+args = ["-listen", "127.0.0.1:{{port}}", "-pprof", "127.0.0.1:{{port2}}"]
+ready = {{ line = "ready " }}
+[optimize]
+train = "train"
+judge = ["judge"]
+[compare]
+rounds = 5
+block_rounds = 1
+[workload.train]
+command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 200 -seed 7"
+operations = 600
+[workload.judge]
+command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 300 -seed 8"
+operations = 300
+"#,
+        source.display()
+    ));
+    let (ran, found) = bench.judged(&[]);
+    let proof = found.artifacts[1].profile.as_ref().unwrap();
+    assert_eq!((proof.level.as_str(), proof.raw_files), ("pprof", 1), "{proof:?}");
+    assert!(proof.hot_functions_of_target > 0 && proof.total_count > 0, "{proof:?}");
+    assert!(found.artifacts[1].applied.as_ref().unwrap().discarded_weight < 0.5);
+    assert_eq!(found.comparisons.len(), 1);
+    assert!(ran.stderr.contains("samples in"), "{}", ran.stderr);
+}

@@ -1,0 +1,201 @@
+//! Projects of CMake, Meson and make, each from its table in the experiment to a program shaped by a profile, by the real build
+//! systems and compilers that Hone stands in for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hone_binary::family::Family;
+use hone_binary::recipe::sugar::{self, BUILD_FOLDER, CMake, Make, Meson};
+use hone_binary::recipe::{Recipe, RecipeWorkshop};
+use hone_binary::{Built, Guide, Order, Workshop};
+use hone_tool::{Call, Runner, System, Tool};
+
+/// A missing tool is a printed skip, unless the environment says that every tool must be there.
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+fn skip(reason: &str) {
+    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
+    eprintln!("skipped: {reason}");
+}
+
+const MAIN: &str = "#include <stdio.h>
+int work(int);
+#ifdef __OPTIMIZE__
+#define HOW \"optimised\"
+#else
+#define HOW \"as written\"
+#endif
+int main(int c, char **v) { int s = c; for (int i = 0; i < 100000; i++) s += work(i); puts(HOW); return s == 7; }
+";
+/// Local to its file, so that profiles know it by the file's path.
+const WORK: &str =
+    "static __attribute__((noinline)) int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }
+int work(int x) { if (x % 1000 == 999) return rare(x & 7); return x & 3 ? x / 3 : x * 5; }
+";
+/// The launcher stands for a cache: an object that comes out of it was not compiled under the flags.
+const CMAKE: &str = "cmake_minimum_required(VERSION 3.10)
+set(CMAKE_C_COMPILER_LAUNCHER \"${CMAKE_SOURCE_DIR}/cache\" CACHE STRING \"\")
+project(toy C)
+add_library(work STATIC src/work.c)
+add_executable(toy src/main.c)
+target_link_libraries(toy work)
+add_executable(broken src/broken.c)
+";
+const MESON: &str = "project('toy', 'c')
+work = static_library('work', 'src/work.c')
+executable('toy', 'src/main.c', link_with: work)
+executable('broken', 'src/broken.c', build_by_default: false)
+";
+const CONFIGURE: &str = "#!/bin/sh
+echo 'int main(void) { return 0; }' > conftest.c
+$CC conftest.c -o conftest && ./conftest || exit 1
+rm -f conftest*
+echo \"CC = $CC\" > config.mk
+echo \"CFLAGS = -O2 $1\" >> config.mk
+";
+const MAKEFILE: &str = "include config.mk
+toy: src/main.o libwork.a
+\t$(CC) $(CFLAGS) -o $@ $^
+libwork.a: src/work.o
+\t$(AR) rcs $@ $^
+broken: src/broken.o
+";
+
+struct Bench {
+    dir: tempfile::TempDir,
+    system: System,
+    family: Family,
+}
+
+impl Bench {
+    fn new(compiler: &str, tools: &[&str]) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let missing = tools.iter().find(|tool| Tool::new(tool, "").locate(&[]).is_err());
+        if let Some(tool) = missing {
+            skip(&format!("there is no {tool}"));
+            return None;
+        }
+        let family = Family::find(&system, Some(compiler));
+        let family = family.map_err(|error| skip(&format!("{error:#}"))).ok()?;
+        let files = [
+            ("src/main.c", MAIN),
+            ("src/work.c", WORK),
+            ("src/broken.c", "#error only what is asked for is built\n"),
+            ("CMakeLists.txt", CMAKE),
+            ("cache", "#!/bin/sh\nexit 1\n"),
+            ("meson.build", MESON),
+            ("configure", CONFIGURE),
+            ("Makefile", MAKEFILE),
+            // A build folder of the project's people that came along in the copy, of another source folder.
+            ("build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n"),
+        ];
+        for (path, text) in files {
+            let path = dir.path().join("toy").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        Some(Self { dir, system, family })
+    }
+
+    fn workshop(&self, commands: &[Vec<String>], program: &str) -> RecipeWorkshop<'_> {
+        let recipe = Recipe {
+            source: self.dir.path().join("toy"),
+            commands: commands.to_vec(),
+            program: PathBuf::from(program),
+            jobs: 2,
+        };
+        let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
+        RecipeWorkshop::new(&self.system, recipe, self.family.clone(), hone, &self.dir.path().join("work"))
+            .unwrap()
+    }
+
+    /// Flags that make the compiler say which functions have no counts.
+    fn missing(&self) -> &'static str {
+        if self.family.is_clang() { "-mllvm -pgo-warn-missing-function" } else { "-Wmissing-profile" }
+    }
+
+    fn raw(&self) -> PathBuf {
+        self.dir.path().join("raw")
+    }
+
+    /// Runs the program, and answers what it says of itself.
+    fn run(&self, workshop: &RecipeWorkshop<'_>, built: &Built) -> String {
+        let call = Call::new("train", &built.executable, self.dir.path()).accept_status(1);
+        let env = workshop.training_env(&self.raw());
+        let call = env.into_iter().fold(call, |call, (name, value)| call.env(name, value));
+        self.system.run(&call).unwrap().stdout_text().unwrap().trim().to_owned()
+    }
+}
+
+fn order(variant: &str, guide: Guide) -> Order {
+    Order::plain(variant).guided(guide).with_relocs()
+}
+
+/// Plain, counting, shaped; the objects of the program and of its library saw the flags in each.
+fn is_built_in_all_variants(bench: &Bench, commands: &[Vec<String>], program: &str) {
+    let workshop = bench.workshop(commands, program);
+    fs::create_dir_all(bench.raw()).unwrap();
+    let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
+    assert_eq!(bench.run(&workshop, &plain), "optimised", "{:?}", plain.commands);
+    let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
+    assert_eq!(bench.run(&workshop, &counting), "optimised");
+    let merged = workshop.merge(&[(bench.raw(), 1.0)]).unwrap();
+    let proven = workshop.prove_profile(&merged, &counting).unwrap();
+    assert_eq!(proven.proof.functions, 3, "{proven:?}");
+    let shaped = workshop.build(&order("shaped", Guide::Use(merged.path.clone()))).unwrap();
+    // Both compilers were told to say which functions have no counts, or counts that do not fit.
+    let applied = workshop.prove_applied(&shaped, &plain, &proven).unwrap();
+    let lost = (applied.discarded_functions, applied.missing_functions);
+    assert_eq!(lost, (0, 0), "{applied:?}");
+    for built in [&plain, &counting, &shaped] {
+        let ours = |object: &str| object.contains("main") || object.contains("work");
+        let coverage = built.coverage().unwrap();
+        let missed: Vec<_> = coverage.others.iter().filter(|other| ours(&other.object)).collect();
+        assert!(coverage.shaped_bytes > 0 && missed.is_empty(), "{coverage:#?}");
+    }
+    assert_ne!(shaped.facts.text_sha256, plain.facts.text_sha256);
+    assert_eq!(counting.facts.instrumented, bench.family.is_clang());
+    assert!(!bench.dir.path().join("toy").join(program).exists(), "the sources stay as they are");
+}
+
+#[test]
+fn a_project_of_cmake_is_built_out_of_its_sources_and_without_its_cache() {
+    for compiler in ["clang-22", "gcc"] {
+        let Some(bench) = Bench::new(compiler, &["cmake"]) else { continue };
+        let flags = format!("-DCMAKE_C_FLAGS={}", bench.missing());
+        let project = CMake { arguments: vec![flags], target: Some("toy".into()) };
+        is_built_in_all_variants(&bench, &sugar::cmake(&project), &format!("{BUILD_FOLDER}/toy"));
+        let own = CMake { arguments: vec!["-DCMAKE_BUILD_TYPE=Debug".into()], target: Some("toy".into()) };
+        let workshop = bench.workshop(&sugar::cmake(&own), &format!("{BUILD_FOLDER}/toy"));
+        let built = workshop.build(&order("debug", Guide::None)).unwrap();
+        assert_eq!(bench.run(&workshop, &built), "as written", "the user's own arguments win");
+    }
+}
+
+#[test]
+fn a_project_of_meson_is_built_out_of_its_sources() {
+    for compiler in ["clang-22", "gcc"] {
+        let Some(bench) = Bench::new(compiler, &["meson", "ninja"]) else { continue };
+        let flags = format!("-Dc_args={}", bench.missing());
+        let project = Meson { arguments: vec![flags], target: Some("toy".into()) };
+        is_built_in_all_variants(&bench, &sugar::meson(&project), &format!("{BUILD_FOLDER}/toy"));
+        let own = Meson { arguments: vec!["--buildtype=debug".into()], target: Some("toy".into()) };
+        let workshop = bench.workshop(&sugar::meson(&own), &format!("{BUILD_FOLDER}/toy"));
+        let built = workshop.build(&order("debug", Guide::None)).unwrap();
+        assert_eq!(bench.run(&workshop, &built), "as written", "the user's own arguments win");
+    }
+}
+
+#[test]
+fn a_project_of_make_is_configured_and_made() {
+    for compiler in ["clang-22", "gcc"] {
+        let Some(bench) = Bench::new(compiler, &["make"]) else { continue };
+        let project = Make {
+            configure: Some(vec!["./configure".into(), bench.missing().into()]),
+            arguments: vec!["V=1".into()],
+            target: Some("toy".into()),
+        };
+        is_built_in_all_variants(&bench, &sugar::make(&project), "toy");
+    }
+}

@@ -1,17 +1,21 @@
 //! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool, a disk or a service had left them, and panics when a
 //! reader breaks a promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
+use std::collections::HashSet;
+use std::path::Path;
+
 use crate::bolt::{Said, fdata, preflight};
 use crate::gcov;
 use crate::go::{self, Merger, Profile, table};
-use crate::linkmap;
+use crate::lock::Lock;
 use crate::samples::Samples;
+use crate::{kept, linkmap};
 
 /// A target: bytes in, a panic when something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("fdata", fdata),
     ("bolt_said", bolt_said),
     ("anatomy", anatomy),
@@ -20,6 +24,7 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("linkmap", linkmap),
     ("gcov", gcov),
     ("samples", samples),
+    ("kept", kept),
 ];
 
 /// A profile of BOLT: read, written back, and summed twice.
@@ -64,6 +69,20 @@ pub fn linkmap(data: &[u8]) {
     linkmap::fuzz(data);
 }
 
+/// A lock, a program's table of counters, and the facts of a Go program's build. A lock that is taken stays the same.
+pub fn kept(data: &[u8]) {
+    if let Ok(lock) = Lock::parse(&String::from_utf8_lossy(data), Path::new("lock")) {
+        assert_eq!(Lock::parse(&lock.to_text(), Path::new("lock")), Ok(lock));
+    }
+    let names = HashSet::from(["main", "mix.c;turn"].map(str::to_owned));
+    for little_endian in [true, false] {
+        if let Some(hashes) = kept::counting_table(&names, data, little_endian) {
+            assert!(hashes.keys().all(|name| names.contains(name)));
+        }
+    }
+    go::module_in(data);
+}
+
 /// What gcov prints, and what it and gcc say beside it.
 pub fn gcov(data: &[u8]) {
     if let Ok(functions) = gcov::parse(data) {
@@ -84,7 +103,7 @@ pub fn samples(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     use super::*;
 

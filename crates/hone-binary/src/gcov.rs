@@ -210,8 +210,13 @@ impl Gcov<'_> {
         Ok(commands.join(" && "))
     }
 
-    /// Reads merged counts back with the notes of the build that counted.
-    pub(crate) fn prove(&self, merged: &Merged, counting: &Built, notes: &Path) -> Result<ProfileProof> {
+    /// Reads merged counts back with the notes of the build that counted. Also gives how many functions ran.
+    pub(crate) fn prove(
+        &self,
+        merged: &Merged,
+        counting: &Built,
+        notes: &Path,
+    ) -> Result<(ProfileProof, usize)> {
         let counts = self.counts_in(&merged.path)?;
         let reading = self.empty_folder("reading-gcda")?;
         let mut names = Vec::new();
@@ -240,7 +245,8 @@ impl Gcov<'_> {
         write_functions(&merged.path, &functions)?;
         remove_folder(&reading)?;
         let hot = hot(&functions);
-        Ok(ProfileProof {
+        let ran = functions.values().filter(|function| function.max_count > 0).count();
+        let proof = ProfileProof {
             path: merged.path.display().to_string(),
             sha256: merged.sha256.clone(),
             bytes: merged.bytes,
@@ -253,7 +259,8 @@ impl Gcov<'_> {
             // All that a recipe compiles is the target's own.
             hot_functions_of_target: u32::try_from(hot.len()).unwrap_or(u32::MAX),
             hot_functions: hot,
-        })
+        };
+        Ok((proof, ran))
     }
 
     /// The functions of files with their notes beside them, and how many files gcov did not take.

@@ -5,6 +5,8 @@
 //! Three parts, kept apart: *plan* builds [`hone_tool::Call`]s and nothing else (`plan`, `flags`), *capture* carries
 //! them out (the workshops), *verify* reads what came of it (`messages`, `profile`, `samples`, `gcov`, `elf`, `said`, `proof`).
 //!
+//! Profiles that are kept beyond one run have a [`lock`] beside them, and are shown, checked, compared and merged by [`kept`].
+//!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
 pub mod bolt;
@@ -17,7 +19,9 @@ pub mod fuzzing;
 mod gcov;
 mod given;
 pub mod go;
+pub mod kept;
 pub mod linkmap;
+pub mod lock;
 mod messages;
 mod pgo;
 mod plan;

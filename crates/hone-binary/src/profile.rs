@@ -14,15 +14,19 @@ const HOT_CUTOFF_PER_MILLION: u128 = 990_000;
 const HOT_AT_LEAST: usize = 200;
 
 /// In the hash of a function that was counted after inlining (LLVM's `CS_FLAG_IN_FUNC_HASH`).
-const CONTEXT_SENSITIVE: u64 = 1 << 60;
+pub(crate) const CONTEXT_SENSITIVE: u64 = 1 << 60;
 
 /// One function's counters, boiled down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
     /// As it stands in the profile: for a local function `<file or unit>;<symbol>`.
     pub(crate) name: String,
+    /// Of the function's control flow: another one, and the compiler uses none of its counters.
+    pub(crate) hash: u64,
     /// The largest counter.
     pub(crate) max_count: u64,
+    /// Sum of its counters.
+    pub(crate) total_count: u64,
     /// Whether it was counted after inlining, in the second of two rounds.
     pub(crate) context_sensitive: bool,
 }
@@ -140,15 +144,16 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<'a, I> {
     fn function(&mut self, name: &str, counters: &mut Vec<u64>) -> Result<Function, String> {
         let hash = self.number("hash of a function")?;
         let count = self.number("number of counters")?;
-        let mut max_count = 0;
+        let (mut max_count, mut total_count) = (0, 0_u64);
         for _ in 0..count {
             let counter = self.number("counter")?;
             max_count = max_count.max(counter);
+            total_count = total_count.saturating_add(counter);
             counters.push(counter);
         }
         while self.line().is_some_and(|line| !line.is_empty()) {}
         let context_sensitive = hash & CONTEXT_SENSITIVE != 0;
-        Ok(Function { name: name.to_owned(), max_count, context_sensitive })
+        Ok(Function { name: name.to_owned(), hash, max_count, total_count, context_sensitive })
     }
 }
 
@@ -173,6 +178,8 @@ mod tests {
         let hot: Vec<&str> = profile.hot().into_iter().map(Function::symbol).collect();
         assert_eq!(hot[..2], ["_ZN11tiny_server14handle_request17h542da990d56e36caE", "mix_seed"]);
         assert_eq!(hot.len(), 8, "all that ran: {hot:?}");
+        let main = &profile.functions[0];
+        assert_eq!((main.hash, main.total_count), (1_124_680_650_144_255_556, 11_030_461));
     }
 
     #[test]

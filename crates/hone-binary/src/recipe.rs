@@ -21,7 +21,7 @@ use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
-use crate::linkmap::{Coverage, LinkMap, coverage, link_of};
+use crate::linkmap::{Coverage, LinkMap, Unshaped, coverage, link_of};
 use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
     refuse_other_counting, refuse_same_code, sized, words_of,
@@ -289,7 +289,13 @@ impl<'a> RecipeWorkshop<'a> {
         merge_files(self.runner, profdata, &self.work, &inputs, true)
     }
 
-    fn prove_counts(&self, profdata: &Path, merged: &Merged, counting: &Built) -> Result<ProfileProof> {
+    /// Also gives how many functions ran.
+    fn prove_counts(
+        &self,
+        profdata: &Path,
+        merged: &Merged,
+        counting: &Built,
+    ) -> Result<(ProfileProof, usize)> {
         let profile = read_profile(self.runner, profdata, &self.work, &merged.path)?;
         let in_binary = elf::instrumented_functions(&counting.executable)?;
         if counted_after_inlining(counting) {
@@ -309,17 +315,25 @@ impl<'a> RecipeWorkshop<'a> {
         let hot: Vec<HotFunction> = profile.hot().into_iter().map(told).collect();
         // All that a recipe compiles is the target's own.
         let of_target = u32::try_from(hot.len()).unwrap_or(u32::MAX);
-        Ok(proof_of(merged, &profile, hot, of_target))
+        let ran = profile.functions.iter().filter(|function| function.max_count > 0).count();
+        Ok((proof_of(merged, &profile, hot, of_target), ran))
     }
 
-    fn prove_samples(&self, profdata: &Path, merged: &Merged, sampled: &Built) -> Result<ProfileProof> {
+    /// Also gives how many functions ran.
+    fn prove_samples(
+        &self,
+        profdata: &Path,
+        merged: &Merged,
+        sampled: &Built,
+    ) -> Result<(ProfileProof, usize)> {
         let text = as_text(self.runner, profdata, &self.work, &merged.path, true)?;
         let samples =
             Samples::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", merged.path.display()))?;
         let in_binary = preflight::function_names(&sampled.executable)?.into_iter().collect();
         samples.prove(&merged.path, &in_binary, &sampled.executable)?;
         let hot_functions = samples.hot();
-        Ok(ProfileProof {
+        let ran = samples.functions.iter().filter(|(_, total)| *total > 0).count();
+        let proof = ProfileProof {
             path: merged.path.display().to_string(),
             sha256: merged.sha256.clone(),
             bytes: merged.bytes,
@@ -331,7 +345,8 @@ impl<'a> RecipeWorkshop<'a> {
             total_count: samples.total(),
             hot_functions_of_target: u32::try_from(hot_functions.len()).unwrap_or(u32::MAX),
             hot_functions,
-        })
+        };
+        Ok((proof, ran))
     }
 
     fn call(
@@ -452,14 +467,15 @@ impl Workshop for RecipeWorkshop<'_> {
         let How::Recipe { folder, coverage, .. } = &counting.how else {
             bail!("{} was not built by a recipe", counting.executable.display())
         };
-        let proof = match &self.family.tools {
+        let (proof, ran) = match &self.family.tools {
             Tools::Llvm { profdata, .. } if is_samples(&merged.path) => {
                 self.prove_samples(profdata, merged, counting)?
             }
             Tools::Llvm { profdata, .. } => self.prove_counts(profdata, merged, counting)?,
             Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).prove(merged, counting, folder)?,
         };
-        Ok(Proven { proof, code_inside: code_inside(coverage) })
+        let code_inside = code_inside(coverage, ran, proof.functions);
+        Ok(Proven { proof, code_inside })
     }
 
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
@@ -493,32 +509,42 @@ fn counted_after_inlining(counting: &Built) -> bool {
     log.iter().any(|entry| entry.added.iter().any(|flag| flag == "-fcs-profile-generate"))
 }
 
-/// What the profile covers, and the largest parts of what it does not.
-fn code_inside(coverage: &Coverage) -> Vec<CodeInside> {
+/// What the profile covers, and the largest parts of what it does not. What counts is left out of both: it is in no other build.
+fn code_inside(coverage: &Coverage, ran: usize, functions: u64) -> Vec<CodeInside> {
     const NAMED: usize = 20;
-    let share = coverage.share() * 100.0;
+    let (runtime, others): (Vec<_>, Vec<_>) =
+        coverage.others.iter().partition(|other| is_of_runtime(&other.object));
+    let sum = |objects: &[&Unshaped]| objects.iter().map(|object| object.text_bytes).sum::<u64>();
+    let text_bytes = coverage.text_bytes.saturating_sub(sum(&runtime));
+    let share = said::share(coverage.shaped_bytes, text_bytes) * 100.0;
     let mut inside = vec![CodeInside {
         name: "compiled by the build".to_owned(),
         profiled: true,
         how: format!(
-            "{share:.1} % of the text is of objects that the compiler made under the profile's flags"
+            "{share:.1} % of the text is of objects that the compiler made under the profile's flags; {ran} of the profile's \
+             {functions} functions ran in the training"
         ),
     }];
-    let (named, rest) = coverage.others.split_at(coverage.others.len().min(NAMED));
+    let (named, rest) = others.split_at(others.len().min(NAMED));
     inside.extend(named.iter().map(|other| CodeInside {
         name: other.object.clone(),
         profiled: false,
         how: format!("{} bytes of text: {}", other.text_bytes, other.reason),
     }));
     if !rest.is_empty() {
-        let bytes: u64 = rest.iter().map(|other| other.text_bytes).sum();
         inside.push(CodeInside {
             name: format!("{} more objects", rest.len()),
             profiled: false,
-            how: format!("{bytes} bytes of text"),
+            how: format!("{} bytes of text", sum(rest)),
         });
     }
     inside
+}
+
+/// The libraries by which programs of clang and gcc count.
+fn is_of_runtime(object: &str) -> bool {
+    let file = object.split('(').next().unwrap_or(object).rsplit('/').next().unwrap_or(object);
+    file.starts_with("libclang_rt.profile") || file == "libgcov.a"
 }
 
 fn refused(refusal: RecipeRefusal) -> anyhow::Error {

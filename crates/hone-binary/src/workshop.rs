@@ -486,10 +486,16 @@ fn fits_flags(kind: Kind, order: &Order) -> Result<(), Refusal> {
 /// [`Refusal::Weight`] for one that is not between a thousandth and a thousand.
 pub(crate) fn whole_weights(weights: &[f64]) -> Result<Vec<u64>, Refusal> {
     const USUAL: std::ops::RangeInclusive<f64> = 1e-3..=1e3;
-    const FINEST: u32 = 1000;
     if let Some(weight) = weights.iter().find(|weight| !USUAL.contains(*weight)) {
         return Err(Refusal::Weight { weight: weight.to_string() });
     }
+    Ok(whole_ratio(weights))
+}
+
+/// Whole numbers in the ratio of these, which are above 0: exactly where a factor up to a thousand makes them whole, otherwise
+/// with the smallest at a thousand, so that none is off by more than a thousandth.
+pub(crate) fn whole_ratio(weights: &[f64]) -> Vec<u64> {
+    const FINEST: u32 = 1000;
     let times = |factor: f64| weights.iter().map(move |weight| weight * factor);
     let is_whole = |weight: f64| weight >= 0.5 && (weight - weight.round()).abs() < 1e-9 * weight.max(1.0);
     let exact = (1..=FINEST).map(f64::from).find(|&factor| times(factor).all(is_whole));
@@ -497,7 +503,7 @@ pub(crate) fn whole_weights(weights: &[f64]) -> Result<Vec<u64>, Refusal> {
     let factor = exact.unwrap_or(f64::from(FINEST) / least);
     let whole: Vec<u64> = times(factor).map(|weight| weight.round() as u64).collect();
     let common = whole.iter().copied().fold(0, greatest_common_divisor).max(1);
-    Ok(whole.into_iter().map(|weight| weight / common).collect())
+    whole.into_iter().map(|weight| weight / common).collect()
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {

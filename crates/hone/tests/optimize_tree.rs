@@ -312,19 +312,18 @@ operations = 300000
     bench.hone(&[]).expect_code(1).expect_error("the baseline does not pass the check");
 }
 
-/// gcc has its own counts and its own proofs; a profile of each workload alone stands beside that of both.
+/// A profile of each workload alone stands beside that of both.
 #[test]
 fn a_matrix_trains_with_each_workload_and_judges_with_all() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
-    let text = server("handler", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
-    bench.write(&text);
+    bench.write(&server("handler", r#""pgo""#).replace("rounds = 6", "rounds = 5"));
     let (ran, found) = bench.judged(&["--matrix"]);
     let names: Vec<&str> = found.variants.iter().map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["baseline", "pgo", "pgo@few", "pgo@many"]);
     let rows: Vec<(usize, usize)> =
         found.matrix.iter().map(|row| (row.trained_with.len(), row.cells.len())).collect();
-    assert_eq!(rows, [(2, 3), (1, 3), (1, 3)], "judged by `judge`, and by both that train");
+    assert_eq!(rows, [(2, 3), (1, 3), (1, 3)], "judged by `judge`, and by both that train\n{}", ran.stderr);
     let own = |row: usize| found.matrix[row].cells.iter().filter(|cell| cell.own).count();
     assert_eq!([own(0), own(1), own(2)], [2, 1, 1]);
     let profiles: std::collections::BTreeSet<&str> = found.artifacts[1..]
@@ -335,6 +334,25 @@ fn a_matrix_trains_with_each_workload_and_judges_with_all() {
     assert!(ran.stdout.contains("what each profile does under each workload"), "{}", ran.stdout);
     let html = fs::read_to_string(bench.newest().join("report.html")).unwrap();
     assert!(html.contains("few + many"), "the report has no matrix");
+}
+
+/// gcc has its own counts and its own proofs, and refuses a second round before anything is built.
+#[test]
+fn a_server_goes_through_the_counts_of_gcc() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let one = "train = [\"few\"]\n";
+    let text = server("handler", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
+    let text = text.replace("train = [\"few\", \"many\"]\nweights = [1, 2]\n", one);
+    bench.write(&text);
+    let (_, found) = bench.judged(&[]);
+    let pgo = &found.artifacts[1];
+    assert!(pgo.profile.as_ref().unwrap().total_count > 0 && pgo.applied.is_some(), "{pgo:?}");
+    assert!(pgo.smoke.as_ref().unwrap().passed);
+
+    bench.write(&text.replace(r#"variants = ["pgo"]"#, r#"variants = ["csir"]"#));
+    bench.hone(&[]).expect_code(1).expect_error("gcc has no flag for them");
+    assert!(!bench.path("runs/server-002").exists(), "something was built");
 }
 
 /// A second round of counting on top of the first, and BOLT on top of that.

@@ -153,6 +153,14 @@ fn a_make_project_is_built_plain_counting_and_shaped(compiler: &str) {
     assert_eq!(proof.hot_functions[0].max_count, proof.max_count);
     assert!((100_000..=100_001).contains(&proof.max_count), "{proof:?}");
     assert!(proof.total_count > proof.max_count && proven.code_inside[0].profiled, "{proven:?}");
+    let ran = format!("{0} of the profile's {0} functions ran in the training", proof.functions);
+    assert!(proven.code_inside[0].how.ends_with(&ran), "{proven:?}");
+    let runtime = |name: &str| name.contains("libclang_rt") || name.contains("libgcov");
+    assert!(
+        !proven.code_inside.iter().any(|code| runtime(&code.name)),
+        "it is in no other build: {proven:?}"
+    );
+    assert!(proven.code_inside.iter().any(|code| code.name.contains("crt1.o") && !code.profiled));
     let shaped = shop.build(&shaped_by(&merged)).unwrap();
     let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
     assert_eq!((applied.discarded_functions, applied.discarded_count), (0, 0), "{applied:?}");

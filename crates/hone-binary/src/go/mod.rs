@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod fetch;
 mod findings;
+mod kept;
 mod merge;
 mod plan;
 mod pprof;
@@ -29,6 +30,9 @@ pub use findings::{
     WALKER_LEAST_CUMULATIVE_PERCENT, WALKER_MOST_FLAT_OF_CUMULATIVE, WALKER_MOST_FRAMES_UP, of_allocations,
     of_cpu,
 };
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use kept::module_in;
+pub(crate) use kept::{coverage_of, findings_of, read_profile};
 pub use merge::{Merger, weights_for_shares};
 pub use pprof::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 pub use proof::Coverage;

@@ -21,6 +21,7 @@ pub(crate) mod init;
 mod load;
 mod merge;
 mod optimize;
+pub(crate) mod profile;
 mod rates;
 mod report;
 mod saved;
@@ -63,6 +64,7 @@ enum Verb {
     Compare(Box<compare::Arguments>),
     Init(init::Arguments),
     Optimize(optimize::Arguments),
+    Profile(profile::Arguments),
     Report(report::Arguments),
 }
 
@@ -92,6 +94,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Init(arguments) => init::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
+        Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

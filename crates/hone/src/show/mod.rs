@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
+pub(crate) mod profile;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;

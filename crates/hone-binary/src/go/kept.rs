@@ -1,0 +1,218 @@
+//! What [`crate::kept`] asks of a profile of Go, without a module at hand: the profile and the program alone must tell.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use object::{Object, ObjectSection};
+
+use super::findings::{Finding, of_allocations, of_cpu};
+use super::pprof::Profile;
+use super::proof::{self, Coverage};
+use super::refusal::GoRefusal;
+use super::symbols;
+use super::tables::package_of;
+use crate::Refusal;
+
+/// A profile of a service has some hundred kB.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// No source file is read beyond this.
+const SOURCE_BYTES: u64 = 8 << 20;
+
+/// What stands before the build's facts in a program, since Go 1.18.
+const INFO_MAGIC: &[u8] = b"\xff Go buildinf:";
+
+/// Where the facts begin behind the start of the magic, when they lie there themselves.
+const INFO_AT: usize = 32;
+
+/// This bit of the flags says that they do.
+const INFO_INLINE: u8 = 2;
+
+/// The module's list of facts has so many bytes of its own at both ends.
+const INFO_MARK: usize = 16;
+
+/// Reads a profile.
+pub(crate) fn read_profile(file: &Path) -> Result<Profile> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).with_context(|| format!("{} can't be read", file.display()))?;
+    opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| file.display().to_string())?;
+    let wrong = |reason| GoRefusal::NotAProfile { file: file.to_path_buf(), reason };
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(refused(wrong(format!("it has more than {MOST_BYTES} bytes"))));
+    }
+    Profile::parse(&bytes).map_err(|reason| refused(wrong(reason)))
+}
+
+/// How much of the weight of a profile's calls a program can take.
+///
+/// # Errors
+/// A [`GoRefusal`] when it is no profile of CPU or has no calls of the program's own code; otherwise when the program is none
+/// of Go.
+pub(crate) fn coverage_of(profile: &Profile, file: &Path, program: &Path) -> Result<Coverage> {
+    let own = own_packages(profile, module_of(program)?.as_deref());
+    let sound = proof::sound(profile, file, &own).map_err(refused)?;
+    let coverage = proof::coverage(profile, sound.index, &symbols::functions_of(program)?, &own);
+    match coverage.weight {
+        0 => Err(refused(GoRefusal::NothingOwn { file: file.to_path_buf() })),
+        _ => Ok(coverage),
+    }
+}
+
+/// What stands out in a profile, by the sources that it names and that lie on this machine. Nothing of a profile that is
+/// neither of CPU nor of allocations.
+pub(crate) fn findings_of(profile: &Profile) -> Vec<Finding> {
+    let own = own_packages(profile, None);
+    let found = match profile.value_index("alloc_space") {
+        Some(_) => of_allocations(profile, &own),
+        None => of_cpu(profile, &own, &source),
+    };
+    found.unwrap_or_default()
+}
+
+fn refused(refusal: GoRefusal) -> anyhow::Error {
+    Refusal::from(refusal).into()
+}
+
+/// Packages that do not come with Go although the first part of their path has no dot: those of the program's own module,
+/// and those whose sources lie elsewhere than the runtime's.
+fn own_packages(profile: &Profile, module: Option<&str>) -> BTreeSet<String> {
+    let root = profile.functions.iter().filter(|function| function.name.starts_with("runtime."));
+    let root = root.filter_map(|function| Some(function.file.split_once("/src/runtime/")?.0)).next();
+    let of_module = |package: &str| {
+        module.is_some_and(|module| {
+            package.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    let elsewhere = |file: &str| {
+        root.is_some_and(|root| {
+            file.starts_with('/') && !file.strip_prefix(root).is_some_and(|rest| rest.starts_with("/src/"))
+        })
+    };
+    let own = profile.functions.iter().map(|function| (package_of(&function.name), function));
+    own.filter(|(package, function)| {
+        !package.is_empty() && (*package == "main" || of_module(package) || elsewhere(&function.file))
+    })
+    .map(|(package, _)| package.to_owned())
+    .collect()
+}
+
+/// The path of a program's main module, from the facts that the linker wrote into it; nothing when they are not there.
+fn module_of(program: &Path) -> Result<Option<String>> {
+    let bytes = fs::read(program).with_context(|| format!("{} can't be read", program.display()))?;
+    let file =
+        object::File::parse(&*bytes).with_context(|| format!("{} is no program", program.display()))?;
+    let section =
+        file.sections().find(|section| section.name().is_ok_and(|name| name.ends_with(".go.buildinfo")));
+    Ok(section.and_then(|section| module_in(section.data().ok()?)))
+}
+
+/// The module in a section of build facts: magic, size of pointers, flags; at [`INFO_AT`] Go's version and the list of facts,
+/// each with its length in front.
+pub(crate) fn module_in(section: &[u8]) -> Option<String> {
+    let at = memchr::memmem::find(section, INFO_MAGIC)?;
+    let facts = section.get(at..)?;
+    if facts.get(INFO_MAGIC.len() + 1)? & INFO_INLINE == 0 {
+        return None;
+    }
+    let mut rest = facts.get(INFO_AT..)?;
+    text(&mut rest)?;
+    let list = text(&mut rest)?;
+    let list = list.get(INFO_MARK..list.len().checked_sub(INFO_MARK)?)?;
+    let list = String::from_utf8_lossy(list);
+    let module = list.lines().find_map(|line| line.strip_prefix("mod\t"))?;
+    Some(module.split('\t').next()?.to_owned()).filter(|module| !module.is_empty())
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut length = 0_usize;
+    for shift in (0..56).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        length |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            let (text, after) = rest.split_at_checked(length)?;
+            *rest = after;
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// The text of a source file. A profile can name anything, so only a regular file with Go's ending is opened.
+fn source(file: &str) -> Option<String> {
+    let path = Path::new(file);
+    let is_source = path.is_absolute() && path.extension().is_some_and(|extension| extension == "go");
+    if !is_source || !path.metadata().is_ok_and(|facts| facts.is_file()) {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(SOURCE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::pprof::tests::cpu;
+    use super::*;
+
+    fn section() -> Vec<u8> {
+        let mut bytes = b"\0\0\0\0".to_vec();
+        bytes.extend(INFO_MAGIC);
+        bytes.extend([8, INFO_INLINE]);
+        bytes.resize(4 + INFO_AT, 0);
+        bytes.extend(b"\x06go1.26");
+        let facts = b"0123456789abcdefpath\tlab/cmd/x\nmod\tlab\t(devel)\t\ndep\ty\tv1\nfedcba9876543210";
+        bytes.push(u8::try_from(facts.len()).unwrap());
+        bytes.extend(facts);
+        bytes
+    }
+
+    #[test]
+    fn a_program_tells_its_module() {
+        assert_eq!(module_in(&section()).as_deref(), Some("lab"));
+        assert_eq!(module_in(b"x"), None);
+        let pointers = {
+            let mut bytes = section();
+            bytes[4 + INFO_MAGIC.len() + 1] = 0;
+            bytes
+        };
+        assert_eq!(module_in(&pointers), None, "before Go 1.18");
+    }
+
+    #[test]
+    fn own_packages_are_those_of_the_module_and_those_that_lie_elsewhere() {
+        let mut profile =
+            cpu(&[("runtime.main:1>main.main:3>lab/codec.F:7>labour/x.G:2>strings.Index:4", 60)]);
+        let own = |profile: &Profile, module| own_packages(profile, module).into_iter().collect::<Vec<_>>();
+        assert_eq!(own(&profile, Some("lab")), ["lab/codec", "main"]);
+        for function in &mut profile.functions {
+            let folder = if function.name.starts_with("lab") { "/home/a" } else { "/usr/local/go/src" };
+            let package = package_of(&function.name).to_owned();
+            function.file = format!("{folder}/{package}/a.go");
+        }
+        assert_eq!(own(&profile, None), ["lab/codec", "labour/x", "main"]);
+    }
+
+    #[test]
+    fn only_sources_are_opened() {
+        assert_eq!(source("/etc/passwd"), None);
+        assert_eq!(source("/dev/stdin.go"), None);
+        assert_eq!(source("a.go"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_section_does_not_make_it_panic(at in 0..150_usize, byte: u8, cut in 0..150_usize) {
+            let mut bytes = section();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            module_in(&bytes);
+            module_in(&bytes[..cut.min(bytes.len())]);
+        }
+    }
+}

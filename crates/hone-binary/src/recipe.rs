@@ -39,6 +39,9 @@ const LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// Folders of version control, which no build needs and which can be larger than the sources.
 const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
+/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them.
+const SILENCERS: [&str; 2] = ["-w", "-Wl,--no-lto-pgo-warn-mismatch"];
+
 /// A build, or what is to be built, that must not be used. It is inside of [`crate::Refusal::Recipe`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -160,6 +163,7 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
 
 /// Flags for the profile's part. Warnings about it must be said and must not break the build: they are weighed afterwards.
 fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
+    const HEARD: &str = "-Wbackend-plugin";
     const WEIGHED: &str = "-Wno-error=backend-plugin";
     let profile = |flag: &str, path: &Path| format!("{flag}={}", path.display());
     match (guide, &family.tools) {
@@ -172,7 +176,7 @@ fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
                 .to_vec()
         }
         (Guide::Use(path), Tools::Llvm { .. }) => {
-            vec![profile("-fprofile-use", path), WEIGHED.to_owned()]
+            vec![profile("-fprofile-use", path), HEARD.to_owned(), WEIGHED.to_owned()]
         }
         // Threads leave counts that do not add up. The folder is not named: gcc looks beside the object, where the counts are put.
         (Guide::Use(_), Tools::Gnu { .. }) => [
@@ -180,14 +184,18 @@ fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
             "-fprofile-correction",
             "-Wmissing-profile",
             "-Wno-error=missing-profile",
+            "-Wcoverage-mismatch",
             "-Wno-error=coverage-mismatch",
         ]
         .map(str::to_owned)
         .to_vec(),
         (Guide::CsGenerate(path), _) => {
-            vec![profile("-fprofile-use", path), "-fcs-profile-generate".to_owned(), WEIGHED.to_owned()]
+            let counts = "-fcs-profile-generate";
+            vec![profile("-fprofile-use", path), counts.to_owned(), HEARD.to_owned(), WEIGHED.to_owned()]
         }
-        (Guide::SampleUse(path), _) => vec![profile("-fprofile-sample-use", path), WEIGHED.to_owned()],
+        (Guide::SampleUse(path), _) => {
+            vec![profile("-fprofile-sample-use", path), HEARD.to_owned(), WEIGHED.to_owned()]
+        }
     }
 }
 
@@ -238,6 +246,9 @@ impl<'a> RecipeWorkshop<'a> {
         let mut orders = Orders::new(&self.family, &place.folder);
         (orders.compile, orders.link) = flags(&self.family, order);
         orders.source.clone_from(&place.source);
+        if order.guide != Guide::None {
+            orders.silencers = SILENCERS.map(str::to_owned).to_vec();
+        }
         orders
     }
 
@@ -390,10 +401,10 @@ impl Workshop for RecipeWorkshop<'_> {
         let orders = self.orders(order, &place);
         let file = orders.install(&place.names, &self.hone)?;
         let (began, start) = (SystemTime::now(), Instant::now());
-        let (mut commands, mut stderr_paths) = (Vec::new(), Vec::new());
+        let mut commands = Vec::new();
         for words in &self.recipe.commands {
             let call = self.call(words, order, &place.source, &place.names, &file)?;
-            stderr_paths.push(self.runner.run(&call)?.stderr_path);
+            self.runner.run(&call)?;
             commands.push(call.to_string());
         }
         let build_s = start.elapsed().as_secs_f64();
@@ -410,7 +421,9 @@ impl Workshop for RecipeWorkshop<'_> {
             commands,
             build_s,
             fresh: false,
-            stderr_paths,
+            // What the build's own commands said need not hold all of it: ninja prints it to its standard output, libtool throws
+            // some away.
+            stderr_paths: vec![orders.words],
             facts,
             how: How::Recipe { folder: place.source, log, coverage },
         };

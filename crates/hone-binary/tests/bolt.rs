@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hone_binary::bolt::bisect::{Verdict, find_culprits};
 use hone_binary::bolt::fdata::{self, FdataFault, Weighted};
@@ -10,7 +11,10 @@ use hone_binary::bolt::{
     bundle,
 };
 use hone_binary::{GivenBinary, How, Order, Refusal, Workshop};
-use hone_tool::{Call, Finished, Runner, System, Tool, ToolError};
+use hone_tool::{Call, Finished, Readiness, Runner, System, Tool, ToolError};
+
+/// Long enough to never matter on a busy machine.
+const PLENTY: Duration = Duration::from_secs(60);
 
 const AT_EXIT: Writes = Writes::AtExit { for_each_process: false };
 
@@ -103,6 +107,12 @@ impl Bench {
         self.run(&instrumented.executable, &["20000"]).unwrap();
         instrumented
     }
+}
+
+/// Processes of this program, whoever started them.
+fn running(program: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    processes.filter(|process| fs::read_link(process.join("exe")).is_ok_and(|file| file == program)).collect()
 }
 
 fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> BoltRefusal {
@@ -220,6 +230,9 @@ fn a_static_program_must_write_every_few_seconds() {
         BoltRefusal::StaticNeedsPeriod { .. }
     ));
     bench.bolt().instrument(&input, Writes::Every { seconds: 1 }).unwrap();
+    let anywhere = bench.compile("fragile.c", "static-pie", &["-x", "c", "-O1", "-Wl,-q", "-static-pie"]);
+    let anatomy = Input::look(&anywhere).unwrap().anatomy;
+    assert!(anatomy.static_link && anatomy.position_independent, "{anatomy:?}");
 }
 
 #[test]
@@ -397,6 +410,9 @@ fn samples_of_a_machine_without_branch_records() {
         assert_eq!(proven.counts.head.samples.as_deref(), Some(&["cpu-clock:u:".to_owned()][..]));
         let done = bolt.optimize(&input, &proven, &Wish::new(Rung::Full)).unwrap();
         assert_eq!(bench.output(&done.executable, &["5000"]), bench.output(&toy, &["5000"]));
+        // perf's own data: BOLT takes it for a profile, finds nothing in it, and ends well.
+        let raw = refusal(bolt.prove_profile(&input, &data, true));
+        assert!(matches!(raw, BoltRefusal::Fdata(_)), "{raw}");
         let other = Input::look(&bench.compile("toy.cpp", "other", &["-O1", "-Wl,-q"])).unwrap();
         assert!(bolt.convert(&other, &data, Samples::Plain).is_err(), "perf's data knows the build-id");
         let left = fs::read_dir(bench.path("work/sampled")).unwrap().count();
@@ -483,4 +499,92 @@ fn a_program_that_bolt_breaks_is_delivered_without_the_culprits() {
         "the command makes the broken program again"
     );
     assert!(bundle::write(&folder, &report).is_err(), "a report is not overwritten");
+}
+
+/// BOLT's runtime needs its program's file and its profile's folder until the end. Without them it writes nothing, and ends
+/// the program with 1 after all its work.
+#[test]
+fn a_profile_that_could_not_be_written_is_missed() {
+    for bench in Bench::all() {
+        let (bolt, input) = (bench.bolt(), Input::look(&bench.toy()).unwrap());
+        let instrumented = bolt.instrument(&input, AT_EXIT).unwrap();
+        let missed = || {
+            let nothing = refusal(bolt.left_by(&instrumented));
+            assert!(matches!(nothing, BoltRefusal::Fdata(FdataFault::Empty { .. })), "{nothing}");
+        };
+        // A folder in the profile's place.
+        fs::create_dir(&instrumented.profile).unwrap();
+        bench.run(&instrumented.executable, &["1000"]).unwrap_err();
+        missed();
+        fs::remove_dir(&instrumented.profile).unwrap();
+        // The program replaced while it runs, as a deployment would.
+        let gone = bench.path("gone");
+        fs::copy(&instrumented.executable, &gone).unwrap();
+        let delete = format!("{} 5000000 & sleep 0.3; rm {} && wait $!", gone.display(), gone.display());
+        bench.run(Path::new("/bin/sh"), &["-c", &delete]).unwrap_err();
+        missed();
+    }
+}
+
+/// Three planted BOLTs: one that copies its input, one that gives back something else, one without its runtime.
+#[test]
+fn a_bolt_that_says_the_right_words_must_have_done_the_work_too() {
+    let Some(bench) = Bench::new(22) else { return };
+    let input = Input::look(&bench.toy()).unwrap();
+    let profile = bench.train(&bench.bolt(), &input).profile;
+    let other = bench.compile("toy.cpp", "other", &["-O1", "-Wl,-q"]);
+    let other_input = Input::look(&other).unwrap();
+    let bolt = bench.bolt();
+    let other_profile = bench.train(&bolt, &other_input).profile;
+    let other_profile = bolt.prove_profile(&other_input, &other_profile, false).unwrap();
+    let bolted = bolt.optimize(&other_input, &other_profile, &Wish::new(Rung::Full)).unwrap().executable;
+
+    let words = Bench::fixture("optimize-22.txt");
+    let outcome = |name: &str, copied: &str| {
+        let folder = bench.path(name);
+        fs::create_dir_all(&folder).unwrap();
+        let script = format!("#!/bin/sh\ncat {}\ncp {copied} \"$3\"\n", words.display());
+        let tool = folder.join("llvm-bolt");
+        fs::write(&tool, script).unwrap();
+        fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let tools = BoltTools { bolt: tool, ..bench.tools.clone() };
+        let planted = Bolt::prepare(&bench.system, tools, &folder.join("work"), Budget::default()).unwrap();
+        let proven = planted.prove_profile(&input, &profile, true);
+        let shaped = proven.and_then(|proven| planted.optimize(&input, &proven, &Wish::new(Rung::Full)));
+        (refusal(shaped), refusal(planted.instrument(&input, AT_EXIT)))
+    };
+    let (copied, no_runtime) = outcome("copies", "\"$1\"");
+    assert!(matches!(copied, BoltRefusal::NotWritten { what: "bears no mark of BOLT", .. }), "{copied}");
+    assert!(
+        matches!(no_runtime, BoltRefusal::NoRuntime { major: 22, .. })
+            && no_runtime.to_string().contains("libbolt-22-dev"),
+        "{no_runtime}"
+    );
+    let (foreign, _) = outcome("swaps", bolted.to_str().unwrap());
+    assert!(
+        matches!(foreign, BoltRefusal::NotWritten { what, .. } if what.contains("not made of this input")),
+        "{foreign}"
+    );
+}
+
+/// BOLT's writer is a child of the program, and that of 19 goes on, at full speed, when its parent is killed.
+#[test]
+fn nothing_is_left_running_of_a_killed_program_that_writes_every_second() {
+    for bench in Bench::all() {
+        let (bolt, input) = (bench.bolt(), Input::look(&bench.toy()).unwrap());
+        let instrumented = bolt.instrument(&input, Writes::Every { seconds: 1 }).unwrap();
+        let call = Call::new("toy", &instrumented.executable, bench.dir.path()).arg("1000000000000");
+        let mut session = bench.system.start(&call).unwrap();
+        let written = || match instrumented.profile.metadata() {
+            Ok(facts) if facts.len() > 0 => Readiness::Ready,
+            _ => Readiness::NotYet("its profile".to_owned()),
+        };
+        session.wait_until(PLENTY, written).unwrap();
+        assert_eq!(running(&instrumented.executable).len(), 2, "the program and its writer");
+        session.signal(libc::SIGKILL);
+        let gone = session.wait_until(PLENTY, || Readiness::NotYet("its end".to_owned())).unwrap_err();
+        assert!(matches!(gone, ToolError::Died { .. }), "{gone}");
+        assert_eq!(running(&instrumented.executable), [] as [PathBuf; 0]);
+        bolt.prove_profile(&input, &bolt.left_by(&instrumented).unwrap()[0], false).unwrap();
+    }
 }

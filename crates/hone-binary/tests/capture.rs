@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use hone_binary::Refusal;
@@ -10,7 +11,7 @@ use hone_binary::capture::{
     CaptureRefusal, CounterLoss, Driven, Dump, HowEnded, Lost, ProfileFiles, ProfileKind, Step, Stop,
     StopPlan, build_dump_object, build_preload, measure_slow_down, preload_env, reset, stop,
 };
-use hone_tool::{Call, Readiness, Runner, Session, System, Tool};
+use hone_tool::{Call, Readiness, Runner, Session, System, Tool, ToolError};
 
 /// Long enough to never matter on a busy machine; no test waits for it.
 const PLENTY: Duration = Duration::from_secs(60);
@@ -104,6 +105,11 @@ impl Bench {
         for file in self.files.snapshot().unwrap().into_keys() {
             fs::remove_file(file).unwrap();
         }
+        self.serve_beside(name, args, preload)
+    }
+
+    /// Starts the server with what an earlier one has left in the profile folder.
+    fn serve_beside(&self, name: &str, args: &[&str], preload: Option<&Path>) -> Served {
         let call = Call::new("server", &self.server, self.dir.path()).args(["serve", "0"]);
         let call = call.args(args.iter().copied()).env("LLVM_PROFILE_FILE", self.files.folder.join(name));
         let call = match preload.map(|preload| preload_env(preload, None)) {
@@ -136,6 +142,24 @@ impl Bench {
         let served = self.serve(args, None);
         self.train(&served);
         stop(&self.system, served.session, &self.plan(dump, grace))
+    }
+
+    /// Processes of the server, whoever started them.
+    fn running(&self) -> Vec<PathBuf> {
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let server = |process: &PathBuf| {
+            fs::read_link(process.join("exe")).is_ok_and(|program| program == self.server)
+        };
+        processes.filter(server).collect()
+    }
+
+    /// What a stop says of a server that was killed in a phase of it; the kill is sent by what the plan runs.
+    fn killed_by(&self, args: &[&str], plan: impl FnOnce(StopPlan, Call) -> StopPlan) -> CaptureRefusal {
+        let served = self.serve(args, None);
+        self.train(&served);
+        let kill = format!("kill -9 {}", served.session.pid());
+        let kill = Call::new("kill", "/bin/sh", self.dir.path()).args(["-c", &kill]);
+        refusal(stop(&self.system, served.session, &plan(self.plan(Dump::None, SHORT), kill)))
     }
 
     fn preload(&self) -> PathBuf {
@@ -475,4 +499,76 @@ fn the_slow_down_is_measured_and_the_loss_of_plain_counters_told() {
     let loss = CounterLoss { counted: bench.count(HASH), done: alone * 100 };
     // How much depends on the machine; it can't count more than was done, and not next to nothing.
     assert!(loss.counted <= loss.done && loss.share().unwrap() < 0.9, "{loss}");
+}
+
+/// Whatever it was at: no process of it is left, and the refusal names the kill and not only the missing file.
+#[test]
+fn a_target_killed_in_any_phase_leaves_no_process_and_the_kill_is_told() {
+    for bench in KINDS.into_iter().filter_map(Bench::plain_end) {
+        let truth = bench.truth();
+        let told = |phase: &str, refused: CaptureRefusal| {
+            let ended = match &refused {
+                CaptureRefusal::EndedInTraining { ended, .. } => *ended,
+                CaptureRefusal::NothingWritten { ended, .. } => *ended,
+                _ => panic!("{phase}: {refused}"),
+            };
+            assert_eq!(ended, HowEnded::Signal(libc::SIGKILL), "{:?} {phase}: {refused}", bench.kind);
+            assert!(refused.to_string().contains("by SIGKILL"), "{refused}");
+            assert_eq!(bench.running(), [] as [PathBuf; 0], "{:?} {phase}", bench.kind);
+        };
+        // Its workers ignore SIGTERM, too, and outlive it.
+        for args in [&["--stop=ignore"][..], &["--stop=ignore", "--workers=2"]] {
+            let mut served = bench.serve(args, None);
+            served.session.signal(libc::SIGKILL);
+            let died = served.session.stdout_line_matching("never said ", PLENTY).unwrap_err();
+            assert!(matches!(died, ToolError::Died { .. }), "{died}");
+            told("start", refusal(stop(&bench.system, served.session, &bench.plan(Dump::None, SHORT))));
+
+            let served = bench.serve(args, None);
+            let call = Call::new("drive", &bench.plain, bench.dir.path());
+            let call = call.args(["drive", &served.port, "1000000000", "2"]);
+            thread::scope(|scope| {
+                let driver = scope.spawn(|| bench.system.run(&call).is_err());
+                thread::sleep(SHORT);
+                served.session.signal(libc::SIGKILL);
+                // Workers of a killed parent go on answering; the stop ends them.
+                told("load", refusal(stop(&bench.system, served.session, &bench.plan(Dump::None, SHORT))));
+                assert!(driver.join().unwrap(), "the load has lost its server");
+            });
+
+            let dump = |plan, kill| StopPlan { dump: Dump::Command(Box::new(kill)), ..plan };
+            told("dump", bench.killed_by(args, dump));
+            told("command", bench.killed_by(args, |plan, kill| StopPlan { command: Some(kill), ..plan }));
+
+            let served = bench.serve(args, None);
+            let process = i32::try_from(served.session.pid()).unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(SHORT);
+                    // SAFETY: the stop waits for the process for longer than this, so the id is its own.
+                    unsafe { libc::kill(process, libc::SIGKILL) };
+                });
+                let plan = bench.plan(Dump::None, SHORT * 4);
+                told("SIGTERM", refusal(stop(&bench.system, served.session, &plan)));
+            });
+        }
+        assert_eq!(bench.truth(), truth, "{:?}: what the killed ones left does not count", bench.kind);
+    }
+}
+
+#[test]
+fn what_a_killed_target_left_is_told_by_the_next_run() {
+    let Some(bench) = Bench::plain_end(ProfileKind::Llvm) else { return };
+    let served = bench.serve_as("%p.profraw", &[], None);
+    let left = bench.files.folder.join(format!("{}.profraw", served.session.pid()));
+    served.session.signal(libc::SIGKILL);
+    let gone = refusal(stop(&bench.system, served.session, &bench.plan(Dump::None, PLENTY)));
+    assert!(matches!(gone, CaptureRefusal::NothingWritten { .. } | CaptureRefusal::EndedInTraining { .. }));
+    let served = bench.serve_beside("%p.profraw", &["--stop=handler"], None);
+    bench.train(&served);
+    let refused = refusal(stop(&bench.system, served.session, &bench.plan(Dump::None, PLENTY)));
+    assert!(
+        matches!(&refused, CaptureRefusal::SomeEmpty { files, written: 1, .. } if *files == [left.clone()]),
+        "{refused}"
+    );
 }

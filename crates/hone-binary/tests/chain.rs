@@ -1,6 +1,7 @@
 //! The whole chain with the real tools, on a server of forty lines; and every way in which it silently goes wrong.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -177,6 +178,13 @@ fn what_a_training_can_leave_behind_is_refused_with_the_reason() {
     let empty = pgo.merge(&one(raw.clone())).unwrap_err();
     assert_eq!(refusal(&empty), &Refusal::EmptyRawProfile { file: raw.join("z.profraw") });
 
+    let mut bytes = fs::read(&good).unwrap();
+    // The format's version stands behind eight bytes of magic; each LLVM knows only some.
+    bytes[8] = 3;
+    fs::write(raw.join("z.profraw"), &bytes).unwrap();
+    let old = pgo.merge(&one(raw.clone())).unwrap_err();
+    assert!(old.to_string().contains("written by a program of another LLVM version"), "{old:#}");
+
     let bytes = fs::read(&good).unwrap();
     fs::write(raw.join("z.profraw"), &bytes[..bytes.len() / 2]).unwrap();
     let cut = pgo.merge(&one(raw.clone())).unwrap_err();
@@ -210,6 +218,13 @@ fn profiles_that_no_build_may_use_are_refused_with_the_reason() {
     let built = pgo.build_optimized(&hollow).unwrap();
     let error = pgo.prove_applied(&built, &baseline, &proof_of(&bench, &pgo, &instrumented)).unwrap_err();
     assert!(matches!(refusal(&error), Refusal::NotUsed { .. }), "the compiler only warns: {error:#}");
+
+    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
+    let mut elsewhere = instrumented.clone();
+    let How::Cargo { own_crates, .. } = &mut elsewhere.how else { panic!("{elsewhere:?}") };
+    *own_crates = ["elsewhere".to_owned()].into();
+    let error = pgo.prove_profile(&merged, &elsewhere).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::TargetNotHot { .. }), "{error:#}");
 
     let garbage = Merged { path: bench.path("garbage.profdata"), ..hollow.clone() };
     fs::write(&garbage.path, "this is no profile, only a text that is longer than any header of one\n")
@@ -389,4 +404,102 @@ fn trainings_are_merged_by_their_weights() {
     assert!(matches!(refusal(&nothing), Refusal::NothingToMerge), "{nothing:#}");
     let files = pgo.profile_files(&instrumented, &bench.path("a"));
     assert_eq!(files.snapshot().unwrap().len(), 1);
+}
+
+/// What a C program of a few lines leaves when it is compiled with these flags, merged by the toolchain's own tool.
+fn profile_of_c(bench: &Bench, pgo: &Pgo<'_>, name: &str, source: &str, flags: &[&str]) -> Merged {
+    let (file, program, raw) = (bench.path(&format!("{name}.c")), bench.path(name), bench.path("raw-c"));
+    fs::write(&file, source).unwrap();
+    let compiler = pgo.toolchain().c_compiler.as_ref().unwrap();
+    let call = Call::new("compile", &compiler.clang, bench.dir.path()).args(["-O1", "-o"]).arg(&program);
+    bench.system.run(&call.args(flags).arg(&file).produces(&program)).unwrap();
+    let _ = fs::remove_dir_all(&raw);
+    let (variable, value) = profile_env(&raw);
+    bench.system.run(&Call::new(name, &program, bench.dir.path()).env(variable, value)).unwrap();
+    pgo.merge(&one(raw.clone())).unwrap()
+}
+
+/// llvm-profdata and the compilers end with 0 on both, and the program is then built without a profile.
+#[test]
+fn profiles_for_coverage_and_profiles_without_a_count_are_refused() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    let busy =
+        "int main(void) { volatile int sum = 0; for (int i = 0; i < 1000; i++) sum += i; return 0; }\n";
+    let merged = profile_of_c(&bench, &pgo, "coverage", busy, &["-fprofile-instr-generate"]);
+    let error = pgo.prove_profile(&merged, &instrumented).unwrap_err();
+    assert!(
+        matches!(refusal(&error), Refusal::WrongLevel { level, .. } if level == "Front-end"),
+        "{error:#}"
+    );
+    let forgets = "void __llvm_profile_reset_counters(void);\n\
+                   int main(void) { __llvm_profile_reset_counters(); return 0; }\n";
+    let merged = profile_of_c(&bench, &pgo, "forgets", forgets, &["-fprofile-generate"]);
+    let error = pgo.prove_profile(&merged, &instrumented).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::Hollow { what: "count above 0", .. }), "{error:#}");
+}
+
+/// Cargo looks at the name of a profile and not into it: two trainings are two names, and two builds.
+#[test]
+fn a_second_training_is_another_profile_and_another_build() {
+    let Some(bench) = Bench::new() else { return };
+    let pgo = bench.pgo().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    let [first, second] = ["raw", "raw-again"].map(|raw| {
+        let merged = pgo.merge(&one(bench.train(&instrumented, raw, false))).unwrap();
+        let built = pgo.build_optimized(&merged).unwrap();
+        assert!(!built.fresh && built.command().contains(merged.path.to_str().unwrap()), "{built:?}");
+        (merged, built)
+    });
+    assert_ne!(first.0.path, second.0.path);
+    assert_ne!(first.1.executable, second.1.executable);
+    let again = pgo.merge(&one(bench.path("raw"))).unwrap();
+    assert_eq!((again.path, again.sha256), (first.0.path, first.0.sha256), "the same counts, the same name");
+}
+
+/// What the plan says and what the compiler got are two things: the program itself is asked.
+#[test]
+fn flags_that_are_added_or_swallowed_on_the_way_are_found_in_the_program() {
+    let Some(bench) = Bench::new() else { return };
+    let configured = |text: String| {
+        fs::create_dir_all(bench.path("tiny/.cargo")).unwrap();
+        fs::write(bench.path("tiny/.cargo/config.toml"), text).unwrap();
+        let target = CargoTarget { c_code: false, ..bench.target() };
+        Pgo::prepare(&bench.system, target, &bench.path("work")).unwrap()
+    };
+    let pgo = configured("[build]\nrustflags = ['-Cinstrument-coverage']\n".to_owned());
+    let error = pgo.build_baseline().unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::Instrumented { .. }), "{error:#}");
+
+    let pgo = configured(String::new());
+    let baseline = pgo.build_baseline().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
+    let proof = pgo.prove_profile(&merged, &instrumented).unwrap();
+
+    let script = "#!/bin/sh\nfor word in \"$@\"; do\n  shift\n  case $word in\n    -Cprofile-*) ;;\n    *) set -- \"$@\" \"$word\" ;;\n  esac\ndone\nexec \"$@\"\n";
+    let wrapper = bench.path("wrapper");
+    fs::write(&wrapper, script).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let pgo = configured(format!("[build]\nrustc-wrapper = '{}'\n", wrapper.display()));
+    fs::remove_dir_all(bench.path("work/instrumented-rust-only")).unwrap();
+    let error = pgo.build_instrumented().unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::NotInstrumented { .. }), "{error:#}");
+    let unshaped = pgo.build_optimized(&merged).unwrap();
+    let error = pgo.prove_applied(&unshaped, &baseline, &proof).unwrap_err();
+    assert!(matches!(refusal(&error), Refusal::SameCode { .. }), "{error:#}");
+}
+
+/// The names of the counted functions are loaded with the program, so no strip takes them away.
+#[test]
+fn a_profile_of_a_stripped_program_is_proven_all_the_same() {
+    let Some(bench) = Bench::new() else { return };
+    bench.edit("Cargo.toml", "debug = \"line-tables-only\"", "strip = true");
+    let pgo = bench.pgo().unwrap();
+    let instrumented = pgo.build_instrumented().unwrap();
+    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
+    let proof = pgo.prove_profile(&merged, &instrumented).unwrap();
+    let baseline = pgo.build_baseline().unwrap();
+    pgo.prove_applied(&pgo.build_optimized(&merged).unwrap(), &baseline, &proof).unwrap();
 }

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hone_binary::bolt::{BoltRefusal, Input};
 use hone_binary::go::{
     BenchPlan, DEFAULT_PGO, Finding, GoPgo, GoRefusal, GoTarget, LEAST_ROUNDS, Merger, Profile, Wanted,
     capture, of_allocations, of_cpu, table, weights_for_shares,
@@ -238,6 +239,14 @@ fn the_whole_chain_and_a_stale_profile() {
     assert_eq!((applied.discarded_functions, applied.discarded_weight), (0, 0.0), "{applied:?}");
     let same = pgo.prove_applied(&baseline, &baseline, &proven).unwrap_err();
     assert!(matches!(refusal(&same), GoRefusal::NotInBuild { found: None, .. }), "{same:#}");
+    let one = pgo.prove_profile(&pgo.merge(&weighted[..1]).unwrap(), &baseline).unwrap();
+    let mixed_up = pgo.prove_applied(&optimized, &baseline, &one).unwrap_err();
+    assert!(matches!(refusal(&mixed_up), GoRefusal::NotInBuild { found: Some(_), .. }), "{mixed_up:#}");
+    let bolt = Input::look(&baseline.executable).unwrap_err();
+    assert!(
+        matches!(bolt.downcast_ref(), Some(Refusal::Bolt(BoltRefusal::Go { .. }))),
+        "BOLT is refused before it is asked: {bolt:#}"
+    );
 
     let explained = pgo.explain(&merged).unwrap();
     assert!(

@@ -1,7 +1,7 @@
 //! One child with its process group: started so that it can't outlive Hone, ended so that nothing is left of it.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -240,6 +240,29 @@ fn bare_command_of(call: &Call) -> Command {
 /// Runs the call in our place. The thread that asks is the one that forks, and it waits here.
 pub(crate) fn run_in_our_place(call: &Call) -> io::Result<ExitStatus> {
     spawn(&mut bare_command_of(call))?.wait()
+}
+
+/// As [`run_in_our_place`], but what it says on standard error comes by way of us, and so much of it is kept.
+pub(crate) fn run_in_our_place_heard(call: &Call, most: usize) -> io::Result<(ExitStatus, Vec<u8>)> {
+    let mut command = bare_command_of(call);
+    let mut child = spawn(command.stderr(Stdio::piped()))?;
+    let mut heard = Vec::new();
+    if let Some(mut said) = child.stderr.take() {
+        let mut piece = [0; 16 * 1024];
+        loop {
+            let bytes = match said.read(&mut piece) {
+                Ok(0) => break,
+                Ok(length) => &piece[..length],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            // Whoever called us may have closed it; what was said is heard all the same.
+            let _ = io::stderr().write_all(bytes);
+            let room = most.saturating_sub(heard.len());
+            heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+    Ok((child.wait()?, heard))
 }
 
 /// Asks the kernel to kill this child when its parent ends, however the parent ends.

@@ -29,7 +29,7 @@ pub use call::{Call, DEFAULT_LIMIT, Promise};
 pub use child::Usage;
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
-pub use pass::pass_through;
+pub use pass::{pass_through, pass_through_heard};
 pub use replay::Replay;
 pub use runner::{Conversation, Finished, Runner};
 pub use session::{Ended, Readiness, Session, StopSignal, Stopped, Told};

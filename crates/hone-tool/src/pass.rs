@@ -1,8 +1,9 @@
 //! A program in the place of ours.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
-use crate::child::run_in_our_place;
+use crate::child::{run_in_our_place, run_in_our_place_heard};
 use crate::system::refusal;
 use crate::{Call, ToolError};
 
@@ -15,9 +16,22 @@ use crate::{Call, ToolError};
 /// # Errors
 /// [`ToolError::Refused`] when it can't be started.
 pub fn pass_through(call: &Call) -> Result<i32, ToolError> {
-    let status = run_in_our_place(call).map_err(|error| refusal(call, &error))?;
+    Ok(code_of(run_in_our_place(call).map_err(|error| refusal(call, &error))?))
+}
+
+/// As [`pass_through`], but also gives what the program said on standard error, up to `most` bytes: whoever called us may throw it
+/// away. It is handed on as it comes.
+///
+/// # Errors
+/// As [`pass_through`].
+pub fn pass_through_heard(call: &Call, most: usize) -> Result<(i32, Vec<u8>), ToolError> {
+    let (status, heard) = run_in_our_place_heard(call, most).map_err(|error| refusal(call, &error))?;
+    Ok((code_of(status), heard))
+}
+
+fn code_of(status: ExitStatus) -> i32 {
     let by_signal = || status.signal().map_or(1, |signal| 128 + signal);
-    Ok(status.code().unwrap_or_else(by_signal))
+    status.code().unwrap_or_else(by_signal)
 }
 
 #[cfg(test)]
@@ -34,6 +48,16 @@ mod tests {
             pass_through(&Call::new("s", "/nonexistent/cc", "/")),
             Err(ToolError::Refused { .. })
         ));
+    }
+
+    #[test]
+    fn what_is_said_is_heard_up_to_the_limit() {
+        let heard = |script: &str, most| {
+            pass_through_heard(&Call::new("s", "/bin/sh", "/").args(["-c", script]), most).unwrap()
+        };
+        assert_eq!(heard("echo out; printf wor >&2; printf ds >&2; exit 3", 100), (3, b"words".to_vec()));
+        assert_eq!(heard("printf words >&2", 3), (0, b"wor".to_vec()));
+        assert_eq!(heard("exec 2>&-; kill -9 $$", 3), (137, vec![]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Usage;
 use crate::arm::Place;
-use crate::experiment::{Acks, IN_FLIGHT_IS_THE_WIRES};
+use crate::experiment::{Acks, DEFAULT_IN_FLIGHT, IN_FLIGHT_IS_THE_WIRES};
 
 /// Kinds of changes, with an example each.
 const KINDS: [(&str, &str); 7] = [
@@ -107,6 +107,10 @@ pub(crate) fn workloads(change: &Change, workload: &Workload) -> Result<[Workloa
         }
         anyhow::Ok(changed)
     };
+    // A client setting makes a client's load out of the wire engine's, which must not drop what was asked of that.
+    if change.kind == "client" && workload.engine == Engine::Wire && workload.in_flight != DEFAULT_IN_FLIGHT {
+        bail!(Usage(format!("--change client.{}: {IN_FLIGHT_IS_THE_WIRES}", change.name)));
+    }
     let mut a = change.from.as_deref().map_or_else(|| Ok(workload.clone()), with)?;
     let b = with(&change.to)?;
     if change.kind == "client" {
@@ -270,6 +274,9 @@ mod tests {
         assert!(message.contains("max.in.flight.requests.per.connection"), "{message}");
         let [a, b] = workloads(&parse("load.in_flight=1,16").unwrap(), &workload()).unwrap();
         assert_eq!((a.in_flight, b.in_flight), (1, 16));
+        let asked = Workload { in_flight: DEFAULT_IN_FLIGHT + 1, ..workload() };
+        let message = workloads(&parse("client.linger.ms=5").unwrap(), &asked).unwrap_err().to_string();
+        assert!(message.contains("max.in.flight.requests.per.connection"), "{message}");
     }
 
     #[test]

@@ -219,7 +219,7 @@ pub(crate) struct WorkloadFile {
 }
 
 /// Unanswered requests on a connection of the wire engine.
-const DEFAULT_IN_FLIGHT: u32 = 16;
+pub(crate) const DEFAULT_IN_FLIGHT: u32 = 16;
 
 /// Why nobody else is told.
 pub(crate) const IN_FLIGHT_IS_THE_WIRES: &str = "in_flight (--in-flight) is for the wire engine: a client has a \

@@ -81,3 +81,20 @@ fn the_map_shows_every_crate() {
         assert!(map.contains(&format!("`{name}`")), "ARCHITECTURE.md does not name `{name}`");
     }
 }
+
+/// The page of silent failures names the test that plants each of them.
+#[test]
+fn each_silent_failure_on_the_page_has_its_test() {
+    let page = fs::read_to_string(root().join("docs/binary.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let named: Vec<(&str, &str)> =
+        rows.flat_map(|row| row.split('`')).filter_map(|word| word.split_once("::")).collect();
+    assert!(named.len() > 40, "the table was not found: {named:?}");
+    for (file, test) in named {
+        let crates = fs::read_dir(root().join("crates")).unwrap();
+        let files = crates.map(|entry| entry.unwrap().path().join("tests").join(format!("{file}.rs")));
+        let mut texts = files.filter_map(|file| fs::read_to_string(file).ok());
+        let head = format!("#[test]\nfn {test}() {{");
+        assert!(texts.any(|text| text.contains(&head)), "no test {test} in any {file}.rs");
+    }
+}

@@ -449,3 +449,38 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     let stale = recipe("make src/toy");
     assert!(matches!(stale, RecipeRefusal::NothingShaped { .. }), "{stale}");
 }
+
+/// Builds in which nobody hears what the compiler says of a profile that does not fit.
+fn a_compiler_that_is_silenced_is_heard(compiler: &str, off: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    bench.write("src/work.c", &changed());
+    for (from, to) in [
+        ("-O2", "-O2 -w".to_owned()),
+        ("-O2", format!("-O2 {off}")),
+        // As ninja and meson do.
+        ("-c $< -o $@", "-c $< -o $@ 2>&1".to_owned()),
+        // As libtool does.
+        ("-c $< -o $@", "-c $< -o $@ >/dev/null 2>&1".to_owned()),
+    ] {
+        bench.write("Makefile", &MAKEFILE.replace(from, &to));
+        let stale = shop.build(&shaped_by(&merged)).unwrap();
+        let applied = shop.prove_applied(&stale, &plain, &proven).unwrap();
+        assert_eq!(applied.discarded_functions, 1, "{to}: {applied:?}");
+        assert!(applied.discarded_weight > 0.1, "{to}: {applied:?}");
+    }
+}
+
+#[test]
+fn a_compiler_that_is_silenced_is_heard_for_clang() {
+    a_compiler_that_is_silenced_is_heard("clang-22", "-Wno-backend-plugin");
+}
+
+#[test]
+fn a_compiler_that_is_silenced_is_heard_for_gcc() {
+    a_compiler_that_is_silenced_is_heard("gcc", "-Wno-coverage-mismatch");
+}

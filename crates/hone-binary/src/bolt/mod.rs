@@ -273,7 +273,7 @@ impl<'a> Bolt<'a> {
     pub fn left_by(&self, instrumented: &InstrumentedByBolt) -> Result<Vec<PathBuf>> {
         let beginning = &instrumented.profile;
         if instrumented.writes != (Writes::AtExit { for_each_process: true }) {
-            let there = beginning.metadata().is_ok_and(|facts| facts.len() > 0);
+            let there = beginning.metadata().is_ok_and(|facts| facts.is_file() && facts.len() > 0);
             return if there { Ok(vec![beginning.clone()]) } else { none_written(beginning) };
         }
         let files = of_each_process(beginning)?;

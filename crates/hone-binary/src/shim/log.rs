@@ -96,14 +96,30 @@ fn hash_of(path: &Path) -> Option<String> {
 pub(super) fn append(log: &Path, entry: &Entry) -> Result<()> {
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
+    append_bytes(log, &line)
+}
+
+/// Appends what one compiler said; the last line gets an end.
+pub(super) fn append_words(file: &Path, words: &[u8]) -> Result<()> {
+    if words.is_empty() {
+        return Ok(());
+    }
+    let mut words = words.to_vec();
+    if !words.ends_with(b"\n") {
+        words.push(b'\n');
+    }
+    append_bytes(file, &words)
+}
+
+fn append_bytes(log: &Path, bytes: &[u8]) -> Result<()> {
     let told = || format!("{} can't be written", log.display());
     let mut file = OpenOptions::new().append(true).create(true).open(log).with_context(told)?;
-    let written = file.write(&line).with_context(told)?;
+    let written = file.write(bytes).with_context(told)?;
     ensure!(
-        written == line.len(),
+        written == bytes.len(),
         "{} took only {written} of {} bytes; make room on the disk",
         log.display(),
-        line.len()
+        bytes.len()
     );
     Ok(())
 }

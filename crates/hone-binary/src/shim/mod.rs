@@ -15,7 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hone_tool::{Call, pass_through};
+use hone_tool::{Call, pass_through, pass_through_heard};
 use serde::{Deserialize, Serialize};
 
 pub use command::{Action, Command, Input, Language, spread, with_flags};
@@ -31,6 +31,9 @@ const C_NAMES: [&str; 3] = ["cc", "gcc", "clang"];
 /// Names of C++ compilers that builds know.
 const CXX_NAMES: [&str; 3] = ["c++", "g++", "clang++"];
 
+/// No more is kept of what one invocation says; warnings of a profile are a line each.
+const MOST_WORDS: usize = 16 << 20;
+
 /// What the stand-ins of a build do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
@@ -40,6 +43,10 @@ pub struct Orders {
     pub compile: Vec<String>,
     /// Flags for whatever links a program or a library.
     pub link: Vec<String>,
+    /// Words of the build that are left out, since they would silence what must be heard.
+    pub silencers: Vec<String>,
+    /// What the compilers say, whatever the build does with it: some throw it away, some print it among other things.
+    pub words: PathBuf,
     /// The log: a line of JSON for each action, see [`read_log`].
     pub log: PathBuf,
     /// A folder for the link maps.
@@ -67,6 +74,8 @@ impl Orders {
             compilers,
             compile: Vec::new(),
             link: Vec::new(),
+            silencers: Vec::new(),
+            words: folder.join("compilers.txt"),
             log: folder.join("compilers.jsonl"),
             maps: folder.join("maps"),
             source: PathBuf::new(),
@@ -83,6 +92,8 @@ impl Orders {
         for folder in [names, &self.maps] {
             fs::create_dir_all(folder).with_context(|| told(folder))?;
         }
+        // It is read after the build, also when nobody said a word.
+        fs::write(&self.words, "").with_context(|| told(&self.words))?;
         for name in self.compilers.keys() {
             let link = names.join(name);
             if fs::symlink_metadata(&link).is_ok() {
@@ -162,13 +173,19 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
-    let arguments = if command.compiles_source() {
-        command::from_within(arguments, &orders.source, cwd)
+    let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
+    let mut heard: Vec<OsString> = arguments.iter().filter(|word| !silences(word)).cloned().collect();
+    if command.compiles_source() {
+        heard = command::from_within(&heard, &orders.source, cwd);
+    }
+    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&heard, &added));
+    let status = if command.probe || added.is_empty() {
+        pass_through(&call)?
     } else {
-        arguments.to_vec()
+        let (status, words) = pass_through_heard(&call, MOST_WORDS)?;
+        log::append_words(&orders.words, &words)?;
+        status
     };
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
-    let status = pass_through(&call)?;
     let made = if status == 0 { log::made(&command, cwd) } else { Vec::new() };
     let entry = Entry {
         name: name.to_owned(),
@@ -229,6 +246,8 @@ mod tests {
             compilers: BTreeMap::new(),
             compile: strings(&["-fprofile-generate"]),
             link: strings(&["-fprofile-generate", "-Wl,-q"]),
+            silencers: vec![],
+            words: "/w".into(),
             log: "/l".into(),
             maps: "/m".into(),
             source: PathBuf::new(),

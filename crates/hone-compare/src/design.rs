@@ -150,7 +150,8 @@ pub(crate) fn laid_out(plan: &Plan, closed_loop: bool) -> Result<Design, DesignE
         seed: plan.seed,
         words: String::new(),
     };
-    rule.words = rule_words(&rule, plan.control_pairs > 0);
+    let label = if closed_loop { Metric::label_in_operations } else { Metric::label };
+    rule.words = worded(&rule, plan.control_pairs > 0, label);
     Ok(Design {
         mode: plan.mode,
         places: plan.places,
@@ -322,6 +323,10 @@ fn balanced(order: &[PairKind], both_controls: bool, random: &mut ChaCha8Rng) ->
 
 /// The rule as a sentence, the one that is shown and stored.
 pub fn rule_words(rule: &Rule, controlled: bool) -> String {
+    worded(rule, controlled, Metric::label)
+}
+
+fn worded(rule: &Rule, controlled: bool, label: fn(Metric) -> &'static str) -> String {
     let percent = |share: f64| (share * 1e5).round() / 1e3;
     let margin = percent(rule.equivalence);
     let sure = percent(1.0 - rule.alpha);
@@ -330,7 +335,7 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
     let mut words = format!(
         "Primary metric: {}. Equivalent when the {tost} % interval of the ratio B/A lies within {margin} % of 1; \
          otherwise better or worse when the {sure} % interval excludes 1",
-        rule.primary.label()
+        label(rule.primary)
     );
     words.push_str(&if controlled {
         format!(
@@ -343,7 +348,7 @@ pub fn rule_words(rule: &Rule, controlled: bool) -> String {
         "; otherwise not shown. No A/A control was asked for: a bias between the arms would not be seen.".to_owned()
     });
     if !rule.guards.is_empty() {
-        let guards: Vec<&str> = rule.guards.iter().map(|guard| guard.label()).collect();
+        let guards: Vec<&str> = rule.guards.iter().map(|guard| label(*guard)).collect();
         words.push_str(&format!(
             " Guard rails: {}; one that is worse makes the whole worse, one that can't be estimated, or has no usable \
              control, keeps it from being better.",

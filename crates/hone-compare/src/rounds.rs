@@ -198,6 +198,11 @@ mod tests {
         assert!(!closed.refused.contains_key(&Metric::Throughput));
         assert_eq!(closed.rule.guards, [Metric::Throughput]);
         assert_eq!(closed.rule.secondary, [Metric::UserCpuPerRecord, Metric::Throughput]);
+        assert!(
+            closed.rule.words.starts_with("Primary metric: CPU per operation. "),
+            "{}",
+            closed.rule.words
+        );
         let open = RoundPlan { closed_loop: false, ..asked(10, 1) }.design([0, 2]).unwrap_err();
         assert!(matches!(open, DesignError::NotTold { metric: Metric::Throughput, .. }), "{open}");
     }

@@ -397,6 +397,14 @@ impl Comparison {
         self.judgements.iter().find(|judgement| judgement.primary)
     }
 
+    /// A metric's name for people, in the words of this load.
+    pub fn label(&self, metric: Metric) -> &'static str {
+        match self.workload.engine.operations() {
+            Some(_) => metric.label_in_operations(),
+            None => metric.label(),
+        }
+    }
+
     /// The guard rails that were broken: metrics named as guards that came out worse.
     pub fn broken_guards(&self) -> impl Iterator<Item = &Judgement> {
         self.judgements.iter().filter(|judgement| {

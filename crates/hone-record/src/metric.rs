@@ -70,6 +70,15 @@ impl Metric {
         }
     }
 
+    /// The name for people where a load is counted in operations, each of which is record and request at once.
+    pub fn label_in_operations(self) -> &'static str {
+        match self {
+            Self::CpuPerRecord | Self::CpuPerRequest => "CPU per operation",
+            Self::UserCpuPerRecord => "user CPU per operation",
+            other => other.label(),
+        }
+    }
+
     /// Unit of [`crate::Window::value`].
     pub fn unit(self) -> &'static str {
         match self {

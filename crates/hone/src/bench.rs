@@ -356,26 +356,9 @@ impl Bench<'_> {
 }
 
 impl Subject {
-    /// Where it answers; empty for a program that exits.
-    #[cfg(test)]
-    pub(crate) fn address(&self) -> &str {
-        self.running.as_ref().map_or("", |running| &running.address)
-    }
-
     /// Text with its placeholders filled in.
     pub(crate) fn fill(&self, text: &str) -> String {
         self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
-    }
-
-    /// A command about it, for example the check of its answers.
-    #[cfg(test)]
-    pub(crate) fn call(&self, step: &str, words: &[String]) -> Result<Call> {
-        self.running.as_ref().context("a program that exits is not there to be asked")?.call(step, words, &[])
-    }
-
-    /// From its start until it was ready.
-    pub(crate) fn start_up(&self) -> Option<Duration> {
-        self.running.as_ref()?.start_up()
     }
 
     /// The most memory that it held at a time so far; of a program that exits, the last time. The kernel counts a program that

@@ -119,6 +119,15 @@ fn programs_that_exit_are_told_apart_by_what_they_used() {
     check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
     check(faster, ["baseline", "faster"], Verdict::Better, 0.6);
     assert_eq!(slower.design.starts, 0, "each burst is a process of its own");
+    let text = crate::show::comparison::text(slower);
+    for told in [
+        "CPU per operation is worse",
+        "* CPU per operation",
+        "operations/s",
+        "CPU per request: an operation is",
+    ] {
+        assert!(text.contains(told), "{told}:\n{text}");
+    }
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
     let unit = estimate.metric.unit();
     let value = |value: f64| match unit {
         "µs" => super::span_us(value),
+        _ if comparison.workload.engine.operations().is_some() => format!("{} operations/s", number(value)),
         unit => format!("{} {unit}", number(value)),
     };
     let guard = comparison.design.rule.guards.contains(&estimate.metric);
@@ -46,7 +47,7 @@ fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
         "  "
     };
     vec![
-        format!("{mark}{}", estimate.metric.label()),
+        format!("{mark}{}", comparison.label(estimate.metric)),
         value(estimate.value_a),
         value(estimate.value_b),
         change(judgement),
@@ -77,7 +78,7 @@ fn needs(comparison: &Comparison, metric: Metric) -> String {
     match metric {
         Metric::UserCpuPerRecord => " (the user share needs 0.1 s of CPU a window)".to_owned(),
         _ => metric.samples_needed().map_or(String::new(), |needed| {
-            format!(" (a {} needs {} requests a window)", metric.label(), super::count(needed))
+            format!(" (a {} needs {} requests a window)", comparison.label(metric), super::count(needed))
         }),
     }
 }
@@ -102,7 +103,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     let Some(judgement) = comparison.primary() else {
         let metric = comparison.design.rule.primary;
         let reason = comparison.not_estimated.get(&metric).map_or("no reason was kept", String::as_str);
-        return format!("Not shown: {} could not be estimated, {reason}.", metric.label());
+        return format!("Not shown: {} could not be estimated, {reason}.", comparison.label(metric));
     };
     let estimate = &judgement.estimate;
     let counted = format!(
@@ -118,7 +119,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
             Mode::Solo => "solo",
         }
     );
-    let metric = estimate.metric.label();
+    let metric = comparison.label(estimate.metric);
     let mut text = format!(
         "{} against {}: {}. {metric} is {}: {counted}; {}.",
         comparison.b,
@@ -137,7 +138,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     for broken in comparison.broken_guards() {
         text.push_str(&format!(
             " Guard rail broken: {} is worse, {:.3} × {}.",
-            broken.estimate.metric.label(),
+            comparison.label(broken.estimate.metric),
             broken.estimate.ratio,
             comparison.a
         ));
@@ -145,7 +146,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     for unseen in comparison.unseen_guards() {
         text.push_str(&format!(
             " Guard rail not seen: {} could not be estimated or has no usable A/A control, so nothing is called better.",
-            unseen.label()
+            comparison.label(unseen)
         ));
     }
     for undecided in comparison.undecided_guards() {
@@ -153,7 +154,7 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
         let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
         text.push_str(&format!(
             " Guard rail not decided: {} may be as bad as {end:.3} × {}.",
-            estimate.metric.label(),
+            comparison.label(estimate.metric),
             comparison.a
         ));
     }
@@ -199,7 +200,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
             "The processes were started {} times, each for several pairs: {} moves by {:.1} % between starts and by {:.1} % \
              between pairs of one start (standard deviations); the interval rests on the starts.",
             starts.blocks,
-            primary.estimate.metric.label(),
+            comparison.label(primary.estimate.metric),
             starts.between_log_sd * 100.0,
             starts.within_log_sd * 100.0
         ));
@@ -209,7 +210,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
              (standard deviations); the interval rests on {} blocks of builds.",
             design.builds[0],
             design.builds[1],
-            primary.estimate.metric.label(),
+            comparison.label(primary.estimate.metric),
             builds.between_log_sd * 100.0,
             builds.within_log_sd * 100.0,
             builds.blocks

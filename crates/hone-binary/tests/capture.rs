@@ -332,9 +332,6 @@ fn the_preload_makes_a_signal_an_orderly_end_for_each_kind() {
             assert_eq!((stopped.ended, stopped.lost), (HowEnded::Code(code), Lost::Nothing), "{args}");
             assert_eq!(bench.count(HASH), truth, "{:?} {args}", bench.kind);
         }
-        // A shell that starts the tests in the background has SIGINT ignored, which children inherit.
-        // SAFETY: sets a disposition that runs no code of ours.
-        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         let mut served = bench.serve(&[], Some(&preload));
         bench.train(&served);
         served.session.signal(libc::SIGINT);

@@ -229,10 +229,10 @@ fn bare_command_of(call: &Call) -> Command {
         };
     }
     let hone = std::process::id();
-    // SAFETY: the closure runs between fork and exec and calls only prctl and getppid, which are async-signal-safe,
+    // SAFETY: the closure runs between fork and exec and calls only prctl, getppid and signal, which are async-signal-safe,
     // and builds an error without allocating.
     unsafe {
-        command.pre_exec(move || die_with_parent(hone));
+        command.pre_exec(move || die_with_parent(hone).and_then(|()| hear_interrupts()));
     }
     command
 }
@@ -274,6 +274,14 @@ fn die_with_parent(hone: u32) -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::ECANCELED));
     }
     Ok(())
+}
+
+/// A shell that starts Hone in the background has SIGINT ignored, and what is ignored is inherited: a child would not hear the
+/// interrupt that it is stopped with.
+fn hear_interrupts() -> io::Result<()> {
+    // SAFETY: sets a disposition that runs no code of ours.
+    let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 type Order = (Command, mpsc::SyncSender<io::Result<Child>>);

@@ -51,7 +51,7 @@ pub struct Orders {
     pub log: PathBuf,
     /// A folder for the link maps.
     pub maps: PathBuf,
-    /// The copy of the sources, whose path must not be seen in what is compiled: see [`command::from_within`]. Empty for none.
+    /// The copy of the sources, whose path must not be seen in what is compiled: see `from_within` in `command.rs`. Empty for none.
     #[serde(default)]
     pub source: PathBuf,
 }

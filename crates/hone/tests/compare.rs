@@ -71,10 +71,17 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     assert_eq!(fs::read_dir(run.join("pairs")).unwrap().count(), 6);
     assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "data folders were left");
     assert_eq!(design["mode"], "solo");
-    assert!(ran.stdout.starts_with("B against A: "), "{}", ran.stdout);
+    let read = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap();
+    let pairs = fs::read_dir(run.join("pairs")).unwrap().map(read);
+    let counts =
+        |pair: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&pair).unwrap()["dropped"].is_null();
+    // Neighbours may have disturbed so many that too few are left.
+    let counted = pairs.map(counts).filter(|counts| *counts).count();
+    let said = if counted < 5 { "Not shown: CPU per record could not be estimated" } else { "B against A: " };
+    assert!(ran.stdout.starts_with(said), "{counted} count: {}", ran.stdout);
     let page = hone(&["report", run.to_str().unwrap()]).expect_code(0);
     let html = fs::read_to_string(page.stdout.trim()).unwrap();
-    assert!(html.contains("<svg") && html.contains("CPU per record"));
+    assert!(html.contains("CPU per record") && (counted < 5 || html.contains("<svg")));
 }
 
 /// A load that costs one arm far more than the other needs no statistics to be seen.

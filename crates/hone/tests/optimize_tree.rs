@@ -193,8 +193,12 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     assert_eq!(ledger.lines().count(), 2, "{ledger}");
 
     // Nothing has changed, so nothing is compiled again; a changed source is.
-    let (again, _) = bench.judged(&[]);
-    assert_eq!(again.stderr.matches("nothing has changed since it was built").count(), 3, "{}", again.stderr);
+    let (again, found_again) = bench.judged(&[]);
+    // Threads that count at once lose counts, so the same load may leave another profile, and that is another build.
+    let same_profile = found_again.artifacts[1].profile.as_ref().unwrap().sha256 == proof.sha256;
+    let kept = if same_profile { 3 } else { 2 };
+    let answered = again.stderr.matches("nothing has changed since it was built").count();
+    assert_eq!(answered, kept, "{}", again.stderr);
     let source = fs::read_to_string(bench.path("tree/server.cpp")).unwrap();
     fs::write(bench.path("tree/server.cpp"), source.replace("3) all", "4) all") + "// new\n").unwrap();
     let changed = bench.hone(&["--only", "baseline"]).expect_code(0);

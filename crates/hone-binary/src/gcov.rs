@@ -45,6 +45,9 @@ pub(crate) struct Function {
     pub(crate) max_count: u64,
     /// Sum of the counts of its lines.
     pub(crate) total: u64,
+    /// Where it begins, as `FILE:LINE:COLUMN`; empty when that is not known.
+    #[serde(default)]
+    pub(crate) place: String,
 }
 
 /// Functions by symbol.
@@ -57,6 +60,8 @@ struct Document {
 
 #[derive(Deserialize)]
 struct SourceFile {
+    #[serde(default)]
+    file: String,
     functions: Vec<OneFunction>,
     lines: Vec<Line>,
 }
@@ -66,6 +71,10 @@ struct OneFunction {
     name: String,
     demangled_name: String,
     execution_count: serde_json::Number,
+    #[serde(default)]
+    start_line: u64,
+    #[serde(default)]
+    start_column: u64,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +98,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
             for found in file.functions {
                 let function = functions.entry(found.name).or_default();
                 function.demangled = found.demangled_name;
+                function.place = format!("{}:{}:{}", file.file, found.start_line, found.start_column);
                 function.max_count = function.max_count.max(count(&found.execution_count));
             }
             for line in file.lines {
@@ -277,6 +287,7 @@ impl Gcov<'_> {
             for (name, found) in parse(&finished.stdout()?).map_err(anyhow::Error::msg)? {
                 let function: &mut Function = functions.entry(name).or_default();
                 function.demangled = found.demangled;
+                function.place = found.place;
                 function.max_count = function.max_count.max(found.max_count);
                 function.total = function.total.saturating_add(found.total);
             }
@@ -327,8 +338,8 @@ fn read_functions(merged: &Path) -> Result<Functions> {
 /// What gcc said while it used counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Functions whose counts were thrown away, as gcc writes them.
-    pub(crate) mismatched: BTreeSet<String>,
+    /// Functions whose counts were thrown away, as gcc writes them, and where it says that they begin.
+    pub(crate) mismatched: BTreeMap<String, String>,
     /// Functions without counts.
     pub(crate) missing_functions: BTreeSet<String>,
     /// Files of counts that it looked for and did not find.
@@ -337,7 +348,8 @@ pub(crate) struct Told {
     pub(crate) unreadable: Option<String>,
 }
 
-/// Reads gcc's warnings about counts; names stand in quotes, which are others in other languages.
+/// Reads gcc's warnings about counts. They are in English and without colours, for which the stand-ins care; names stand in
+/// quotes, which are others in other character sets.
 pub(crate) fn told(logs: &[String]) -> Told {
     let mut told = Told::default();
     for line in logs.iter().flat_map(|log| log.lines()) {
@@ -347,7 +359,8 @@ pub(crate) fn told(logs: &[String]) -> Told {
         } else if line.contains("not found in profile data") {
             told.missing_functions.insert(name);
         } else if line.contains("coverage-mismatch]") {
-            told.mismatched.insert(name);
+            let place = line.split_once(": ").map_or("", |(place, _)| place);
+            told.mismatched.insert(name, place.to_owned());
         } else if line.contains("is not a gcov data file") || line.contains(", expected version ") {
             told.unreadable.get_or_insert_with(|| line.trim().to_owned());
         }
@@ -376,13 +389,7 @@ pub(crate) fn applied(
         RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
     })?;
     let functions = read_functions(Path::new(&proof.path))?;
-    let is_meant = |name: &str, function: &Function| {
-        told.mismatched.iter().any(|said| {
-            said == name || *said == function.demangled || said.ends_with(&format!(" {}", function.demangled))
-        })
-    };
-    let lost = functions.iter().filter(|(name, function)| is_meant(name, function));
-    let discarded_count = total_of(lost.map(|(_, function)| function));
+    let discarded_count = total_of(lost(&functions, &told.mismatched).into_iter());
     let applied = ProfileApplied {
         discarded_functions: told.mismatched.len() as u64,
         discarded_count,
@@ -397,6 +404,32 @@ pub(crate) fn applied(
     };
     said::fits(&applied, proof.functions)?;
     Ok(applied)
+}
+
+/// The functions that gcc means. It writes instances of templates in words of its own (`T f(T) [with T = int]`), so one that
+/// has no function's name is known by its place, as all that begin there.
+fn lost<'a>(functions: &'a Functions, mismatched: &BTreeMap<String, String>) -> Vec<&'a Function> {
+    let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (symbol, function) in functions {
+        by_name.entry(&function.demangled).or_default().push(symbol);
+    }
+    let mut meant: BTreeSet<&str> = BTreeSet::new();
+    for (said, place) in mismatched {
+        let named = || {
+            // `unsigned int f(char, int)` is `f(char, int)` to gcov.
+            let ends = said.match_indices(' ').map(|(at, _)| &said[at + 1..]);
+            [said.as_str()].into_iter().chain(ends).find_map(|name| by_name.get(name))
+        };
+        if let Some((symbol, _)) = functions.get_key_value(said) {
+            meant.insert(symbol);
+        } else if let Some(symbols) = named() {
+            meant.extend(symbols);
+        } else {
+            let there = functions.iter().filter(|(_, function)| function.place == *place);
+            meant.extend(there.map(|(symbol, _)| symbol.as_str()));
+        }
+    }
+    meant.into_iter().filter_map(|symbol| functions.get(symbol)).collect()
 }
 
 /// Whether at least one object was compiled with counts beside it.
@@ -459,6 +492,7 @@ mod tests {
             demangled: demangled.to_owned(),
             max_count,
             total,
+            place: "a.cc:0:0".to_owned(),
         };
         let one = parse(ONE.as_bytes()).unwrap();
         let expected = [
@@ -480,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_gcc_are_understood_in_every_language() {
+    fn warnings_of_gcc_are_understood_in_every_character_set() {
         let log = "a.c:5:1: warning: profile for function ‘fresh’ not found in profile data [-Wmissing-profile]\n\
             a.c:9:6: warning: number of counters in profile data for function 'hot' does not match its profile data \
             (counter 'arcs', expected 7 and have 4) [-Wcoverage-mismatch]\n\
@@ -489,7 +523,7 @@ mod tests {
         let told = told(&[log.to_owned(), log.to_owned()]);
         let one = |text: &str| BTreeSet::from([text.to_owned()]);
         let expected = Told {
-            mismatched: one("hot"),
+            mismatched: [("hot".to_owned(), "a.c:9:6".to_owned())].into(),
             missing_functions: one("fresh"),
             missing_files: one("/w/b.gcda"),
             unreadable: None,
@@ -497,6 +531,30 @@ mod tests {
         assert_eq!(told, expected);
         let garbage = ["x.c:1:1: warning: 'x.gcda' is not a gcov data file".to_owned()];
         assert!(super::told(&garbage).unreadable.is_some());
+    }
+
+    #[test]
+    fn lost_functions_are_known_by_name_or_by_place() {
+        let function = |demangled: &str, place: &str| Function {
+            demangled: demangled.to_owned(),
+            place: place.to_owned(),
+            ..Function::default()
+        };
+        let all = Functions::from([
+            ("plain".to_owned(), function("plain", "a.c:1:5")),
+            ("_Z5twicePc".to_owned(), function("twice(char*)", "a.cc:2:5")),
+            ("_Z3hotILi1EEjj".to_owned(), function("unsigned int hot<1>(unsigned int)", "a.cc:3:9")),
+            ("_Z4coldv".to_owned(), function("cold()", "a.cc:9:9")),
+        ]);
+        let names = |said: &str, place: &str| {
+            let said = BTreeMap::from([(said.to_owned(), place.to_owned())]);
+            lost(&all, &said).into_iter().map(|function| function.demangled.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("plain", "x.c:7:7"), ["plain"]);
+        assert_eq!(names("char* twice(char*)", "x.c:7:7"), ["twice(char*)"]);
+        let template = names("unsigned int hot(unsigned int) [with int N = 1]", "a.cc:3:9");
+        assert_eq!(template, ["unsigned int hot<1>(unsigned int)"]);
+        assert_eq!(names("unknown", "x.c:7:7"), [] as [&str; 0]);
     }
 
     proptest! {

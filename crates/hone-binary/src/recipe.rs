@@ -138,7 +138,11 @@ pub struct Recipe {
 
 /// Flags for compiling and for linking.
 fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
-    let guide = guide_flags(family, &order.guide);
+    let mut guide = guide_flags(family, &order.guide);
+    if order.guide.profile().is_some() {
+        // What is said of the profile is read by words, and Meson asks for colours in the middle of them.
+        guide.push("-fdiagnostics-color=never".to_owned());
+    }
     // Link-time optimisation compiles at the link.
     let (mut compile, mut link) = (guide.clone(), guide);
     if !order.jump_tables {

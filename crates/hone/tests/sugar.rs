@@ -187,6 +187,36 @@ fn a_project_of_meson_is_built_out_of_its_sources() {
     }
 }
 
+/// Meson asks the compilers for colours in the middle of what they say, and a template has other names in gcc's mouth than in
+/// gcov's.
+#[test]
+fn a_stale_profile_is_heard_through_the_colours_of_meson() {
+    for compiler in ["gcc"] {
+        let Some(bench) = Bench::new(compiler, &["meson", "ninja"]) else { continue };
+        let project = "project('toy', 'cpp')\nexecutable('toy', 'src/main.cc', cpp_args: '-fdiagnostics-color=always')\n";
+        let source = "#include <stdlib.h>
+template<int N> __attribute__((noinline)) int hot(int x) { /* */ return x & 3 ? x / N : x * 5; }
+int main(int c, char **v) { int s = c; for (int i = 0; i < 100000; i++) s += hot<3>(i); return s == 7; }\n";
+        let write =
+            |path: &str, text: &str| fs::write(bench.dir.path().join("toy").join(path), text).unwrap();
+        write("meson.build", project);
+        write("src/main.cc", source);
+        let commands = sugar::meson(&Meson { arguments: vec![], target: Some("toy".into()) });
+        let workshop = bench.workshop(&commands, &format!("{BUILD_FOLDER}/toy"));
+        fs::create_dir_all(bench.raw()).unwrap();
+        let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
+        let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
+        bench.run(&workshop, &counting);
+        let merged = workshop.merge(&[(bench.raw(), 1.0)]).unwrap();
+        let proven = workshop.prove_profile(&merged, &counting).unwrap();
+        write("src/main.cc", &source.replace("/* */", "for (int i = x & 1; i > 0; i--) x ^= 1;"));
+        let stale = workshop.build(&order("shaped", Guide::Use(merged.path))).unwrap();
+        let applied = workshop.prove_applied(&stale, &plain, &proven).unwrap();
+        assert_eq!(applied.discarded_functions, 1, "{compiler}: {applied:?}");
+        assert!(applied.discarded_weight > 0.1, "{compiler}: {applied:?}");
+    }
+}
+
 #[test]
 fn a_project_of_make_is_configured_and_made() {
     for compiler in ["clang-22", "gcc"] {

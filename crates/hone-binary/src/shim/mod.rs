@@ -180,7 +180,11 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     };
     let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
     let arguments: Vec<OsString> = arguments.into_iter().filter(|word| !silences(word)).collect();
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
+    let mut call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
+    if !orders.silencers.is_empty() && !command.probe {
+        // What must be heard is read in English.
+        call = call.env("LC_ALL", "C").env_remove("LANGUAGE");
+    }
     let status = if command.probe || added.is_empty() {
         pass_through(&call)?
     } else {

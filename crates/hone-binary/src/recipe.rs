@@ -6,6 +6,7 @@
 
 pub mod sugar;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -41,6 +42,11 @@ const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
 /// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them.
 const SILENCERS: [&str; 2] = ["-w", "-Wl,--no-lto-pgo-warn-mismatch"];
+
+/// Without the first LLVM drops counts of templates and inline functions in silence when their code is another; without the second,
+/// those of functions that it does not find in the profile.
+pub(crate) const HEARD_FROM_LLVM: [&str; 2] =
+    ["-no-pgo-warn-mismatch-comdat-weak=false", "-pgo-warn-missing-function"];
 
 /// A build, or what is to be built, that must not be used. It is inside of [`crate::Refusal::Recipe`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +154,9 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     if !order.jump_tables {
         compile.push("-fno-jump-tables".to_owned());
     }
+    if family.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
+        compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
+    }
     match &family.tools {
         Tools::Llvm { lld, .. } => link.push(format!("--ld-path={}", lld.display())),
         // BOLT can't join the halves into which gcc splits functions.
@@ -252,7 +261,8 @@ impl<'a> RecipeWorkshop<'a> {
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
-        orders.source.clone_from(&place.source);
+        // Some build beside the sources.
+        orders.source.clone_from(&place.folder);
         orders
     }
 
@@ -362,6 +372,29 @@ impl<'a> RecipeWorkshop<'a> {
             hot_functions,
         };
         Ok((proof, ran))
+    }
+
+    /// What LLVM says, and what it does not: a function that its file keeps to itself is known by the file's path, so that of
+    /// another copy of the sources it is another function. Its counts are lost, and all it says is that it does not know the
+    /// function. How many functions it does not know means nothing: a build may make other programs than the one that was
+    /// trained.
+    fn applied_by_llvm(&self, profdata: &Path, logs: &[String], proven: &Proven) -> Result<ProfileApplied> {
+        let mut applied = said::weighed(logs, proven.proof.total_count)?;
+        let not_found = said::not_found(logs);
+        let path = Path::new(&proven.proof.path);
+        if !not_found.is_empty() && !is_samples(path) {
+            let profile = read_profile(self.runner, profdata, &self.work, path)?;
+            let lost = of_other_copies(&profile.functions, &not_found, &self.work);
+            applied.discarded_functions += lost.len() as u64;
+            applied.discarded_count =
+                lost.iter().fold(applied.discarded_count, |sum, lost| sum.saturating_add(lost.total_count));
+            applied.discarded_weight = said::share(applied.discarded_count, proven.proof.total_count);
+            applied.messages.extend(lost.first().map(|lost| {
+                format!("{}: counted under this name, and compiled from another folder now", lost.name)
+            }));
+        }
+        said::fits(&applied, u64::MAX)?;
+        Ok(applied)
     }
 
     fn call(
@@ -501,7 +534,10 @@ impl Workshop for RecipeWorkshop<'_> {
             (Tools::Gnu { .. }, How::Recipe { log, .. }) => {
                 gcov::applied(&logs, log, &proven.proof, &shaped.executable)?
             }
-            _ => said::applied(&logs, proven.proof.total_count, proven.proof.functions)?,
+            (Tools::Llvm { profdata, .. }, _) => self.applied_by_llvm(profdata, &logs, proven)?,
+            (Tools::Gnu { .. }, _) => {
+                bail!("{} was not built by a recipe", shaped.executable.display())
+            }
         };
         refuse_same_code(shaped, plain)?;
         Ok(applied)
@@ -510,6 +546,26 @@ impl Workshop for RecipeWorkshop<'_> {
     fn receipts(&self) -> Vec<ToolReceipt> {
         self.family.receipts.clone()
     }
+}
+
+/// Functions of a profile that are not found because their sources have another path in this copy.
+fn of_other_copies<'a>(
+    functions: &'a [crate::profile::Function],
+    not_found: &BTreeSet<(&str, &str)>,
+    work: &Path,
+) -> Vec<&'a crate::profile::Function> {
+    // WORK/VARIANT/PLACE
+    let place = |path: &str| -> Option<PathBuf> {
+        Some(Path::new(path).strip_prefix(work).ok()?.components().skip(1).collect())
+    };
+    let is_lost = |function: &&crate::profile::Function| {
+        let Some((source, symbol)) = function.name.rsplit_once(';') else { return false };
+        let Some(there) = place(source) else { return false };
+        let mut same = not_found.iter().filter(|(_, name)| *name == symbol);
+        function.total_count > 0
+            && same.any(|(here, _)| *here != source && place(here).as_ref() == Some(&there))
+    };
+    functions.iter().filter(is_lost).collect()
 }
 
 fn of_counts(ending: &OsStr) -> bool {

@@ -409,6 +409,37 @@ fn a_project_of_cmake_is_counted_and_shaped_by_gcc() {
     a_project_of_cmake_is_counted_and_shaped("gcc");
 }
 
+/// Builds outside of the copy of the sources, where sources are named by whole paths: a function that its file keeps to itself is
+/// another one in each variant.
+#[test]
+fn counts_that_are_lost_by_the_path_of_their_source_are_weighed() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let script = "set -e; here=$PWD; mkdir -p FOLDER; cd FOLDER
+for file in main work; do $CC -O2 -c $here/src/$file.c; done; $CC main.o work.o -o $here/src/toy\n";
+    // Most of the counts are of the function that is only known by its file.
+    bench.write(
+        "src/work.c",
+        &WORK.replace("x % 1000 == 999) return rare(x & 7)", "x % 2) return rare(x & 7)"),
+    );
+    let lost = |folder: &str| {
+        bench.write("build.sh", &script.replace("FOLDER", folder));
+        let workshop = bench.workshop("sh build.sh");
+        let shop: &dyn Workshop = &workshop;
+        let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+        let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+        let raw = format!("raw-{}", folder.len());
+        let (merged, proven) = bench.profile(shop, &counting, &raw, 100_000);
+        let shaped = shop.build(&shaped_by(&merged)).unwrap();
+        shop.prove_applied(&shaped, &plain, &proven).unwrap()
+    };
+    let beside = lost("../out");
+    assert_eq!((beside.discarded_functions, beside.missing_functions), (0, 0), "{beside:?}");
+    let elsewhere = lost(bench.path("elsewhere").to_str().unwrap());
+    assert_eq!(elsewhere.discarded_functions, 1, "{elsewhere:?}");
+    assert!(elsewhere.discarded_weight > 0.3, "{elsewhere:?}");
+    assert!(elsewhere.messages[0].contains("work.c;rare: counted under this name"), "{elsewhere:?}");
+}
+
 /// Counts after inlining: a second round, merged with the first.
 #[test]
 fn a_second_round_of_counts_is_proven_by_itself() {

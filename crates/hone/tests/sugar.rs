@@ -191,7 +191,7 @@ fn a_project_of_meson_is_built_out_of_its_sources() {
 /// gcov's.
 #[test]
 fn a_stale_profile_is_heard_through_the_colours_of_meson() {
-    for compiler in ["gcc"] {
+    for compiler in ["clang-22", "gcc"] {
         let Some(bench) = Bench::new(compiler, &["meson", "ninja"]) else { continue };
         let project = "project('toy', 'cpp')\nexecutable('toy', 'src/main.cc', cpp_args: '-fdiagnostics-color=always')\n";
         let source = "#include <stdlib.h>

@@ -229,6 +229,8 @@ pub struct RecipeWorkshop<'a> {
     /// The program that stands in for the compilers.
     hone: PathBuf,
     work: PathBuf,
+    /// Folders that are not of the sources, wherever they lie.
+    left_out: Vec<PathBuf>,
 }
 
 impl<'a> RecipeWorkshop<'a> {
@@ -247,7 +249,15 @@ impl<'a> RecipeWorkshop<'a> {
         let there =
             |path: &Path| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
         let recipe = Recipe { source: there(&recipe.source)?, ..recipe };
-        Ok(Self { runner, recipe, family, hone: there(hone)?, work: there(work)? })
+        let work = there(work)?;
+        Ok(Self { runner, recipe, family, hone: there(hone)?, left_out: vec![work.clone()], work })
+    }
+
+    /// Also leaves this folder out of the copies, which may lie inside of the sources without being of them.
+    #[must_use]
+    pub fn leaving_out(mut self, folder: &Path) -> Self {
+        self.left_out.push(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
+        self
     }
 
     fn place(&self, order: &Order) -> Place {
@@ -272,7 +282,7 @@ impl<'a> RecipeWorkshop<'a> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;
         }
-        copy_sources(&self.recipe.source, &place.source, &self.work)?;
+        copy_sources(&self.recipe.source, &place.source, &self.left_out)?;
         match (&order.guide, &self.family.tools) {
             (Guide::Use(counts), Tools::Gnu { .. }) => copy_counts(counts, &place.source),
             _ => Ok(()),
@@ -642,13 +652,13 @@ fn covered(log: &[Entry], program: &Path, facts: &FileFacts, began: SystemTime) 
 
 /// Copies a tree of sources with its times (make decides by them) and links; `but` is left out, since the work folder may lie
 /// inside of it.
-fn copy_sources(from: &Path, to: &Path, but: &Path) -> Result<()> {
+fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()> {
     let told = || format!("{} can't be copied to {}", from.display(), to.display());
     fs::create_dir_all(to).with_context(told)?;
     for entry in fs::read_dir(from).with_context(told)? {
         let entry = entry.with_context(told)?;
         let (path, name) = (entry.path(), entry.file_name());
-        if path == but || LEFT_OUT.iter().any(|left| name == *left) {
+        if but.contains(&path) || LEFT_OUT.iter().any(|left| name == *left) {
             continue;
         }
         let kind = entry.file_type().with_context(told)?;

@@ -22,6 +22,7 @@ use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
+use crate::libraries::Libraries;
 use crate::linkmap::{Coverage, LinkMap, Unshaped, coverage, link_of};
 use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
@@ -57,6 +58,18 @@ pub enum RecipeRefusal {
     NoProgram {
         /// Where it should be.
         program: PathBuf,
+    },
+    /// The program would run with another library than the one it was built with.
+    #[error(
+        "{} finds {}, which the build has made, beside itself only ($ORIGIN, or no path at all): where it is measured it would run          without it, or with the system's\n  next: link it statically (Meson: -Ddefault_library=static, CMake: \
+         -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared), or by an absolute path (-Wl,-rpath,FOLDER)",
+        program.display(), library.display()
+    )]
+    LibraryLeftBehind {
+        /// The program.
+        program: PathBuf,
+        /// The library.
+        library: PathBuf,
     },
     /// No link of the program went through a stand-in.
     #[error(
@@ -461,6 +474,10 @@ impl Workshop for RecipeWorkshop<'_> {
         }
         let facts = file_facts(&executable)?;
         let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
+        if let Some(library) = Libraries::of(&log).left_behind(&executable) {
+            let (program, library) = (executable, library.clone());
+            return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
+        }
         let coverage = covered(&log, &executable, &facts, began)?;
         let built = Built {
             variant: order.variant.clone(),

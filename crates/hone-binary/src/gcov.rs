@@ -53,8 +53,17 @@ pub(crate) struct Function {
 /// Functions by symbol.
 pub(crate) type Functions = BTreeMap<String, Function>;
 
+/// Functions by symbol, and the weight of each file of counts by its place in the sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    functions: Functions,
+    files: BTreeMap<PathBuf, u64>,
+}
+
 #[derive(Deserialize)]
 struct Document {
+    #[serde(default)]
+    data_file: String,
     files: Vec<SourceFile>,
 }
 
@@ -88,26 +97,53 @@ fn count(number: &serde_json::Number) -> u64 {
     number.as_u64().or_else(|| number.as_f64().map(|count| count.max(0.0) as u64)).unwrap_or(0)
 }
 
-/// Reads what `gcov --json-format --stdout` printed: one document for each file of notes, one behind the other.
-pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
-    let mut functions = Functions::new();
-    for document in serde_json::Deserializer::from_slice(text).into_iter::<Document>() {
+/// Reads what `gcov --json-format --stdout` printed: one document for each file of counts, one behind the other.
+fn parse_files(text: &[u8]) -> Result<Vec<(String, Functions)>, String> {
+    let documents = serde_json::Deserializer::from_slice(text).into_iter::<Document>();
+    let read = |document: Result<Document, serde_json::Error>| {
         let document =
             document.map_err(|error| format!("gcov's answer is not of the known form: {error}"))?;
-        for file in document.files {
-            for found in file.functions {
-                let function = functions.entry(found.name).or_default();
-                function.demangled = found.demangled_name;
-                function.place = format!("{}:{}:{}", file.file, found.start_line, found.start_column);
-                function.max_count = function.max_count.max(count(&found.execution_count));
-            }
-            for line in file.lines {
-                let Some(name) = line.function_name else { continue };
-                let (function, count) = (functions.entry(name).or_default(), count(&line.count));
-                function.max_count = function.max_count.max(count);
-                function.total = function.total.saturating_add(count);
-            }
+        Ok((document.data_file, functions_of(document.files)))
+    };
+    documents.map(read).collect()
+}
+
+fn functions_of(files: Vec<SourceFile>) -> Functions {
+    let mut functions = Functions::new();
+    for file in files {
+        for found in file.functions {
+            let function = functions.entry(found.name).or_default();
+            function.demangled = found.demangled_name;
+            function.place = format!("{}:{}:{}", file.file, found.start_line, found.start_column);
+            function.max_count = function.max_count.max(count(&found.execution_count));
         }
+        for line in file.lines {
+            let Some(name) = line.function_name else { continue };
+            let (function, count) = (functions.entry(name).or_default(), count(&line.count));
+            function.max_count = function.max_count.max(count);
+            function.total = function.total.saturating_add(count);
+        }
+    }
+    functions
+}
+
+/// Adds functions to those of other files.
+fn add(functions: &mut Functions, more: Functions) {
+    for (name, found) in more {
+        let function = functions.entry(name).or_default();
+        function.demangled = found.demangled;
+        function.place = found.place;
+        function.max_count = function.max_count.max(found.max_count);
+        function.total = function.total.saturating_add(found.total);
+    }
+}
+
+/// The functions of all files of counts together.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
+    let mut functions = Functions::new();
+    for (_, found) in parse_files(text)? {
+        add(&mut functions, found);
     }
     Ok(functions)
 }
@@ -229,7 +265,7 @@ impl Gcov<'_> {
     ) -> Result<(ProfileProof, usize)> {
         let counts = self.counts_in(&merged.path)?;
         let reading = self.empty_folder("reading-gcda")?;
-        let mut names = Vec::new();
+        let (mut names, mut places) = (Vec::new(), BTreeMap::new());
         for (place, (file, _)) in &counts {
             let note = notes.join(place).with_extension("gcno");
             if note.is_file() {
@@ -240,9 +276,18 @@ impl Gcov<'_> {
                     .and_then(|()| link(&note, "gcno"))
                     .with_context(|| format!("{} can't be linked to", note.display()))?;
                 names.push(format!("{name}.gcda"));
+                places.insert(format!("{name}.gcda"), place.clone());
             }
         }
-        let (functions, foreign) = self.read(&reading, &names)?;
+        let (by_file, foreign) = self.read(&reading, &names)?;
+        let mut noted = Noted::default();
+        for (file, functions) in by_file {
+            if let Some(place) = places.remove(&file) {
+                noted.files.insert(place, total_of(functions.values()));
+            }
+            add(&mut noted.functions, functions);
+        }
+        let functions = &noted.functions;
         let known = names.len().saturating_sub(foreign);
         refuse_if(known * 100 < counts.len() * LEAST_KNOWN_PERCENT, || {
             let (folder, binary) = (merged.path.clone(), counting.executable.clone());
@@ -252,9 +297,9 @@ impl Gcov<'_> {
         let max_count = functions.values().map(|function| function.max_count).max().unwrap_or(0);
         refuse_if(functions.is_empty(), || hollow("functions"))?;
         refuse_if(max_count == 0, || hollow("count above 0"))?;
-        write_functions(&merged.path, &functions)?;
+        write_note(&merged.path, &noted)?;
         remove_folder(&reading)?;
-        let hot = hot(&functions);
+        let hot = hot(functions);
         let ran = functions.values().filter(|function| function.max_count > 0).count();
         let proof = ProfileProof {
             path: merged.path.display().to_string(),
@@ -273,9 +318,9 @@ impl Gcov<'_> {
         Ok((proof, ran))
     }
 
-    /// The functions of files with their notes beside them, and how many files gcov did not take.
-    fn read(&self, folder: &Path, names: &[String]) -> Result<(Functions, usize)> {
-        let (mut functions, mut foreign) = (Functions::new(), 0);
+    /// The functions of each file with its notes beside it, and how many files gcov did not take.
+    fn read(&self, folder: &Path, names: &[String]) -> Result<(Vec<(String, Functions)>, usize)> {
+        let (mut by_file, mut foreign) = (Vec::new(), 0);
         for names in names.chunks(AT_A_TIME) {
             let call = Call::new("read-counts", self.gcov, folder).args(["--json-format", "--stdout"]);
             let call = NOT_TAKEN.fold(call.args(names), Call::accept_status);
@@ -284,15 +329,9 @@ impl Gcov<'_> {
                 0 if finished.code != 0 => names.len(),
                 told => told,
             };
-            for (name, found) in parse(&finished.stdout()?).map_err(anyhow::Error::msg)? {
-                let function: &mut Function = functions.entry(name).or_default();
-                function.demangled = found.demangled;
-                function.place = found.place;
-                function.max_count = function.max_count.max(found.max_count);
-                function.total = function.total.saturating_add(found.total);
-            }
+            by_file.extend(parse_files(&finished.stdout()?).map_err(anyhow::Error::msg)?);
         }
-        Ok((functions, foreign))
+        Ok((by_file, foreign))
     }
 
     fn empty_folder(&self, name: &str) -> Result<PathBuf> {
@@ -322,13 +361,13 @@ fn note_of(merged: &Path) -> PathBuf {
     merged.with_extension("functions.json")
 }
 
-fn write_functions(merged: &Path, functions: &Functions) -> Result<()> {
+fn write_note(merged: &Path, noted: &Noted) -> Result<()> {
     let note = note_of(merged);
-    fs::write(&note, serde_json::to_vec(functions)?)
+    fs::write(&note, serde_json::to_vec(noted)?)
         .with_context(|| format!("{} can't be written", note.display()))
 }
 
-fn read_functions(merged: &Path) -> Result<Functions> {
+fn read_note(merged: &Path) -> Result<Noted> {
     let note = note_of(merged);
     let text = fs::read(&note)
         .with_context(|| format!("{} can't be read: prove the profile first", note.display()))?;
@@ -380,6 +419,7 @@ pub(crate) fn applied(
     compiled: &[Entry],
     proof: &ProfileProof,
     program: &Path,
+    sources: &Path,
 ) -> Result<ProfileApplied> {
     let told = told(logs);
     if let Some(message) = told.unreadable {
@@ -388,19 +428,26 @@ pub(crate) fn applied(
     refuse_if(!any_fed(compiled, told.missing_files.len()), || {
         RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
     })?;
-    let functions = read_functions(Path::new(&proof.path))?;
-    let discarded_count = total_of(lost(&functions, &told.mismatched).into_iter());
+    let Noted { functions, files } = read_note(Path::new(&proof.path))?;
+    // What was there for it and is there no more.
+    let weight_of = |file: &str| {
+        let place = Path::new(file).strip_prefix(sources).ok()?;
+        files.get(place).copied().filter(|weight| *weight > 0)
+    };
+    let gone = told.missing_files.iter().filter_map(|file| weight_of(file)).fold(0, u64::saturating_add);
+    let discarded_count = total_of(lost(&functions, &told.mismatched).into_iter()).saturating_add(gone);
+    let words = |file: &String| match weight_of(file) {
+        Some(_) => format!("{file} was deleted by the build before gcc looked for it: its counts are lost"),
+        None => format!("{file} has no counts: its object was not in the program that counted"),
+    };
+    let (lost, others): (Vec<_>, Vec<_>) =
+        told.missing_files.iter().partition(|file| weight_of(file).is_some());
     let applied = ProfileApplied {
         discarded_functions: told.mismatched.len() as u64,
         discarded_count,
         discarded_weight: said::share(discarded_count, proof.total_count),
         missing_functions: told.missing_functions.len() as u64,
-        messages: told
-            .missing_files
-            .iter()
-            .take(MESSAGES)
-            .map(|file| format!("{file} has no counts: its object was not in the program that counted"))
-            .collect(),
+        messages: lost.into_iter().chain(others).take(MESSAGES).map(words).collect(),
     };
     said::fits(&applied, proof.functions)?;
     Ok(applied)

@@ -114,7 +114,8 @@ pub enum RecipeRefusal {
     /// No object was compiled with counts.
     #[error(
         "gcc found no counts for any object of {}: it looks for them beside the object that it makes, under the object's \
-         name\n  next: build with the same commands as the counting build, in folders of the same names", program.display()
+         name\n  next: build with the same commands as the counting build, in folders of the same names; Hone puts the counts there \
+         before the build, so its commands must delete no *.gcda (as many a `make clean` does)", program.display()
     )]
     CountsNotFound {
         /// The program.
@@ -558,8 +559,8 @@ impl Workshop for RecipeWorkshop<'_> {
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
         let logs = words_of(shaped)?;
         let applied = match (&self.family.tools, &shaped.how) {
-            (Tools::Gnu { .. }, How::Recipe { log, .. }) => {
-                gcov::applied(&logs, log, &proven.proof, &shaped.executable)?
+            (Tools::Gnu { .. }, How::Recipe { log, folder, .. }) => {
+                gcov::applied(&logs, log, &proven.proof, &shaped.executable, folder)?
             }
             (Tools::Llvm { profdata, .. }, _) => self.applied_by_llvm(profdata, &logs, proven)?,
             (Tools::Gnu { .. }, _) => {

@@ -326,6 +326,25 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
     assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }
 
+/// The counts lie beside the objects before the build begins, and one rule begins by cleaning up.
+#[test]
+fn counts_that_the_build_deletes_are_weighed() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    bench.write(
+        "Makefile",
+        &format!("{MAKEFILE}src/work.o: src/work.c\n\trm -f src/work.gcda\n\t$(CC) -O2 -c $< -o $@\n"),
+    );
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert!(applied.discarded_weight > 0.3 && applied.discarded_weight < 0.9, "{applied:?}");
+    assert!(applied.messages[0].contains("src/work.gcda was deleted by the build"), "{applied:?}");
+}
+
 /// Compiled and linked in one go, in which compilers make up the names of objects; and the build runs what it has made.
 fn what_the_build_itself_runs_does_not_count(compiler: &str) {
     let Some(bench) = Bench::new(compiler) else { return };

@@ -73,6 +73,11 @@ impl Libraries {
         Self(made.into_iter().filter_map(read).filter(|(_, linkage)| !linkage.starts).collect())
     }
 
+    /// Where they are.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.keys()
+    }
+
     fn named(&self, name: &str) -> Option<&PathBuf> {
         let is = |path: &Path, linkage: &Linkage| {
             linkage.soname.as_deref() == Some(name)

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,7 +24,7 @@ use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
 use crate::libraries::Libraries;
-use crate::linkmap::{Coverage, LinkMap, Unshaped, coverage, link_of};
+use crate::linkmap::{Coverage, LinkMap, Reason, Unshaped, coverage, link_of};
 use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
     refuse_other_counting, refuse_same_code, sized, words_of,
@@ -50,7 +51,7 @@ pub(crate) const HEARD_FROM_LLVM: [&str; 2] =
     ["-no-pgo-warn-mismatch-comdat-weak=false", "-pgo-warn-missing-function"];
 
 /// A build, or what is to be built, that must not be used. It is inside of [`crate::Refusal::Recipe`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeRefusal {
     /// The commands did not make the program.
@@ -61,7 +62,8 @@ pub enum RecipeRefusal {
     },
     /// The program would run with another library than the one it was built with.
     #[error(
-        "{} finds {}, which the build has made, beside itself only ($ORIGIN, or no path at all): where it is measured it would run          without it, or with the system's\n  next: link it statically (Meson: -Ddefault_library=static, CMake: \
+        "{} finds {}, which the build has made, beside itself only ($ORIGIN, or no path at all): \
+         where it is measured it would run without it, or with the system's\n  next: link it statically (Meson: -Ddefault_library=static, CMake: \
          -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared), or by an absolute path (-Wl,-rpath,FOLDER)",
         program.display(), library.display()
     )]
@@ -78,6 +80,38 @@ pub enum RecipeRefusal {
     )]
     NotSeen {
         /// The program.
+        program: PathBuf,
+    },
+    /// The program was there before the build, which did nothing to it.
+    #[error(
+        "{} came along in the copy of the sources, and the build had nothing to do\n  next: build from clean sources: run `make clean` or \
+         `git clean -xn` (which only lists) in them, or begin the build's commands with one that cleans up", program.display()
+    )]
+    WasThere {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Most of the program's text came along in the copy of the sources.
+    #[error(
+        "{percent:.0} % of the sources' own text in {} is of objects that came along in the copy of them, such as {largest}: no \
+         flag of a variant reaches it\n  next: build from clean sources (`make clean`), or begin the build's commands with one that cleans up",
+        program.display()
+    )]
+    MostlyThere {
+        /// The program.
+        program: PathBuf,
+        /// Their share of the text that is not of other places or compilers.
+        percent: f64,
+        /// The largest of them.
+        largest: String,
+    },
+    /// A script in the place of the program.
+    #[error(
+        "{} is a script and no program: libtool writes one that finds the program and its libraries where they were built\n  next: \
+         configure with --disable-shared, or name the program itself (in .libs)", program.display()
+    )]
+    Script {
+        /// The script.
         program: PathBuf,
     },
     /// The link's map can't be read.
@@ -306,6 +340,15 @@ impl<'a> RecipeWorkshop<'a> {
     /// A build that should count must count.
     fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
         match (&self.family.tools, &built.how) {
+            // All of the code may be in a library.
+            (Tools::Llvm { .. }, How::Recipe { log, .. })
+                if order.guide.counts() && !built.facts.instrumented =>
+            {
+                let libraries = Libraries::of(log);
+                let mut facts = libraries.paths().filter_map(|path| file_facts(path).ok());
+                let counts = facts.any(|facts| facts.instrumented);
+                refuse_if(!counts, || Refusal::NotInstrumented { binary: built.executable.clone() })
+            }
             (Tools::Llvm { .. }, _) => refuse_other_counting(order, built),
             (Tools::Gnu { .. }, How::Recipe { log, .. }) if order.guide.counts() => {
                 let made = log.iter().filter(|entry| entry.saw_flags()).flat_map(|entry| &entry.outputs);
@@ -346,7 +389,13 @@ impl<'a> RecipeWorkshop<'a> {
         counting: &Built,
     ) -> Result<(ProfileProof, usize)> {
         let profile = read_profile(self.runner, profdata, &self.work, &merged.path)?;
-        let in_binary = elf::instrumented_functions(&counting.executable)?;
+        let mut in_binary = elf::instrumented_functions(&counting.executable)?;
+        if let How::Recipe { log, .. } = &counting.how {
+            // Each library of the build counts for itself, and all of their counts are merged.
+            for library in Libraries::of(log).paths() {
+                in_binary.extend(elf::instrumented_functions(library)?);
+            }
+        }
         if counted_after_inlining(counting) {
             // Functions of the first round may have been inlined since; those of the second are of this very program.
             let second = profile.functions.iter().filter(|function| function.context_sensitive).cloned();
@@ -473,13 +522,16 @@ impl Workshop for RecipeWorkshop<'_> {
         if !executable.is_file() {
             return Err(refused(RecipeRefusal::NoProgram { program: executable }));
         }
+        if is_script(&executable) {
+            return Err(refused(RecipeRefusal::Script { program: executable }));
+        }
         let facts = file_facts(&executable)?;
         let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
         if let Some(library) = Libraries::of(&log).left_behind(&executable) {
             let (program, library) = (executable, library.clone());
             return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
         }
-        let coverage = covered(&log, &executable, &facts, began)?;
+        let coverage = covered(&log, &executable, &facts, began, &place.source)?;
         let built = Built {
             variant: order.variant.clone(),
             executable,
@@ -648,12 +700,35 @@ fn is_of_runtime(object: &str) -> bool {
     file.starts_with("libclang_rt.profile") || file == "libgcov.a"
 }
 
+fn is_script(program: &Path) -> bool {
+    let mut head = [0; 2];
+    let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *b"#!"
+}
+
 fn refused(refusal: RecipeRefusal) -> anyhow::Error {
     crate::Refusal::Recipe(refusal).into()
 }
 
-fn covered(log: &[Entry], program: &Path, facts: &FileFacts, began: SystemTime) -> Result<Coverage> {
-    let not_seen = || refused(RecipeRefusal::NotSeen { program: program.to_path_buf() });
+/// More of the text than this that was compiled before makes a variant one by name only: a choice, not a constant of nature.
+const MOST_THERE: f64 = 0.5;
+
+fn covered(
+    log: &[Entry],
+    program: &Path,
+    facts: &FileFacts,
+    began: SystemTime,
+    sources: &Path,
+) -> Result<Coverage> {
+    let not_seen = || {
+        let program = program.to_path_buf();
+        let was_there =
+            program.metadata().and_then(|facts| facts.modified()).is_ok_and(|modified| modified < began);
+        refused(match was_there {
+            true => RecipeRefusal::WasThere { program },
+            false => RecipeRefusal::NotSeen { program },
+        })
+    };
     let link = link_of(log, program, &facts.sha256).ok_or_else(not_seen)?;
     let file = link.map.clone().ok_or_else(not_seen)?;
     let bytes = fs::read(&file).with_context(|| format!("the link map {} can't be read", file.display()))?;
@@ -664,6 +739,16 @@ fn covered(log: &[Entry], program: &Path, facts: &FileFacts, began: SystemTime) 
         let largest = coverage.others.first().map(|other| format!("{}: {}", other.object, other.reason));
         let largest = largest.unwrap_or_else(|| "no object".to_owned());
         return Err(refused(RecipeRefusal::NothingShaped { program: program.to_path_buf(), largest }));
+    }
+    let was_there = |other: &&Unshaped| {
+        matches!(other.reason, Reason::Prebuilt { .. }) && link.cwd.join(&other.object).starts_with(sources)
+    };
+    let there: Vec<&Unshaped> = coverage.others.iter().filter(was_there).collect();
+    let there_bytes: u64 = there.iter().map(|other| other.text_bytes).sum();
+    let share = said::share(there_bytes, there_bytes.saturating_add(coverage.shaped_bytes));
+    if let Some(largest) = there.first().filter(|_| share > MOST_THERE) {
+        let (program, largest) = (program.to_path_buf(), largest.object.clone());
+        return Err(refused(RecipeRefusal::MostlyThere { program, percent: share * 100.0, largest }));
     }
     Ok(coverage)
 }

@@ -550,6 +550,49 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     bench.system.run(&by_hand.args(["-O2", "-c", "main.c", "work.c"])).unwrap();
     let stale = recipe("make src/toy");
     assert!(matches!(stale, RecipeRefusal::NothingShaped { .. }), "{stale}");
+
+    // The larger part of them.
+    fs::remove_file(bench.path("toy/src/main.o")).unwrap();
+    let large: String = (0..100)
+        .map(|at| format!("int f{at}(int x) {{ return x / {} + x % {}; }}\n", at + 3, at + 7))
+        .collect();
+    bench.write("src/work.c", &format!("{WORK}{large}"));
+    let by_hand = Call::new("by-hand", &bench.family.cc, bench.path("toy/src"));
+    bench.system.run(&by_hand.args(["-O2", "-c", "work.c"])).unwrap();
+    let mostly = recipe("make src/toy");
+    assert!(matches!(mostly, RecipeRefusal::MostlyThere { .. }), "{mostly}");
+    assert!(mostly.to_string().contains("such as src/work.o"), "{mostly}");
+
+    // As after a `make` of one's own.
+    bench.system.run(&Call::new("by-hand", "make", bench.path("toy"))).unwrap();
+    let there = recipe("make src/toy");
+    assert!(matches!(there, RecipeRefusal::WasThere { .. }), "{there}");
+
+    // As libtool writes one.
+    bench.write("wrapper", "#!/bin/sh\nexec .libs/toy\n");
+    let script = recipe("cp wrapper src/toy");
+    assert!(matches!(script, RecipeRefusal::Script { .. }), "{script}");
+}
+
+/// All of the code that counts is in a library, which the program finds by its path.
+#[test]
+fn counts_of_a_shared_library_of_the_build_are_taken() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let library = "src/libwork.so: src/work.c\n\t$(CC) -O2 -fPIC -shared -Wl,-soname,libwork.so $< -o $@\n";
+    let program = "src/toy: src/main.o src/libwork.so\n\tgcc $^ -Wl,-rpath,$(CURDIR)/src -o $@\n";
+    let main = "src/main.o: src/main.c\n\t$(CC) -O2 -c $< -o $@\n";
+    bench.write("Makefile", &[program, library, main].concat());
+    // So that the program has one function, and the library many.
+    let more: String = (0..40).map(|at| format!("int f{at}(int x) {{ return x + {at}; }}\n")).collect();
+    bench.write("src/work.c", &format!("{WORK}{more}"));
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    assert!(proven.proof.functions > 40 && max_of(&proven, "work") >= 50_000, "{proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    shop.prove_applied(&shaped, &plain, &proven).unwrap();
 }
 
 /// Builds in which nobody hears what the compiler says of a profile that does not fit.

@@ -42,8 +42,21 @@ const LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// Folders of version control, which no build needs and which can be larger than the sources.
 const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them.
-const SILENCERS: [&str; 2] = ["-w", "-Wl,--no-lto-pgo-warn-mismatch"];
+/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them. With a comma: the
+/// value of an option.
+const SILENCERS: [&str; 5] = [
+    "-w",
+    "-Wl,--no-lto-pgo-warn-mismatch",
+    "-Xclang,-w",
+    "-Xclang,-Wno-backend-plugin",
+    "-mllvm,-no-pgo-warn-mismatch",
+];
+
+/// From this version on lld refuses version scripts that name what is not there.
+const LLD_ASKS_FOR_SYMBOLS: u32 = 16;
+
+/// What removes relocations from a program, or is refused beside them.
+const STRIPPERS: [&str; 3] = ["-s", "-Wl,-s", "-Wl,--strip-all"];
 
 /// Without the first LLVM drops counts of templates and inline functions in silence when their code is another; without the second,
 /// those of functions that it does not find in the profile.
@@ -206,7 +219,13 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
         compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
     }
     match &family.tools {
-        Tools::Llvm { lld, .. } => link.push(format!("--ld-path={}", lld.display())),
+        Tools::Llvm { lld, .. } => {
+            link.push(format!("--ld-path={}", lld.display()));
+            if family.major >= LLD_ASKS_FOR_SYMBOLS {
+                // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
+                link.push("-Wl,--undefined-version".to_owned());
+            }
+        }
         // BOLT can't join the halves into which gcc splits functions.
         Tools::Gnu { .. } if order.relocs => compile.push("-fno-reorder-blocks-and-partition".to_owned()),
         Tools::Gnu { .. } => {}
@@ -318,6 +337,9 @@ impl<'a> RecipeWorkshop<'a> {
         (orders.compile, orders.link) = flags(&self.family, order);
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
+        }
+        if order.relocs {
+            orders.silencers.extend(STRIPPERS.map(str::to_owned));
         }
         // Some build beside the sources.
         orders.source.clone_from(&place.folder);

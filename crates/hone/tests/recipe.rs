@@ -574,6 +574,19 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     assert!(matches!(script, RecipeRefusal::Script { .. }), "{script}");
 }
 
+/// What GNU ld takes and lld does not: a version script that names more than there is, and a program without symbols beside
+/// relocations.
+#[test]
+fn links_that_only_gnu_ld_takes_are_made_by_lld() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    bench.write("v.map", "V { global: main; nothere; local: *; };\n");
+    let strip = "-Wl,--version-script=v.map -Wl,-O1,--strip-all -s -o $@";
+    bench.write("Makefile", &MAKEFILE.replacen("-o $@", strip, 1));
+    let built = bench.workshop(MAKE).build(&order("relocs", Guide::None)).unwrap();
+    let input = hone_binary::bolt::Input::look(&built.executable).unwrap();
+    assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
+}
+
 /// All of the code that counts is in a library, which the program finds by its path.
 #[test]
 fn counts_of_a_shared_library_of_the_build_are_taken() {
@@ -604,9 +617,19 @@ fn a_compiler_that_is_silenced_is_heard(compiler: &str, off: &str) {
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
     bench.write("src/work.c", &changed());
+    bench.write("off.rsp", "-DX -w\n");
+    if bench.family.is_clang() {
+        for off in ["-Xclang -w", "-Xclang -Wno-backend-plugin", "-mllvm -no-pgo-warn-mismatch"] {
+            bench.write("Makefile", &MAKEFILE.replace("-O2", &format!("-O2 {off}")));
+            let stale = shop.build(&shaped_by(&merged)).unwrap();
+            let applied = shop.prove_applied(&stale, &plain, &proven).unwrap();
+            assert_eq!(applied.discarded_functions, 1, "{off}: {applied:?}");
+        }
+    }
     for (from, to) in [
         ("-O2", "-O2 -w".to_owned()),
         ("-O2", format!("-O2 {off}")),
+        ("-O2", "-O2 @off.rsp".to_owned()),
         // As ninja and meson do.
         ("-c $< -o $@", "-c $< -o $@ 2>&1".to_owned()),
         // As libtool does.

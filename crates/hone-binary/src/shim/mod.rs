@@ -164,22 +164,21 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         );
     };
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut read =
-        |file: &Path| fs::read(cwd.join(file)).ok().map(|text| String::from_utf8_lossy(&text).into_owned());
-    let command = Command::of(&spread(&words, &mut read), cwd);
+    let mut read = |file: &Path| {
+        let file = cwd.join(file);
+        // A pipe (`@<(...)`) can be read once only, and that is for the compiler.
+        let text = fs::metadata(&file).is_ok_and(|facts| facts.is_file()).then(|| fs::read(file).ok());
+        text.flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    let words = spread(&words, &mut read);
+    let command = Command::of(&words, cwd);
     let mut added = orders.flags(&command);
     let map = map_of(orders, &command, cwd)?;
     if let (Some(map), None) = (&map, &command.map) {
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
-    let arguments = if command.compiles_source() {
-        command::from_within(arguments, &orders.source, cwd)
-    } else {
-        arguments.to_vec()
-    };
-    let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
-    let arguments: Vec<OsString> = arguments.into_iter().filter(|word| !silences(word)).collect();
+    let arguments = handed_over(orders, arguments, &words, &command, cwd);
     let mut call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
     if !orders.silencers.is_empty() && !command.probe {
         // What must be heard is read in English.
@@ -207,6 +206,33 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     };
     log::append(&orders.log, &entry)?;
     Ok(status)
+}
+
+/// The arguments without what would silence the compiler, and with the sources named from within. A response file stays one
+/// unless something in it must change.
+fn handed_over(
+    orders: &Orders,
+    arguments: &[OsString],
+    spread: &[String],
+    command: &Command,
+    cwd: &Path,
+) -> Vec<OsString> {
+    let changed = |arguments: &[OsString]| {
+        let kept = command::without(arguments, &orders.silencers);
+        if command.compiles_source() { command::from_within(&kept, &orders.source, cwd) } else { kept }
+    };
+    // The system takes no longer list of words.
+    const MOST_BYTES: usize = 1 << 20;
+    let is_text = arguments.iter().all(|word| word.to_str().is_some());
+    let is_short = spread.iter().map(|word| word.len() + 16).sum::<usize>() < MOST_BYTES;
+    if is_text && is_short && spread.len() != arguments.len() && !command.probe {
+        let spread: Vec<OsString> = spread.iter().map(OsString::from).collect();
+        let made = changed(&spread);
+        if made != spread {
+            return made;
+        }
+    }
+    changed(arguments)
 }
 
 /// Where the link's map will be: where the build wants it, or in a file of its own.

@@ -21,8 +21,8 @@ use crate::said;
 use crate::shim::{Action, Entry, Language};
 use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
 
-/// So many files are given to gcov at a time, for the sake of the command line and of the size of its answer.
-const AT_A_TIME: usize = 100;
+/// So many files are given to gcov at a time: its answer, which is read as a whole, can have 10 MB for each of C++ with templates.
+const AT_A_TIME: usize = 8;
 
 /// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
 const NOT_TAKEN: std::ops::RangeInclusive<i32> = 1..=7;

@@ -118,6 +118,15 @@ pub enum RecipeRefusal {
         /// The largest of them.
         largest: String,
     },
+    /// A folder that a build can't name.
+    #[error(
+        "the path {} has a blank or is no UTF-8, and makefiles part the name of their compiler there\n  next: name another folder \
+         for the runs (--output)", folder.display()
+    )]
+    Blank {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// A script in the place of the program.
     #[error(
         "{} is a script and no program: libtool writes one that finds the program and its libraries where they were built\n  next: \
@@ -317,6 +326,8 @@ impl<'a> RecipeWorkshop<'a> {
             |path: &Path| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
         let recipe = Recipe { source: there(&recipe.source)?, ..recipe };
         let work = there(work)?;
+        let is_whole = work.to_str().is_some_and(|path| !path.contains(char::is_whitespace));
+        refuse_if(!is_whole, || RecipeRefusal::Blank { folder: work.clone() }.into())?;
         Ok(Self { runner, recipe, family, hone: there(hone)?, left_out: vec![work.clone()], work })
     }
 

@@ -574,6 +574,17 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     assert!(matches!(script, RecipeRefusal::Script { .. }), "{script}");
 }
 
+/// Makefiles part the name of their compiler at its blanks.
+#[test]
+fn a_work_folder_with_a_blank_is_refused_before_the_first_build() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    let recipe = Recipe { source: bench.path("toy"), commands: vec![], program: "src/toy".into(), jobs: 1 };
+    let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
+    let made = RecipeWorkshop::new(&bench.system, recipe, bench.family.clone(), hone, &bench.path("my runs"));
+    let refused = refusal(made.map(|_| ()));
+    assert!(matches!(refused, Refusal::Recipe(RecipeRefusal::Blank { .. })), "{refused}");
+}
+
 /// What GNU ld takes and lld does not: a version script that names more than there is, and a program without symbols beside
 /// relocations.
 #[test]
@@ -585,6 +596,34 @@ fn links_that_only_gnu_ld_takes_are_made_by_lld() {
     let built = bench.workshop(MAKE).build(&order("relocs", Guide::None)).unwrap();
     let input = hone_binary::bolt::Input::look(&built.executable).unwrap();
     assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
+}
+
+/// The build asks for a map itself, by one name for all of its links.
+fn a_map_is_of_its_own_link(compiler: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    let all = MAKEFILE.replacen(
+        "-o $@",
+        "-Wl,-Map=out.map -o $@\n\t$(CC) -O2 src/tool.c -Wl,-Map=out.map -o src/tool",
+        1,
+    );
+    bench.write("src/tool.c", "int main(void) { return 0; }\n");
+    bench.write("Makefile", &all);
+    let built = bench.workshop(MAKE).build(&order("baseline", Guide::None)).unwrap();
+    let coverage = coverage_of(&built);
+    let from_work: u64 = coverage.shaped_bytes;
+    let text = fs::read_to_string(folder_of(&built).join("out.map")).unwrap();
+    assert!(from_work > 200 && !text.contains("src/work.o"), "{coverage:#?}");
+    assert!(text.contains("tool"), "the build has the map that it asked for: {text}");
+}
+
+#[test]
+fn a_map_is_of_its_own_link_with_clang_and_lld() {
+    a_map_is_of_its_own_link("clang-22");
+}
+
+#[test]
+fn a_map_is_of_its_own_link_with_gcc_and_ld() {
+    a_map_is_of_its_own_link("gcc");
 }
 
 /// All of the code that counts is in a library, which the program finds by its path.

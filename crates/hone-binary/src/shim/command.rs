@@ -330,17 +330,22 @@ fn language_of(name: &str) -> Language {
     }
 }
 
-/// Autoconf names its trials `conftest`; CMake and Meson make theirs in folders of their own.
+/// Autoconf names its trials `conftest`, nginx `autotest`; CMake, Meson, FFmpeg and QEMU make theirs in folders of their own; and
+/// what is made of nothing, or goes nowhere, only asks what the compiler can do.
 fn is_probe(inputs: &[Input], output: Option<&Path>, cwd: &Path) -> bool {
-    let of_autoconf =
-        |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("conftest"));
+    let of_a_script = |path: &Path| {
+        path.file_stem().is_some_and(|stem| {
+            let stem = stem.to_string_lossy();
+            stem.starts_with("conftest") || stem == "autotest"
+        }) || path == Path::new("/dev/null")
+    };
     let trial_folder = |part: Component<'_>| {
         let name = part.as_os_str().to_string_lossy();
-        ["CMakeScratch", "CMakeTmp", "meson-private"].contains(&name.as_ref())
-            || name.starts_with("CompilerId")
+        ["CMakeScratch", "CMakeTmp", "meson-private", "config-temp"].contains(&name.as_ref())
+            || ["CompilerId", "ffconf."].iter().any(|start| name.starts_with(start))
     };
     let files = || inputs.iter().map(|input| input.path.as_path()).chain(output);
-    files().any(of_autoconf) || files().chain([cwd]).any(|path| path.components().any(trial_folder))
+    files().any(of_a_script) || files().chain([cwd]).any(|path| path.components().any(trial_folder))
 }
 
 /// Puts the contents of response files (`@FILE`) in the place of their names, as the compilers do: words are parted by blanks,
@@ -607,7 +612,12 @@ mod tests {
         assert!(probe("-o CMakeFiles/cmTC_1.dir/x.o -c /b/CMakeFiles/CMakeTmp/x.c", "/b"));
         assert!(probe("CMakeCCompilerId.c", "/b/CMakeFiles/3.25.1/CompilerIdC"));
         assert!(probe("/b/meson-private/tmpq/testfile.c -o /b/meson-private/tmpq/output.obj -c", "/"));
+        assert!(probe("-o objs/autotest objs/autotest.c -lpthread", "/src"));
+        assert!(probe("-Werror -xc /dev/null -c -o x.o", "/src"));
+        assert!(probe("-c a.c -o /dev/null", "/src"));
+        assert!(probe("-c -o /tmp/ffconf.Ab1/test.o /tmp/ffconf.Ab1/test.c", "/src"));
         assert!(!probe("-c test.c -o test.o", "/src/CMakeFiles/x.dir"));
+        assert!(!probe("-c autotests.c -o src/autotests.o", "/src"));
     }
 
     #[test]

@@ -173,8 +173,9 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     let words = spread(&words, &mut read);
     let command = Command::of(&words, cwd);
     let mut added = orders.flags(&command);
-    let map = map_of(orders, &command, cwd)?;
-    if let (Some(map), None) = (&map, &command.map) {
+    let map = map_of(orders, &command)?;
+    if let Some(map) = &map {
+        // The last one wins.
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
@@ -191,6 +192,9 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         log::append_words(&orders.words, &words)?;
         status
     };
+    if let (Some(map), Some(wanted), 0) = (&map, &command.map, status) {
+        copy_map(map, &cwd.join(wanted));
+    }
     let made = if status == 0 { log::made(&command, cwd) } else { Vec::new() };
     let entry = Entry {
         name: name.to_owned(),
@@ -235,13 +239,17 @@ fn handed_over(
     changed(arguments)
 }
 
-/// Where the link's map will be: where the build wants it, or in a file of its own.
-fn map_of(orders: &Orders, command: &Command, cwd: &Path) -> Result<Option<PathBuf>> {
+/// The build gets the map that it asked for, as far as that is a file: no build needs it to go on.
+fn copy_map(map: &Path, wanted: &Path) {
+    if !wanted.is_dir() && wanted.file_name().is_some_and(|name| name != "-" && name != "%") {
+        let _ = fs::copy(map, wanted);
+    }
+}
+
+/// Where the link's map will be: in a file of its own, since builds give several links one name for it.
+fn map_of(orders: &Orders, command: &Command) -> Result<Option<PathBuf>> {
     if !command.action.links() || command.probe {
         return Ok(None);
-    }
-    if let Some(own) = &command.map {
-        return Ok(Some(cwd.join(own)));
     }
     let outputs = command.outputs();
     let name = outputs.first().and_then(|output| output.file_name()).unwrap_or_default();

@@ -547,7 +547,10 @@ impl Workshop for RecipeWorkshop<'_> {
         let mut commands = Vec::new();
         for words in &self.recipe.commands {
             let call = self.call(words, order, &place.source, &place.names, &file)?;
-            self.runner.run(&call)?;
+            if let Err(error) = self.runner.run(&call) {
+                let lacks = lacks_of_a_copy(&error.to_string(), &place.source);
+                return Err(lacks.into_iter().fold(error.into(), anyhow::Error::context));
+            }
             commands.push(call.to_string());
         }
         let build_s = start.elapsed().as_secs_f64();
@@ -809,6 +812,40 @@ fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a build may miss in a copy of its sources; nothing when it failed for a reason of its own.
+fn lacks_of_a_copy(said: &str, copy: &Path) -> Option<String> {
+    const MOST: usize = 3;
+    let mut lacks = Vec::new();
+    if said.contains("not a git repository") {
+        lacks.push("the history (.git) is not copied".to_owned());
+    }
+    let mut astray = Vec::new();
+    links_astray(copy, MOST, &mut astray);
+    lacks.extend(astray.iter().map(|link| format!("{} leads nowhere", link.display())));
+    (!lacks.is_empty()).then(|| {
+        format!(
+            "the build failed in a copy of the sources, in which {}\n  next: tell the build its version by an argument; let `source` be \
+             the folder that has all that the sources lead to",
+            lacks.join(", ")
+        )
+    })
+}
+
+/// Symbolic links in a tree to what is not there.
+fn links_astray(folder: &Path, most: usize, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        if found.len() >= most {
+            return;
+        }
+        match kind {
+            Ok(kind) if kind.is_dir() => links_astray(&path, most, found),
+            Ok(kind) if kind.is_symlink() && !path.exists() => found.push(path),
+            _ => {}
+        }
+    }
 }
 
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -574,6 +574,26 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     assert!(matches!(script, RecipeRefusal::Script { .. }), "{script}");
 }
 
+#[test]
+fn what_a_build_misses_in_a_copy_is_told() {
+    if let Err(error) = Tool::new("git", "").debian("git").locate(&[]) {
+        return skip(&error.to_string());
+    }
+    let Some(bench) = Bench::new("gcc") else { return };
+    let fails = |command: &str| {
+        let built = bench.workshop(command).build(&order("baseline", Guide::None));
+        format!("{:#}", built.unwrap_err())
+    };
+    let history = fails("git describe");
+    assert!(history.contains("the history (.git) is not copied\n  next:"), "{history}");
+    let own = fails("false");
+    assert!(!own.contains("in a copy of the sources"), "{own}");
+    fs::create_dir(bench.path("common")).unwrap();
+    std::os::unix::fs::symlink("../common", bench.path("toy/common")).unwrap();
+    let link = fails("false");
+    assert!(link.contains("source/common leads nowhere"), "{link}");
+}
+
 /// Makefiles part the name of their compiler at its blanks.
 #[test]
 fn a_work_folder_with_a_blank_is_refused_before_the_first_build() {

@@ -209,11 +209,17 @@ impl Gcov<'_> {
             let (path, bytes) = sized(&path)?;
             let Ok(below) = path.strip_prefix(folder) else { continue };
             let built_at = Path::new("/").join(below);
-            match built_at.strip_prefix(self.work) {
+            let in_sources =
+                |place: &&Path| place.components().nth(1).is_some_and(|part| part.as_os_str() == "source");
+            match built_at.strip_prefix(self.work).ok().filter(in_sources) {
                 // VARIANT/source/PLACE
-                Ok(place) => prefixed.insert(place.components().skip(2).collect(), (path, bytes)),
-                Err(_) => plain.insert(below.to_path_buf(), (path, bytes)),
+                Some(place) => prefixed.insert(place.components().skip(2).collect(), (path, bytes)),
+                None => plain.insert(below.to_path_buf(), (path, bytes)),
             };
+        }
+        if let (false, Some(outside)) = (prefixed.is_empty(), plain.keys().next()) {
+            let file = Path::new("/").join(outside);
+            return Err(Refusal::from(RecipeRefusal::CountsOutside { file }).into());
         }
         let counts = if prefixed.is_empty() { plain } else { prefixed };
         refuse_if(counts.is_empty(), || RecipeRefusal::NoCounts { folder: folder.to_path_buf() }.into())?;

@@ -152,6 +152,15 @@ pub enum RecipeRefusal {
         /// Where they should be.
         folder: PathBuf,
     },
+    /// Some objects were made outside of the copy of the sources.
+    #[error(
+        "the object of {} was made outside of the copy of the sources, where no other variant finds its counts\n  next: let the \
+         build's commands make all objects below the source folder", file.display()
+    )]
+    CountsOutside {
+        /// Where gcc would have put the counts.
+        file: PathBuf,
+    },
     /// The counts are of another build.
     #[error(
         "the counts in {} are of another build: gcc's notes of {} belong to {known} of {files} files\n  next: train this \

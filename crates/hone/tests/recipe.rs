@@ -326,6 +326,21 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
     assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }
 
+/// One object of two is made beside the copy, so that the next variant would not find its counts.
+#[test]
+fn counts_of_objects_outside_of_the_copy_are_refused() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    let rule = "../out/work.o: src/work.c\n\tmkdir -p ../out\n\t$(CC) -O2 -c $< -o $@\n";
+    bench.write("Makefile", &(MAKEFILE.replace(" src/work.o", " ../out/work.o") + rule));
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let raw = bench.train(shop, &counting, "raw", 1000, 10);
+    let refused = refusal(shop.merge(&[raw]));
+    let Refusal::Recipe(RecipeRefusal::CountsOutside { file }) = &refused else { panic!("{refused}") };
+    assert!(file.ends_with("work/counting/out/work.gcda"), "{refused}");
+}
+
 /// The counts lie beside the objects before the build begins, and one rule begins by cleaning up.
 #[test]
 fn counts_that_the_build_deletes_are_weighed() {

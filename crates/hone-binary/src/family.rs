@@ -4,6 +4,7 @@
 //! that of another LLVM. So the compiler is found first, its links are followed to the folder where it really is, and every
 //! other tool must be there and say the same version, before anything is built.
 
+use std::env;
 use std::path::{Path, PathBuf};
 
 use hone_record::ToolReceipt;
@@ -18,8 +19,8 @@ const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
 pub enum FamilyRefusal {
     /// Not a compiler that is known.
     #[error(
-        "{name} is no clang and no gcc: it says \"{says}\"\n  next: name the compiler itself (not ccache, distcc or a script), \
-         such as compiler = \"clang-22\" or \"gcc\""
+        "{name} is no clang and no gcc: it says \"{says}\"\n  next: name the compiler itself, by its path where a cache or a \
+         script stands in front of it: compiler = \"/usr/bin/gcc\""
     )]
     Unknown {
         /// What was named.
@@ -162,10 +163,32 @@ fn compiler_named(name: &str) -> Result<Found, ToolError> {
     let path = Path::new(name);
     let package = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
     let tool = Tool::new(&package, "").debian(&package);
-    match path.parent().filter(|folder| folder.is_absolute()) {
-        Some(folder) => tool.locate_beside(&[folder.to_path_buf()]),
-        None => tool.locate(&[]),
+    if let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) {
+        return tool.locate_beside(&[folder.to_path_buf()]);
     }
+    let first = tool.locate(&[])?;
+    if !is_launcher(first.path()) {
+        return Ok(first);
+    }
+    let folders = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
+    Ok(behind_launchers(&package, folders)
+        .and_then(|folder| tool.locate_beside(&[folder]).ok())
+        .unwrap_or(first))
+}
+
+/// The first folder in which a compiler of this name is itself, and no link to something that asks a cache or another machine.
+fn behind_launchers(name: &str, folders: Vec<PathBuf>) -> Option<PathBuf> {
+    folders.into_iter().filter(|folder| folder.is_absolute()).find(|folder| {
+        let path = folder.join(name);
+        path.is_file() && !is_launcher(&path)
+    })
+}
+
+/// Distributions put links to these in front of PATH, under the names of compilers.
+fn is_launcher(path: &Path) -> bool {
+    let real = path.canonicalize().ok();
+    let name = real.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.is_some_and(|name| ["ccache", "distcc", "icecc", "sccache"].contains(&name.as_str()))
 }
 
 /// A program whose place is known.
@@ -336,6 +359,26 @@ mod tests {
         check("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", Some((Kind::Gcc, 11)));
         check("ccache version 4.8", None);
         check("GNU ld (GNU Binutils for Debian) 2.40", None);
+    }
+
+    #[test]
+    fn a_compiler_stands_behind_its_launchers() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = dir.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let (launchers, real, none) = (folder("launchers"), folder("real"), folder("none"));
+        std::fs::write(real.join("ccache"), "").unwrap();
+        std::fs::write(real.join("gcc"), "").unwrap();
+        std::os::unix::fs::symlink(real.join("ccache"), launchers.join("gcc")).unwrap();
+        let find = |folders: &[&PathBuf]| {
+            behind_launchers("gcc", folders.iter().map(|&folder| folder.clone()).collect())
+        };
+        assert!(is_launcher(&launchers.join("gcc")) && !is_launcher(&real.join("gcc")));
+        assert_eq!(find(&[&none, &launchers, &real]), Some(real.clone()));
+        assert_eq!(find(&[&launchers]), None);
     }
 
     #[test]

@@ -21,8 +21,8 @@ use crate::said;
 use crate::shim::{Action, Entry, Language};
 use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
 
-/// So many files are given to gcov at a time, for the sake of the command line and of the size of its answer.
-const AT_A_TIME: usize = 100;
+/// So many files are given to gcov at a time: its answer, which is read as a whole, can have 10 MB for each of C++ with templates.
+const AT_A_TIME: usize = 8;
 
 /// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
 const NOT_TAKEN: std::ops::RangeInclusive<i32> = 1..=7;
@@ -45,18 +45,32 @@ pub(crate) struct Function {
     pub(crate) max_count: u64,
     /// Sum of the counts of its lines.
     pub(crate) total: u64,
+    /// Where it begins, as `FILE:LINE:COLUMN`; empty when that is not known.
+    #[serde(default)]
+    pub(crate) place: String,
 }
 
 /// Functions by symbol.
 pub(crate) type Functions = BTreeMap<String, Function>;
 
+/// Functions by symbol, and the weight of each file of counts by its place in the sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    functions: Functions,
+    files: BTreeMap<PathBuf, u64>,
+}
+
 #[derive(Deserialize)]
 struct Document {
+    #[serde(default)]
+    data_file: String,
     files: Vec<SourceFile>,
 }
 
 #[derive(Deserialize)]
 struct SourceFile {
+    #[serde(default)]
+    file: String,
     functions: Vec<OneFunction>,
     lines: Vec<Line>,
 }
@@ -66,6 +80,10 @@ struct OneFunction {
     name: String,
     demangled_name: String,
     execution_count: serde_json::Number,
+    #[serde(default)]
+    start_line: u64,
+    #[serde(default)]
+    start_column: u64,
 }
 
 #[derive(Deserialize)]
@@ -79,25 +97,53 @@ fn count(number: &serde_json::Number) -> u64 {
     number.as_u64().or_else(|| number.as_f64().map(|count| count.max(0.0) as u64)).unwrap_or(0)
 }
 
-/// Reads what `gcov --json-format --stdout` printed: one document for each file of notes, one behind the other.
-pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
-    let mut functions = Functions::new();
-    for document in serde_json::Deserializer::from_slice(text).into_iter::<Document>() {
+/// Reads what `gcov --json-format --stdout` printed: one document for each file of counts, one behind the other.
+fn parse_files(text: &[u8]) -> Result<Vec<(String, Functions)>, String> {
+    let documents = serde_json::Deserializer::from_slice(text).into_iter::<Document>();
+    let read = |document: Result<Document, serde_json::Error>| {
         let document =
             document.map_err(|error| format!("gcov's answer is not of the known form: {error}"))?;
-        for file in document.files {
-            for found in file.functions {
-                let function = functions.entry(found.name).or_default();
-                function.demangled = found.demangled_name;
-                function.max_count = function.max_count.max(count(&found.execution_count));
-            }
-            for line in file.lines {
-                let Some(name) = line.function_name else { continue };
-                let (function, count) = (functions.entry(name).or_default(), count(&line.count));
-                function.max_count = function.max_count.max(count);
-                function.total = function.total.saturating_add(count);
-            }
+        Ok((document.data_file, functions_of(document.files)))
+    };
+    documents.map(read).collect()
+}
+
+fn functions_of(files: Vec<SourceFile>) -> Functions {
+    let mut functions = Functions::new();
+    for file in files {
+        for found in file.functions {
+            let function = functions.entry(found.name).or_default();
+            function.demangled = found.demangled_name;
+            function.place = format!("{}:{}:{}", file.file, found.start_line, found.start_column);
+            function.max_count = function.max_count.max(count(&found.execution_count));
         }
+        for line in file.lines {
+            let Some(name) = line.function_name else { continue };
+            let (function, count) = (functions.entry(name).or_default(), count(&line.count));
+            function.max_count = function.max_count.max(count);
+            function.total = function.total.saturating_add(count);
+        }
+    }
+    functions
+}
+
+/// Adds functions to those of other files.
+fn add(functions: &mut Functions, more: Functions) {
+    for (name, found) in more {
+        let function = functions.entry(name).or_default();
+        function.demangled = found.demangled;
+        function.place = found.place;
+        function.max_count = function.max_count.max(found.max_count);
+        function.total = function.total.saturating_add(found.total);
+    }
+}
+
+/// The functions of all files of counts together.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn parse(text: &[u8]) -> Result<Functions, String> {
+    let mut functions = Functions::new();
+    for (_, found) in parse_files(text)? {
+        add(&mut functions, found);
     }
     Ok(functions)
 }
@@ -163,11 +209,17 @@ impl Gcov<'_> {
             let (path, bytes) = sized(&path)?;
             let Ok(below) = path.strip_prefix(folder) else { continue };
             let built_at = Path::new("/").join(below);
-            match built_at.strip_prefix(self.work) {
+            let in_sources =
+                |place: &&Path| place.components().nth(1).is_some_and(|part| part.as_os_str() == "source");
+            match built_at.strip_prefix(self.work).ok().filter(in_sources) {
                 // VARIANT/source/PLACE
-                Ok(place) => prefixed.insert(place.components().skip(2).collect(), (path, bytes)),
-                Err(_) => plain.insert(below.to_path_buf(), (path, bytes)),
+                Some(place) => prefixed.insert(place.components().skip(2).collect(), (path, bytes)),
+                None => plain.insert(below.to_path_buf(), (path, bytes)),
             };
+        }
+        if let (false, Some(outside)) = (prefixed.is_empty(), plain.keys().next()) {
+            let file = Path::new("/").join(outside);
+            return Err(Refusal::from(RecipeRefusal::CountsOutside { file }).into());
         }
         let counts = if prefixed.is_empty() { plain } else { prefixed };
         refuse_if(counts.is_empty(), || RecipeRefusal::NoCounts { folder: folder.to_path_buf() }.into())?;
@@ -219,7 +271,7 @@ impl Gcov<'_> {
     ) -> Result<(ProfileProof, usize)> {
         let counts = self.counts_in(&merged.path)?;
         let reading = self.empty_folder("reading-gcda")?;
-        let mut names = Vec::new();
+        let (mut names, mut places) = (Vec::new(), BTreeMap::new());
         for (place, (file, _)) in &counts {
             let note = notes.join(place).with_extension("gcno");
             if note.is_file() {
@@ -230,9 +282,18 @@ impl Gcov<'_> {
                     .and_then(|()| link(&note, "gcno"))
                     .with_context(|| format!("{} can't be linked to", note.display()))?;
                 names.push(format!("{name}.gcda"));
+                places.insert(format!("{name}.gcda"), place.clone());
             }
         }
-        let (functions, foreign) = self.read(&reading, &names)?;
+        let (by_file, foreign) = self.read(&reading, &names)?;
+        let mut noted = Noted::default();
+        for (file, functions) in by_file {
+            if let Some(place) = places.remove(&file) {
+                noted.files.insert(place, total_of(functions.values()));
+            }
+            add(&mut noted.functions, functions);
+        }
+        let functions = &noted.functions;
         let known = names.len().saturating_sub(foreign);
         refuse_if(known * 100 < counts.len() * LEAST_KNOWN_PERCENT, || {
             let (folder, binary) = (merged.path.clone(), counting.executable.clone());
@@ -242,9 +303,9 @@ impl Gcov<'_> {
         let max_count = functions.values().map(|function| function.max_count).max().unwrap_or(0);
         refuse_if(functions.is_empty(), || hollow("functions"))?;
         refuse_if(max_count == 0, || hollow("count above 0"))?;
-        write_functions(&merged.path, &functions)?;
+        write_note(&merged.path, &noted)?;
         remove_folder(&reading)?;
-        let hot = hot(&functions);
+        let hot = hot(functions);
         let ran = functions.values().filter(|function| function.max_count > 0).count();
         let proof = ProfileProof {
             path: merged.path.display().to_string(),
@@ -263,9 +324,9 @@ impl Gcov<'_> {
         Ok((proof, ran))
     }
 
-    /// The functions of files with their notes beside them, and how many files gcov did not take.
-    fn read(&self, folder: &Path, names: &[String]) -> Result<(Functions, usize)> {
-        let (mut functions, mut foreign) = (Functions::new(), 0);
+    /// The functions of each file with its notes beside it, and how many files gcov did not take.
+    fn read(&self, folder: &Path, names: &[String]) -> Result<(Vec<(String, Functions)>, usize)> {
+        let (mut by_file, mut foreign) = (Vec::new(), 0);
         for names in names.chunks(AT_A_TIME) {
             let call = Call::new("read-counts", self.gcov, folder).args(["--json-format", "--stdout"]);
             let call = NOT_TAKEN.fold(call.args(names), Call::accept_status);
@@ -274,14 +335,9 @@ impl Gcov<'_> {
                 0 if finished.code != 0 => names.len(),
                 told => told,
             };
-            for (name, found) in parse(&finished.stdout()?).map_err(anyhow::Error::msg)? {
-                let function: &mut Function = functions.entry(name).or_default();
-                function.demangled = found.demangled;
-                function.max_count = function.max_count.max(found.max_count);
-                function.total = function.total.saturating_add(found.total);
-            }
+            by_file.extend(parse_files(&finished.stdout()?).map_err(anyhow::Error::msg)?);
         }
-        Ok((functions, foreign))
+        Ok((by_file, foreign))
     }
 
     fn empty_folder(&self, name: &str) -> Result<PathBuf> {
@@ -311,13 +367,13 @@ fn note_of(merged: &Path) -> PathBuf {
     merged.with_extension("functions.json")
 }
 
-fn write_functions(merged: &Path, functions: &Functions) -> Result<()> {
+fn write_note(merged: &Path, noted: &Noted) -> Result<()> {
     let note = note_of(merged);
-    fs::write(&note, serde_json::to_vec(functions)?)
+    fs::write(&note, serde_json::to_vec(noted)?)
         .with_context(|| format!("{} can't be written", note.display()))
 }
 
-fn read_functions(merged: &Path) -> Result<Functions> {
+fn read_note(merged: &Path) -> Result<Noted> {
     let note = note_of(merged);
     let text = fs::read(&note)
         .with_context(|| format!("{} can't be read: prove the profile first", note.display()))?;
@@ -327,8 +383,8 @@ fn read_functions(merged: &Path) -> Result<Functions> {
 /// What gcc said while it used counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Functions whose counts were thrown away, as gcc writes them.
-    pub(crate) mismatched: BTreeSet<String>,
+    /// Functions whose counts were thrown away, as gcc writes them, and where it says that they begin.
+    pub(crate) mismatched: BTreeMap<String, String>,
     /// Functions without counts.
     pub(crate) missing_functions: BTreeSet<String>,
     /// Files of counts that it looked for and did not find.
@@ -337,7 +393,8 @@ pub(crate) struct Told {
     pub(crate) unreadable: Option<String>,
 }
 
-/// Reads gcc's warnings about counts; names stand in quotes, which are others in other languages.
+/// Reads gcc's warnings about counts. They are in English and without colours, for which the stand-ins care; names stand in
+/// quotes, which are others in other character sets.
 pub(crate) fn told(logs: &[String]) -> Told {
     let mut told = Told::default();
     for line in logs.iter().flat_map(|log| log.lines()) {
@@ -347,7 +404,8 @@ pub(crate) fn told(logs: &[String]) -> Told {
         } else if line.contains("not found in profile data") {
             told.missing_functions.insert(name);
         } else if line.contains("coverage-mismatch]") {
-            told.mismatched.insert(name);
+            let place = line.split_once(": ").map_or("", |(place, _)| place);
+            told.mismatched.insert(name, place.to_owned());
         } else if line.contains("is not a gcov data file") || line.contains(", expected version ") {
             told.unreadable.get_or_insert_with(|| line.trim().to_owned());
         }
@@ -367,6 +425,7 @@ pub(crate) fn applied(
     compiled: &[Entry],
     proof: &ProfileProof,
     program: &Path,
+    sources: &Path,
 ) -> Result<ProfileApplied> {
     let told = told(logs);
     if let Some(message) = told.unreadable {
@@ -375,28 +434,55 @@ pub(crate) fn applied(
     refuse_if(!any_fed(compiled, told.missing_files.len()), || {
         RecipeRefusal::CountsNotFound { program: program.to_path_buf() }.into()
     })?;
-    let functions = read_functions(Path::new(&proof.path))?;
-    let is_meant = |name: &str, function: &Function| {
-        told.mismatched.iter().any(|said| {
-            said == name || *said == function.demangled || said.ends_with(&format!(" {}", function.demangled))
-        })
+    let Noted { functions, files } = read_note(Path::new(&proof.path))?;
+    // What was there for it and is there no more.
+    let weight_of = |file: &str| {
+        let place = Path::new(file).strip_prefix(sources).ok()?;
+        files.get(place).copied().filter(|weight| *weight > 0)
     };
-    let lost = functions.iter().filter(|(name, function)| is_meant(name, function));
-    let discarded_count = total_of(lost.map(|(_, function)| function));
+    let gone = told.missing_files.iter().filter_map(|file| weight_of(file)).fold(0, u64::saturating_add);
+    let discarded_count = total_of(lost(&functions, &told.mismatched).into_iter()).saturating_add(gone);
+    let words = |file: &String| match weight_of(file) {
+        Some(_) => format!("{file} was deleted by the build before gcc looked for it: its counts are lost"),
+        None => format!("{file} has no counts: its object was not in the program that counted"),
+    };
+    let (lost, others): (Vec<_>, Vec<_>) =
+        told.missing_files.iter().partition(|file| weight_of(file).is_some());
     let applied = ProfileApplied {
         discarded_functions: told.mismatched.len() as u64,
         discarded_count,
         discarded_weight: said::share(discarded_count, proof.total_count),
         missing_functions: told.missing_functions.len() as u64,
-        messages: told
-            .missing_files
-            .iter()
-            .take(MESSAGES)
-            .map(|file| format!("{file} has no counts: its object was not in the program that counted"))
-            .collect(),
+        messages: lost.into_iter().chain(others).take(MESSAGES).map(words).collect(),
     };
     said::fits(&applied, proof.functions)?;
     Ok(applied)
+}
+
+/// The functions that gcc means. It writes instances of templates in words of its own (`T f(T) [with T = int]`), so one that
+/// has no function's name is known by its place, as all that begin there.
+fn lost<'a>(functions: &'a Functions, mismatched: &BTreeMap<String, String>) -> Vec<&'a Function> {
+    let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (symbol, function) in functions {
+        by_name.entry(&function.demangled).or_default().push(symbol);
+    }
+    let mut meant: BTreeSet<&str> = BTreeSet::new();
+    for (said, place) in mismatched {
+        let named = || {
+            // `unsigned int f(char, int)` is `f(char, int)` to gcov.
+            let ends = said.match_indices(' ').map(|(at, _)| &said[at + 1..]);
+            [said.as_str()].into_iter().chain(ends).find_map(|name| by_name.get(name))
+        };
+        if let Some((symbol, _)) = functions.get_key_value(said) {
+            meant.insert(symbol);
+        } else if let Some(symbols) = named() {
+            meant.extend(symbols);
+        } else {
+            let there = functions.iter().filter(|(_, function)| function.place == *place);
+            meant.extend(there.map(|(symbol, _)| symbol.as_str()));
+        }
+    }
+    meant.into_iter().filter_map(|symbol| functions.get(symbol)).collect()
 }
 
 /// Whether at least one object was compiled with counts beside it.
@@ -459,6 +545,7 @@ mod tests {
             demangled: demangled.to_owned(),
             max_count,
             total,
+            place: "a.cc:0:0".to_owned(),
         };
         let one = parse(ONE.as_bytes()).unwrap();
         let expected = [
@@ -480,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_gcc_are_understood_in_every_language() {
+    fn warnings_of_gcc_are_understood_in_every_character_set() {
         let log = "a.c:5:1: warning: profile for function ‘fresh’ not found in profile data [-Wmissing-profile]\n\
             a.c:9:6: warning: number of counters in profile data for function 'hot' does not match its profile data \
             (counter 'arcs', expected 7 and have 4) [-Wcoverage-mismatch]\n\
@@ -489,7 +576,7 @@ mod tests {
         let told = told(&[log.to_owned(), log.to_owned()]);
         let one = |text: &str| BTreeSet::from([text.to_owned()]);
         let expected = Told {
-            mismatched: one("hot"),
+            mismatched: [("hot".to_owned(), "a.c:9:6".to_owned())].into(),
             missing_functions: one("fresh"),
             missing_files: one("/w/b.gcda"),
             unreadable: None,
@@ -497,6 +584,30 @@ mod tests {
         assert_eq!(told, expected);
         let garbage = ["x.c:1:1: warning: 'x.gcda' is not a gcov data file".to_owned()];
         assert!(super::told(&garbage).unreadable.is_some());
+    }
+
+    #[test]
+    fn lost_functions_are_known_by_name_or_by_place() {
+        let function = |demangled: &str, place: &str| Function {
+            demangled: demangled.to_owned(),
+            place: place.to_owned(),
+            ..Function::default()
+        };
+        let all = Functions::from([
+            ("plain".to_owned(), function("plain", "a.c:1:5")),
+            ("_Z5twicePc".to_owned(), function("twice(char*)", "a.cc:2:5")),
+            ("_Z3hotILi1EEjj".to_owned(), function("unsigned int hot<1>(unsigned int)", "a.cc:3:9")),
+            ("_Z4coldv".to_owned(), function("cold()", "a.cc:9:9")),
+        ]);
+        let names = |said: &str, place: &str| {
+            let said = BTreeMap::from([(said.to_owned(), place.to_owned())]);
+            lost(&all, &said).into_iter().map(|function| function.demangled.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("plain", "x.c:7:7"), ["plain"]);
+        assert_eq!(names("char* twice(char*)", "x.c:7:7"), ["twice(char*)"]);
+        let template = names("unsigned int hot(unsigned int) [with int N = 1]", "a.cc:3:9");
+        assert_eq!(template, ["unsigned int hot<1>(unsigned int)"]);
+        assert_eq!(names("unknown", "x.c:7:7"), [] as [&str; 0]);
     }
 
     proptest! {

@@ -20,6 +20,7 @@ mod gcov;
 mod given;
 pub mod go;
 pub mod kept;
+mod libraries;
 pub mod linkmap;
 pub mod lock;
 mod messages;

@@ -1,6 +1,6 @@
 //! The steps for a Cargo target, carried out.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -15,6 +15,7 @@ use hone_tool::{Call, Lack, Runner, Scene, ToolError};
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, file_facts, sha256_hex};
 use crate::flags::{Route, Sources};
+use crate::libraries::Libraries;
 use crate::messages::{self, NativeCode};
 use crate::plan::{self, BuildPlan, CFlags};
 use crate::profile::Profile;
@@ -256,10 +257,21 @@ pub(crate) fn refuse_other_counting(order: &Order, built: &Built) -> Result<()> 
 }
 
 pub(crate) fn refuse_same_code(shaped: &Built, plain: &Built) -> Result<()> {
-    refuse_if(shaped.facts.text_sha256 == plain.facts.text_sha256, || Refusal::SameCode {
+    let same = shaped.facts.text_sha256 == plain.facts.text_sha256;
+    refuse_if(same && libraries_of(shaped) == libraries_of(plain), || Refusal::SameCode {
         optimized: shaped.executable.clone(),
         baseline: plain.executable.clone(),
     })
+}
+
+/// The machine code of the shared libraries that a build made, by their names.
+fn libraries_of(built: &Built) -> BTreeMap<PathBuf, String> {
+    let How::Recipe { log, .. } = &built.how else { return BTreeMap::new() };
+    let code = |path: &PathBuf| {
+        let name = PathBuf::from(path.file_name()?);
+        Some((name, file_facts(path).ok()?.text_sha256))
+    };
+    Libraries::of(log).paths().filter_map(code).collect()
 }
 
 /// What a build's tools said, one text for each command.

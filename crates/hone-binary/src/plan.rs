@@ -7,6 +7,7 @@ use std::time::Duration;
 use hone_tool::Call;
 
 use crate::flags::Route;
+use crate::recipe::HEARD_FROM_LLVM;
 use crate::workshop::{Guide, Order, shuffle_flag};
 use crate::{CCompiler, CargoTarget};
 
@@ -17,10 +18,10 @@ const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 fn rustflags(order: &Order, stray: &Path) -> Vec<String> {
     let mut flags = match &order.guide {
         Guide::Generate => vec![format!("-Cprofile-generate={}", stray.display())],
-        // Without the second flag a foreign profile is used, to no effect, in silence.
+        // Without the second flag a foreign profile, and a stale one of weak functions, is used to no effect in silence.
         Guide::Use(profile) => vec![
             format!("-Cprofile-use={}", profile.display()),
-            "-Cllvm-args=-pgo-warn-missing-function".to_owned(),
+            format!("-Cllvm-args={}", HEARD_FROM_LLVM.join(" ")),
         ],
         // The last two are refused before.
         Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
@@ -44,7 +45,8 @@ fn c_flags(order: &Order) -> String {
         Guide::Generate => "-fprofile-generate".to_owned(),
         // A C file without any function in the profile is no news; a stale one is, and stays switched on.
         Guide::Use(profile) => {
-            format!("-fprofile-use={} -Wno-profile-instr-unprofiled", profile.display())
+            let stale = HEARD_FROM_LLVM[0];
+            format!("-fprofile-use={} -Wno-profile-instr-unprofiled -mllvm {stale}", profile.display())
         }
         Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => String::new(),
     };
@@ -221,7 +223,7 @@ mod tests {
             &rich,
             &shaped("/w/a b.profdata"),
             "cd /src && env -u LLVM_PROFILE_FILE -u RUSTFLAGS RUSTC=/rust/rustc\n\
-             CARGO_ENCODED_RUSTFLAGS='-Ctarget-cpu=native|-Cprofile-use=/w/a b.profdata|-Cllvm-args=-pgo-warn-missing-function'\n\
+             CARGO_ENCODED_RUSTFLAGS='-Ctarget-cpu=native|-Cprofile-use=/w/a b.profdata|-Cllvm-args=-no-pgo-warn-mismatch-comdat-weak=false -pgo-warn-missing-function'\n\
              /rust/cargo build --bin server --profile release --package broker --features a,b --no-default-features\n\
              --target x86_64-unknown-linux-gnu --target-dir /w/t --message-format=json-render-diagnostics",
         );
@@ -251,7 +253,7 @@ mod tests {
             ),
         );
         let optimized = plan.build(&shaped("/w/p"), Path::new("/w/stray"), Path::new("/w/t"));
-        assert!(optimized.to_string().contains("'-DX -fprofile-use=/w/p -Wno-profile-instr-unprofiled'"));
+        assert!(optimized.to_string().contains("'-DX -fprofile-use=/w/p -Wno-profile-instr-unprofiled -mllvm -no-pgo-warn-mismatch-comdat-weak=false'"));
     }
 
     #[test]

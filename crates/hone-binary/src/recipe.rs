@@ -6,9 +6,11 @@
 
 pub mod sugar;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,7 +23,8 @@ use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
-use crate::linkmap::{Coverage, LinkMap, Unshaped, coverage, link_of};
+use crate::libraries::Libraries;
+use crate::linkmap::{Coverage, LinkMap, Reason, Unshaped, coverage, link_of};
 use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
     refuse_other_counting, refuse_same_code, sized, words_of,
@@ -39,11 +42,29 @@ const LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// Folders of version control, which no build needs and which can be larger than the sources.
 const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them.
-const SILENCERS: [&str; 2] = ["-w", "-Wl,--no-lto-pgo-warn-mismatch"];
+/// After these words a compiler or linker says nothing of a profile that does not fit, whatever stands behind them. With a comma: the
+/// value of an option.
+const SILENCERS: [&str; 5] = [
+    "-w",
+    "-Wl,--no-lto-pgo-warn-mismatch",
+    "-Xclang,-w",
+    "-Xclang,-Wno-backend-plugin",
+    "-mllvm,-no-pgo-warn-mismatch",
+];
+
+/// From this version on lld refuses version scripts that name what is not there.
+const LLD_ASKS_FOR_SYMBOLS: u32 = 16;
+
+/// What removes relocations from a program, or is refused beside them.
+const STRIPPERS: [&str; 3] = ["-s", "-Wl,-s", "-Wl,--strip-all"];
+
+/// Without the first LLVM drops counts of templates and inline functions in silence when their code is another; without the second,
+/// those of functions that it does not find in the profile.
+pub(crate) const HEARD_FROM_LLVM: [&str; 2] =
+    ["-no-pgo-warn-mismatch-comdat-weak=false", "-pgo-warn-missing-function"];
 
 /// A build, or what is to be built, that must not be used. It is inside of [`crate::Refusal::Recipe`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeRefusal {
     /// The commands did not make the program.
@@ -52,6 +73,19 @@ pub enum RecipeRefusal {
         /// Where it should be.
         program: PathBuf,
     },
+    /// The program would run with another library than the one it was built with.
+    #[error(
+        "{} finds {}, which the build has made, beside itself only ($ORIGIN, or no path at all): \
+         where it is measured it would run without it, or with the system's\n  next: link it statically (Meson: -Ddefault_library=static, CMake: \
+         -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared), or by an absolute path (-Wl,-rpath,FOLDER)",
+        program.display(), library.display()
+    )]
+    LibraryLeftBehind {
+        /// The program.
+        program: PathBuf,
+        /// The library.
+        library: PathBuf,
+    },
     /// No link of the program went through a stand-in.
     #[error(
         "no compiler that Hone stands in for has linked {}: the build does not take its compilers from CC, CXX or PATH, or a cache has \
@@ -59,6 +93,47 @@ pub enum RecipeRefusal {
     )]
     NotSeen {
         /// The program.
+        program: PathBuf,
+    },
+    /// The program was there before the build, which did nothing to it.
+    #[error(
+        "{} came along in the copy of the sources, and the build had nothing to do\n  next: build from clean sources: run `make clean` or \
+         `git clean -xn` (which only lists) in them, or begin the build's commands with one that cleans up", program.display()
+    )]
+    WasThere {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Most of the program's text came along in the copy of the sources.
+    #[error(
+        "{percent:.0} % of the sources' own text in {} is of objects that came along in the copy of them, such as {largest}: no \
+         flag of a variant reaches it\n  next: build from clean sources (`make clean`), or begin the build's commands with one that cleans up",
+        program.display()
+    )]
+    MostlyThere {
+        /// The program.
+        program: PathBuf,
+        /// Their share of the text that is not of other places or compilers.
+        percent: f64,
+        /// The largest of them.
+        largest: String,
+    },
+    /// A folder that a build can't name.
+    #[error(
+        "the path {} has a blank or is no UTF-8, and makefiles part the name of their compiler there\n  next: name another folder \
+         for the runs (--output)", folder.display()
+    )]
+    Blank {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A script in the place of the program.
+    #[error(
+        "{} is a script and no program: libtool writes one that finds the program and its libraries where they were built\n  next: \
+         configure with --disable-shared, or name the program itself (in .libs)", program.display()
+    )]
+    Script {
+        /// The script.
         program: PathBuf,
     },
     /// The link's map can't be read.
@@ -76,6 +151,15 @@ pub enum RecipeRefusal {
     NoCounts {
         /// Where they should be.
         folder: PathBuf,
+    },
+    /// Some objects were made outside of the copy of the sources.
+    #[error(
+        "the object of {} was made outside of the copy of the sources, where no other variant finds its counts\n  next: let the \
+         build's commands make all objects below the source folder", file.display()
+    )]
+    CountsOutside {
+        /// Where gcc would have put the counts.
+        file: PathBuf,
     },
     /// The counts are of another build.
     #[error(
@@ -95,7 +179,8 @@ pub enum RecipeRefusal {
     /// No object was compiled with counts.
     #[error(
         "gcc found no counts for any object of {}: it looks for them beside the object that it makes, under the object's \
-         name\n  next: build with the same commands as the counting build, in folders of the same names", program.display()
+         name\n  next: build with the same commands as the counting build, in folders of the same names; Hone puts the counts there \
+         before the build, so its commands must delete no *.gcda (as many a `make clean` does)", program.display()
     )]
     CountsNotFound {
         /// The program.
@@ -138,14 +223,27 @@ pub struct Recipe {
 
 /// Flags for compiling and for linking.
 fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
-    let guide = guide_flags(family, &order.guide);
+    let mut guide = guide_flags(family, &order.guide);
+    if order.guide.profile().is_some() {
+        // What is said of the profile is read by words, and Meson asks for colours in the middle of them.
+        guide.push("-fdiagnostics-color=never".to_owned());
+    }
     // Link-time optimisation compiles at the link.
     let (mut compile, mut link) = (guide.clone(), guide);
     if !order.jump_tables {
         compile.push("-fno-jump-tables".to_owned());
     }
+    if family.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
+        compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
+    }
     match &family.tools {
-        Tools::Llvm { lld, .. } => link.push(format!("--ld-path={}", lld.display())),
+        Tools::Llvm { lld, .. } => {
+            link.push(format!("--ld-path={}", lld.display()));
+            if family.major >= LLD_ASKS_FOR_SYMBOLS {
+                // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
+                link.push("-Wl,--undefined-version".to_owned());
+            }
+        }
         // BOLT can't join the halves into which gcc splits functions.
         Tools::Gnu { .. } if order.relocs => compile.push("-fno-reorder-blocks-and-partition".to_owned()),
         Tools::Gnu { .. } => {}
@@ -216,6 +314,8 @@ pub struct RecipeWorkshop<'a> {
     /// The program that stands in for the compilers.
     hone: PathBuf,
     work: PathBuf,
+    /// Folders that are not of the sources, wherever they lie.
+    left_out: Vec<PathBuf>,
 }
 
 impl<'a> RecipeWorkshop<'a> {
@@ -234,7 +334,17 @@ impl<'a> RecipeWorkshop<'a> {
         let there =
             |path: &Path| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
         let recipe = Recipe { source: there(&recipe.source)?, ..recipe };
-        Ok(Self { runner, recipe, family, hone: there(hone)?, work: there(work)? })
+        let work = there(work)?;
+        let is_whole = work.to_str().is_some_and(|path| !path.contains(char::is_whitespace));
+        refuse_if(!is_whole, || RecipeRefusal::Blank { folder: work.clone() }.into())?;
+        Ok(Self { runner, recipe, family, hone: there(hone)?, left_out: vec![work.clone()], work })
+    }
+
+    /// Also leaves this folder out of the copies, which may lie inside of the sources without being of them.
+    #[must_use]
+    pub fn leaving_out(mut self, folder: &Path) -> Self {
+        self.left_out.push(folder.canonicalize().unwrap_or_else(|_| folder.to_owned()));
+        self
     }
 
     fn place(&self, order: &Order) -> Place {
@@ -248,7 +358,11 @@ impl<'a> RecipeWorkshop<'a> {
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
         }
-        orders.source.clone_from(&place.source);
+        if order.relocs {
+            orders.silencers.extend(STRIPPERS.map(str::to_owned));
+        }
+        // Some build beside the sources.
+        orders.source.clone_from(&place.folder);
         orders
     }
 
@@ -258,7 +372,7 @@ impl<'a> RecipeWorkshop<'a> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("{} can't be removed", folder.display()))?;
         }
-        copy_sources(&self.recipe.source, &place.source, &self.work)?;
+        copy_sources(&self.recipe.source, &place.source, &self.left_out)?;
         match (&order.guide, &self.family.tools) {
             (Guide::Use(counts), Tools::Gnu { .. }) => copy_counts(counts, &place.source),
             _ => Ok(()),
@@ -268,6 +382,15 @@ impl<'a> RecipeWorkshop<'a> {
     /// A build that should count must count.
     fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
         match (&self.family.tools, &built.how) {
+            // All of the code may be in a library.
+            (Tools::Llvm { .. }, How::Recipe { log, .. })
+                if order.guide.counts() && !built.facts.instrumented =>
+            {
+                let libraries = Libraries::of(log);
+                let mut facts = libraries.paths().filter_map(|path| file_facts(path).ok());
+                let counts = facts.any(|facts| facts.instrumented);
+                refuse_if(!counts, || Refusal::NotInstrumented { binary: built.executable.clone() })
+            }
             (Tools::Llvm { .. }, _) => refuse_other_counting(order, built),
             (Tools::Gnu { .. }, How::Recipe { log, .. }) if order.guide.counts() => {
                 let made = log.iter().filter(|entry| entry.saw_flags()).flat_map(|entry| &entry.outputs);
@@ -308,7 +431,13 @@ impl<'a> RecipeWorkshop<'a> {
         counting: &Built,
     ) -> Result<(ProfileProof, usize)> {
         let profile = read_profile(self.runner, profdata, &self.work, &merged.path)?;
-        let in_binary = elf::instrumented_functions(&counting.executable)?;
+        let mut in_binary = elf::instrumented_functions(&counting.executable)?;
+        if let How::Recipe { log, .. } = &counting.how {
+            // Each library of the build counts for itself, and all of their counts are merged.
+            for library in Libraries::of(log).paths() {
+                in_binary.extend(elf::instrumented_functions(library)?);
+            }
+        }
         if counted_after_inlining(counting) {
             // Functions of the first round may have been inlined since; those of the second are of this very program.
             let second = profile.functions.iter().filter(|function| function.context_sensitive).cloned();
@@ -360,6 +489,29 @@ impl<'a> RecipeWorkshop<'a> {
         Ok((proof, ran))
     }
 
+    /// What LLVM says, and what it does not: a function that its file keeps to itself is known by the file's path, so that of
+    /// another copy of the sources it is another function. Its counts are lost, and all it says is that it does not know the
+    /// function. How many functions it does not know means nothing: a build may make other programs than the one that was
+    /// trained.
+    fn applied_by_llvm(&self, profdata: &Path, logs: &[String], proven: &Proven) -> Result<ProfileApplied> {
+        let mut applied = said::weighed(logs, proven.proof.total_count)?;
+        let not_found = said::not_found(logs);
+        let path = Path::new(&proven.proof.path);
+        if !not_found.is_empty() && !is_samples(path) {
+            let profile = read_profile(self.runner, profdata, &self.work, path)?;
+            let lost = of_other_copies(&profile.functions, &not_found, &self.work);
+            applied.discarded_functions += lost.len() as u64;
+            applied.discarded_count =
+                lost.iter().fold(applied.discarded_count, |sum, lost| sum.saturating_add(lost.total_count));
+            applied.discarded_weight = said::share(applied.discarded_count, proven.proof.total_count);
+            applied.messages.extend(lost.first().map(|lost| {
+                format!("{}: counted under this name, and compiled from another folder now", lost.name)
+            }));
+        }
+        said::fits(&applied, u64::MAX)?;
+        Ok(applied)
+    }
+
     fn call(
         &self,
         words: &[String],
@@ -404,7 +556,10 @@ impl Workshop for RecipeWorkshop<'_> {
         let mut commands = Vec::new();
         for words in &self.recipe.commands {
             let call = self.call(words, order, &place.source, &place.names, &file)?;
-            self.runner.run(&call)?;
+            if let Err(error) = self.runner.run(&call) {
+                let lacks = lacks_of_a_copy(&error.to_string(), &place.source);
+                return Err(lacks.into_iter().fold(error.into(), anyhow::Error::context));
+            }
             commands.push(call.to_string());
         }
         let build_s = start.elapsed().as_secs_f64();
@@ -412,9 +567,16 @@ impl Workshop for RecipeWorkshop<'_> {
         if !executable.is_file() {
             return Err(refused(RecipeRefusal::NoProgram { program: executable }));
         }
+        if is_script(&executable) {
+            return Err(refused(RecipeRefusal::Script { program: executable }));
+        }
         let facts = file_facts(&executable)?;
         let log = read_log(&fs::read_to_string(&orders.log).unwrap_or_default())?;
-        let coverage = covered(&log, &executable, &facts, began)?;
+        if let Some(library) = Libraries::of(&log).left_behind(&executable) {
+            let (program, library) = (executable, library.clone());
+            return Err(refused(RecipeRefusal::LibraryLeftBehind { program, library }));
+        }
+        let coverage = covered(&log, &executable, &facts, began, &place.source)?;
         let built = Built {
             variant: order.variant.clone(),
             executable,
@@ -494,10 +656,13 @@ impl Workshop for RecipeWorkshop<'_> {
     fn prove_applied(&self, shaped: &Built, plain: &Built, proven: &Proven) -> Result<ProfileApplied> {
         let logs = words_of(shaped)?;
         let applied = match (&self.family.tools, &shaped.how) {
-            (Tools::Gnu { .. }, How::Recipe { log, .. }) => {
-                gcov::applied(&logs, log, &proven.proof, &shaped.executable)?
+            (Tools::Gnu { .. }, How::Recipe { log, folder, .. }) => {
+                gcov::applied(&logs, log, &proven.proof, &shaped.executable, folder)?
             }
-            _ => said::applied(&logs, proven.proof.total_count, proven.proof.functions)?,
+            (Tools::Llvm { profdata, .. }, _) => self.applied_by_llvm(profdata, &logs, proven)?,
+            (Tools::Gnu { .. }, _) => {
+                bail!("{} was not built by a recipe", shaped.executable.display())
+            }
         };
         refuse_same_code(shaped, plain)?;
         Ok(applied)
@@ -506,6 +671,26 @@ impl Workshop for RecipeWorkshop<'_> {
     fn receipts(&self) -> Vec<ToolReceipt> {
         self.family.receipts.clone()
     }
+}
+
+/// Functions of a profile that are not found because their sources have another path in this copy.
+fn of_other_copies<'a>(
+    functions: &'a [crate::profile::Function],
+    not_found: &BTreeSet<(&str, &str)>,
+    work: &Path,
+) -> Vec<&'a crate::profile::Function> {
+    // WORK/VARIANT/PLACE
+    let place = |path: &str| -> Option<PathBuf> {
+        Some(Path::new(path).strip_prefix(work).ok()?.components().skip(1).collect())
+    };
+    let is_lost = |function: &&crate::profile::Function| {
+        let Some((source, symbol)) = function.name.rsplit_once(';') else { return false };
+        let Some(there) = place(source) else { return false };
+        let mut same = not_found.iter().filter(|(_, name)| *name == symbol);
+        function.total_count > 0
+            && same.any(|(here, _)| *here != source && place(here).as_ref() == Some(&there))
+    };
+    functions.iter().filter(is_lost).collect()
 }
 
 fn of_counts(ending: &OsStr) -> bool {
@@ -560,12 +745,35 @@ fn is_of_runtime(object: &str) -> bool {
     file.starts_with("libclang_rt.profile") || file == "libgcov.a"
 }
 
+fn is_script(program: &Path) -> bool {
+    let mut head = [0; 2];
+    let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == *b"#!"
+}
+
 fn refused(refusal: RecipeRefusal) -> anyhow::Error {
     crate::Refusal::Recipe(refusal).into()
 }
 
-fn covered(log: &[Entry], program: &Path, facts: &FileFacts, began: SystemTime) -> Result<Coverage> {
-    let not_seen = || refused(RecipeRefusal::NotSeen { program: program.to_path_buf() });
+/// More of the text than this that was compiled before makes a variant one by name only: a choice, not a constant of nature.
+const MOST_THERE: f64 = 0.5;
+
+fn covered(
+    log: &[Entry],
+    program: &Path,
+    facts: &FileFacts,
+    began: SystemTime,
+    sources: &Path,
+) -> Result<Coverage> {
+    let not_seen = || {
+        let program = program.to_path_buf();
+        let was_there =
+            program.metadata().and_then(|facts| facts.modified()).is_ok_and(|modified| modified < began);
+        refused(match was_there {
+            true => RecipeRefusal::WasThere { program },
+            false => RecipeRefusal::NotSeen { program },
+        })
+    };
     let link = link_of(log, program, &facts.sha256).ok_or_else(not_seen)?;
     let file = link.map.clone().ok_or_else(not_seen)?;
     let bytes = fs::read(&file).with_context(|| format!("the link map {} can't be read", file.display()))?;
@@ -577,18 +785,28 @@ fn covered(log: &[Entry], program: &Path, facts: &FileFacts, began: SystemTime) 
         let largest = largest.unwrap_or_else(|| "no object".to_owned());
         return Err(refused(RecipeRefusal::NothingShaped { program: program.to_path_buf(), largest }));
     }
+    let was_there = |other: &&Unshaped| {
+        matches!(other.reason, Reason::Prebuilt { .. }) && link.cwd.join(&other.object).starts_with(sources)
+    };
+    let there: Vec<&Unshaped> = coverage.others.iter().filter(was_there).collect();
+    let there_bytes: u64 = there.iter().map(|other| other.text_bytes).sum();
+    let share = said::share(there_bytes, there_bytes.saturating_add(coverage.shaped_bytes));
+    if let Some(largest) = there.first().filter(|_| share > MOST_THERE) {
+        let (program, largest) = (program.to_path_buf(), largest.object.clone());
+        return Err(refused(RecipeRefusal::MostlyThere { program, percent: share * 100.0, largest }));
+    }
     Ok(coverage)
 }
 
 /// Copies a tree of sources with its times (make decides by them) and links; `but` is left out, since the work folder may lie
 /// inside of it.
-fn copy_sources(from: &Path, to: &Path, but: &Path) -> Result<()> {
+fn copy_sources(from: &Path, to: &Path, but: &[PathBuf]) -> Result<()> {
     let told = || format!("{} can't be copied to {}", from.display(), to.display());
     fs::create_dir_all(to).with_context(told)?;
     for entry in fs::read_dir(from).with_context(told)? {
         let entry = entry.with_context(told)?;
         let (path, name) = (entry.path(), entry.file_name());
-        if path == but || LEFT_OUT.iter().any(|left| name == *left) {
+        if but.contains(&path) || LEFT_OUT.iter().any(|left| name == *left) {
             continue;
         }
         let kind = entry.file_type().with_context(told)?;
@@ -603,6 +821,40 @@ fn copy_sources(from: &Path, to: &Path, but: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a build may miss in a copy of its sources; nothing when it failed for a reason of its own.
+fn lacks_of_a_copy(said: &str, copy: &Path) -> Option<String> {
+    const MOST: usize = 3;
+    let mut lacks = Vec::new();
+    if said.contains("not a git repository") {
+        lacks.push("the history (.git) is not copied".to_owned());
+    }
+    let mut astray = Vec::new();
+    links_astray(copy, MOST, &mut astray);
+    lacks.extend(astray.iter().map(|link| format!("{} leads nowhere", link.display())));
+    (!lacks.is_empty()).then(|| {
+        format!(
+            "the build failed in a copy of the sources, in which {}\n  next: tell the build its version by an argument; let `source` be \
+             the folder that has all that the sources lead to",
+            lacks.join(", ")
+        )
+    })
+}
+
+/// Symbolic links in a tree to what is not there.
+fn links_astray(folder: &Path, most: usize, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type());
+        if found.len() >= most {
+            return;
+        }
+        match kind {
+            Ok(kind) if kind.is_dir() => links_astray(&path, most, found),
+            Ok(kind) if kind.is_symlink() && !path.exists() => found.push(path),
+            _ => {}
+        }
+    }
 }
 
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {

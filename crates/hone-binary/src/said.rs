@@ -31,6 +31,14 @@ const MOST_DISCARDED: f64 = 0.9;
 /// # Errors
 /// [`Refusal::NotUsed`] and [`Refusal::DoesNotFit`]: the compilers end with 0 in both cases.
 pub(crate) fn applied(logs: &[String], total_count: u64, functions: u64) -> Result<ProfileApplied, Refusal> {
+    let applied = weighed(logs, total_count)?;
+    fits(&applied, functions)?;
+    Ok(applied)
+}
+
+/// As [`applied`], whatever the share that was lost.
+pub(crate) fn weighed(logs: &[String], total_count: u64) -> Result<ProfileApplied, Refusal> {
+    // A template is compiled in many files, each of which is named in front of the same words.
     let mut mismatches = BTreeSet::new();
     let mut missing = BTreeSet::new();
     let mut messages = BTreeSet::new();
@@ -38,8 +46,8 @@ pub(crate) fn applied(logs: &[String], total_count: u64, functions: u64) -> Resu
         if NOT_USED.iter().any(|text| line.contains(text)) {
             return Err(Refusal::NotUsed { message: line.to_owned() });
         }
-        if line.contains(MISMATCH) {
-            mismatches.insert(line);
+        if let Some(at) = line.find(MISMATCH) {
+            mismatches.insert(&line[at..]);
         } else if line.contains(MISSING) {
             missing.insert(line);
         } else if line.contains("-Wprofile-instr") || line.contains("-Wbackend-plugin") {
@@ -47,15 +55,22 @@ pub(crate) fn applied(logs: &[String], total_count: u64, functions: u64) -> Resu
         }
     }
     let discarded_count = mismatches.iter().filter_map(|line| discarded(line)).fold(0, u64::saturating_add);
-    let applied = ProfileApplied {
+    Ok(ProfileApplied {
         discarded_functions: mismatches.len() as u64,
         discarded_count,
         discarded_weight: share(discarded_count, total_count),
         missing_functions: missing.len() as u64,
         messages: messages.into_iter().take(MESSAGES).map(str::to_owned).collect(),
+    })
+}
+
+/// Functions of the code that the profile does not know: the source as the compiler was given it, and the symbol.
+pub(crate) fn not_found(logs: &[String]) -> BTreeSet<(&str, &str)> {
+    let told = |line| {
+        let (source, rest) = without_prefix(line).split_once(MISSING)?;
+        Some((source.trim_end().strip_suffix(':')?, rest.split_once(" Hash = ")?.0))
     };
-    fits(&applied, functions)?;
-    Ok(applied)
+    logs.iter().flat_map(|log| log.lines()).filter_map(told).collect()
 }
 
 /// Refuses a profile of which next to nothing was used.
@@ -119,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn a_template_in_two_files_counts_once() {
+        let line = |file: &str| {
+            format!(
+                "warning: {file}: {MISMATCH}_Z3hotILi1EEjj Hash = 5 up to 7 count discarded [-Wbackend-plugin]\n"
+            )
+        };
+        let stale = applied(&[line("a.cc") + &line("b.cc")], 70, 10).unwrap();
+        assert_eq!((stale.discarded_functions, stale.discarded_count), (1, 7));
+    }
+
+    #[test]
     fn a_good_build_says_nothing() {
         let applied = of(include_str!("../tests/fixtures/rustc-good.stderr")).unwrap();
         assert_eq!((applied.discarded_functions, applied.missing_functions), (0, 0));
@@ -131,6 +157,14 @@ mod tests {
         assert_eq!((foreign.missing_functions, foreign.discarded_functions), (8, 0));
         let few = applied(&[include_str!("../tests/fixtures/rustc-foreign.stderr").to_owned()], 9, 8);
         assert!(matches!(few, Err(Refusal::DoesNotFit { .. })), "{few:?}");
+    }
+
+    #[test]
+    fn functions_without_counts_are_known_with_their_source() {
+        let log = format!(
+            "warning: /w/a b.c: {MISSING}_ZL3locj Hash = 14 up to 0 count discarded [-Wbackend-plugin]"
+        );
+        assert_eq!(not_found(&[log, "x".to_owned()]), BTreeSet::from([("/w/a b.c", "_ZL3locj")]));
     }
 
     #[test]
@@ -158,6 +192,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(text: String, total: u64) {
+            not_found(&[format!("{text}: {MISSING}{text}"), format!("{MISSING}x Hash = ")]);
             let _ = applied(&[text.clone(), format!("{MISMATCH}{text} up to {text} count discarded")], total, 1);
         }
     }

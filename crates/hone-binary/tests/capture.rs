@@ -375,6 +375,21 @@ fn after_a_reset_the_start_up_has_no_counts() {
     }
 }
 
+/// As on a busy machine, or where there are thousands of files.
+#[test]
+fn a_dump_that_pauses_is_waited_for() {
+    let Some(bench) = Bench::plain_end(ProfileKind::Llvm) else { return };
+    let served = bench.serve(&["--stop=handler"], None);
+    bench.train(&served);
+    let files = bench.files.folder.display();
+    let write = format!("for n in 1 2 3; do echo x > {files}/part-$n.profraw; sleep 0.4; done");
+    let script = format!("setsid sh -c '{write}' >/dev/null 2>&1 </dev/null &");
+    let call = Call::new("dump", "/bin/sh", bench.dir.path()).args(["-c", &script]);
+    let plan = bench.plan(Dump::Command(Box::new(call)), PLENTY);
+    let stopped = stop(&bench.system, served.session, &plan).unwrap();
+    assert_eq!(stopped.rungs[0].files.len(), 3, "{:?}", stopped.rungs);
+}
+
 #[test]
 fn a_target_without_the_object_is_neither_reset_nor_hurt() {
     let Some(bench) = Bench::plain_end(ProfileKind::Llvm) else { return };

@@ -272,14 +272,18 @@ fn commands(choice: &Choice<'_>) -> String {
         return format!("{training}\n{}", table("judging", known.judging, known.judging_operations, ""));
     }
     let (load, [first, second]) = if choice.survey.signs.http {
-        let path = |path: &str| format!("{HTTP_LOAD} http://127.0.0.1:{{port}}/{path}");
+        let path = |path: &str| format!("{HTTP_LOAD} http://127.0.0.1:{{port}}/?{path}");
         (true, [path("training"), path("judging")])
     } else {
         let seed =
             |seed: u32| format!("your-load --to 127.0.0.1:{{port}} --requests {{operations}} --seed {seed}");
         (false, [seed(1001), seed(1)])
     };
-    let what = if load { "requests that users send" } else { "the program that loads it" };
+    let what = if load {
+        "requests that users send; h2load ends well on answers of 404, too"
+    } else {
+        "the program that loads it"
+    };
     let training = table("training", &first, 50_000, &format!("  # {MARK}: {what}"));
     let judging = table("judging", &second, 20_000, &format!("  # {MARK}: others of the same kind"));
     format!(

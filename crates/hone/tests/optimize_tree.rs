@@ -206,6 +206,21 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
 }
 
 /// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
+/// As `hone init` writes it: the experiment stands in the sources, and so do its runs.
+#[test]
+fn runs_inside_of_the_sources_are_no_part_of_them() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let text = server("default", r#""pgo""#).replace("./driver", "../driver").replace("\"tree\"", "\".\"");
+    let tree = bench.path("tree");
+    fs::write(tree.join("hone.toml"), text).unwrap();
+    let baseline = || hone_in(&tree, &["optimize", "hone.toml", "--only", "baseline"]).expect_code(0);
+    let first = baseline();
+    assert!(!first.stderr.contains("nothing has changed"), "{}", first.stderr);
+    assert!(!tree.join("runs/builds/server/baseline/source/runs").exists(), "its own runs were copied");
+    baseline().expect_error("nothing has changed since it was built");
+}
+
 #[test]
 fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let Some(bench) = Bench::new() else { return };

@@ -246,6 +246,59 @@ fn a_profile_with_context_is_judged_in_its_parts() {
     assert!(answer.err.contains("counts with context"), "{}", answer.err);
 }
 
+/// Nothing of the profile can be compared: that nothing of it is lost would be no answer.
+#[test]
+fn a_verdict_on_nothing_is_none() {
+    let Some((cc, profdata)) = clang(22) else { return };
+    let bench = Bench::new();
+    bench.compile(&cc, TOY, "counting", COUNTING);
+    bench.train(&profdata, "counting", &["20000"], "ir.profdata");
+    bench.compile(&cc, TOY, "context", &["-fprofile-use=ir.profdata", "-fcs-profile-generate"]);
+    let raw = bench.path("c.profraw");
+    bench.call(&bench.path("context"), &["20000"], &[("LLVM_PROFILE_FILE", raw.to_str().unwrap())]).unwrap();
+    // A second round that has hardly counted beside the first.
+    let weights = ["merge", "-o", "cs.profdata", "-weighted-input=1000000,ir.profdata", "c.profraw"];
+    bench.call(&profdata, &weights, &[]).unwrap();
+    let answer = bench.check("cs.profdata", "context", &[]);
+    assert!(answer.code == 1 && answer.err.contains("nothing is known of the rest"), "{}", answer.err);
+    assert_eq!(bench.check("cs.profdata", "counting", &[]).lost(0), 0.0);
+
+    // Places in a library only.
+    let Some(cxx) = tool("clang++-22", None) else { return };
+    bench.compile(
+        &cxx,
+        "int main() { return 0; }\n",
+        "relocs",
+        &["-fuse-ld=lld", "-Wl,--emit-relocs", "-x", "c++"],
+    );
+    fs::write(bench.path("foreign.fdata"), "0 [unknown] 0 0 [unknown] 0 0 9\n").unwrap();
+    let answer = bench.check("foreign.fdata", "relocs", &[]);
+    assert!(answer.code == 1 && answer.err.contains("can judge 0 of the"), "{}{}", answer.out, answer.err);
+}
+
+/// Neither its path nor the places of its sources tell a package of such a module from Go's own.
+#[test]
+fn a_go_module_without_a_dot_is_no_part_of_go() {
+    let Some(go) = tool("go", Some("/usr/local/go/bin")) else { return };
+    let bench = Bench::new();
+    bench.copy("go-tiny", &["go.mod", "cmd/tiny/main.go", "mix/mix.go"], "tiny");
+    let renamed = |from: &str, to: &str| {
+        for file in ["tiny/go.mod", "tiny/cmd/tiny/main.go"] {
+            let text = fs::read_to_string(bench.path(file)).unwrap();
+            fs::write(bench.path(file), changed(&text, from, to)).unwrap();
+        }
+        let output = bench.path(to);
+        let args = ["-C", "tiny", "build", "-trimpath", "-o", output.to_str().unwrap(), "./cmd/tiny"];
+        bench.call(&go, &args, &[]).unwrap();
+    };
+    renamed("tiny.example/tiny", "lab");
+    let args = ["-cpu", "lab.cpu", "-mem", "lab.mem", "-for", "1500ms"];
+    bench.call(&bench.path("lab"), &args, &[]).unwrap();
+    assert_eq!(bench.check("lab.cpu", "lab", &["--budget", "0%"]).lost(0), 0.0);
+    renamed("lab", "shop");
+    assert!(bench.check("lab.cpu", "shop", &[]).lost(3) > 0.5);
+}
+
 #[test]
 fn profiles_of_rust_are_held_against_an_instrumented_build() {
     let Some(rustc) = tool("rustc", None) else { return };

@@ -326,6 +326,40 @@ fn counts_of_gcc_that_no_build_may_use_are_refused() {
     assert!(matches!(refusal(shop.build(&Order::plain("x").seeded(1))), Refusal::Unfit { .. }));
 }
 
+/// One object of two is made beside the copy, so that the next variant would not find its counts.
+#[test]
+fn counts_of_objects_outside_of_the_copy_are_refused() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    let rule = "../out/work.o: src/work.c\n\tmkdir -p ../out\n\t$(CC) -O2 -c $< -o $@\n";
+    bench.write("Makefile", &(MAKEFILE.replace(" src/work.o", " ../out/work.o") + rule));
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let raw = bench.train(shop, &counting, "raw", 1000, 10);
+    let refused = refusal(shop.merge(&[raw]));
+    let Refusal::Recipe(RecipeRefusal::CountsOutside { file }) = &refused else { panic!("{refused}") };
+    assert!(file.ends_with("work/counting/out/work.gcda"), "{refused}");
+}
+
+/// The counts lie beside the objects before the build begins, and one rule begins by cleaning up.
+#[test]
+fn counts_that_the_build_deletes_are_weighed() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    bench.write(
+        "Makefile",
+        &format!("{MAKEFILE}src/work.o: src/work.c\n\trm -f src/work.gcda\n\t$(CC) -O2 -c $< -o $@\n"),
+    );
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert!(applied.discarded_weight > 0.3 && applied.discarded_weight < 0.9, "{applied:?}");
+    assert!(applied.messages[0].contains("src/work.gcda was deleted by the build"), "{applied:?}");
+}
+
 /// Compiled and linked in one go, in which compilers make up the names of objects; and the build runs what it has made.
 fn what_the_build_itself_runs_does_not_count(compiler: &str) {
     let Some(bench) = Bench::new(compiler) else { return };
@@ -407,6 +441,37 @@ fn a_project_of_cmake_is_counted_and_shaped_by_clang() {
 #[test]
 fn a_project_of_cmake_is_counted_and_shaped_by_gcc() {
     a_project_of_cmake_is_counted_and_shaped("gcc");
+}
+
+/// Builds outside of the copy of the sources, where sources are named by whole paths: a function that its file keeps to itself is
+/// another one in each variant.
+#[test]
+fn counts_that_are_lost_by_the_path_of_their_source_are_weighed() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let script = "set -e; here=$PWD; mkdir -p FOLDER; cd FOLDER
+for file in main work; do $CC -O2 -c $here/src/$file.c; done; $CC main.o work.o -o $here/src/toy\n";
+    // Most of the counts are of the function that is only known by its file.
+    bench.write(
+        "src/work.c",
+        &WORK.replace("x % 1000 == 999) return rare(x & 7)", "x % 2) return rare(x & 7)"),
+    );
+    let lost = |folder: &str| {
+        bench.write("build.sh", &script.replace("FOLDER", folder));
+        let workshop = bench.workshop("sh build.sh");
+        let shop: &dyn Workshop = &workshop;
+        let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+        let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+        let raw = format!("raw-{}", folder.len());
+        let (merged, proven) = bench.profile(shop, &counting, &raw, 100_000);
+        let shaped = shop.build(&shaped_by(&merged)).unwrap();
+        shop.prove_applied(&shaped, &plain, &proven).unwrap()
+    };
+    let beside = lost("../out");
+    assert_eq!((beside.discarded_functions, beside.missing_functions), (0, 0), "{beside:?}");
+    let elsewhere = lost(bench.path("elsewhere").to_str().unwrap());
+    assert_eq!(elsewhere.discarded_functions, 1, "{elsewhere:?}");
+    assert!(elsewhere.discarded_weight > 0.3, "{elsewhere:?}");
+    assert!(elsewhere.messages[0].contains("work.c;rare: counted under this name"), "{elsewhere:?}");
 }
 
 /// Counts after inlining: a second round, merged with the first.
@@ -500,6 +565,121 @@ fn a_build_that_goes_around_the_stand_ins_is_refused() {
     bench.system.run(&by_hand.args(["-O2", "-c", "main.c", "work.c"])).unwrap();
     let stale = recipe("make src/toy");
     assert!(matches!(stale, RecipeRefusal::NothingShaped { .. }), "{stale}");
+
+    // The larger part of them.
+    fs::remove_file(bench.path("toy/src/main.o")).unwrap();
+    let large: String = (0..100)
+        .map(|at| format!("int f{at}(int x) {{ return x / {} + x % {}; }}\n", at + 3, at + 7))
+        .collect();
+    bench.write("src/work.c", &format!("{WORK}{large}"));
+    let by_hand = Call::new("by-hand", &bench.family.cc, bench.path("toy/src"));
+    bench.system.run(&by_hand.args(["-O2", "-c", "work.c"])).unwrap();
+    let mostly = recipe("make src/toy");
+    assert!(matches!(mostly, RecipeRefusal::MostlyThere { .. }), "{mostly}");
+    assert!(mostly.to_string().contains("such as src/work.o"), "{mostly}");
+
+    // As after a `make` of one's own.
+    bench.system.run(&Call::new("by-hand", "make", bench.path("toy"))).unwrap();
+    let there = recipe("make src/toy");
+    assert!(matches!(there, RecipeRefusal::WasThere { .. }), "{there}");
+
+    // As libtool writes one.
+    bench.write("wrapper", "#!/bin/sh\nexec .libs/toy\n");
+    let script = recipe("cp wrapper src/toy");
+    assert!(matches!(script, RecipeRefusal::Script { .. }), "{script}");
+}
+
+#[test]
+fn what_a_build_misses_in_a_copy_is_told() {
+    if let Err(error) = Tool::new("git", "").debian("git").locate(&[]) {
+        return skip(&error.to_string());
+    }
+    let Some(bench) = Bench::new("gcc") else { return };
+    let fails = |command: &str| {
+        let built = bench.workshop(command).build(&order("baseline", Guide::None));
+        format!("{:#}", built.unwrap_err())
+    };
+    let history = fails("git describe");
+    assert!(history.contains("the history (.git) is not copied\n  next:"), "{history}");
+    let own = fails("false");
+    assert!(!own.contains("in a copy of the sources"), "{own}");
+    fs::create_dir(bench.path("common")).unwrap();
+    std::os::unix::fs::symlink("../common", bench.path("toy/common")).unwrap();
+    let link = fails("false");
+    assert!(link.contains("source/common leads nowhere"), "{link}");
+}
+
+/// Makefiles part the name of their compiler at its blanks.
+#[test]
+fn a_work_folder_with_a_blank_is_refused_before_the_first_build() {
+    let Some(bench) = Bench::new("gcc") else { return };
+    let recipe = Recipe { source: bench.path("toy"), commands: vec![], program: "src/toy".into(), jobs: 1 };
+    let hone = Path::new(env!("CARGO_BIN_EXE_hone"));
+    let made = RecipeWorkshop::new(&bench.system, recipe, bench.family.clone(), hone, &bench.path("my runs"));
+    let refused = refusal(made.map(|_| ()));
+    assert!(matches!(refused, Refusal::Recipe(RecipeRefusal::Blank { .. })), "{refused}");
+}
+
+/// What GNU ld takes and lld does not: a version script that names more than there is, and a program without symbols beside
+/// relocations.
+#[test]
+fn links_that_only_gnu_ld_takes_are_made_by_lld() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    bench.write("v.map", "V { global: main; nothere; local: *; };\n");
+    let strip = "-Wl,--version-script=v.map -Wl,-O1,--strip-all -s -o $@";
+    bench.write("Makefile", &MAKEFILE.replacen("-o $@", strip, 1));
+    let built = bench.workshop(MAKE).build(&order("relocs", Guide::None)).unwrap();
+    let input = hone_binary::bolt::Input::look(&built.executable).unwrap();
+    assert!(input.anatomy.relocations && input.anatomy.symbols, "{:?}", input.anatomy);
+}
+
+/// The build asks for a map itself, by one name for all of its links.
+fn a_map_is_of_its_own_link(compiler: &str) {
+    let Some(bench) = Bench::new(compiler) else { return };
+    let all = MAKEFILE.replacen(
+        "-o $@",
+        "-Wl,-Map=out.map -o $@\n\t$(CC) -O2 src/tool.c -Wl,-Map=out.map -o src/tool",
+        1,
+    );
+    bench.write("src/tool.c", "int main(void) { return 0; }\n");
+    bench.write("Makefile", &all);
+    let built = bench.workshop(MAKE).build(&order("baseline", Guide::None)).unwrap();
+    let coverage = coverage_of(&built);
+    let from_work: u64 = coverage.shaped_bytes;
+    let text = fs::read_to_string(folder_of(&built).join("out.map")).unwrap();
+    assert!(from_work > 200 && !text.contains("src/work.o"), "{coverage:#?}");
+    assert!(text.contains("tool"), "the build has the map that it asked for: {text}");
+}
+
+#[test]
+fn a_map_is_of_its_own_link_with_clang_and_lld() {
+    a_map_is_of_its_own_link("clang-22");
+}
+
+#[test]
+fn a_map_is_of_its_own_link_with_gcc_and_ld() {
+    a_map_is_of_its_own_link("gcc");
+}
+
+/// All of the code that counts is in a library, which the program finds by its path.
+#[test]
+fn counts_of_a_shared_library_of_the_build_are_taken() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let library = "src/libwork.so: src/work.c\n\t$(CC) -O2 -fPIC -shared -Wl,-soname,libwork.so $< -o $@\n";
+    let program = "src/toy: src/main.o src/libwork.so\n\tgcc $^ -Wl,-rpath,$(CURDIR)/src -o $@\n";
+    let main = "src/main.o: src/main.c\n\t$(CC) -O2 -c $< -o $@\n";
+    bench.write("Makefile", &[program, library, main].concat());
+    // So that the program has one function, and the library many.
+    let more: String = (0..40).map(|at| format!("int f{at}(int x) {{ return x + {at}; }}\n")).collect();
+    bench.write("src/work.c", &format!("{WORK}{more}"));
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    assert!(proven.proof.functions > 40 && max_of(&proven, "work") >= 50_000, "{proven:?}");
+    let shaped = shop.build(&shaped_by(&merged)).unwrap();
+    shop.prove_applied(&shaped, &plain, &proven).unwrap();
 }
 
 /// Builds in which nobody hears what the compiler says of a profile that does not fit.
@@ -511,9 +691,19 @@ fn a_compiler_that_is_silenced_is_heard(compiler: &str, off: &str) {
     let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
     let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
     bench.write("src/work.c", &changed());
+    bench.write("off.rsp", "-DX -w\n");
+    if bench.family.is_clang() {
+        for off in ["-Xclang -w", "-Xclang -Wno-backend-plugin", "-mllvm -no-pgo-warn-mismatch"] {
+            bench.write("Makefile", &MAKEFILE.replace("-O2", &format!("-O2 {off}")));
+            let stale = shop.build(&shaped_by(&merged)).unwrap();
+            let applied = shop.prove_applied(&stale, &plain, &proven).unwrap();
+            assert_eq!(applied.discarded_functions, 1, "{off}: {applied:?}");
+        }
+    }
     for (from, to) in [
         ("-O2", "-O2 -w".to_owned()),
         ("-O2", format!("-O2 {off}")),
+        ("-O2", "-O2 @off.rsp".to_owned()),
         // As ninja and meson do.
         ("-c $< -o $@", "-c $< -o $@ 2>&1".to_owned()),
         // As libtool does.

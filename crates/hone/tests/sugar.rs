@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use hone_binary::family::Family;
 use hone_binary::recipe::sugar::{self, BUILD_FOLDER, CMake, Make, Meson};
-use hone_binary::recipe::{Recipe, RecipeWorkshop};
-use hone_binary::{Built, Guide, Order, Workshop};
+use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
+use hone_binary::{Built, Guide, Order, Refusal, Workshop};
 use hone_tool::{Call, Runner, System, Tool};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
@@ -184,6 +184,69 @@ fn a_project_of_meson_is_built_out_of_its_sources() {
         let workshop = bench.workshop(&sugar::meson(&own), &format!("{BUILD_FOLDER}/toy"));
         let built = workshop.build(&order("debug", Guide::None)).unwrap();
         assert_eq!(bench.run(&workshop, &built), "as written", "the user's own arguments win");
+    }
+}
+
+/// Meson asks the compilers for colours in the middle of what they say, and a template has other names in gcc's mouth than in
+/// gcov's.
+#[test]
+fn a_stale_profile_is_heard_through_the_colours_of_meson() {
+    for compiler in ["clang-22", "gcc"] {
+        let Some(bench) = Bench::new(compiler, &["meson", "ninja"]) else { continue };
+        let project = "project('toy', 'cpp')\nexecutable('toy', 'src/main.cc', cpp_args: '-fdiagnostics-color=always')\n";
+        let source = "#include <stdlib.h>
+template<int N> __attribute__((noinline)) int hot(int x) { /* */ return x & 3 ? x / N : x * 5; }
+int main(int c, char **v) { int s = c; for (int i = 0; i < 100000; i++) s += hot<3>(i); return s == 7; }\n";
+        let write =
+            |path: &str, text: &str| fs::write(bench.dir.path().join("toy").join(path), text).unwrap();
+        write("meson.build", project);
+        write("src/main.cc", source);
+        let commands = sugar::meson(&Meson { arguments: vec![], target: Some("toy".into()) });
+        let workshop = bench.workshop(&commands, &format!("{BUILD_FOLDER}/toy"));
+        fs::create_dir_all(bench.raw()).unwrap();
+        let plain = workshop.build(&order("baseline", Guide::None)).unwrap();
+        let counting = workshop.build(&order("counting", Guide::Generate)).unwrap();
+        bench.run(&workshop, &counting);
+        let merged = workshop.merge(&[(bench.raw(), 1.0)]).unwrap();
+        let proven = workshop.prove_profile(&merged, &counting).unwrap();
+        write("src/main.cc", &source.replace("/* */", "for (int i = x & 1; i > 0; i--) x ^= 1;"));
+        let stale = workshop.build(&order("shaped", Guide::Use(merged.path))).unwrap();
+        let applied = workshop.prove_applied(&stale, &plain, &proven).unwrap();
+        assert_eq!(applied.discarded_functions, 1, "{compiler}: {applied:?}");
+        assert!(applied.discarded_weight > 0.1, "{compiler}: {applied:?}");
+    }
+}
+
+/// The program is measured as a copy in another folder. There it would find no library, or the system's of that name.
+#[test]
+fn a_library_that_the_program_would_not_find_is_refused_or_linked_into_it() {
+    for compiler in ["clang-22", "gcc"] {
+        let Some(bench) = Bench::new(compiler, &["meson", "ninja", "cmake"]) else { continue };
+        let write =
+            |path: &str, text: &str| fs::write(bench.dir.path().join("toy").join(path), text).unwrap();
+        write("meson.build", &MESON.replace("static_library", "library"));
+        write("CMakeLists.txt", &CMAKE.replace("STATIC", "SHARED"));
+        let program = format!("{BUILD_FOLDER}/toy");
+        let build = |commands: Vec<Vec<String>>| {
+            bench.workshop(&commands, &program).build(&order("baseline", Guide::None))
+        };
+        let meson = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+            build(sugar::meson(&Meson { arguments, target: Some("toy".into()) }))
+        };
+        let cmake = |argument: &str| {
+            build(sugar::cmake(&CMake { arguments: vec![argument.into()], target: Some("toy".into()) }))
+        };
+        let left_behind = |built: anyhow::Result<Built>| match built.unwrap_err().downcast_ref() {
+            Some(Refusal::Recipe(RecipeRefusal::LibraryLeftBehind { library, .. })) => {
+                assert!(library.ends_with(format!("{BUILD_FOLDER}/libwork.so")), "{library:?}");
+            }
+            other => panic!("{other:?}"),
+        };
+        left_behind(meson(&["-Ddefault_library=shared"]));
+        left_behind(cmake("-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"));
+        meson(&[]).unwrap();
+        cmake("-DX=").unwrap();
     }
 }
 

@@ -18,8 +18,15 @@ use crate::Refusal;
 /// Between two looks at the files while something should be written.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// So many looks without a change mean that the writing is over.
+/// So many looks without a change mean that a program which writes every second or so has written once.
 const QUIET_LOOKS: u32 = 4;
+
+/// A dump may pause between two of its files, of which a large program of gcc has thousands, on a machine that has other things to
+/// do. It is over after this time without a change, and after [`PAUSES`] times the longest pause so far.
+const LEAST_REST: Duration = Duration::from_secs(1);
+
+/// See [`LEAST_REST`]. Both are choices, not constants of nature.
+const PAUSES: u32 = 4;
 
 /// How a profile is had from a target that still runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,17 +289,22 @@ impl Ladder<'_> {
     fn wait_for_writing(&mut self, before: &Snapshot, limit: Duration) -> anyhow::Result<bool> {
         let deadline = Instant::now() + limit;
         let (mut known, mut quiet, mut written) = (before.clone(), 0, 0);
-        let needed = if matches!(self.plan.dump, Dump::Every { .. }) { 2 } else { 1 };
+        let is_again = matches!(self.plan.dump, Dump::Every { .. });
+        let needed = if is_again { 2 } else { 1 };
+        let mut rest_looks = if is_again { QUIET_LOOKS } else { looks_in(LEAST_REST) };
         while Instant::now() < deadline {
             thread::sleep(LOOK_EVERY);
             let now = self.look()?;
             if now != known {
+                if !is_again && known != *before {
+                    rest_looks = rest_looks.max(PAUSES * (quiet + 1));
+                }
                 known = now;
                 quiet = 0;
                 continue;
             }
             quiet += 1;
-            if quiet == QUIET_LOOKS && changes(before, &known).iter().any(FileChange::wrote) {
+            if quiet == rest_looks && changes(before, &known).iter().any(FileChange::wrote) {
                 written += 1;
             }
             if written >= needed {
@@ -398,6 +410,10 @@ fn ended_before(ended: HowEnded, plan: &StopPlan) -> CaptureRefusal {
         (written, empty) => format!("; it left {written} profile files and {empty} of 0 bytes"),
     };
     CaptureRefusal::EndedInTraining { ended, left }
+}
+
+fn looks_in(time: Duration) -> u32 {
+    time.as_millis().div_ceil(LOOK_EVERY.as_millis()).try_into().unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

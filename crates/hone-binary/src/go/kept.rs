@@ -76,8 +76,73 @@ fn refused(refusal: GoRefusal) -> anyhow::Error {
     Refusal::from(refusal).into()
 }
 
+/// First parts of the paths of Go's own library, and of its tools.
+const OF_GO: [&str; 52] = [
+    "archive",
+    "arena",
+    "bufio",
+    "builtin",
+    "bytes",
+    "cmd",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "embed",
+    "encoding",
+    "errors",
+    "expvar",
+    "flag",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "index",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "plugin",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "structs",
+    "sync",
+    "syscall",
+    "testing",
+    "text",
+    "time",
+    "unicode",
+    "unique",
+    "unsafe",
+    "weak",
+];
+
+/// Whether a function is of a package whose path Go's own library does not have. What has no package is assembly or C.
+fn is_unknown_to_go(function: &str) -> bool {
+    let package = package_of(function);
+    let first = package.split('/').next().unwrap_or(package);
+    let named = package.len() < function.len() && !first.contains([':', '$']);
+    named && !first.contains('.') && first != "vendor" && !first.starts_with('_') && !OF_GO.contains(&first)
+}
+
 /// Packages that do not come with Go although the first part of their path has no dot: those of the program's own module,
-/// and those whose sources lie elsewhere than the runtime's.
+/// those whose sources lie elsewhere than the runtime's, and those that Go's library does not have (with `-trimpath`, after the
+/// module was renamed, nothing else tells them).
 fn own_packages(profile: &Profile, module: Option<&str>) -> BTreeSet<String> {
     let root = profile.functions.iter().filter(|function| function.name.starts_with("runtime."));
     let root = root.filter_map(|function| Some(function.file.split_once("/src/runtime/")?.0)).next();
@@ -93,7 +158,8 @@ fn own_packages(profile: &Profile, module: Option<&str>) -> BTreeSet<String> {
     };
     let own = profile.functions.iter().map(|function| (package_of(&function.name), function));
     own.filter(|(package, function)| {
-        !package.is_empty() && (*package == "main" || of_module(package) || elsewhere(&function.file))
+        let is_own = *package == "main" || of_module(package) || elsewhere(&function.file);
+        !package.is_empty() && (is_own || is_unknown_to_go(&function.name))
     })
     .map(|(package, _)| package.to_owned())
     .collect()
@@ -189,13 +255,27 @@ mod tests {
         let mut profile =
             cpu(&[("runtime.main:1>main.main:3>lab/codec.F:7>labour/x.G:2>strings.Index:4", 60)]);
         let own = |profile: &Profile, module| own_packages(profile, module).into_iter().collect::<Vec<_>>();
-        assert_eq!(own(&profile, Some("lab")), ["lab/codec", "main"]);
+        assert_eq!(own(&profile, Some("lab")), ["lab/codec", "labour/x", "main"]);
         for function in &mut profile.functions {
             let folder = if function.name.starts_with("lab") { "/home/a" } else { "/usr/local/go/src" };
             let package = package_of(&function.name).to_owned();
             function.file = format!("{folder}/{package}/a.go");
         }
         assert_eq!(own(&profile, None), ["lab/codec", "labour/x", "main"]);
+    }
+
+    #[test]
+    fn a_package_is_known_by_its_path() {
+        for own in ["lab.F", "lab/codec.(*T).F", "labour/x.G[...]", "Lab.init.0"] {
+            assert!(is_unknown_to_go(own), "{own}");
+        }
+        let of_go =
+            ["net/http.(*Server).Serve", "runtime.mallocgc", "vendor/golang.org/x/net.F", "type:.eq.x"];
+        for other in
+            of_go.iter().chain(&["malloc", "memeqbody", "_cgoexp.f", "", "example.com/a.F", "go:buildid"])
+        {
+            assert!(!is_unknown_to_go(other), "{other}");
+        }
     }
 
     #[test]

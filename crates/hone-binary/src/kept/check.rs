@@ -18,6 +18,10 @@ use crate::proof::demangle;
 /// BOLT's own profiles have the same in the steps of an optimisation.
 pub const DEFAULT_BUDGET: f64 = 0.10;
 
+/// A verdict on less of an LLVM profile's counts than this is a verdict on something else: a choice, not a constant of nature. A
+/// profile of both rounds of counting has about as much of either.
+const LEAST_JUDGED: f64 = 0.10;
+
 /// Why a function's weight is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -87,6 +91,7 @@ impl Keeper<'_> {
             Contents::Fdata(counts) => self.of_bolt(&opened, counts, program, names_only)?,
             Contents::Pprof(profile) => of_go(&opened, profile, program)?,
         };
+        opened.judged(&check)?;
         check.same_build = same_build(&opened, program)?;
         Ok(check)
     }
@@ -304,6 +309,25 @@ impl Taken {
 }
 
 impl Opened {
+    /// Refuses a verdict on nothing, which would be that nothing is lost.
+    fn judged(&self, check: &Check) -> Result<(), KeptFault> {
+        let total = self.facts().total_count;
+        let (least, next) = match self.kind {
+            Kind::Profdata => (
+                LEAST_JUDGED,
+                "use a build with -fprofile-generate for counts of the first round, one with -fcs-profile-generate for those of the \
+                 second",
+            ),
+            Kind::Fdata => (0.0, "take the profile of this program: it holds places in other files only"),
+            Kind::Pprof => (0.0, "take the profile of this program"),
+        };
+        if check.weight > 0 && share(check.weight, total) >= least {
+            return Ok(());
+        }
+        let (file, program) = (self.file.clone(), check.program.clone());
+        Err(KeptFault::Unjudged { file, program, judged: check.weight, total, next })
+    }
+
     /// The builds that the lock names, or BOLT's note beside the profile.
     pub(super) fn taken_from(&self) -> Result<Vec<Taken>> {
         let from_lock = self.lock()?.map(|lock| lock.programs).unwrap_or_default();

@@ -157,6 +157,23 @@ pub enum KeptFault {
         /// The way out.
         next: &'static str,
     },
+    /// Next to nothing of the profile is of a kind about which the program can say something.
+    #[error(
+        "{} can judge {judged} of the {total} counts of {}: nothing is known of the rest\n  next: {next}",
+        program.display(), file.display()
+    )]
+    Unjudged {
+        /// The profile.
+        file: PathBuf,
+        /// The program.
+        program: PathBuf,
+        /// Counts that were compared.
+        judged: u64,
+        /// Counts of the profile.
+        total: u64,
+        /// The way out.
+        next: &'static str,
+    },
     /// A weight that makes no sense.
     #[error("{0}\n  next: give each profile a weight above 0, or a share")]
     Weights(String),

@@ -61,16 +61,21 @@ pub fn cmake(project: &CMake) -> Vec<Vec<String>> {
     vec![configure, build]
 }
 
-/// Commands of Meson. Optimised code with the lines of its sources, unless the arguments say how: Meson's own default is none
-/// of both, and it takes the same option only once.
+/// Commands of Meson. Optimised code with the lines of its sources, and the project's own libraries inside of the program,
+/// unless the arguments say how: Meson's own defaults are none of these, and it takes the same option only once.
 pub fn meson(project: &Meson) -> Vec<Vec<String>> {
-    let says = |argument: &String| {
+    let says = |argument: &String, options: &[&str]| {
         let name = argument.trim_start_matches("--").trim_start_matches("-D");
-        ["buildtype", "optimization"].iter().any(|known| name.split('=').next() == Some(known))
+        options.iter().any(|known| name.replace('-', "_").split('=').next() == Some(known))
     };
+    let says = |options: &[&str]| project.arguments.iter().any(|argument| says(argument, options));
     let mut setup = words(&["meson", "setup", BUILD_FOLDER]);
-    if !project.arguments.iter().any(says) {
+    if !says(&["buildtype", "optimization"]) {
         setup.push("-Dbuildtype=debugoptimized".to_owned());
+    }
+    if !says(&["default_library"]) {
+        // A program finds a library beside itself by a path that starts from it, and it is run from elsewhere.
+        setup.push("-Ddefault_library=static".to_owned());
     }
     setup.extend(project.arguments.iter().cloned());
     let mut compile = words(&["meson", "compile", "-C", BUILD_FOLDER, "-j", "{jobs}"]);
@@ -116,6 +121,13 @@ mod tests {
         for said in ["-Dbuildtype=release", "--buildtype=plain", "-Doptimization=3", "--optimization=s"] {
             assert!(!own(&[said]), "{said}");
         }
+        let library = |arguments: &[&str]| {
+            let project = Meson { arguments: words(arguments), target: None };
+            lines(&meson(&project))[0].contains("=static")
+        };
+        assert!(
+            library(&[]) && !library(&["--default-library=shared"]) && !library(&["-Ddefault_library=both"])
+        );
         // The value may be the next word.
         assert!(!own(&["--buildtype", "release"]));
         let project = Meson { target: Some("server".into()), ..Meson::default() };

@@ -14,8 +14,10 @@ const RESPONSE_DEPTH: usize = 10;
 const RESPONSE_WORDS: usize = 1_000_000;
 
 /// Options that take the next word when they stand alone.
-const TAKE_NEXT: [&str; 63] = [
+const TAKE_NEXT: [&str; 65] = [
     "-o",
+    "--output",
+    "--include",
     "-x",
     "-I",
     "-L",
@@ -239,7 +241,7 @@ impl Reader {
 
     fn pair(&mut self, option: &str, value: &str) {
         match option {
-            "-o" => self.output = Some(PathBuf::from(value)),
+            "-o" | "--output" => self.output = Some(PathBuf::from(value)),
             "-x" => self.language = language_named(value),
             "-Xlinker" => self.linker_word(value),
             _ => {}
@@ -251,7 +253,7 @@ impl Reader {
             "--" => self.inputs_only = true,
             "-E" | "-M" | "-MM" => self.preprocess = true,
             "-S" => self.assembly = true,
-            "-c" => self.object = true,
+            "-c" | "--compile" => self.object = true,
             "-r" => self.relocatable = true,
             "-fsyntax-only" | "-###" | "--version" | "--help" | "-dumpversion" | "-dumpfullversion"
             | "-dumpmachine" | "-dumpspecs" => self.query = true,
@@ -328,17 +330,22 @@ fn language_of(name: &str) -> Language {
     }
 }
 
-/// Autoconf names its trials `conftest`; CMake and Meson make theirs in folders of their own.
+/// Autoconf names its trials `conftest`, nginx `autotest`; CMake, Meson, FFmpeg and QEMU make theirs in folders of their own; and
+/// what is made of nothing, or goes nowhere, only asks what the compiler can do.
 fn is_probe(inputs: &[Input], output: Option<&Path>, cwd: &Path) -> bool {
-    let of_autoconf =
-        |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("conftest"));
+    let of_a_script = |path: &Path| {
+        path.file_stem().is_some_and(|stem| {
+            let stem = stem.to_string_lossy();
+            stem.starts_with("conftest") || stem == "autotest"
+        }) || path == Path::new("/dev/null")
+    };
     let trial_folder = |part: Component<'_>| {
         let name = part.as_os_str().to_string_lossy();
-        ["CMakeScratch", "CMakeTmp", "meson-private"].contains(&name.as_ref())
-            || name.starts_with("CompilerId")
+        ["CMakeScratch", "CMakeTmp", "meson-private", "config-temp"].contains(&name.as_ref())
+            || ["CompilerId", "ffconf."].iter().any(|start| name.starts_with(start))
     };
     let files = || inputs.iter().map(|input| input.path.as_path()).chain(output);
-    files().any(of_autoconf) || files().chain([cwd]).any(|path| path.components().any(trial_folder))
+    files().any(of_a_script) || files().chain([cwd]).any(|path| path.components().any(trial_folder))
 }
 
 /// Puts the contents of response files (`@FILE`) in the place of their names, as the compilers do: words are parted by blanks,
@@ -388,7 +395,7 @@ fn words_of(text: &str) -> Vec<String> {
 }
 
 /// Options whose next word is a file that is written, or its name in another one.
-const WRITTEN: [&str; 5] = ["-o", "-MF", "-MT", "-MQ", "-MJ"];
+const WRITTEN: [&str; 6] = ["-o", "-MF", "-MT", "-MQ", "-MJ", "--output"];
 
 /// Options that name what is read, and may have it in the same word.
 const READ: [&str; 7] = ["-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", ""];
@@ -425,6 +432,42 @@ fn relative(path: &Path, folder: &Path) -> PathBuf {
     if way.as_os_str().is_empty() { PathBuf::from(".") } else { way }
 }
 
+/// The arguments without certain words. A word stands for itself; `OPTION,VALUE` for a value behind its option, and `-Wl,VALUE` also
+/// for one among others for the linker.
+pub(super) fn without(arguments: &[OsString], left_out: &[String]) -> Vec<OsString> {
+    let is_out = |word: &str| left_out.iter().any(|left| left == word);
+    let is_out_behind = |option: &str, value: &str| {
+        let option = if option == "-Xlinker" { "-Wl" } else { option };
+        is_out(&format!("{option},{}", value.split('=').next().unwrap_or(value)))
+    };
+    let mut kept = Vec::new();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        if word == "--" {
+            kept.push(word.clone());
+            break;
+        }
+        if TAKE_NEXT.contains(&text.as_ref()) {
+            let value = words.next();
+            if !value.is_some_and(|value| is_out_behind(&text, &value.to_string_lossy())) {
+                kept.extend([word].into_iter().chain(value).cloned());
+            }
+        } else if let Some(list) = word.to_str().and_then(|word| word.strip_prefix("-Wl,")) {
+            let rest: Vec<&str> = list.split(',').filter(|part| !is_out_behind("-Wl", part)).collect();
+            if rest.len() == list.split(',').count() {
+                kept.push(word.clone());
+            } else if !rest.is_empty() {
+                kept.push(OsString::from(format!("-Wl,{}", rest.join(","))));
+            }
+        } else if !is_out(&text) {
+            kept.push(word.clone());
+        }
+    }
+    kept.extend(words.cloned());
+    kept
+}
+
 /// The arguments with more behind them, but in front of a `--`.
 pub fn with_flags(arguments: &[OsString], flags: &[String]) -> Vec<OsString> {
     let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
@@ -440,6 +483,24 @@ mod tests {
 
     fn command(line: &str) -> Command {
         Command::of(&words_of(line), Path::new("/src/build"))
+    }
+
+    #[test]
+    fn words_are_left_out_with_their_options() {
+        let left_out = ["-w", "-Wl,--x", "-Xclang,-w", "-mllvm,-no-y"].map(str::to_owned);
+        let check = |line: &str, expected: &str| {
+            let words: Vec<OsString> = words_of(line).iter().map(OsString::from).collect();
+            let kept = without(&words, &left_out);
+            let kept: Vec<_> = kept.iter().map(|word| word.to_string_lossy()).collect();
+            assert_eq!(kept.join(" "), expected);
+        };
+        check("-O2 -w -c a.c", "-O2 -c a.c");
+        check("-Xclang -w -c a.c", "-c a.c");
+        check("-Xclang -v -I -w -c a.c", "-Xclang -v -I -w -c a.c");
+        check("-mllvm -no-y=true -mllvm -z a.c", "-mllvm -z a.c");
+        check("-Wl,-O1,--x -Wl,--x -Wl,--y,z -Xlinker --x a.o", "-Wl,-O1 -Wl,--y,z a.o");
+        check("-c -- -w", "-c -- -w");
+        check("-o", "-o");
     }
 
     #[test]
@@ -551,7 +612,12 @@ mod tests {
         assert!(probe("-o CMakeFiles/cmTC_1.dir/x.o -c /b/CMakeFiles/CMakeTmp/x.c", "/b"));
         assert!(probe("CMakeCCompilerId.c", "/b/CMakeFiles/3.25.1/CompilerIdC"));
         assert!(probe("/b/meson-private/tmpq/testfile.c -o /b/meson-private/tmpq/output.obj -c", "/"));
+        assert!(probe("-o objs/autotest objs/autotest.c -lpthread", "/src"));
+        assert!(probe("-Werror -xc /dev/null -c -o x.o", "/src"));
+        assert!(probe("-c a.c -o /dev/null", "/src"));
+        assert!(probe("-c -o /tmp/ffconf.Ab1/test.o /tmp/ffconf.Ab1/test.c", "/src"));
         assert!(!probe("-c test.c -o test.o", "/src/CMakeFiles/x.dir"));
+        assert!(!probe("-c autotests.c -o src/autotests.o", "/src"));
     }
 
     #[test]

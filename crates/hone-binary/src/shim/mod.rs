@@ -164,23 +164,27 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         );
     };
     let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut read =
-        |file: &Path| fs::read(cwd.join(file)).ok().map(|text| String::from_utf8_lossy(&text).into_owned());
-    let command = Command::of(&spread(&words, &mut read), cwd);
+    let mut read = |file: &Path| {
+        let file = cwd.join(file);
+        // A pipe (`@<(...)`) can be read once only, and that is for the compiler.
+        let text = fs::metadata(&file).is_ok_and(|facts| facts.is_file()).then(|| fs::read(file).ok());
+        text.flatten().map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    let words = spread(&words, &mut read);
+    let command = Command::of(&words, cwd);
     let mut added = orders.flags(&command);
-    let map = map_of(orders, &command, cwd)?;
-    if let (Some(map), None) = (&map, &command.map) {
+    let map = map_of(orders, &command)?;
+    if let Some(map) = &map {
+        // The last one wins.
         added.push(format!("-Wl,-Map={}", map.display()));
     }
     let used = log::used(&command, cwd);
-    let arguments = if command.compiles_source() {
-        command::from_within(arguments, &orders.source, cwd)
-    } else {
-        arguments.to_vec()
-    };
-    let silences = |word: &OsString| orders.silencers.iter().any(|silencer| word == silencer.as_str());
-    let arguments: Vec<OsString> = arguments.into_iter().filter(|word| !silences(word)).collect();
-    let call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
+    let arguments = handed_over(orders, arguments, &words, &command, cwd);
+    let mut call = Call::new(format!("stand-in-{name}"), real, cwd).args(with_flags(&arguments, &added));
+    if !orders.silencers.is_empty() && !command.probe {
+        // What must be heard is read in English.
+        call = call.env("LC_ALL", "C").env_remove("LANGUAGE");
+    }
     let status = if command.probe || added.is_empty() {
         pass_through(&call)?
     } else {
@@ -188,6 +192,9 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
         log::append_words(&orders.words, &words)?;
         status
     };
+    if let (Some(map), Some(wanted), 0) = (&map, &command.map, status) {
+        copy_map(map, &cwd.join(wanted));
+    }
     let made = if status == 0 { log::made(&command, cwd) } else { Vec::new() };
     let entry = Entry {
         name: name.to_owned(),
@@ -205,13 +212,44 @@ pub fn act(orders: &Orders, name: &str, arguments: &[OsString], cwd: &Path) -> R
     Ok(status)
 }
 
-/// Where the link's map will be: where the build wants it, or in a file of its own.
-fn map_of(orders: &Orders, command: &Command, cwd: &Path) -> Result<Option<PathBuf>> {
+/// The arguments without what would silence the compiler, and with the sources named from within. A response file stays one
+/// unless something in it must change.
+fn handed_over(
+    orders: &Orders,
+    arguments: &[OsString],
+    spread: &[String],
+    command: &Command,
+    cwd: &Path,
+) -> Vec<OsString> {
+    let changed = |arguments: &[OsString]| {
+        let kept = command::without(arguments, &orders.silencers);
+        if command.compiles_source() { command::from_within(&kept, &orders.source, cwd) } else { kept }
+    };
+    // The system takes no longer list of words.
+    const MOST_BYTES: usize = 1 << 20;
+    let is_text = arguments.iter().all(|word| word.to_str().is_some());
+    let is_short = spread.iter().map(|word| word.len() + 16).sum::<usize>() < MOST_BYTES;
+    if is_text && is_short && spread.len() != arguments.len() && !command.probe {
+        let spread: Vec<OsString> = spread.iter().map(OsString::from).collect();
+        let made = changed(&spread);
+        if made != spread {
+            return made;
+        }
+    }
+    changed(arguments)
+}
+
+/// The build gets the map that it asked for, as far as that is a file: no build needs it to go on.
+fn copy_map(map: &Path, wanted: &Path) {
+    if !wanted.is_dir() && wanted.file_name().is_some_and(|name| name != "-" && name != "%") {
+        let _ = fs::copy(map, wanted);
+    }
+}
+
+/// Where the link's map will be: in a file of its own, since builds give several links one name for it.
+fn map_of(orders: &Orders, command: &Command) -> Result<Option<PathBuf>> {
     if !command.action.links() || command.probe {
         return Ok(None);
-    }
-    if let Some(own) = &command.map {
-        return Ok(Some(cwd.join(own)));
     }
     let outputs = command.outputs();
     let name = outputs.first().and_then(|output| output.file_name()).unwrap_or_default();

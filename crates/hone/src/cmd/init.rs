@@ -68,10 +68,8 @@ pub(crate) struct ToFillIn {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let logs = std::env::temp_dir().join(format!("hone-init-{}", std::process::id()));
-    let seen = survey(&System::new(&logs)?, &arguments.folder);
-    let _ = std::fs::remove_dir_all(&logs);
-    let seen = seen?;
+    let logs = tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
+    let seen = survey(&System::new(logs.path())?, &arguments.folder)?;
     let (found, program) = choose(&seen, arguments.program.as_deref())?;
     let load = arguments.load.unwrap_or_else(|| starter::likely_load(&seen, &program));
     let file = output(arguments, &seen, found.kind)?;

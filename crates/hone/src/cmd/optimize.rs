@@ -110,11 +110,14 @@ fn with_job<T>(
     let runner = System::new(folder.join("logs"))?.on_progress(move |at| {
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     });
+    // Held against paths inside of the sources, which may be around it.
+    let home = std::path::absolute(&arguments.output)?;
+    let home = home.canonicalize().unwrap_or(home);
     work(&Job {
         experiment,
         file: &arguments.file,
         folder,
-        home: &arguments.output,
+        home: &home,
         runner: &runner,
         progress: &desk.progress,
         only: arguments.only,

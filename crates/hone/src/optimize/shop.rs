@@ -35,7 +35,8 @@ impl<'a> Job<'a> {
                     jobs,
                 };
                 let hone = std::env::current_exe().context("the program of Hone itself can't be found")?;
-                Ok(Box::new(RecipeWorkshop::new(self.runner, recipe, family, &hone, &work)?))
+                let shop = RecipeWorkshop::new(self.runner, recipe, family, &hone, &work)?;
+                Ok(Box::new(shop.leaving_out(self.home)))
             }
             Form::Go(go) => Ok(Box::new(GoPgo::prepare(self.runner, self.go_target(go)?, &work)?)),
             Form::Elf { binary } => {
@@ -137,7 +138,7 @@ impl<'a> Job<'a> {
             Form::Recipe(recipe) => {
                 let source = self.there("source", &recipe.source)?;
                 let commands = format!("{:?} {}", commands(&recipe.build), recipe.program.display());
-                Ok(Some(cache::tree_hash(&source, &self.work(), &commands)?))
+                Ok(Some(cache::tree_hash(&source, self.home, &commands)?))
             }
             Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } => Ok(None),
         }

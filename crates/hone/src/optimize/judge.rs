@@ -12,7 +12,7 @@ use super::Job;
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
 use crate::drive::{Contest, compare};
-use crate::rounds::{Rounds, Runner, judge_rounds};
+use crate::rounds::{Judged, Rounds, Runner, judge_rounds};
 use crate::show;
 
 /// Two variants, by their places in the tree.
@@ -44,19 +44,22 @@ impl Job<'_> {
         design: &Design,
         edges: &[Edge],
         made: &BTreeMap<usize, Built>,
-    ) -> Result<Vec<Comparison>> {
+    ) -> Result<Judged> {
         let mut by_workload: Vec<Vec<Comparison>> = Vec::new();
+        let mut on_baseline = Vec::new();
         for workload in &self.experiment.judging {
             by_workload.push(match workload.engine.operations() {
                 None => self.judge_by_pairs(steps, design, edges, made, workload)?,
-                Some(_) => self.judge_by_rounds(steps, edges, made, workload)?,
+                Some(_) => {
+                    let found = self.judge_by_rounds(steps, edges, made, workload)?;
+                    on_baseline.extend(found.on_baseline);
+                    found.edges
+                }
             });
         }
         let mut columns: Vec<_> = by_workload.into_iter().map(Vec::into_iter).collect();
-        Ok(edges
-            .iter()
-            .flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())
-            .collect())
+        let of_edge = |_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>();
+        Ok(Judged { edges: edges.iter().flat_map(of_edge).collect(), on_baseline })
     }
 
     /// Each edge for itself, pair by pair.
@@ -108,7 +111,7 @@ impl Job<'_> {
         edges: &[Edge],
         made: &BTreeMap<usize, Built>,
         workload: &Workload,
-    ) -> Result<Vec<Comparison>> {
+    ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
         steps.run(Phase::Judge, &name, || {
             let settings = &self.experiment.compare;
@@ -128,9 +131,10 @@ impl Job<'_> {
                 prefix: format!("{name}/"),
                 machine: hone_host::observe::machine(Path::new("/")),
             };
-            let comparisons = judge_rounds(&rounds, self.progress)?;
-            let note = comparisons.iter().map(show::comparison::sentence).collect::<Vec<_>>().join(" ");
-            Ok(Told { note, command: None, result: comparisons })
+            let found = judge_rounds(&rounds, self.progress)?;
+            let all = found.edges.iter().chain(&found.on_baseline);
+            let note = all.map(show::comparison::sentence).collect::<Vec<_>>().join(" ");
+            Ok(Told { note, command: None, result: found })
         })
     }
 
@@ -165,24 +169,37 @@ impl Job<'_> {
     }
 }
 
-/// What follows for each variant from its comparisons and its guard rails, and which one is best.
-pub(super) fn decide(variants: &mut [VariantFacts], comparisons: &[Comparison]) -> Option<String> {
+/// What follows for each variant from its comparisons and its guard rails, and which one is best. `workloads` are those that
+/// judge, the one that decides first.
+pub(super) fn decide(
+    variants: &mut [VariantFacts],
+    edges: &[Comparison],
+    on_baseline: &[Comparison],
+    workloads: &[&str],
+) -> Option<String> {
     for variant in variants.iter_mut() {
-        (variant.decision, variant.why) = decision_of(variant, comparisons);
+        (variant.decision, variant.why) = decision_of(variant, edges, workloads);
     }
-    let first = comparisons.first().map(|comparison| comparison.workload.name.clone())?;
-    let best = variants
-        .iter()
-        .filter(|variant| variant.decision == KEEP)
-        .filter_map(|variant| Some((way_down(variants, &variant.name, comparisons, &first)?, &variant.name)))
-        .min_by(|left, right| left.0.total_cmp(&right.0));
-    best.map(|(_, name)| name.clone())
+    let verdicts = Verdicts { edges, on_baseline };
+    let mut best: Option<(f64, String)> = None;
+    for index in 0..variants.len() {
+        let name = variants[index].name.clone();
+        if variants[index].decision != KEEP {
+            continue;
+        }
+        match verdicts.beats_the_baseline(variants, &name, workloads) {
+            Err(why) => (variants[index].decision, variants[index].why) = (DROP.to_owned(), why),
+            Ok(ratio) if best.as_ref().is_none_or(|(least, _)| ratio < *least) => best = Some((ratio, name)),
+            Ok(_) => {}
+        }
+    }
+    best.map(|(_, name)| name)
 }
 
 const KEEP: &str = "keep";
 const DROP: &str = "drop";
 
-fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, String) {
+fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[&str]) -> (String, String) {
     let none = (String::new(), String::new());
     let drop = |why: String| (DROP.to_owned(), why);
     if !variant.judged {
@@ -193,19 +210,15 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, S
     }
     let own: Vec<&Comparison> =
         comparisons.iter().filter(|comparison| comparison.b == variant.name).collect();
-    let Some(first) = own.first() else { return none };
+    let decides = |comparison: &&&Comparison| Some(&&*comparison.workload.name) == workloads.first();
+    let Some(first) = own.iter().find(decides) else { return none };
     if let Some(broken) = variant.harm.as_ref().and_then(|harm| harm.broken.first()) {
         return drop(broken.clone());
     }
     if let Some(worse) = own.iter().find(|comparison| comparison.verdict() == Verdict::Worse) {
         return drop(format!("worse than {} under {}", worse.a, worse.workload.name));
     }
-    // The mean can fall while the slowest requests get slower.
-    let tail = own.iter().find(|comparison| {
-        let of_tail = |judgement: &&hone_record::Judgement| judgement.estimate.metric == Metric::LatencyP999;
-        comparison.judgements.iter().find(of_tail).is_some_and(|tail| tail.verdict == Verdict::Worse)
-    });
-    if let Some(tail) = tail {
+    if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
         return drop(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
     }
     match first.verdict() {
@@ -216,25 +229,101 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, S
     }
 }
 
-/// The product of the ratios from a variant down to the baseline; `None` when one on the way is worse or unknown.
-fn way_down(
-    variants: &[VariantFacts],
-    name: &str,
-    comparisons: &[Comparison],
-    workload: &str,
-) -> Option<f64> {
-    let (mut at, mut product) = (name, 1.0);
-    while at != BASELINE {
-        let edge = comparisons
-            .iter()
-            .find(|comparison| comparison.b == at && comparison.workload.name == workload)?;
-        let harm = variants.iter().find(|variant| variant.name == at)?.harm.as_ref();
-        let is_harmful = harm.is_some_and(|harm| !harm.broken.is_empty());
-        if edge.verdict() == Verdict::Worse || is_harmful {
-            return None;
-        }
-        product *= edge.primary()?.estimate.ratio;
-        at = &edge.a;
-    }
-    Some(product)
+/// Low, middle and high of the ratio, below 1 where B is better.
+fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
+    let estimate = &comparison.primary()?.estimate;
+    let [low, ratio, high] = [estimate.low, estimate.ratio, estimate.high];
+    let turned = [1.0 / high, 1.0 / ratio, 1.0 / low];
+    Some(if estimate.metric.lower_is_better() { [low, ratio, high] } else { turned })
 }
+
+/// The mean can fall while the slowest requests get slower.
+fn tail_is_worse(comparison: &Comparison) -> bool {
+    let is_tail = |judgement: &&hone_record::Judgement| judgement.estimate.metric == Metric::LatencyP999;
+    comparison.judgements.iter().find(is_tail).is_some_and(|tail| tail.verdict == Verdict::Worse)
+}
+
+/// What is known of variants beside the baseline.
+struct Verdicts<'a> {
+    edges: &'a [Comparison],
+    on_baseline: &'a [Comparison],
+}
+
+impl Verdicts<'_> {
+    /// The ratio to the baseline under the first workload, or why the variant may not take the baseline's place. All of what it
+    /// builds on is in it: what that one lost, it has lost, too.
+    fn beats_the_baseline(
+        &self,
+        variants: &[VariantFacts],
+        name: &str,
+        workloads: &[&str],
+    ) -> Result<f64, String> {
+        let mut first = None;
+        for workload in workloads {
+            let way = self.way_down(name, workload);
+            for passed in way.iter().map(|edge| edge.a.as_str()).filter(|passed| *passed != BASELINE) {
+                let harm = variants.iter().find(|variant| variant.name == passed);
+                let broken = harm.and_then(|variant| variant.harm.as_ref()?.broken.first());
+                if let Some(broken) = broken {
+                    return Err(format!("it builds on {passed}: {broken}"));
+                }
+            }
+            let found = self.beside_the_baseline(&way, name, workload)?;
+            first = first.or(Some(found));
+        }
+        match first {
+            Some((ratio, true)) => Ok(ratio),
+            _ => Err(format!(
+                "not shown to be better than {BASELINE} under {}, with what it builds on",
+                workloads.first().unwrap_or(&"no workload")
+            )),
+        }
+    }
+
+    /// The comparisons from a variant down to the baseline, its own first.
+    fn way_down(&self, name: &str, workload: &str) -> Vec<&Comparison> {
+        let (mut at, mut way) = (name, Vec::new());
+        while at != BASELINE {
+            let is_next = |edge: &&Comparison| edge.b == at && edge.workload.name == workload;
+            let Some(edge) = self.edges.iter().find(is_next) else { break };
+            way.push(edge);
+            at = &edge.a;
+        }
+        way
+    }
+
+    /// The ratio to the baseline under one workload, and whether it is better; worse is an error. Where nothing was measured
+    /// against the baseline itself, the intervals on the way are multiplied: wider than a comparison, and never too narrow.
+    fn beside_the_baseline(
+        &self,
+        way: &[&Comparison],
+        name: &str,
+        workload: &str,
+    ) -> Result<(f64, bool), String> {
+        let is_direct = |found: &&Comparison| found.b == name && found.workload.name == workload;
+        let own = way.first().filter(|edge| edge.a == BASELINE).copied();
+        let worse = || format!("worse than {BASELINE} under {workload}, with what it builds on");
+        if let Some(direct) = self.on_baseline.iter().find(is_direct).or(own) {
+            let verdict = direct.verdict();
+            if verdict == Verdict::Worse || tail_is_worse(direct) {
+                return Err(worse());
+            }
+            return Ok((cost(direct).map_or(1.0, |[_, ratio, _]| ratio), verdict == Verdict::Better));
+        }
+        let is_whole = way.last().is_some_and(|edge| edge.a == BASELINE);
+        let (mut ratio, mut high) = (1.0, 1.0);
+        for edge in way {
+            let [_, middle, most] = cost(edge).unwrap_or([1.0, 1.0, f64::INFINITY]);
+            ratio *= middle;
+            high *= most;
+        }
+        let has_loss = way.iter().any(|edge| edge.verdict() == Verdict::Worse);
+        if (has_loss && high >= 1.0) || way.iter().any(|edge| tail_is_worse(edge)) {
+            return Err(worse());
+        }
+        Ok((ratio, is_whole && high < 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -28,8 +28,8 @@ use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_compare::Plan;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Comparison, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied,
-    Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied, Rewriting,
+    SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,7 @@ use crate::folder::RunFolder;
 use crate::places::Places;
 use crate::progress::Progress;
 use crate::ready::Ready;
+use crate::rounds::Judged;
 use crate::show;
 use judge::{Edge, edges};
 use steps::{Phase, Steps, Told};
@@ -111,10 +112,10 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
     let edges = edges(&variants, &outcomes.made);
-    let comparisons = job.judge(&mut steps, &design, &edges, &outcomes.made)?;
+    let judged = job.judge(&mut steps, &design, &edges, &outcomes.made)?;
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
-    let found = job.optimization(steps.receipts, ceilings, &account, comparisons, started_unix_ms);
+    let found = job.optimization(steps.receipts, ceilings, &account, judged, started_unix_ms);
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
@@ -608,13 +609,15 @@ impl<'a> Job<'a> {
         steps: Vec<hone_record::StepReceipt>,
         ceilings: Vec<Ceiling>,
         account: &Account<'_>,
-        comparisons: Vec<Comparison>,
+        judged: Judged,
         started_unix_ms: u64,
     ) -> Optimization {
         let experiment = self.experiment;
         let acks = experiment.judging.first().map_or(-1, |workload| workload.acks);
         let mut variants = account.variants();
-        let best = judge::decide(&mut variants, &comparisons);
+        let Judged { edges: comparisons, on_baseline } = judged;
+        let workloads: Vec<&str> = experiment.judging.iter().map(|workload| workload.name.as_str()).collect();
+        let best = judge::decide(&mut variants, &comparisons, &on_baseline, &workloads);
         let names: Vec<&str> =
             experiment.training.iter().map(|training| training.workload.name.as_str()).collect();
         let matrix = match experiment.matrix {
@@ -640,6 +643,7 @@ impl<'a> Job<'a> {
             variants,
             training_mix: if experiment.training.len() > 1 { mix.collect() } else { Vec::new() },
             matrix,
+            on_baseline,
             best,
         }
     }

@@ -9,7 +9,7 @@ use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
 use hone_record::{
     CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
 };
-use hone_tool::{Call, Finished, Runner, ToolError, Usage as Used, interrupt};
+use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
 
 use crate::Usage;
 use crate::arm::{Arm, Place, Program, Running, find_program, unknown_in_a_load};
@@ -124,10 +124,9 @@ impl Bench<'_> {
     }
 
     /// Stops a subject.
-    pub(crate) fn end(&self, subject: Subject) -> Result<()> {
-        let Some(running) = subject.running else { return Ok(()) };
-        running.stop(self.runner).with_context(|| format!("stopping {}", subject.arm.name))?;
-        Ok(())
+    pub(crate) fn end(&self, subject: Subject) -> Result<Option<Stopped>> {
+        let Some(running) = subject.running else { return Ok(None) };
+        running.stop(self.runner).with_context(|| format!("stopping {}", subject.arm.name))
     }
 
     /// One window of an arm that is started and stopped for it.
@@ -135,10 +134,19 @@ impl Bench<'_> {
     /// # Errors
     /// Also when the window failed.
     pub(crate) fn alone(&self, arm: &Arm, workload: &Workload) -> Result<Window> {
+        self.alone_to_the_end(arm, workload).map(|(window, _)| window)
+    }
+
+    /// As [`Self::alone`], with how it ended.
+    pub(crate) fn alone_to_the_end(
+        &self,
+        arm: &Arm,
+        workload: &Workload,
+    ) -> Result<(Window, Option<Stopped>)> {
         let mut subject = self.subject(arm, workload)?;
         let window = self.window(&mut subject, workload)?;
-        self.end(subject)?;
-        of_use(window)
+        let stopped = self.end(subject)?;
+        Ok((of_use(window)?, stopped))
     }
 
     /// One window of an instrumented arm, which is stopped so that its profile gets onto disk. Where the counters can be reset

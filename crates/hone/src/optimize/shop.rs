@@ -137,7 +137,11 @@ impl<'a> Job<'a> {
             Form::Recipe(recipe) => {
                 let source = self.there("source", &recipe.source)?;
                 let commands = format!("{:?} {}", commands(&recipe.build), recipe.program.display());
-                Ok(Some(cache::tree_hash(&source, &self.work(), &commands)?))
+                Ok(Some(cache::tree_hash(
+                    &source,
+                    &[self.home.to_owned(), self.folder.path().to_owned()],
+                    &commands,
+                )?))
             }
             Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } => Ok(None),
         }

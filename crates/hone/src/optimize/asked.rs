@@ -21,8 +21,18 @@ const JUDGING_NOTE: &str = "judging.json";
 
 /// Variables by which builds get flags.
 const FLAGS: [&str; 12] = [
-    "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "PKG_CONFIG_PATH", "RUSTFLAGS",
-    "GOFLAGS", "CGO_CFLAGS",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "CPATH",
+    "LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+    "RUSTFLAGS",
+    "GOFLAGS",
+    "CGO_CFLAGS",
 ];
 
 /// What has a name, and its version, contents or value.
@@ -61,15 +71,17 @@ impl Job<'_> {
 
     fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<Asked> {
         let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
-        for tool in workshop.receipts().into_iter().chain(tools.into_iter().flat_map(|tools| tools.receipts.clone())) {
+        for tool in
+            workshop.receipts().into_iter().chain(tools.into_iter().flat_map(|tools| tools.receipts.clone()))
+        {
             all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
         }
         for name in FLAGS {
             all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
         }
-        let ours = [self.home.to_owned(), self.folder.path().to_owned()];
+        let ours = self.ours();
         let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {
-            let but = [&ours, but].concat();
+            let but = [ours.as_slice(), but].concat();
             all.insert(format!("the source tree {}", folder.display()), cache::tree_hash(folder, &but, "")?);
             Ok(())
         };

@@ -125,6 +125,11 @@ pub(super) fn tree_hash(folder: &Path, but: &[PathBuf], and: &str) -> Result<Str
     Ok(sha256_hex(listing.text.as_bytes()))
 }
 
+/// Folders of builds that say so, and of Hone's own runs.
+fn is_made(path: &Path) -> bool {
+    ["CACHEDIR.TAG", "experiment.toml"].iter().any(|mark| path.join(mark).is_file())
+}
+
 struct Listing {
     but: Vec<PathBuf>,
     /// The tree, and folders outside of it that were listed.
@@ -141,7 +146,7 @@ impl Listing {
         }
         for path in paths {
             let is_left_out = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
-            if is_left_out || self.but.contains(&path) || path.join("CACHEDIR.TAG").is_file() {
+            if is_left_out || self.but.contains(&path) || is_made(&path) {
                 continue;
             }
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();

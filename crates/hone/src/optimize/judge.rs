@@ -96,6 +96,7 @@ impl Job<'_> {
                 machine: hone_host::observe::machine(Path::new("/")),
             };
             let told = || {
+                self.is_on_the_same_machine()?;
                 let comparison = compare(&contest, self.progress)?;
                 Ok(Told { note: show::comparison::sentence(&comparison), command: None, result: comparison })
             };
@@ -114,6 +115,7 @@ impl Job<'_> {
     ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
         steps.run(Phase::Judge, &name, || {
+            self.is_on_the_same_machine()?;
             let settings = &self.experiment.compare;
             let rounds = Rounds {
                 variants: self.runners(edges, made)?,

@@ -1,6 +1,7 @@
 //! A target taken through profile-guided optimisation, step by step: a tree of variants, each made, proven, checked, and judged
 //! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
 
+mod asked;
 mod bolt;
 mod cache;
 mod ceiling;
@@ -95,6 +96,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
     let _alone = job.lock_builds()?;
+    job.is_of_the_same(workshop, tools.as_ref())?;
     let mut steps = Steps::new(job.folder, job.progress, job.only);
 
     let baseline =

@@ -29,7 +29,7 @@ struct Seen {
 
 impl Job<'_> {
     /// Looks at all variants, in turns, so that what drifts drifts for all of them.
-    pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<Vec<Harm>>> {
+    pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<BTreeMap<String, Harm>>> {
         let mut seen: Vec<Seen> = variants.iter().map(|_| Seen::default()).collect();
         if self.serves() {
             for _ in 0..STARTS {
@@ -56,7 +56,9 @@ impl Job<'_> {
         } else {
             broken
         };
-        Ok(Told { note, command: None, result: harms })
+        // By name: a place in a list says nothing about whom it is of.
+        let names = variants.iter().map(|built| built.variant.clone());
+        Ok(Told { note, command: None, result: names.zip(harms).collect() })
     }
 
     /// Seconds until it was ready.

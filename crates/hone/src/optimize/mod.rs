@@ -107,6 +107,13 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    if job.only == Some(Phase::Train)
+        && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
+    {
+        bail!(
+            "the phase train is done without a profile that it was to bring: {why}\n  next: the phase build goes on without it"
+        );
+    }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     for index in 1..variants.len() {
         job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
@@ -191,6 +198,45 @@ fn left_out(error: anyhow::Error) -> Result<String> {
         None if failed => Ok(format!("{error:#}")),
         None => Err(error),
     }
+}
+
+/// Does what may fail without ending the run. Why it failed is kept: a run that goes on has the same variants left out, whose
+/// comparisons it has in part. `again` tries all the same.
+fn or_noted<T>(
+    folder: &RunFolder,
+    name: &str,
+    again: bool,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<Result<T, String>> {
+    let note = format!("{FAILED}{name}.json");
+    if !again && let Some(why) = folder.read_note::<String>(&note)? {
+        return Ok(Err(why));
+    }
+    match work() {
+        Ok(done) => {
+            folder.remove(&note)?;
+            Ok(Ok(done))
+        }
+        Err(error) => {
+            let why = left_out(error)?;
+            folder.write_note(&note, &why)?;
+            Ok(Err(why))
+        }
+    }
+}
+
+/// Begins the notes of what failed.
+const FAILED: &str = "steps/failed-";
+
+fn forget_failures(folder: &RunFolder) -> Result<()> {
+    let steps = folder.join("steps");
+    for entry in fs::read_dir(&steps).with_context(|| format!("{} can't be read", steps.display()))? {
+        let name = format!("steps/{}", entry?.file_name().to_string_lossy());
+        if name.starts_with(FAILED) {
+            folder.remove(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// A variant that can't be had, in words.
@@ -348,35 +394,32 @@ impl<'a> Job<'a> {
         if wanted.is_empty() {
             return Ok(profiles);
         }
-        let first = match workshop.kind() {
+        // Who asks for this phase wants it tried again.
+        let again = self.only == Some(Phase::Train);
+        let first = or_noted(self.folder, "training", again, || match workshop.kind() {
             Kind::Go => self.first_of_go(steps, baseline),
             _ => self.first_round(steps, workshop),
-        };
+        })?;
         let (counting, raw) = match first {
             Ok(first) => first,
-            Err(error) => {
-                let why = left_out(error)?;
+            Err(why) => {
                 self.progress.line(&format!("no profile: {why}"));
                 return Ok(wanted.into_iter().map(|profile| (profile, Err(why.clone()))).collect());
             }
         };
         for profile in wanted {
-            let taken = match profile {
-                Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
-                Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
-                    Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
-                    Some(Err(why)) => Err(Left(why.clone()).into()),
-                    None => bail!("the second round of counting stands before the first"),
-                },
-            };
-            let taken = match taken {
-                Ok(taken) => Ok(taken),
-                Err(error) => {
-                    let why = left_out(error)?;
-                    self.progress.line(&format!("no profile: {why}"));
-                    Err(why)
-                }
-            };
+            let taken =
+                or_noted(self.folder, &format!("profile-{}", profile.word()), again, || match profile {
+                    Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
+                    Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
+                        Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
+                        Some(Err(why)) => Err(Left(why.clone()).into()),
+                        None => bail!("the second round of counting stands before the first"),
+                    },
+                })?;
+            if let Err(why) = &taken {
+                self.progress.line(&format!("no profile: {why}"));
+            }
             profiles.insert(profile, taken);
         }
         let hashes: Vec<String> =
@@ -465,6 +508,37 @@ impl<'a> Job<'a> {
         outcomes: &mut Outcomes,
     ) -> Result<()> {
         let variant = &variants[index];
+        let made = or_noted(self.folder, &variant.name, false, || {
+            self.made(steps, workshop, tools, variants, index, profiles, outcomes)
+        })?;
+        match made {
+            Ok(built) => {
+                outcomes.made.insert(index, built);
+            }
+            Err(why) => {
+                // Why a profile is not there has been told in full.
+                let is_told =
+                    profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
+                let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
+                self.progress.line(&format!("{} is left out: {told}", variant.name));
+                outcomes.left_out.insert(index, why);
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
+    fn made(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        tools: Option<&BoltTools>,
+        variants: &[Variant],
+        index: usize,
+        profiles: &Profiles,
+        outcomes: &mut Outcomes,
+    ) -> Result<Built> {
+        let variant = &variants[index];
         let made = match variant.made {
             Made::Rewritten { from } => self.rewritten(steps, tools, variants, index, from, outcomes),
             Made::Shaped { by, .. } => {
@@ -477,7 +551,7 @@ impl<'a> Job<'a> {
             }
         };
         // What BOLT makes is checked on its way.
-        let made = made.and_then(|built| {
+        made.and_then(|built| {
             if !outcomes.checked.contains_key(&index) && variant.judged {
                 let name = if variants.len() == 2 {
                     "smoke-test".to_owned()
@@ -488,22 +562,7 @@ impl<'a> Job<'a> {
                 outcomes.checked.insert(index, checked);
             }
             Ok(built)
-        });
-        match made {
-            Ok(built) => {
-                outcomes.made.insert(index, built);
-            }
-            Err(error) => {
-                let why = left_out(error)?;
-                // Why a profile is not there has been told in full.
-                let is_told =
-                    profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
-                let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
-                self.progress.line(&format!("{} is left out: {told}", variant.name));
-                outcomes.left_out.insert(index, why);
-            }
-        }
-        Ok(())
+        })
     }
 
     fn shaped(
@@ -587,6 +646,8 @@ impl<'a> Job<'a> {
         if outcomes.made.keys().any(is_there) {
             return Ok(());
         }
+        // Nothing was measured yet, so the next attempt may try all of it again.
+        forget_failures(self.folder)?;
         // The first one is the reason of most others.
         let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
         match outcomes.left_out.len() {
@@ -602,7 +663,8 @@ impl<'a> Job<'a> {
     fn watch_harm(&self, steps: &mut Steps<'_>, outcomes: &mut Outcomes) -> Result<()> {
         let built: Vec<&Built> = outcomes.made.values().collect();
         let harms = steps.run(Phase::Build, "harm", || self.watch(&built))?;
-        outcomes.harms = outcomes.made.keys().copied().zip(harms).collect();
+        let harm = |(index, built): (&usize, &Built)| Some((*index, harms.get(&built.variant)?.clone()));
+        outcomes.harms = outcomes.made.iter().filter_map(harm).collect();
         Ok(())
     }
 
@@ -710,4 +772,33 @@ impl Account<'_> {
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_not_tried_again_by_a_run_that_goes_on_unless_it_is_asked_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let fails = || -> Result<u32> { Err(Left("no profile was written".to_owned()).into()) };
+        let why = Err("no profile was written".to_owned());
+        assert_eq!(or_noted(&folder, "pgo", false, fails).unwrap(), why);
+        let unasked = || -> Result<u32> { panic!("it is known to fail") };
+        assert_eq!(or_noted(&folder, "pgo", false, unasked).unwrap(), why);
+        assert_eq!(or_noted(&folder, "pgo+bolt", false, || Ok(1)).unwrap(), Ok(1), "another one");
+        assert_eq!(or_noted(&folder, "pgo", true, || Ok(2)).unwrap(), Ok(2));
+        assert_eq!(
+            or_noted(&folder, "pgo", false, || Ok(3)).unwrap(),
+            Ok(3),
+            "it did not fail the last time"
+        );
+        // What ends a run is no failure of a variant's.
+        assert!(or_noted(&folder, "csir", false, || -> Result<u32> { bail!("the disk is full") }).is_err());
+        assert_eq!(or_noted(&folder, "csir", false, || Ok(4)).unwrap(), Ok(4));
+        or_noted(&folder, "pgo", false, fails).unwrap().unwrap_err();
+        forget_failures(&folder).unwrap();
+        assert_eq!(or_noted(&folder, "pgo", false, || Ok(5)).unwrap(), Ok(5));
+    }
 }

@@ -37,6 +37,17 @@ pub(crate) enum Profile {
     Second,
 }
 
+impl Profile {
+    /// For names of files.
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::First(Mix::All) => "first".to_owned(),
+            Self::First(Mix::Only(index)) => format!("first@{index}"),
+            Self::Second => "second".to_owned(),
+        }
+    }
+}
+
 /// Which training workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Mix {

@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 use hone_binary::Built;
 use hone_record::{Comparison, Design, Metric, VariantFacts, VariantState, Verdict, Workload};
 
-use super::Job;
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
-use crate::drive::{Contest, compare};
+use super::{Job, Outcomes};
+use crate::drive::{Contest, GaveUp, compare};
 use crate::rounds::{Judged, Rounds, Runner, judge_rounds};
 use crate::show;
 
@@ -42,43 +42,55 @@ impl Job<'_> {
         &self,
         steps: &mut Steps<'_>,
         design: &Design,
-        edges: &[Edge],
-        made: &BTreeMap<usize, Built>,
+        variants: &[Variant],
+        outcomes: &mut Outcomes,
     ) -> Result<Judged> {
-        let mut by_workload: Vec<Vec<Comparison>> = Vec::new();
-        let mut on_baseline = Vec::new();
+        let mut found = Judged { edges: Vec::new(), on_baseline: Vec::new() };
         for workload in &self.experiment.judging {
-            by_workload.push(match workload.engine.operations() {
-                None => self.judge_by_pairs(steps, design, edges, made, workload)?,
-                Some(_) => {
-                    let found = self.judge_by_rounds(steps, edges, made, workload)?;
-                    on_baseline.extend(found.on_baseline);
-                    found.edges
-                }
-            });
+            if workload.engine.operations().is_none() {
+                found.edges.extend(self.judge_by_pairs(steps, design, variants, outcomes, workload)?);
+                continue;
+            }
+            let edges = edges(variants, &outcomes.made);
+            if !edges.is_empty() {
+                let of_rounds = self.judge_by_rounds(steps, &edges, &outcomes.made, workload)?;
+                found.edges.extend(of_rounds.edges);
+                found.on_baseline.extend(of_rounds.on_baseline);
+            }
         }
-        let mut columns: Vec<_> = by_workload.into_iter().map(Vec::into_iter).collect();
-        let of_edge = |_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>();
-        Ok(Judged { edges: edges.iter().flat_map(of_edge).collect(), on_baseline })
+        // Each variant's together; those of one keep the order of the workloads.
+        let place = |name: &str| variants.iter().position(|variant| variant.name == name);
+        found.edges.sort_by_key(|comparison| place(&comparison.b));
+        Ok(found)
     }
 
-    /// Each edge for itself, pair by pair.
+    /// Each edge for itself, pair by pair. A variant that can't be measured is left out, and what builds on it is held against the
+    /// next one on its way.
     fn judge_by_pairs(
         &self,
         steps: &mut Steps<'_>,
         design: &Design,
-        edges: &[Edge],
-        made: &BTreeMap<usize, Built>,
+        variants: &[Variant],
+        outcomes: &mut Outcomes,
         workload: &Workload,
     ) -> Result<Vec<Comparison>> {
         let settings = &self.experiment.compare;
         let mut comparisons = Vec::new();
-        for edge in edges {
-            let sides = [edge.parent, edge.child].map(|index| &made[&index]);
-            let name = match edges {
-                [_] => format!("judge-{}", workload.name),
+        let children: Vec<usize> =
+            edges(variants, &outcomes.made).into_iter().map(|edge| edge.child).collect();
+        for child in &children {
+            let now = edges(variants, &outcomes.made);
+            let Some(edge) = now.iter().find(|edge| edge.child == *child) else { continue };
+            let sides = [edge.parent, edge.child].map(|index| &outcomes.made[&index]);
+            let name = match children[..] {
+                [_] if outcomes.left_out.is_empty() => format!("judge-{}", workload.name),
                 _ => format!("judge-{}-{}", sides[1].variant, workload.name),
             };
+            let gave_up = format!("{}{name}.json", super::FAILED);
+            if let Some(why) = self.folder.read_note::<String>(&gave_up)? {
+                outcomes.leave_out(*child, why);
+                continue;
+            }
             let contest = Contest {
                 names: sides.map(|built| built.variant.clone()),
                 builds: sides.map(|built| vec![self.arm(&built.variant, &built.executable, BTreeMap::new())]),
@@ -100,7 +112,16 @@ impl Job<'_> {
                 let comparison = compare(&contest, self.progress)?;
                 Ok(Told { note: show::comparison::sentence(&comparison), command: None, result: comparison })
             };
-            comparisons.push(steps.run(Phase::Judge, &name, told)?);
+            match steps.run(Phase::Judge, &name, told) {
+                Ok(comparison) => comparisons.push(comparison),
+                Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
+                    let why = format!("{error:#}");
+                    self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
+                    self.folder.write_note(&gave_up, &why)?;
+                    outcomes.leave_out(*child, why);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(comparisons)
     }

@@ -81,6 +81,14 @@ struct Outcomes {
     harms: BTreeMap<usize, Harm>,
 }
 
+impl Outcomes {
+    /// Of a variant that failed after it was made.
+    fn leave_out(&mut self, index: usize, why: String) {
+        self.made.remove(&index);
+        self.left_out.insert(index, why);
+    }
+}
+
 /// A profile, or why there is none.
 type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 
@@ -120,8 +128,8 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     }
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
+    let judged = job.judge(&mut steps, &design, &variants, &mut outcomes)?;
     let edges = edges(&variants, &outcomes.made);
-    let judged = job.judge(&mut steps, &design, &edges, &outcomes.made)?;
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
     let found = job.optimization(steps.receipts, ceilings, &account, judged, started_unix_ms);
@@ -663,8 +671,16 @@ impl<'a> Job<'a> {
     fn watch_harm(&self, steps: &mut Steps<'_>, outcomes: &mut Outcomes) -> Result<()> {
         let built: Vec<&Built> = outcomes.made.values().collect();
         let harms = steps.run(Phase::Build, "harm", || self.watch(&built))?;
-        let harm = |(index, built): (&usize, &Built)| Some((*index, harms.get(&built.variant)?.clone()));
-        outcomes.harms = outcomes.made.iter().filter_map(harm).collect();
+        let indices: Vec<usize> = outcomes.made.keys().copied().collect();
+        for index in indices {
+            match harms.get(&outcomes.made[&index].variant) {
+                Some(Ok(harm)) => {
+                    outcomes.harms.insert(index, harm.clone());
+                }
+                Some(Err(why)) => outcomes.leave_out(index, why.clone()),
+                None => {}
+            }
+        }
         Ok(())
     }
 

@@ -51,6 +51,9 @@ pub(crate) struct Training {
     pub(crate) has_dump_object: bool,
 }
 
+/// Of an arm that never got to its load.
+pub(crate) const DID_NOT_START: &str = "did not start";
+
 /// Below this a user share from ticks says nothing (as in `hone_host::cpu`).
 const SHARE_NEEDS_S: f64 = 0.1;
 /// A target that has its warm-up behind it, and stood still since, gets so much of it before the next window: connections
@@ -109,7 +112,7 @@ impl Bench<'_> {
             return Ok(Subject { arm: arm.clone(), running: None, is_warm: true, held_bytes: None });
         }
         let running =
-            arm.start(self.runner, &self.scratch).with_context(|| format!("{} did not start", arm.name))?;
+            arm.start(self.runner, &self.scratch).with_context(|| format!("{} {DID_NOT_START}", arm.name))?;
         let mut subject =
             Subject { arm: arm.clone(), running: Some(running), is_warm: false, held_bytes: None };
         if let Engine::Tool { populate: Some(words), .. } = &workload.engine {

@@ -17,6 +17,7 @@ use hone_record::{
 use hone_tool::{Runner, ToolError, interrupt};
 
 use crate::arm::{Arm, Place, Running};
+use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::folder::RunFolder;
 use crate::lever::Lever;
@@ -337,7 +338,7 @@ impl Contest<'_> {
     fn start(&self, side: &Side) -> Result<Running> {
         let arm = &side.arm;
         arm.start(self.runner, &self.folder.scratch())
-            .with_context(|| ArmFailed { side: side.index, what: format!("{} did not start", arm.name) })
+            .with_context(|| ArmFailed { side: side.index, what: format!("{} {DID_NOT_START}", arm.name) })
     }
 
     fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {

@@ -32,6 +32,8 @@ pub(crate) struct Experiment {
     /// Whether each training workload trains a profile of its own, too, and all judge.
     pub(crate) matrix: bool,
     pub(crate) limits: Limits,
+    /// A program that BOLT made is checked again and again for so long.
+    pub(crate) soak_s: f64,
     pub(crate) compare: Compare,
 }
 
@@ -148,6 +150,7 @@ struct Optimize {
     text_growth: Option<f64>,
     rss_growth: Option<f64>,
     start_up_growth: Option<f64>,
+    soak_s: Option<f64>,
 }
 
 /// One name, or several.
@@ -485,6 +488,7 @@ impl File {
             profile: self.optimize.profile,
             matrix: self.optimize.matrix,
             limits,
+            soak_s: self.optimize.soak_s()?,
             compare: self.compare,
         })
     }
@@ -534,6 +538,18 @@ impl File {
 }
 
 impl Optimize {
+    fn soak_s(&self) -> Result<f64, Wrong> {
+        /// Enough for some checks, and little beside a training.
+        const SOAK_S: f64 = 10.0;
+        match self.soak_s {
+            None => Ok(SOAK_S),
+            Some(given) if (0.0..=86_400.0).contains(&given) => Ok(given),
+            Some(given) => {
+                Err(in_optimize("soak_s", format!("soak_s lies between 0 and 86400 seconds, got {given}")))
+            }
+        }
+    }
+
     fn limits(&self) -> Result<Limits, Wrong> {
         let least = Limits::default();
         let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
@@ -849,6 +865,7 @@ judge = ["judge"]
             ),
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
             (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
+            (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
             (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
             (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),

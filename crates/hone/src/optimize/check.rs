@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::{LoadError, smoke_test};
@@ -35,6 +35,19 @@ impl Job<'_> {
             }),
             Err(error) => trouble_of(error).map(Err),
         }
+    }
+
+    /// Checks once more and again: what breaks now and then passes one check, and is to be delivered.
+    pub(super) fn soak(
+        &self,
+        name: &str,
+        program: &Path,
+        checked: SmokeTest,
+    ) -> Result<Result<SmokeTest, String>> {
+        let limit = Duration::from_secs_f64(self.experiment.soak_s);
+        let passed = again_and_again(limit, || self.check(name, program).map(|found| found.map(|_| ())))?;
+        Ok(passed
+            .map(|times| SmokeTest { what: format!("{}; {} times", checked.what, times + 1), ..checked }))
     }
 
     fn checked(&self, name: &str, program: &Path) -> Result<SmokeTest> {
@@ -132,6 +145,25 @@ impl Job<'_> {
     }
 }
 
+/// Checks at least so often beside the first time: one that fails every second time gets through with 3 %.
+const LEAST_CHECKS: u32 = 4;
+
+/// Repeats a check for so long, and [`LEAST_CHECKS`] times at least. How often it passed, or the first trouble.
+fn again_and_again(
+    limit: Duration,
+    mut check: impl FnMut() -> Result<Result<(), String>>,
+) -> Result<Result<u32, String>> {
+    let begun = Instant::now();
+    let mut times = 0;
+    while times < LEAST_CHECKS || begun.elapsed() < limit {
+        times += 1;
+        if let Err(trouble) = check()? {
+            return Ok(Err(format!("{trouble} (in check {} of the same program)", times + 1)));
+        }
+    }
+    Ok(Ok(times))
+}
+
 /// What went wrong as a program was stopped: a crash, or an end that it did not come to by itself.
 fn trouble_at_stop(stopped: &Stopped) -> Option<String> {
     if is_crash(stopped) {
@@ -214,6 +246,23 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         session.stop(Duration::from_millis(300)).unwrap()
+    }
+
+    #[test]
+    fn what_breaks_now_and_then_does_not_get_through() {
+        let mut left = 3;
+        let mut breaks = || {
+            left -= 1;
+            Ok(if left == 0 { Err("it crashed".to_owned()) } else { Ok(()) })
+        };
+        let found = again_and_again(Duration::ZERO, &mut breaks).unwrap();
+        assert_eq!(found, Err("it crashed (in check 4 of the same program)".to_owned()));
+        assert_eq!(again_and_again(Duration::ZERO, || Ok(Ok(()))).unwrap(), Ok(LEAST_CHECKS));
+        let passes = || {
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(Ok(()))
+        };
+        assert!(again_and_again(Duration::from_millis(40), passes).unwrap().unwrap() > LEAST_CHECKS);
     }
 
     #[test]

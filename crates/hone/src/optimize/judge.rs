@@ -6,11 +6,14 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hone_binary::Built;
-use hone_record::{Comparison, Design, Metric, VariantFacts, VariantState, Verdict, Workload};
+use hone_record::{
+    Comparison, Design, Engine, Metric, PairKind, VariantFacts, VariantState, Verdict, Workload,
+};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
 use super::{Job, Outcomes};
+use crate::bench::DID_NOT_START;
 use crate::drive::{Contest, GaveUp, compare};
 use crate::rounds::{Judged, Rounds, Runner, judge_rounds};
 use crate::show;
@@ -244,6 +247,12 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
     if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
         return drop(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
     }
+    if let Some((broke, trouble)) = own.iter().find_map(|found| Some((found, broke_down_alone(found)?))) {
+        return drop(format!(
+            "it broke down under {} where {} stood: {trouble}",
+            broke.workload.name, broke.a
+        ));
+    }
     match first.verdict() {
         Verdict::Better => {
             (KEEP.to_owned(), format!("better than {} under {}", first.a, first.workload.name))
@@ -258,6 +267,19 @@ fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
     let [low, ratio, high] = [estimate.low, estimate.ratio, estimate.high];
     let turned = [1.0 / high, 1.0 / ratio, 1.0 / low];
     Some(if estimate.metric.lower_is_better() { [low, ratio, high] } else { turned })
+}
+
+/// How B ended or stopped answering under its load in a pair that A went through. Once is enough: no test of signs is needed to tell
+/// that a program may crash. One that did not start, or whose load failed while it ran on, is left to the verdict.
+fn broke_down_alone(comparison: &Comparison) -> Option<&str> {
+    let ends_by_itself = matches!(comparison.workload.engine, Engine::Exits { .. });
+    let tests = comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let mut alone = tests.filter(|pair| pair.troubles[0].is_empty()).filter_map(|pair| {
+        let is_unfinished = pair.window_b.is_empty()
+            || (ends_by_itself && !pair.values_b.contains_key(&Metric::CpuPerRecord));
+        pair.troubles[1].first().filter(|_| is_unfinished)
+    });
+    alone.find(|trouble| !trouble.contains(DID_NOT_START)).map(String::as_str)
 }
 
 /// The mean can fall while the slowest requests get slower.

@@ -93,3 +93,28 @@ fn a_variant_has_what_is_wrong_with_the_one_it_builds_on() {
     assert_eq!(decided(&edges(false), &[], "pgo"), ("drop drop".to_owned(), None));
     assert_eq!(decided(&edges(true), &[], ""), ("drop drop".to_owned(), None), "a worse p99.9");
 }
+
+#[test]
+fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
+    let pair = |a: &str, b: &str, window_b: &str| hone_record::PairOutcome {
+        index: 0,
+        kind: PairKind::Test,
+        window_a: "a.json".to_owned(),
+        window_b: window_b.to_owned(),
+        values_a: [].into(),
+        values_b: [].into(),
+        dropped: None,
+        block: 0,
+        took_s: 0.0,
+        troubles: [a, b].map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
+    };
+    let told = |broken: hone_record::PairOutcome| {
+        let mut first = edge("baseline", "pgo", "one", BETTER);
+        first.pairs = vec![pair("", "", "b.json"), broken];
+        decided(&[first, edge("baseline", "pgo", "two", EQUAL)], &[], "").0
+    };
+    assert_eq!(told(pair("", "pgo ended (signal 11) while it was loaded", "")), "drop ");
+    assert_eq!(told(pair("baseline ended", "pgo ended", "")), "keep ", "both: the machine's");
+    assert_eq!(told(pair("", "pgo did not start; no port", "")), "keep ");
+    assert_eq!(told(pair("", "was saturated", "b.json")), "keep ");
+}

@@ -103,7 +103,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let workshop = &*workshop;
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
-    let _alone = job.lock_builds()?;
+    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
     job.is_of_the_same(workshop, tools.as_ref())?;
     let mut steps = Steps::new(job.folder, job.progress, job.only);
 
@@ -274,16 +274,16 @@ fn short(workload: &Workload) -> Workload {
 }
 
 impl<'a> Job<'a> {
-    /// Two runs of one experiment at a time would remove each other's builds.
-    fn lock_builds(&self) -> Result<fs::File> {
-        let path = self.work().join(".lock");
+    /// Two runs of one experiment at a time would remove each other's builds, and two in one run each other's measurements.
+    fn lock(&self, folder: &Path, what: &str) -> Result<fs::File> {
+        let path = folder.join(".lock");
         let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => bail!(
-                "another run of `{}` is building in {}; wait for its end, or give this one another --output",
+                "another run of `{}` is {what} {}; wait for its end, or give this one another --output",
                 self.experiment.name,
-                self.work().display()
+                folder.display()
             ),
             Err(fs::TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("{} can't be locked", path.display()))

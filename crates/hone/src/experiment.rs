@@ -448,6 +448,17 @@ fn in_optimize(key: &'static str, problem: impl Into<String>) -> Wrong {
     ("optimize".to_owned(), key, problem.into())
 }
 
+/// A workload that is named twice would be trained or judged over the first time's results.
+fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
+    let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match twice {
+        Some((_, name)) => {
+            Err(in_optimize(key, format!("`{name}` is named twice; use weights to train more with it")))
+        }
+        None => Ok(()),
+    }
+}
+
 impl File {
     fn checked(self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
@@ -464,7 +475,11 @@ impl File {
         {
             check_name(&workload.name).map_err(|problem| in_optimize(key, problem))?;
         }
-        if !self.optimize.judge_what_was_trained && !self.optimize.matrix {
+        let trained: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
+        no_twice("train", &trained)?;
+        no_twice("judge", &judging.iter().map(|judge| judge.name.as_str()).collect::<Vec<_>>())?;
+        // Those that a matrix adds are told as their own, and come behind the one that decides.
+        if !self.optimize.judge_what_was_trained {
             check_other_loads(&training, &judging, &self.compare)?;
         }
         if self.optimize.matrix {
@@ -870,6 +885,7 @@ judge = ["judge"]
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
             (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
             (String::new(), run, "the same load trained, which flatters it"),
+            ("matrix = true".to_owned(), run, "the same load trained, which flatters it"),
             (
                 OWN_LOAD.to_owned(),
                 "requests_per_s = 3\nrun = [\"x\"]",
@@ -888,6 +904,14 @@ judge = ["judge"]
         }
         let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
         assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn a_workload_is_named_once() {
+        assert!(no_twice("train", &["a", "b"]).is_ok());
+        let (_, key, problem) = no_twice("train", &["a", "b", "a"]).unwrap_err();
+        assert_eq!(key, "train");
+        assert!(problem.starts_with("`a` is named twice"), "{problem}");
     }
 
     #[test]

@@ -463,7 +463,8 @@ impl<'a> Job<'a> {
             Mix::Only(index) => {
                 let workload =
                     self.experiment.training.get(index).context("a mix names a training workload")?;
-                (format!("prove-profile-{}", workload.workload.name), vec![index])
+                // `@` is in no name of a workload: one that is called `cs` is no second round.
+                (format!("prove-profile@{}", workload.workload.name), vec![index])
             }
         };
         let raw: Vec<(PathBuf, f64)> = match mix {

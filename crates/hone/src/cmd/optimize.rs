@@ -186,8 +186,9 @@ fn with_way_on(
     is_new: bool,
 ) -> anyhow::Error {
     if !folder.join("steps").exists() {
-        // Nothing was done that could be gone on with.
-        if is_new {
+        // Nothing was done that could be gone on with; but what a tool says of its failure may lie there.
+        let is_of_a_tool = error.downcast_ref::<hone_tool::ToolError>().is_some();
+        if is_new && !(is_of_a_tool && has_logs(folder)) {
             let _ = fs::remove_dir_all(folder.path());
         }
         return error;
@@ -200,6 +201,12 @@ fn with_way_on(
     let what =
         if interrupt::requested() { "interrupted".to_owned() } else { format!("{error:#}\nbroken off") };
     anyhow::anyhow!("{what}; finished steps are kept. To go on: {}", way_on(arguments, folder.path()))
+}
+
+/// Whether a tool has said something that is kept.
+fn has_logs(folder: &RunFolder) -> bool {
+    let files = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).any(|facts| facts.is_file() && facts.len() > 0)
 }
 
 /// The command that goes on with a run, ready to paste.
@@ -240,6 +247,24 @@ mod tests {
         assert_eq!((&again.file, &again.output, again.matrix), (&asked.file, &asked.output, true), "{line}");
         assert_eq!(again.only, Some(Phase::Train));
         assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));
+    }
+
+    #[test]
+    fn the_log_of_a_first_build_that_failed_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let arguments = read("hone optimize x.toml");
+        for (code, stays) in [(0, false), (1, true)] {
+            use hone_tool::{Call, Runner as _};
+            let folder = RunFolder::create(parent.path(), "x").unwrap();
+            let script = format!("echo said; exit {code}");
+            let call = Call::new("build", "/bin/sh", parent.path()).args(["-c", &script]);
+            let error = match System::new(folder.join("logs")).unwrap().run(&call) {
+                Ok(_) => anyhow::anyhow!("refused"),
+                Err(error) => anyhow::Error::from(error).context("step build-baseline"),
+            };
+            with_way_on(error, &arguments, &folder, true);
+            assert_eq!(folder.path().is_dir(), stays, "{code}");
+        }
     }
 
     #[test]

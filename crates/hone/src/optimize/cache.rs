@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Job;
 
-/// Folders of version control; a build does not see them.
-const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+/// Folders of version control, of Hone's own helpers, and of what Python compiles as it goes; a build does not see them.
+const LEFT_OUT: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".hone", "__pycache__"];
 
 /// Variables that say where somebody sits and which job runs, and nothing of a build. All others count: a build system hears them.
 const NO_PART: [&str; 18] = [

@@ -173,6 +173,9 @@ pub struct Optimization {
     /// Training mixes held against each other; empty unless asked for.
     #[serde(default)]
     pub matrix: Vec<MatrixRow>,
+    /// Variants that build on another one, held against the baseline itself in the same rounds; empty where pairs were measured.
+    #[serde(default)]
+    pub on_baseline: Vec<Comparison>,
     /// The variant that is best by measurement; `None` when none beats the baseline, and in older records.
     #[serde(default)]
     pub best: Option<String>,

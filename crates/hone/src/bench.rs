@@ -9,7 +9,7 @@ use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
 use hone_record::{
     CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
 };
-use hone_tool::{Call, Finished, Runner, ToolError, Usage as Used, interrupt};
+use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
 
 use crate::Usage;
 use crate::arm::{Arm, Place, Program, Running, find_program, unknown_in_a_load};
@@ -50,6 +50,9 @@ pub(crate) struct Training {
     /// Whether the program was linked with the dump object, by which its counters are set to 0 after the warm-up.
     pub(crate) has_dump_object: bool,
 }
+
+/// Of an arm that never got to its load.
+pub(crate) const DID_NOT_START: &str = "did not start";
 
 /// Below this a user share from ticks says nothing (as in `hone_host::cpu`).
 const SHARE_NEEDS_S: f64 = 0.1;
@@ -109,7 +112,7 @@ impl Bench<'_> {
             return Ok(Subject { arm: arm.clone(), running: None, is_warm: true, held_bytes: None });
         }
         let running =
-            arm.start(self.runner, &self.scratch).with_context(|| format!("{} did not start", arm.name))?;
+            arm.start(self.runner, &self.scratch).with_context(|| format!("{} {DID_NOT_START}", arm.name))?;
         let mut subject =
             Subject { arm: arm.clone(), running: Some(running), is_warm: false, held_bytes: None };
         if let Engine::Tool { populate: Some(words), .. } = &workload.engine {
@@ -124,10 +127,9 @@ impl Bench<'_> {
     }
 
     /// Stops a subject.
-    pub(crate) fn end(&self, subject: Subject) -> Result<()> {
-        let Some(running) = subject.running else { return Ok(()) };
-        running.stop(self.runner).with_context(|| format!("stopping {}", subject.arm.name))?;
-        Ok(())
+    pub(crate) fn end(&self, subject: Subject) -> Result<Option<Stopped>> {
+        let Some(running) = subject.running else { return Ok(None) };
+        running.stop(self.runner).with_context(|| format!("stopping {}", subject.arm.name))
     }
 
     /// One window of an arm that is started and stopped for it.
@@ -135,10 +137,19 @@ impl Bench<'_> {
     /// # Errors
     /// Also when the window failed.
     pub(crate) fn alone(&self, arm: &Arm, workload: &Workload) -> Result<Window> {
+        self.alone_to_the_end(arm, workload).map(|(window, _)| window)
+    }
+
+    /// As [`Self::alone`], with how it ended.
+    pub(crate) fn alone_to_the_end(
+        &self,
+        arm: &Arm,
+        workload: &Workload,
+    ) -> Result<(Window, Option<Stopped>)> {
         let mut subject = self.subject(arm, workload)?;
         let window = self.window(&mut subject, workload)?;
-        self.end(subject)?;
-        of_use(window)
+        let stopped = self.end(subject)?;
+        Ok((of_use(window)?, stopped))
     }
 
     /// One window of an instrumented arm, which is stopped so that its profile gets onto disk. Where the counters can be reset

@@ -17,6 +17,7 @@ use hone_record::{
 use hone_tool::{Runner, ToolError, interrupt};
 
 use crate::arm::{Arm, Place, Running};
+use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::folder::RunFolder;
 use crate::lever::Lever;
@@ -122,9 +123,12 @@ pub(crate) fn measure_pairs(
                 if failures.gives_up(pair.outcome.kind, pair.failed) {
                     let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "control" };
                     let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
-                    bail!(
+                    let of_b = pair.outcome.kind == PairKind::Test
+                        && last_were_of_b(pairs.iter().chain(std::iter::once(&pair.outcome)));
+                    let words = format!(
                         "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
                     );
+                    bail!(GaveUp { of_b, words });
                 }
                 pair.outcome
             }
@@ -134,6 +138,29 @@ pub(crate) fn measure_pairs(
         pairs.push(pair);
     }
     Ok(pairs)
+}
+
+/// An arm failed too often running for another pair to make sense.
+#[derive(Debug)]
+pub(crate) struct GaveUp {
+    /// Whether B alone had trouble in each of those pairs: then nothing is known against A.
+    pub(crate) of_b: bool,
+    words: String,
+}
+
+impl std::fmt::Display for GaveUp {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for GaveUp {}
+
+/// Whether in the last A/B pairs B had trouble and A had none.
+fn last_were_of_b<'a>(pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
+    let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
+    let mut troubles = tests.map(|pair| &pair.troubles);
+    troubles.all(|[a, b]| a.is_empty() && !b.is_empty())
 }
 
 /// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
@@ -311,7 +338,7 @@ impl Contest<'_> {
     fn start(&self, side: &Side) -> Result<Running> {
         let arm = &side.arm;
         arm.start(self.runner, &self.folder.scratch())
-            .with_context(|| ArmFailed { side: side.index, what: format!("{} did not start", arm.name) })
+            .with_context(|| ArmFailed { side: side.index, what: format!("{} {DID_NOT_START}", arm.name) })
     }
 
     fn window_alone(&self, side: &Side, progress: &Progress) -> Result<Window> {
@@ -600,6 +627,29 @@ mod tests {
         assert_eq!(b[1..], ["connection 0 broke at 1.5 s", "moved at 1.5 s"]);
         let crash = Failure { side: 0, reason: "A did not start".to_owned() };
         assert_eq!(Seen::both(Err(crash)).troubles(), [vec!["A did not start".to_owned()], vec![]]);
+    }
+
+    #[test]
+    fn pairs_that_fail_by_b_alone_say_nothing_against_a() {
+        let pair = |kind, a: &[&str], b: &[&str]| PairOutcome {
+            index: 0,
+            kind,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: BTreeMap::new(),
+            values_b: BTreeMap::new(),
+            dropped: None,
+            block: 0,
+            took_s: 0.0,
+            troubles: [a, b].map(|list| list.iter().map(|word| (*word).to_owned()).collect()),
+        };
+        let (test, control) = (PairKind::Test, PairKind::Control);
+        let of_b = || pair(test, &[], &["died"]);
+        assert!(last_were_of_b(
+            [pair(test, &["died"], &[]), of_b(), pair(control, &[], &[]), of_b(), of_b()].iter()
+        ));
+        assert!(!last_were_of_b([of_b(), of_b(), pair(test, &["died"], &["died"])].iter()));
+        assert!(!last_were_of_b([of_b(), pair(test, &[], &[]), of_b()].iter()));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Experiment {
     /// Whether each training workload trains a profile of its own, too, and all judge.
     pub(crate) matrix: bool,
     pub(crate) limits: Limits,
+    /// A program that BOLT made is checked again and again for so long.
+    pub(crate) soak_s: f64,
     pub(crate) compare: Compare,
 }
 
@@ -148,6 +150,7 @@ struct Optimize {
     text_growth: Option<f64>,
     rss_growth: Option<f64>,
     start_up_growth: Option<f64>,
+    soak_s: Option<f64>,
 }
 
 /// One name, or several.
@@ -445,6 +448,17 @@ fn in_optimize(key: &'static str, problem: impl Into<String>) -> Wrong {
     ("optimize".to_owned(), key, problem.into())
 }
 
+/// A workload that is named twice would be trained or judged over the first time's results.
+fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
+    let twice = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match twice {
+        Some((_, name)) => {
+            Err(in_optimize(key, format!("`{name}` is named twice; use weights to train more with it")))
+        }
+        None => Ok(()),
+    }
+}
+
 impl File {
     fn checked(self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
@@ -461,7 +475,11 @@ impl File {
         {
             check_name(&workload.name).map_err(|problem| in_optimize(key, problem))?;
         }
-        if !self.optimize.judge_what_was_trained && !self.optimize.matrix {
+        let trained: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
+        no_twice("train", &trained)?;
+        no_twice("judge", &judging.iter().map(|judge| judge.name.as_str()).collect::<Vec<_>>())?;
+        // Those that a matrix adds are told as their own, and come behind the one that decides.
+        if !self.optimize.judge_what_was_trained {
             check_other_loads(&training, &judging, &self.compare)?;
         }
         if self.optimize.matrix {
@@ -485,6 +503,7 @@ impl File {
             profile: self.optimize.profile,
             matrix: self.optimize.matrix,
             limits,
+            soak_s: self.optimize.soak_s()?,
             compare: self.compare,
         })
     }
@@ -534,6 +553,18 @@ impl File {
 }
 
 impl Optimize {
+    fn soak_s(&self) -> Result<f64, Wrong> {
+        /// Enough for some checks, and little beside a training.
+        const SOAK_S: f64 = 10.0;
+        match self.soak_s {
+            None => Ok(SOAK_S),
+            Some(given) if (0.0..=86_400.0).contains(&given) => Ok(given),
+            Some(given) => {
+                Err(in_optimize("soak_s", format!("soak_s lies between 0 and 86400 seconds, got {given}")))
+            }
+        }
+    }
+
     fn limits(&self) -> Result<Limits, Wrong> {
         let least = Limits::default();
         let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
@@ -849,10 +880,12 @@ judge = ["judge"]
             ),
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
             (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
+            (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
             (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
             (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
             (String::new(), run, "the same load trained, which flatters it"),
+            ("matrix = true".to_owned(), run, "the same load trained, which flatters it"),
             (
                 OWN_LOAD.to_owned(),
                 "requests_per_s = 3\nrun = [\"x\"]",
@@ -871,6 +904,14 @@ judge = ["judge"]
         }
         let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
         assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn a_workload_is_named_once() {
+        assert!(no_twice("train", &["a", "b"]).is_ok());
+        let (_, key, problem) = no_twice("train", &["a", "b", "a"]).unwrap_err();
+        assert_eq!(key, "train");
+        assert!(problem.starts_with("`a` is named twice"), "{problem}");
     }
 
     #[test]

@@ -102,19 +102,40 @@ struct Beside {
     is_known: bool,
 }
 
-/// A comparison for each edge (parent, child), in the order of the children. Rounds that are measured already are read; each
-/// new one is on the disk before the next begins. The designs are on the disk before the first window.
+/// What one sitting of rounds tells.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Judged {
+    /// A comparison for each edge (parent, child), in the order of the children.
+    pub(crate) edges: Vec<Comparison>,
+    /// Those that build on another variant, held against the baseline: every variant is measured in every round, so it takes
+    /// no window more.
+    pub(crate) on_baseline: Vec<Comparison>,
+}
+
+/// Rounds that are measured already are read; each new one is on the disk before the next begins. The designs are on the disk
+/// before the first window.
 ///
 /// # Errors
 /// When the baseline or its twin fails again and again, when something beside the targets fails, or when the user interrupts.
-pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Vec<Comparison>> {
+pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Judged> {
     let plan = rounds.plan();
-    let edges = rounds.edges()?;
+    let mut edges = rounds.edges()?;
+    let count = edges.len();
+    edges.extend(
+        edges
+            .clone()
+            .into_iter()
+            .filter(|[parent, _]| *parent != BASELINE)
+            .map(|[_, child]| [BASELINE, child]),
+    );
     let designs = edges.iter().map(|edge| plan.design(*edge)).collect::<Result<Vec<Design>, _>>()?;
     let layout = rounds.layout(&plan)?;
     rounds.fix(&layout, &edges, &designs)?;
     let measured = rounds.measure(&plan, &layout, progress)?;
-    Ok(edges.iter().zip(designs).map(|(edge, design)| rounds.judged(*edge, design, &measured)).collect())
+    let judged = |(edge, design): (&[usize; 2], Design)| rounds.judged(*edge, design, &measured);
+    let mut found: Vec<Comparison> = edges.iter().zip(designs).map(judged).collect();
+    let on_baseline = found.split_off(count);
+    Ok(Judged { edges: found, on_baseline })
 }
 
 /// The variants that are alive, and who failed how often running.
@@ -197,9 +218,10 @@ impl Rounds<'_> {
             }
             Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
         }
-        for ([_, child], design) in edges.iter().zip(designs) {
-            let name = &self.variants[*child].name;
-            self.folder.write_note(&format!("{}design-{name}.json", self.prefix), design)?;
+        for ([parent, child], design) in edges.iter().zip(designs) {
+            let Runner { name, parent: own, .. } = &self.variants[*child];
+            let against = if *own == Some(*parent) { "" } else { "-on-baseline" };
+            self.folder.write_note(&format!("{}design-{name}{against}.json", self.prefix), design)?;
         }
         Ok(())
     }

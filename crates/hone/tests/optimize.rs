@@ -78,7 +78,9 @@ fn a_run_is_interrupted_resumed_and_judged() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("interrupted; finished steps are kept. To go on: hone optimize small.toml --resume"),
+        said.contains(
+            "interrupted; finished steps are kept. To go on: hone optimize small.toml --output . --resume"
+        ),
         "{said}"
     );
     assert_eq!(processes_with(&run.display().to_string()), Vec::<u32>::new());

@@ -519,6 +519,7 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         variants: Vec::new(),
         training_mix: Vec::new(),
         matrix: Vec::new(),
+        on_baseline: Vec::new(),
         best: None,
     };
     (optimization, windows)

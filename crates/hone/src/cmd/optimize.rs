@@ -54,12 +54,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
+    let arguments = arguments.of_its_run();
     let text = fs::read_to_string(&arguments.file)
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
     let read = if arguments.matrix { experiment::parse_with_matrix } else { experiment::parse };
     let experiment = read(&text, &arguments.file)?;
     // What is kept says all that makes a run this one.
-    let text = if arguments.matrix { text + "\n# --matrix\n" } else { text };
+    let text = if arguments.matrix { text + MATRIX_MARK } else { text };
     let training = experiment.training.iter().map(|training| &training.workload);
     for workload in experiment.judging.iter().chain(training) {
         bench::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
@@ -76,11 +77,29 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     let is_new = arguments.resume.is_none() && !goes_on(&arguments);
-    let found = done.map_err(|error| with_way_on(error, &arguments.file, &folder, is_new))?;
+    let found = done.map_err(|error| with_way_on(error, &arguments, &folder, is_new))?;
     let page = report::write(&folder.join("optimization.json"), None)?;
     let worse = found.comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
+}
+
+/// Stands at the end of the experiment's text in a run with `--matrix`.
+const MATRIX_MARK: &str = "\n# --matrix\n";
+
+impl Arguments {
+    /// A run that is named knows by itself where it lies and whether it is one of a matrix.
+    fn of_its_run(mut self) -> Self {
+        let Some(Some(run)) = &self.resume else { return self };
+        let kept = fs::read_to_string(run.join("experiment.toml")).unwrap_or_default();
+        self.matrix |= kept.ends_with(MATRIX_MARK);
+        let home = run.canonicalize().ok().and_then(|run| run.parent().map(Path::to_owned));
+        // Only a folder that runs are made in.
+        if let Some(home) = home.filter(|home| home.join("builds").is_dir()) {
+            self.output = home;
+        }
+        self
+    }
 }
 
 /// Every phase but the first goes on in a run that was begun.
@@ -163,20 +182,104 @@ fn newest(output: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// An error keeps what was done; say how to go on.
-fn with_way_on(error: anyhow::Error, file: &Path, folder: &RunFolder, is_new: bool) -> anyhow::Error {
+fn with_way_on(
+    error: anyhow::Error,
+    arguments: &Arguments,
+    folder: &RunFolder,
+    is_new: bool,
+) -> anyhow::Error {
     if !folder.join("steps").exists() {
-        // Nothing was done that could be gone on with.
-        if is_new {
+        // Nothing was done that could be gone on with; but what a tool says of its failure may lie there.
+        let is_of_a_tool = error.downcast_ref::<hone_tool::ToolError>().is_some();
+        if is_new && !(is_of_a_tool && has_logs(folder)) {
             let _ = fs::remove_dir_all(folder.path());
         }
+        return error;
+    }
+    // It says itself why this run can't be gone on with.
+    if error.downcast_ref::<crate::Usage>().is_some() {
         return error;
     }
     // Of an interrupt the user knows the reason.
     let what =
         if interrupt::requested() { "interrupted".to_owned() } else { format!("{error:#}\nbroken off") };
-    anyhow::anyhow!(
-        "{what}; finished steps are kept. To go on: hone optimize {} --resume {}",
-        file.display(),
-        folder.path().display()
-    )
+    anyhow::anyhow!("{what}; finished steps are kept. To go on: {}", way_on(arguments, folder.path()))
+}
+
+/// Whether a tool has said something that is kept.
+fn has_logs(folder: &RunFolder) -> bool {
+    let files = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).any(|facts| facts.is_file() && facts.len() > 0)
+}
+
+/// The command that goes on with a run, ready to paste.
+fn way_on(arguments: &Arguments, run: &Path) -> String {
+    let mut words = vec!["hone".to_owned(), "optimize".to_owned(), arguments.file.display().to_string()];
+    if arguments.matrix {
+        words.push("--matrix".to_owned());
+    }
+    if let Some(phase) = arguments.only {
+        words.extend(["--only".to_owned(), phase.name().to_owned()]);
+    }
+    words.extend(["--output".to_owned(), arguments.output.display().to_string()]);
+    words.extend(["--resume".to_owned(), run.display().to_string()]);
+    shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn read(line: &str) -> Arguments {
+        let words = shlex::split(line).unwrap();
+        Line::parse_from(words.iter().skip(1)).arguments
+    }
+
+    #[test]
+    fn the_printed_way_on_is_the_same_run() {
+        let asked = read("hone optimize 'my x.toml' --matrix -o '/var/tmp/my runs' --only train");
+        let line = way_on(&asked, Path::new("/var/tmp/my runs/x-001"));
+        let again = read(&line);
+        assert_eq!((&again.file, &again.output, again.matrix), (&asked.file, &asked.output, true), "{line}");
+        assert_eq!(again.only, Some(Phase::Train));
+        assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));
+    }
+
+    #[test]
+    fn the_log_of_a_first_build_that_failed_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let arguments = read("hone optimize x.toml");
+        for (code, stays) in [(0, false), (1, true)] {
+            use hone_tool::{Call, Runner as _};
+            let folder = RunFolder::create(parent.path(), "x").unwrap();
+            let script = format!("echo said; exit {code}");
+            let call = Call::new("build", "/bin/sh", parent.path()).args(["-c", &script]);
+            let error = match System::new(folder.join("logs")).unwrap().run(&call) {
+                Ok(_) => anyhow::anyhow!("refused"),
+                Err(error) => anyhow::Error::from(error).context("step build-baseline"),
+            };
+            with_way_on(error, &arguments, &folder, true);
+            assert_eq!(folder.path().is_dir(), stays, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_named_knows_where_it_lies_and_what_it_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        let run = home.join("x-001");
+        fs::create_dir_all(home.join("builds")).unwrap();
+        fs::create_dir_all(&run).unwrap();
+        fs::write(run.join("experiment.toml"), format!("name = \"x\"{MATRIX_MARK}")).unwrap();
+        let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run();
+        assert_eq!((found.output, found.matrix), (home, true));
+        assert!(!read("hone optimize x.toml").of_its_run().matrix);
+    }
 }

@@ -198,7 +198,10 @@ impl Bench<'_, '_> {
             Err(error) => return Ok(Tried::Fails(bolt_itself_failed(error)?, None)),
         };
         match self.job.check(&self.check_name(), &done.executable)? {
-            Ok(checked) => Ok(Tried::Works(Box::new(done), checked)),
+            Ok(checked) => match self.job.soak(&self.check_name(), &done.executable, checked)? {
+                Ok(checked) => Ok(Tried::Works(Box::new(done), checked)),
+                Err(trouble) => Ok(Tried::Fails(trouble, Some(Box::new(done.said)))),
+            },
             Err(trouble) => Ok(Tried::Fails(trouble, Some(Box::new(done.said)))),
         }
     }

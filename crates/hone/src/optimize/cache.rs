@@ -1,8 +1,10 @@
 //! Builds that are taken again as long as nothing they are made of has changed. For targets whose build starts from a fresh copy of
 //! the sources; Cargo and Go know themselves what is up to date.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -11,8 +13,34 @@ use serde::{Deserialize, Serialize};
 
 use super::Job;
 
-/// Folders of version control; a build does not see them.
-const LEFT_OUT: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
+/// Folders of version control, of Hone's own helpers, and of what Python compiles as it goes; a build does not see them.
+const LEFT_OUT: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".hone", "__pycache__"];
+
+/// Variables that say where somebody sits and which job runs, and nothing of a build. All others count: a build system hears them.
+const NO_PART: [&str; 18] = [
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "LS_COLORS",
+    "PS1",
+    "MAIL",
+    "TMUX",
+    "TMUX_PANE",
+    "WINDOWID",
+    "DISPLAY",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LESSOPEN",
+    "LESSCLOSE",
+];
+const NO_PART_BEGINS: [&str; 6] = ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST"];
+
+/// Programs of build systems that no receipt tells of.
+const BUILDERS: [&str; 9] = ["make", "cmake", "meson", "ninja", "ld", "ar", "as", "pkg-config", "sh"];
 
 /// The place of one build, and the key that its present makings have.
 pub(super) struct Cache {
@@ -34,7 +62,11 @@ impl Cache {
             workshop.receipts().into_iter().map(|tool| format!("{} {}", tool.path, tool.version)).collect();
         // A profile is named by its contents.
         let commands = workshop.commands(order)?;
-        let key = sha256_hex(format!("{source}\n{order:?}\n{tools:?}\n{commands:?}").as_bytes());
+        let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
+        let key = sha256_hex(
+            format!("{hone}\n{source}\n{order:?}\n{tools:?}\n{commands:?}\n{builders:?}\n{environment:?}")
+                .as_bytes(),
+        );
         Ok(Some(Self { file: job.work().join(format!("built-{}.json", order.variant)), key }))
     }
 
@@ -53,37 +85,110 @@ impl Cache {
     }
 }
 
-/// One hash over the names and contents of a tree, without `but`, and over what is done with it.
-pub(super) fn tree_hash(folder: &Path, but: &Path, and: &str) -> Result<String> {
-    let mut list = format!("{and}\n");
-    list_tree(folder, folder, but, &mut list)?;
-    Ok(sha256_hex(list.as_bytes()))
+/// What of an environment a build can hear.
+fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+    let counts =
+        |name: &str| !NO_PART.contains(&name) && !NO_PART_BEGINS.iter().any(|begin| name.starts_with(begin));
+    all.filter(|(name, _)| counts(&name.to_string_lossy())).collect()
 }
 
-fn list_tree(root: &Path, folder: &Path, but: &Path, list: &mut String) -> Result<()> {
-    let told = |path: &Path| format!("{} can't be read", path.display());
-    let mut paths = BTreeSet::new();
-    for entry in fs::read_dir(folder).with_context(|| told(folder))? {
-        paths.insert(entry.with_context(|| told(folder))?.path());
+/// The programs of build systems in PATH: where they really are, how large, and from when.
+fn builders() -> Vec<(PathBuf, u64, i64)> {
+    let folders: Vec<PathBuf> =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let found = |name: &&str| {
+        let path = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())?;
+        let facts = path.metadata().ok()?;
+        Some((path.canonicalize().ok()?, facts.len(), facts.mtime()))
+    };
+    BUILDERS.iter().filter_map(found).collect()
+}
+
+/// Version and hash of Hone itself: its stand-ins for compilers are part of every build.
+pub(super) fn hone() -> Result<String> {
+    static HONE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    if let Some(known) = HONE.get() {
+        return Ok(known.clone());
     }
-    for path in paths {
-        let is_left_out = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
-        if is_left_out || path == but {
-            continue;
+    let path = std::env::current_exe().context("the program of Hone itself can't be found")?;
+    let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+    Ok(HONE.get_or_init(|| format!("{} {}", env!("CARGO_PKG_VERSION"), sha256_hex(&bytes))).clone())
+}
+
+/// One hash over the names and contents of a tree, without `but`, and over what is done with it. Links that leave the tree count
+/// with what they lead to.
+pub(super) fn tree_hash(folder: &Path, but: &[PathBuf], and: &str) -> Result<String> {
+    let root = folder.canonicalize().with_context(|| format!("{} can't be read", folder.display()))?;
+    let but = but.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect();
+    let mut listing = Listing { but, seen: BTreeSet::from([root.clone()]), text: format!("{and}\n") };
+    listing.tree(&root, &root)?;
+    Ok(sha256_hex(listing.text.as_bytes()))
+}
+
+/// Folders of builds that say so, and of Hone's own runs.
+fn is_made(path: &Path) -> bool {
+    ["CACHEDIR.TAG", "experiment.toml"].iter().any(|mark| path.join(mark).is_file())
+}
+
+struct Listing {
+    but: Vec<PathBuf>,
+    /// The tree, and folders outside of it that were listed.
+    seen: BTreeSet<PathBuf>,
+    text: String,
+}
+
+impl Listing {
+    fn tree(&mut self, root: &Path, folder: &Path) -> Result<()> {
+        let told = |path: &Path| format!("{} can't be read", path.display());
+        let mut paths = BTreeSet::new();
+        for entry in fs::read_dir(folder).with_context(|| told(folder))? {
+            paths.insert(entry.with_context(|| told(folder))?.path());
         }
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-        let facts = path.symlink_metadata().with_context(|| told(&path))?;
-        if facts.is_dir() {
-            list_tree(root, &path, but, list)?;
-        } else if facts.is_symlink() {
-            let to = fs::read_link(&path).with_context(|| told(&path))?;
-            list.push_str(&format!("link {} {name}\n", to.display()));
-        } else if facts.is_file() {
-            let bytes = fs::read(&path).with_context(|| told(&path))?;
-            list.push_str(&format!("{} {name}\n", sha256_hex(&bytes)));
+        for path in paths {
+            let is_left_out = path.file_name().is_some_and(|name| LEFT_OUT.iter().any(|left| name == *left));
+            if is_left_out || self.but.contains(&path) || is_made(&path) {
+                continue;
+            }
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            let facts = path.symlink_metadata().with_context(|| told(&path))?;
+            if facts.is_dir() {
+                self.tree(root, &path)?;
+            } else if facts.is_symlink() {
+                let to = fs::read_link(&path).with_context(|| told(&path))?;
+                self.text.push_str(&format!("link {} {name}\n", to.display()));
+                self.behind(&path)?;
+            } else if facts.is_file() {
+                self.file(&path, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, name: &str) -> Result<()> {
+        let told = || format!("{} can't be read", path.display());
+        let bytes = fs::read(path).with_context(told)?;
+        let runs = path.metadata().with_context(told)?.mode() & 0o111;
+        self.text.push_str(&format!("{} {runs:o} {name}\n", sha256_hex(&bytes)));
+        Ok(())
+    }
+
+    /// What a link leads to, when that is outside of everything that is listed. A link to nothing is its text alone.
+    fn behind(&mut self, link: &Path) -> Result<()> {
+        let Ok(to) = link.canonicalize() else { return Ok(()) };
+        if self.seen.iter().any(|seen| to.starts_with(seen) || seen.starts_with(&to))
+            || self.but.contains(&to)
+        {
+            return Ok(());
+        }
+        self.seen.insert(to.clone());
+        if to.is_dir() {
+            self.tree(&to, &to)
+        } else if to.is_file() {
+            self.file(&to, "")
+        } else {
+            Ok(())
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -98,7 +203,7 @@ mod tests {
         fs::create_dir_all(path(".git")).unwrap();
         fs::create_dir_all(path("runs")).unwrap();
         fs::write(path("src/a.c"), "int a;").unwrap();
-        let hash = |and: &str| tree_hash(dir.path(), &path("runs"), and).unwrap();
+        let hash = |and: &str| tree_hash(dir.path(), &[path("runs")], and).unwrap();
         let first = hash("make");
         fs::write(path(".git/x"), "x").unwrap();
         fs::write(path("runs/x"), "x").unwrap();
@@ -109,5 +214,40 @@ mod tests {
         assert_ne!(second, first);
         fs::rename(path("src/a.c"), path("src/b.c")).unwrap();
         assert_ne!(hash("make"), second);
+    }
+
+    #[test]
+    fn what_a_link_leads_to_and_what_may_be_run_are_parts_of_a_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for folder in ["tree", "elsewhere"] {
+            fs::create_dir_all(path(folder)).unwrap();
+        }
+        fs::write(path("elsewhere/a.h"), "1").unwrap();
+        fs::write(path("tree/configure"), "#!/bin/sh").unwrap();
+        std::os::unix::fs::symlink(path("elsewhere"), path("tree/third_party")).unwrap();
+        std::os::unix::fs::symlink(path("tree"), path("elsewhere/back")).unwrap();
+        let hash = || tree_hash(&path("tree"), &[], "").unwrap();
+        let first = hash();
+        fs::write(path("elsewhere/a.h"), "2").unwrap();
+        let second = hash();
+        assert_ne!(second, first, "behind the link");
+        let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(path("tree/configure"), runs).unwrap();
+        assert_ne!(hash(), second, "it may be run now");
+    }
+
+    #[test]
+    fn flags_of_the_environment_are_makings_of_a_build_and_where_somebody_sits_is_none() {
+        let of = |pairs: &[(&str, &str)]| {
+            environment(pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
+        };
+        let plain = of(&[("PATH", "/bin"), ("PWD", "/a"), ("SSH_TTY", "1")]);
+        assert_eq!(plain, of(&[("PATH", "/bin"), ("PWD", "/b")]));
+        for (name, value) in
+            [("CFLAGS", "-O3"), ("LDFLAGS", "-s"), ("PKG_CONFIG_PATH", "/x"), ("PATH", "/sbin")]
+        {
+            assert_ne!(of(&[("PATH", "/bin"), (name, value)]), plain, "{name}");
+        }
     }
 }

@@ -2,15 +2,16 @@
 //! still runs then.
 
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::{LoadError, smoke_test};
 use hone_record::{SmokeTest, Workload};
-use hone_tool::{ToolError, interrupt};
+use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
-use super::Job;
+use super::{Job, tree::BASELINE};
 use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::show;
@@ -36,17 +37,26 @@ impl Job<'_> {
         }
     }
 
+    /// Checks once more and again: what breaks now and then passes one check, and is to be delivered.
+    pub(super) fn soak(
+        &self,
+        name: &str,
+        program: &Path,
+        checked: SmokeTest,
+    ) -> Result<Result<SmokeTest, String>> {
+        let limit = Duration::from_secs_f64(self.experiment.soak_s);
+        let passed = again_and_again(limit, || self.check(name, program).map(|found| found.map(|_| ())))?;
+        Ok(passed
+            .map(|times| SmokeTest { what: format!("{}; {} times", checked.what, times + 1), ..checked }))
+    }
+
     fn checked(&self, name: &str, program: &Path) -> Result<SmokeTest> {
         let arm = self.arm(name, program, BTreeMap::new());
         let mut all = SmokeTest { what: String::new(), records: 0, passed: true, difference: None };
         for workload in &self.experiment.judging {
-            let (what, records, difference) = match workload.engine.operations() {
-                None => self.read_back(&arm, workload)?,
-                Some(operations) => {
-                    self.bench().alone(&arm, workload)?;
-                    (format!("{} operations done", show::number(operations as f64)), 0, None)
-                }
-            };
+            let (what, records, difference, stopped) = self.loaded(&arm, workload)?;
+            self.has_ended_well(name, stopped, |plain| Ok(self.loaded(plain, workload)?.3))
+                .with_context(|| format!("workload `{}`", workload.name))?;
             let comma = if all.what.is_empty() { "" } else { "; " };
             all.what.push_str(&format!("{comma}{}: {what}", workload.name));
             all.records += records;
@@ -57,30 +67,73 @@ impl Job<'_> {
             }
         }
         if let Some(words) = &self.target().check {
-            self.own_check(&arm, words)?;
+            let stopped = self.own_check(&arm, words)?;
+            self.has_ended_well(name, stopped, |plain| self.own_check(plain, words))?;
             all.what.push_str("; the target's own check");
         }
         Ok(all)
     }
 
+    /// One load from start to stop: what was done, records that were read back, what differed in them, and the stop.
+    fn loaded(
+        &self,
+        arm: &Arm,
+        workload: &Workload,
+    ) -> Result<(String, u64, Option<String>, Option<Stopped>)> {
+        match workload.engine.operations() {
+            None => self.read_back(arm, workload),
+            Some(operations) => {
+                let (_, stopped) = self.bench().alone_to_the_end(arm, workload)?;
+                Ok((format!("{} operations done", show::number(operations as f64)), 0, None, stopped))
+            }
+        }
+    }
+
     /// Of a Kafka-API broker: what was written comes back, byte for byte.
-    fn read_back(&self, arm: &Arm, workload: &Workload) -> Result<(String, u64, Option<String>)> {
-        let running = arm.start(self.runner, &self.folder.scratch())?;
-        let tested = smoke_test(&running.address, workload, SMOKE_BATCHES)
-            .with_context(|| format!("workload `{}`", workload.name))?;
-        running.stop(self.runner)?;
-        Ok((tested.what, tested.records, tested.difference))
+    fn read_back(
+        &self,
+        arm: &Arm,
+        workload: &Workload,
+    ) -> Result<(String, u64, Option<String>, Option<Stopped>)> {
+        let mut running = arm.start(self.runner, &self.folder.scratch())?;
+        let tested = smoke_test(&running.address, workload, SMOKE_BATCHES);
+        // One that has ended is the reason why nothing came back.
+        running.check_alive().with_context(|| format!("workload `{}`", workload.name))?;
+        let tested = tested.with_context(|| format!("workload `{}`", workload.name))?;
+        let stopped = running.stop(self.runner)?;
+        Ok((tested.what, tested.records, tested.difference, stopped))
+    }
+
+    /// A stop that goes wrong is a trouble of the program, unless the baseline's goes wrong as well: `plain` does the same with it.
+    fn has_ended_well(
+        &self,
+        name: &str,
+        stopped: Option<Stopped>,
+        plain: impl FnOnce(&Arm) -> Result<Option<Stopped>>,
+    ) -> Result<()> {
+        let Some(trouble) = stopped.as_ref().and_then(trouble_at_stop) else { return Ok(()) };
+        if name != BASELINE {
+            let program = self.folder.join("bin").join(BASELINE).join(self.target().name());
+            let of_plain = plain(&self.arm(BASELINE, &program, BTreeMap::new()))?;
+            if of_plain.as_ref().and_then(trouble_at_stop).is_some() {
+                return Ok(());
+            }
+        } else if stopped.as_ref().is_some_and(was_killed) {
+            // So it is, before anything was done to it.
+            return Ok(());
+        }
+        bail!(Trouble(trouble));
     }
 
     /// The command of the target's own; the program must outlive it.
-    fn own_check(&self, arm: &Arm, words: &[String]) -> Result<()> {
-        let Place::Program(program) = &arm.place else { return Ok(()) };
+    fn own_check(&self, arm: &Arm, words: &[String]) -> Result<Option<Stopped>> {
+        let Place::Program(program) = &arm.place else { return Ok(None) };
         let path = program.path.display().to_string();
         let words: Vec<String> = words.iter().map(|word| word.replace("{program}", &path)).collect();
         if !self.serves() {
             let (_, filling, _data) = program.made_ready("check", &[], &self.folder.scratch())?;
             self.runner.run(&program.ways.call("check", &words, &filling)?.limit(CHECK_LIMIT))?;
-            return Ok(());
+            return Ok(None);
         }
         let mut running = arm.start(self.runner, &self.folder.scratch())?;
         let call = running.call("check", &words, &[])?.limit(CHECK_LIMIT);
@@ -88,17 +141,45 @@ impl Job<'_> {
         // One that has ended is the reason why its check failed.
         running.check_alive().context("at the target's own check")?;
         checked.context("the target's own check")?;
-        let Some(stopped) = running.stop(self.runner)? else { return Ok(()) };
-        if !stopped.ended_by_itself() && is_crash(&stopped) {
-            bail!(Trouble(format!("it crashed as it was stopped ({})", stopped.status)));
-        }
-        Ok(())
+        running.stop(self.runner)
     }
 }
 
+/// Checks at least so often beside the first time: one that fails every second time gets through with 3 %.
+const LEAST_CHECKS: u32 = 4;
+
+/// Repeats a check for so long, and [`LEAST_CHECKS`] times at least. How often it passed, or the first trouble.
+fn again_and_again(
+    limit: Duration,
+    mut check: impl FnMut() -> Result<Result<(), String>>,
+) -> Result<Result<u32, String>> {
+    let begun = Instant::now();
+    let mut times = 0;
+    while times < LEAST_CHECKS || begun.elapsed() < limit {
+        times += 1;
+        if let Err(trouble) = check()? {
+            return Ok(Err(format!("{trouble} (in check {} of the same program)", times + 1)));
+        }
+    }
+    Ok(Ok(times))
+}
+
+/// What went wrong as a program was stopped: a crash, or an end that it did not come to by itself.
+fn trouble_at_stop(stopped: &Stopped) -> Option<String> {
+    if is_crash(stopped) {
+        return Some(format!("it crashed as it was stopped ({})", stopped.status));
+    }
+    was_killed(stopped).then(|| {
+        format!("it did not end as it was stopped, and was killed after {:.0} s", stopped.took.as_secs_f64())
+    })
+}
+
+fn was_killed(stopped: &Stopped) -> bool {
+    stopped.signal == StopSignal::Kill || stopped.status.signal() == Some(libc::SIGKILL)
+}
+
 /// A signal that no stop sends.
-fn is_crash(stopped: &hone_tool::Stopped) -> bool {
-    use std::os::unix::process::ExitStatusExt as _;
+fn is_crash(stopped: &Stopped) -> bool {
     let crashes = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGABRT, libc::SIGFPE, libc::SIGTRAP];
     stopped.status.signal().is_some_and(|signal| crashes.contains(&signal))
 }
@@ -146,4 +227,50 @@ pub(super) fn trouble_of(error: anyhow::Error) -> Result<String> {
         !is_of_hone
     };
     if is_its_own { Ok(super::in_a_line(&error)) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_tool::{Call, Runner as _, System};
+
+    /// A shell that does this when it is asked to end.
+    fn stopped(at_its_end: &str) -> Stopped {
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let ready = dir.path().join("ready");
+        let script =
+            format!("trap '{at_its_end}' TERM; : > {}; while :; do sleep 0.01; done", ready.display());
+        let session = system.start(&Call::new("start", "/bin/sh", dir.path()).args(["-c", &script])).unwrap();
+        while !ready.exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        session.stop(Duration::from_millis(300)).unwrap()
+    }
+
+    #[test]
+    fn what_breaks_now_and_then_does_not_get_through() {
+        let mut left = 3;
+        let mut breaks = || {
+            left -= 1;
+            Ok(if left == 0 { Err("it crashed".to_owned()) } else { Ok(()) })
+        };
+        let found = again_and_again(Duration::ZERO, &mut breaks).unwrap();
+        assert_eq!(found, Err("it crashed (in check 4 of the same program)".to_owned()));
+        assert_eq!(again_and_again(Duration::ZERO, || Ok(Ok(()))).unwrap(), Ok(LEAST_CHECKS));
+        let passes = || {
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(Ok(()))
+        };
+        assert!(again_and_again(Duration::from_millis(40), passes).unwrap().unwrap() > LEAST_CHECKS);
+    }
+
+    #[test]
+    fn a_crash_and_a_hang_at_the_stop_are_troubles_and_an_orderly_end_is_none() {
+        let trouble = |at_its_end: &str| trouble_at_stop(&stopped(at_its_end));
+        assert_eq!(trouble("exit 0"), None);
+        assert_eq!(trouble("trap - TERM; kill -TERM $$"), None, "of the signal that was sent");
+        assert!(trouble("kill -SEGV $$").unwrap().contains("crashed as it was stopped"));
+        assert!(trouble("sleep 9").unwrap().contains("did not end as it was stopped"));
+    }
 }

@@ -7,7 +7,9 @@ use hone_binary::Built;
 use hone_record::Harm;
 
 use super::Job;
+use super::check::trouble_of;
 use super::steps::Told;
+use super::tree::BASELINE;
 use crate::experiment::Limits;
 use crate::show;
 
@@ -20,6 +22,9 @@ const RSS_FLOOR_BYTES: f64 = 4e6;
 /// Growth below this nobody waits for.
 const START_UP_FLOOR_S: f64 = 0.02;
 
+/// Harm by the names of the variants, or how one failed while it was looked at.
+pub(super) type Watched = BTreeMap<String, Result<Harm, String>>;
+
 /// What was seen of one variant.
 #[derive(Debug, Default)]
 struct Seen {
@@ -29,26 +34,34 @@ struct Seen {
 
 impl Job<'_> {
     /// Looks at all variants, in turns, so that what drifts drifts for all of them.
-    pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<Vec<Harm>>> {
-        let mut seen: Vec<Seen> = variants.iter().map(|_| Seen::default()).collect();
+    pub(super) fn watch(&self, variants: &[&Built]) -> Result<Told<Watched>> {
+        let mut seen: Vec<Result<Seen, String>> = variants.iter().map(|_| Ok(Seen::default())).collect();
         if self.serves() {
             for _ in 0..STARTS {
                 for (built, seen) in variants.iter().zip(&mut seen) {
-                    seen.start_up_s.extend(self.one_start(built)?);
+                    look(&built.variant, seen, |seen| {
+                        seen.start_up_s.extend(self.one_start(built)?);
+                        Ok(())
+                    })?;
                 }
             }
         }
         for (built, seen) in variants.iter().zip(&mut seen) {
-            seen.rss_bytes = self.peak_under_load(built)?;
+            look(&built.variant, seen, |seen| {
+                seen.rss_bytes = self.peak_under_load(built)?;
+                Ok(())
+            })?;
         }
-        let mut harms: Vec<Harm> = variants.iter().zip(&seen).map(|(built, seen)| of(built, seen)).collect();
-        if let Some(baseline) = harms.first().cloned() {
-            for harm in harms.iter_mut().skip(1) {
+        let harm = |(built, seen): (&&Built, Result<Seen, String>)| seen.map(|seen| of(built, &seen));
+        let mut harms: Vec<Result<Harm, String>> = variants.iter().zip(seen).map(harm).collect();
+        if let Some(Ok(baseline)) = harms.first().cloned() {
+            for harm in harms.iter_mut().skip(1).flatten() {
                 harm.broken = broken(&self.experiment.limits, &baseline, harm);
             }
         }
         let lines = variants.iter().zip(&harms).flat_map(|(built, harm)| {
-            harm.broken.iter().map(|broken| format!("{}: {broken}", built.variant)).collect::<Vec<_>>()
+            let words = harm.as_ref().map_or_else(|why| vec![why.clone()], |harm| harm.broken.clone());
+            words.into_iter().map(|broken| format!("{}: {broken}", built.variant)).collect::<Vec<_>>()
         });
         let broken = lines.collect::<Vec<_>>().join("; ");
         let note = if broken.is_empty() {
@@ -56,7 +69,9 @@ impl Job<'_> {
         } else {
             broken
         };
-        Ok(Told { note, command: None, result: harms })
+        // By name: a place in a list says nothing about whom it is of.
+        let names = variants.iter().map(|built| built.variant.clone());
+        Ok(Told { note, command: None, result: names.zip(harms).collect() })
     }
 
     /// Seconds until it was ready.
@@ -79,6 +94,26 @@ impl Job<'_> {
         let peak = subject.peak_rss_bytes();
         bench.end(subject)?;
         Ok(peak.map(|bytes| bytes as f64))
+    }
+}
+
+/// Looks at a variant that did not fail before.
+///
+/// # Errors
+/// With what says nothing of the variant, and with every trouble of the baseline, which nothing can do without.
+fn look(
+    name: &str,
+    seen: &mut Result<Seen, String>,
+    how: impl FnOnce(&mut Seen) -> Result<()>,
+) -> Result<()> {
+    let Ok(so_far) = seen else { return Ok(()) };
+    match how(so_far) {
+        Ok(()) => Ok(()),
+        Err(error) if name == BASELINE => Err(error),
+        Err(error) => {
+            *seen = Err(trouble_of(error)?);
+            Ok(())
+        }
     }
 }
 
@@ -161,5 +196,15 @@ mod tests {
         assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
         assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
         assert_eq!(median(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_variant_that_fails_while_it_is_looked_at_is_told_alone_and_the_baseline_ends_the_run() {
+        let fails = |_: &mut Seen| -> Result<()> { anyhow::bail!("it did not start") };
+        let mut seen = Ok(Seen::default());
+        look("pgo", &mut seen, fails).unwrap();
+        assert_eq!(seen.as_ref().unwrap_err(), "it did not start");
+        look("pgo", &mut seen, |_| panic!("it has failed")).unwrap();
+        assert!(look(BASELINE, &mut Ok(Seen::default()), fails).is_err());
     }
 }

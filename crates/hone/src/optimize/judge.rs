@@ -6,13 +6,16 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hone_binary::Built;
-use hone_record::{Comparison, Design, Metric, VariantFacts, VariantState, Verdict, Workload};
+use hone_record::{
+    Comparison, Design, Engine, Metric, PairKind, VariantFacts, VariantState, Verdict, Workload,
+};
 
-use super::Job;
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
-use crate::drive::{Contest, compare};
-use crate::rounds::{Rounds, Runner, judge_rounds};
+use super::{Job, Outcomes};
+use crate::bench::DID_NOT_START;
+use crate::drive::{Contest, GaveUp, compare};
+use crate::rounds::{Judged, Rounds, Runner, judge_rounds};
 use crate::show;
 
 /// Two variants, by their places in the tree.
@@ -42,40 +45,55 @@ impl Job<'_> {
         &self,
         steps: &mut Steps<'_>,
         design: &Design,
-        edges: &[Edge],
-        made: &BTreeMap<usize, Built>,
-    ) -> Result<Vec<Comparison>> {
-        let mut by_workload: Vec<Vec<Comparison>> = Vec::new();
+        variants: &[Variant],
+        outcomes: &mut Outcomes,
+    ) -> Result<Judged> {
+        let mut found = Judged { edges: Vec::new(), on_baseline: Vec::new() };
         for workload in &self.experiment.judging {
-            by_workload.push(match workload.engine.operations() {
-                None => self.judge_by_pairs(steps, design, edges, made, workload)?,
-                Some(_) => self.judge_by_rounds(steps, edges, made, workload)?,
-            });
+            if workload.engine.operations().is_none() {
+                found.edges.extend(self.judge_by_pairs(steps, design, variants, outcomes, workload)?);
+                continue;
+            }
+            let edges = edges(variants, &outcomes.made);
+            if !edges.is_empty() {
+                let of_rounds = self.judge_by_rounds(steps, &edges, &outcomes.made, workload)?;
+                found.edges.extend(of_rounds.edges);
+                found.on_baseline.extend(of_rounds.on_baseline);
+            }
         }
-        let mut columns: Vec<_> = by_workload.into_iter().map(Vec::into_iter).collect();
-        Ok(edges
-            .iter()
-            .flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())
-            .collect())
+        // Each variant's together; those of one keep the order of the workloads.
+        let place = |name: &str| variants.iter().position(|variant| variant.name == name);
+        found.edges.sort_by_key(|comparison| place(&comparison.b));
+        Ok(found)
     }
 
-    /// Each edge for itself, pair by pair.
+    /// Each edge for itself, pair by pair. A variant that can't be measured is left out, and what builds on it is held against the
+    /// next one on its way.
     fn judge_by_pairs(
         &self,
         steps: &mut Steps<'_>,
         design: &Design,
-        edges: &[Edge],
-        made: &BTreeMap<usize, Built>,
+        variants: &[Variant],
+        outcomes: &mut Outcomes,
         workload: &Workload,
     ) -> Result<Vec<Comparison>> {
         let settings = &self.experiment.compare;
         let mut comparisons = Vec::new();
-        for edge in edges {
-            let sides = [edge.parent, edge.child].map(|index| &made[&index]);
-            let name = match edges {
-                [_] => format!("judge-{}", workload.name),
+        let children: Vec<usize> =
+            edges(variants, &outcomes.made).into_iter().map(|edge| edge.child).collect();
+        for child in &children {
+            let now = edges(variants, &outcomes.made);
+            let Some(edge) = now.iter().find(|edge| edge.child == *child) else { continue };
+            let sides = [edge.parent, edge.child].map(|index| &outcomes.made[&index]);
+            let name = match children[..] {
+                [_] if outcomes.left_out.is_empty() => format!("judge-{}", workload.name),
                 _ => format!("judge-{}-{}", sides[1].variant, workload.name),
             };
+            let gave_up = format!("{}{name}.json", super::FAILED);
+            if let Some(why) = self.folder.read_note::<String>(&gave_up)? {
+                outcomes.leave_out(*child, why);
+                continue;
+            }
             let contest = Contest {
                 names: sides.map(|built| built.variant.clone()),
                 builds: sides.map(|built| vec![self.arm(&built.variant, &built.executable, BTreeMap::new())]),
@@ -93,10 +111,20 @@ impl Job<'_> {
                 machine: hone_host::observe::machine(Path::new("/")),
             };
             let told = || {
+                self.is_on_the_same_machine()?;
                 let comparison = compare(&contest, self.progress)?;
                 Ok(Told { note: show::comparison::sentence(&comparison), command: None, result: comparison })
             };
-            comparisons.push(steps.run(Phase::Judge, &name, told)?);
+            match steps.run(Phase::Judge, &name, told) {
+                Ok(comparison) => comparisons.push(comparison),
+                Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
+                    let why = format!("{error:#}");
+                    self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
+                    self.folder.write_note(&gave_up, &why)?;
+                    outcomes.leave_out(*child, why);
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(comparisons)
     }
@@ -108,9 +136,10 @@ impl Job<'_> {
         edges: &[Edge],
         made: &BTreeMap<usize, Built>,
         workload: &Workload,
-    ) -> Result<Vec<Comparison>> {
+    ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
         steps.run(Phase::Judge, &name, || {
+            self.is_on_the_same_machine()?;
             let settings = &self.experiment.compare;
             let rounds = Rounds {
                 variants: self.runners(edges, made)?,
@@ -128,9 +157,10 @@ impl Job<'_> {
                 prefix: format!("{name}/"),
                 machine: hone_host::observe::machine(Path::new("/")),
             };
-            let comparisons = judge_rounds(&rounds, self.progress)?;
-            let note = comparisons.iter().map(show::comparison::sentence).collect::<Vec<_>>().join(" ");
-            Ok(Told { note, command: None, result: comparisons })
+            let found = judge_rounds(&rounds, self.progress)?;
+            let all = found.edges.iter().chain(&found.on_baseline);
+            let note = all.map(show::comparison::sentence).collect::<Vec<_>>().join(" ");
+            Ok(Told { note, command: None, result: found })
         })
     }
 
@@ -165,24 +195,37 @@ impl Job<'_> {
     }
 }
 
-/// What follows for each variant from its comparisons and its guard rails, and which one is best.
-pub(super) fn decide(variants: &mut [VariantFacts], comparisons: &[Comparison]) -> Option<String> {
+/// What follows for each variant from its comparisons and its guard rails, and which one is best. `workloads` are those that
+/// judge, the one that decides first.
+pub(super) fn decide(
+    variants: &mut [VariantFacts],
+    edges: &[Comparison],
+    on_baseline: &[Comparison],
+    workloads: &[&str],
+) -> Option<String> {
     for variant in variants.iter_mut() {
-        (variant.decision, variant.why) = decision_of(variant, comparisons);
+        (variant.decision, variant.why) = decision_of(variant, edges, workloads);
     }
-    let first = comparisons.first().map(|comparison| comparison.workload.name.clone())?;
-    let best = variants
-        .iter()
-        .filter(|variant| variant.decision == KEEP)
-        .filter_map(|variant| Some((way_down(variants, &variant.name, comparisons, &first)?, &variant.name)))
-        .min_by(|left, right| left.0.total_cmp(&right.0));
-    best.map(|(_, name)| name.clone())
+    let verdicts = Verdicts { edges, on_baseline };
+    let mut best: Option<(f64, String)> = None;
+    for index in 0..variants.len() {
+        let name = variants[index].name.clone();
+        if variants[index].decision != KEEP {
+            continue;
+        }
+        match verdicts.beats_the_baseline(variants, &name, workloads) {
+            Err(why) => (variants[index].decision, variants[index].why) = (DROP.to_owned(), why),
+            Ok(ratio) if best.as_ref().is_none_or(|(least, _)| ratio < *least) => best = Some((ratio, name)),
+            Ok(_) => {}
+        }
+    }
+    best.map(|(_, name)| name)
 }
 
 const KEEP: &str = "keep";
 const DROP: &str = "drop";
 
-fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, String) {
+fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[&str]) -> (String, String) {
     let none = (String::new(), String::new());
     let drop = |why: String| (DROP.to_owned(), why);
     if !variant.judged {
@@ -193,20 +236,22 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, S
     }
     let own: Vec<&Comparison> =
         comparisons.iter().filter(|comparison| comparison.b == variant.name).collect();
-    let Some(first) = own.first() else { return none };
+    let decides = |comparison: &&&Comparison| Some(&&*comparison.workload.name) == workloads.first();
+    let Some(first) = own.iter().find(decides) else { return none };
     if let Some(broken) = variant.harm.as_ref().and_then(|harm| harm.broken.first()) {
         return drop(broken.clone());
     }
     if let Some(worse) = own.iter().find(|comparison| comparison.verdict() == Verdict::Worse) {
         return drop(format!("worse than {} under {}", worse.a, worse.workload.name));
     }
-    // The mean can fall while the slowest requests get slower.
-    let tail = own.iter().find(|comparison| {
-        let of_tail = |judgement: &&hone_record::Judgement| judgement.estimate.metric == Metric::LatencyP999;
-        comparison.judgements.iter().find(of_tail).is_some_and(|tail| tail.verdict == Verdict::Worse)
-    });
-    if let Some(tail) = tail {
+    if let Some(tail) = own.iter().find(|comparison| tail_is_worse(comparison)) {
         return drop(format!("its p99.9 is worse than that of {} under {}", tail.a, tail.workload.name));
+    }
+    if let Some((broke, trouble)) = own.iter().find_map(|found| Some((found, broke_down_alone(found)?))) {
+        return drop(format!(
+            "it broke down under {} where {} stood: {trouble}",
+            broke.workload.name, broke.a
+        ));
     }
     match first.verdict() {
         Verdict::Better => {
@@ -216,25 +261,114 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison]) -> (String, S
     }
 }
 
-/// The product of the ratios from a variant down to the baseline; `None` when one on the way is worse or unknown.
-fn way_down(
-    variants: &[VariantFacts],
-    name: &str,
-    comparisons: &[Comparison],
-    workload: &str,
-) -> Option<f64> {
-    let (mut at, mut product) = (name, 1.0);
-    while at != BASELINE {
-        let edge = comparisons
-            .iter()
-            .find(|comparison| comparison.b == at && comparison.workload.name == workload)?;
-        let harm = variants.iter().find(|variant| variant.name == at)?.harm.as_ref();
-        let is_harmful = harm.is_some_and(|harm| !harm.broken.is_empty());
-        if edge.verdict() == Verdict::Worse || is_harmful {
-            return None;
-        }
-        product *= edge.primary()?.estimate.ratio;
-        at = &edge.a;
-    }
-    Some(product)
+/// Low, middle and high of the ratio, below 1 where B is better.
+fn cost(comparison: &Comparison) -> Option<[f64; 3]> {
+    let estimate = &comparison.primary()?.estimate;
+    let [low, ratio, high] = [estimate.low, estimate.ratio, estimate.high];
+    let turned = [1.0 / high, 1.0 / ratio, 1.0 / low];
+    Some(if estimate.metric.lower_is_better() { [low, ratio, high] } else { turned })
 }
+
+/// How B ended or stopped answering under its load in a pair that A went through. Once is enough: no test of signs is needed to tell
+/// that a program may crash. One that did not start, or whose load failed while it ran on, is left to the verdict.
+fn broke_down_alone(comparison: &Comparison) -> Option<&str> {
+    let ends_by_itself = matches!(comparison.workload.engine, Engine::Exits { .. });
+    let tests = comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+    let mut alone = tests.filter(|pair| pair.troubles[0].is_empty()).filter_map(|pair| {
+        let is_unfinished = pair.window_b.is_empty()
+            || (ends_by_itself && !pair.values_b.contains_key(&Metric::CpuPerRecord));
+        pair.troubles[1].first().filter(|_| is_unfinished)
+    });
+    alone.find(|trouble| !trouble.contains(DID_NOT_START)).map(String::as_str)
+}
+
+/// The mean can fall while the slowest requests get slower.
+fn tail_is_worse(comparison: &Comparison) -> bool {
+    let is_tail = |judgement: &&hone_record::Judgement| judgement.estimate.metric == Metric::LatencyP999;
+    comparison.judgements.iter().find(is_tail).is_some_and(|tail| tail.verdict == Verdict::Worse)
+}
+
+/// What is known of variants beside the baseline.
+struct Verdicts<'a> {
+    edges: &'a [Comparison],
+    on_baseline: &'a [Comparison],
+}
+
+impl Verdicts<'_> {
+    /// The ratio to the baseline under the first workload, or why the variant may not take the baseline's place. All of what it
+    /// builds on is in it: what that one lost, it has lost, too.
+    fn beats_the_baseline(
+        &self,
+        variants: &[VariantFacts],
+        name: &str,
+        workloads: &[&str],
+    ) -> Result<f64, String> {
+        let mut first = None;
+        for workload in workloads {
+            let way = self.way_down(name, workload);
+            for passed in way.iter().map(|edge| edge.a.as_str()).filter(|passed| *passed != BASELINE) {
+                let harm = variants.iter().find(|variant| variant.name == passed);
+                let broken = harm.and_then(|variant| variant.harm.as_ref()?.broken.first());
+                if let Some(broken) = broken {
+                    return Err(format!("it builds on {passed}: {broken}"));
+                }
+            }
+            let found = self.beside_the_baseline(&way, name, workload)?;
+            first = first.or(Some(found));
+        }
+        match first {
+            Some((ratio, true)) => Ok(ratio),
+            _ => Err(format!(
+                "not shown to be better than {BASELINE} under {}, with what it builds on",
+                workloads.first().unwrap_or(&"no workload")
+            )),
+        }
+    }
+
+    /// The comparisons from a variant down to the baseline, its own first.
+    fn way_down(&self, name: &str, workload: &str) -> Vec<&Comparison> {
+        let (mut at, mut way) = (name, Vec::new());
+        while at != BASELINE {
+            let is_next = |edge: &&Comparison| edge.b == at && edge.workload.name == workload;
+            let Some(edge) = self.edges.iter().find(is_next) else { break };
+            way.push(edge);
+            at = &edge.a;
+        }
+        way
+    }
+
+    /// The ratio to the baseline under one workload, and whether it is better; worse is an error. Where nothing was measured
+    /// against the baseline itself, the intervals on the way are multiplied: wider than a comparison, and never too narrow.
+    fn beside_the_baseline(
+        &self,
+        way: &[&Comparison],
+        name: &str,
+        workload: &str,
+    ) -> Result<(f64, bool), String> {
+        let is_direct = |found: &&Comparison| found.b == name && found.workload.name == workload;
+        let own = way.first().filter(|edge| edge.a == BASELINE).copied();
+        let worse = || format!("worse than {BASELINE} under {workload}, with what it builds on");
+        if let Some(direct) = self.on_baseline.iter().find(is_direct).or(own) {
+            let verdict = direct.verdict();
+            if verdict == Verdict::Worse || tail_is_worse(direct) {
+                return Err(worse());
+            }
+            return Ok((cost(direct).map_or(1.0, |[_, ratio, _]| ratio), verdict == Verdict::Better));
+        }
+        let is_whole = way.last().is_some_and(|edge| edge.a == BASELINE);
+        let (mut ratio, mut high) = (1.0, 1.0);
+        for edge in way {
+            let [_, middle, most] = cost(edge).unwrap_or([1.0, 1.0, f64::INFINITY]);
+            ratio *= middle;
+            high *= most;
+        }
+        let has_loss = way.iter().any(|edge| edge.verdict() == Verdict::Worse);
+        if (has_loss && high >= 1.0) || way.iter().any(|edge| tail_is_worse(edge)) {
+            return Err(worse());
+        }
+        Ok((ratio, is_whole && high < 1.0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! A target taken through profile-guided optimisation, step by step: a tree of variants, each made, proven, checked, and judged
 //! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
 
+mod asked;
 mod bolt;
 mod cache;
 mod ceiling;
@@ -28,8 +29,8 @@ use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_compare::Plan;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Comparison, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied,
-    Rewriting, SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied, Rewriting,
+    SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,7 @@ use crate::folder::RunFolder;
 use crate::places::Places;
 use crate::progress::Progress;
 use crate::ready::Ready;
+use crate::rounds::Judged;
 use crate::show;
 use judge::{Edge, edges};
 use steps::{Phase, Steps, Told};
@@ -79,6 +81,14 @@ struct Outcomes {
     harms: BTreeMap<usize, Harm>,
 }
 
+impl Outcomes {
+    /// Of a variant that failed after it was made.
+    fn leave_out(&mut self, index: usize, why: String) {
+        self.made.remove(&index);
+        self.left_out.insert(index, why);
+    }
+}
+
 /// A profile, or why there is none.
 type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 
@@ -93,7 +103,8 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let workshop = &*workshop;
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
-    let _alone = job.lock_builds()?;
+    let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
+    job.is_of_the_same(workshop, tools.as_ref())?;
     let mut steps = Steps::new(job.folder, job.progress, job.only);
 
     let baseline =
@@ -104,17 +115,24 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    if job.only == Some(Phase::Train)
+        && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
+    {
+        bail!(
+            "the phase train is done without a profile that it was to bring: {why}\n  next: the phase build goes on without it"
+        );
+    }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     for index in 1..variants.len() {
         job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
     }
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
+    let judged = job.judge(&mut steps, &design, &variants, &mut outcomes)?;
     let edges = edges(&variants, &outcomes.made);
-    let comparisons = job.judge(&mut steps, &design, &edges, &outcomes.made)?;
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
-    let found = job.optimization(steps.receipts, ceilings, &account, comparisons, started_unix_ms);
+    let found = job.optimization(steps.receipts, ceilings, &account, judged, started_unix_ms);
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
@@ -190,6 +208,45 @@ fn left_out(error: anyhow::Error) -> Result<String> {
     }
 }
 
+/// Does what may fail without ending the run. Why it failed is kept: a run that goes on has the same variants left out, whose
+/// comparisons it has in part. `again` tries all the same.
+fn or_noted<T>(
+    folder: &RunFolder,
+    name: &str,
+    again: bool,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<Result<T, String>> {
+    let note = format!("{FAILED}{name}.json");
+    if !again && let Some(why) = folder.read_note::<String>(&note)? {
+        return Ok(Err(why));
+    }
+    match work() {
+        Ok(done) => {
+            folder.remove(&note)?;
+            Ok(Ok(done))
+        }
+        Err(error) => {
+            let why = left_out(error)?;
+            folder.write_note(&note, &why)?;
+            Ok(Err(why))
+        }
+    }
+}
+
+/// Begins the notes of what failed.
+const FAILED: &str = "steps/failed-";
+
+fn forget_failures(folder: &RunFolder) -> Result<()> {
+    let steps = folder.join("steps");
+    for entry in fs::read_dir(&steps).with_context(|| format!("{} can't be read", steps.display()))? {
+        let name = format!("steps/{}", entry?.file_name().to_string_lossy());
+        if name.starts_with(FAILED) {
+            folder.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
 /// A variant that can't be had, in words.
 #[derive(Debug)]
 struct Left(String);
@@ -217,16 +274,16 @@ fn short(workload: &Workload) -> Workload {
 }
 
 impl<'a> Job<'a> {
-    /// Two runs of one experiment at a time would remove each other's builds.
-    fn lock_builds(&self) -> Result<fs::File> {
-        let path = self.work().join(".lock");
+    /// Two runs of one experiment at a time would remove each other's builds, and two in one run each other's measurements.
+    fn lock(&self, folder: &Path, what: &str) -> Result<fs::File> {
+        let path = folder.join(".lock");
         let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(fs::TryLockError::WouldBlock) => bail!(
-                "another run of `{}` is building in {}; wait for its end, or give this one another --output",
+                "another run of `{}` is {what} {}; wait for its end, or give this one another --output",
                 self.experiment.name,
-                self.work().display()
+                folder.display()
             ),
             Err(fs::TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("{} can't be locked", path.display()))
@@ -345,35 +402,32 @@ impl<'a> Job<'a> {
         if wanted.is_empty() {
             return Ok(profiles);
         }
-        let first = match workshop.kind() {
+        // Who asks for this phase wants it tried again.
+        let again = self.only == Some(Phase::Train);
+        let first = or_noted(self.folder, "training", again, || match workshop.kind() {
             Kind::Go => self.first_of_go(steps, baseline),
             _ => self.first_round(steps, workshop),
-        };
+        })?;
         let (counting, raw) = match first {
             Ok(first) => first,
-            Err(error) => {
-                let why = left_out(error)?;
+            Err(why) => {
                 self.progress.line(&format!("no profile: {why}"));
                 return Ok(wanted.into_iter().map(|profile| (profile, Err(why.clone()))).collect());
             }
         };
         for profile in wanted {
-            let taken = match profile {
-                Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
-                Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
-                    Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
-                    Some(Err(why)) => Err(Left(why.clone()).into()),
-                    None => bail!("the second round of counting stands before the first"),
-                },
-            };
-            let taken = match taken {
-                Ok(taken) => Ok(taken),
-                Err(error) => {
-                    let why = left_out(error)?;
-                    self.progress.line(&format!("no profile: {why}"));
-                    Err(why)
-                }
-            };
+            let taken =
+                or_noted(self.folder, &format!("profile-{}", profile.word()), again, || match profile {
+                    Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
+                    Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
+                        Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
+                        Some(Err(why)) => Err(Left(why.clone()).into()),
+                        None => bail!("the second round of counting stands before the first"),
+                    },
+                })?;
+            if let Err(why) = &taken {
+                self.progress.line(&format!("no profile: {why}"));
+            }
             profiles.insert(profile, taken);
         }
         let hashes: Vec<String> =
@@ -409,7 +463,8 @@ impl<'a> Job<'a> {
             Mix::Only(index) => {
                 let workload =
                     self.experiment.training.get(index).context("a mix names a training workload")?;
-                (format!("prove-profile-{}", workload.workload.name), vec![index])
+                // `@` is in no name of a workload: one that is called `cs` is no second round.
+                (format!("prove-profile@{}", workload.workload.name), vec![index])
             }
         };
         let raw: Vec<(PathBuf, f64)> = match mix {
@@ -462,6 +517,37 @@ impl<'a> Job<'a> {
         outcomes: &mut Outcomes,
     ) -> Result<()> {
         let variant = &variants[index];
+        let made = or_noted(self.folder, &variant.name, false, || {
+            self.made(steps, workshop, tools, variants, index, profiles, outcomes)
+        })?;
+        match made {
+            Ok(built) => {
+                outcomes.made.insert(index, built);
+            }
+            Err(why) => {
+                // Why a profile is not there has been told in full.
+                let is_told =
+                    profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
+                let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
+                self.progress.line(&format!("{} is left out: {told}", variant.name));
+                outcomes.left_out.insert(index, why);
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
+    fn made(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        tools: Option<&BoltTools>,
+        variants: &[Variant],
+        index: usize,
+        profiles: &Profiles,
+        outcomes: &mut Outcomes,
+    ) -> Result<Built> {
+        let variant = &variants[index];
         let made = match variant.made {
             Made::Rewritten { from } => self.rewritten(steps, tools, variants, index, from, outcomes),
             Made::Shaped { by, .. } => {
@@ -474,7 +560,7 @@ impl<'a> Job<'a> {
             }
         };
         // What BOLT makes is checked on its way.
-        let made = made.and_then(|built| {
+        made.and_then(|built| {
             if !outcomes.checked.contains_key(&index) && variant.judged {
                 let name = if variants.len() == 2 {
                     "smoke-test".to_owned()
@@ -485,22 +571,7 @@ impl<'a> Job<'a> {
                 outcomes.checked.insert(index, checked);
             }
             Ok(built)
-        });
-        match made {
-            Ok(built) => {
-                outcomes.made.insert(index, built);
-            }
-            Err(error) => {
-                let why = left_out(error)?;
-                // Why a profile is not there has been told in full.
-                let is_told =
-                    profiles.values().any(|profile| profile.as_ref().is_err_and(|told| why.contains(told)));
-                let told = if is_told { why.lines().next().unwrap_or_default() } else { &why };
-                self.progress.line(&format!("{} is left out: {told}", variant.name));
-                outcomes.left_out.insert(index, why);
-            }
-        }
-        Ok(())
+        })
     }
 
     fn shaped(
@@ -584,6 +655,8 @@ impl<'a> Job<'a> {
         if outcomes.made.keys().any(is_there) {
             return Ok(());
         }
+        // Nothing was measured yet, so the next attempt may try all of it again.
+        forget_failures(self.folder)?;
         // The first one is the reason of most others.
         let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
         match outcomes.left_out.len() {
@@ -599,7 +672,16 @@ impl<'a> Job<'a> {
     fn watch_harm(&self, steps: &mut Steps<'_>, outcomes: &mut Outcomes) -> Result<()> {
         let built: Vec<&Built> = outcomes.made.values().collect();
         let harms = steps.run(Phase::Build, "harm", || self.watch(&built))?;
-        outcomes.harms = outcomes.made.keys().copied().zip(harms).collect();
+        let indices: Vec<usize> = outcomes.made.keys().copied().collect();
+        for index in indices {
+            match harms.get(&outcomes.made[&index].variant) {
+                Some(Ok(harm)) => {
+                    outcomes.harms.insert(index, harm.clone());
+                }
+                Some(Err(why)) => outcomes.leave_out(index, why.clone()),
+                None => {}
+            }
+        }
         Ok(())
     }
 
@@ -608,13 +690,15 @@ impl<'a> Job<'a> {
         steps: Vec<hone_record::StepReceipt>,
         ceilings: Vec<Ceiling>,
         account: &Account<'_>,
-        comparisons: Vec<Comparison>,
+        judged: Judged,
         started_unix_ms: u64,
     ) -> Optimization {
         let experiment = self.experiment;
         let acks = experiment.judging.first().map_or(-1, |workload| workload.acks);
         let mut variants = account.variants();
-        let best = judge::decide(&mut variants, &comparisons);
+        let Judged { edges: comparisons, on_baseline } = judged;
+        let workloads: Vec<&str> = experiment.judging.iter().map(|workload| workload.name.as_str()).collect();
+        let best = judge::decide(&mut variants, &comparisons, &on_baseline, &workloads);
         let names: Vec<&str> =
             experiment.training.iter().map(|training| training.workload.name.as_str()).collect();
         let matrix = match experiment.matrix {
@@ -640,6 +724,7 @@ impl<'a> Job<'a> {
             variants,
             training_mix: if experiment.training.len() > 1 { mix.collect() } else { Vec::new() },
             matrix,
+            on_baseline,
             best,
         }
     }
@@ -704,4 +789,33 @@ impl Account<'_> {
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_not_tried_again_by_a_run_that_goes_on_unless_it_is_asked_for() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let fails = || -> Result<u32> { Err(Left("no profile was written".to_owned()).into()) };
+        let why = Err("no profile was written".to_owned());
+        assert_eq!(or_noted(&folder, "pgo", false, fails).unwrap(), why);
+        let unasked = || -> Result<u32> { panic!("it is known to fail") };
+        assert_eq!(or_noted(&folder, "pgo", false, unasked).unwrap(), why);
+        assert_eq!(or_noted(&folder, "pgo+bolt", false, || Ok(1)).unwrap(), Ok(1), "another one");
+        assert_eq!(or_noted(&folder, "pgo", true, || Ok(2)).unwrap(), Ok(2));
+        assert_eq!(
+            or_noted(&folder, "pgo", false, || Ok(3)).unwrap(),
+            Ok(3),
+            "it did not fail the last time"
+        );
+        // What ends a run is no failure of a variant's.
+        assert!(or_noted(&folder, "csir", false, || -> Result<u32> { bail!("the disk is full") }).is_err());
+        assert_eq!(or_noted(&folder, "csir", false, || Ok(4)).unwrap(), Ok(4));
+        or_noted(&folder, "pgo", false, fails).unwrap().unwrap_err();
+        forget_failures(&folder).unwrap();
+        assert_eq!(or_noted(&folder, "pgo", false, || Ok(5)).unwrap(), Ok(5));
+    }
 }

@@ -46,7 +46,7 @@ impl<'a> Job<'a> {
     }
 
     /// A path of the experiment, which must be there.
-    fn there(&self, key: &str, path: &Path) -> Result<PathBuf> {
+    pub(super) fn there(&self, key: &str, path: &Path) -> Result<PathBuf> {
         let path = self.beside(path);
         path.canonicalize().with_context(|| {
             format!("{}: target.{key} names {}, which is not there", self.file.display(), path.display())
@@ -132,13 +132,19 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
+    /// What Hone itself writes, which is no source, also where it lies among them.
+    pub(super) fn ours(&self) -> Vec<PathBuf> {
+        let home = self.home;
+        vec![home.to_owned(), home.join("builds"), home.join("ledger.jsonl"), self.folder.path().to_owned()]
+    }
+
     /// What the sources of a target are, in a word; `None` where its own build knows what is up to date.
     pub(super) fn source_hash(&self) -> Result<Option<String>> {
         match &self.experiment.target.form {
             Form::Recipe(recipe) => {
                 let source = self.there("source", &recipe.source)?;
                 let commands = format!("{:?} {}", commands(&recipe.build), recipe.program.display());
-                Ok(Some(cache::tree_hash(&source, self.home, &commands)?))
+                Ok(Some(cache::tree_hash(&source, &self.ours(), &commands)?))
             }
             Form::Cargo(_) | Form::Go(_) | Form::Elf { .. } => Ok(None),
         }

@@ -26,7 +26,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
             Self::Train => "train",

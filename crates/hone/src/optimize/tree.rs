@@ -37,6 +37,17 @@ pub(crate) enum Profile {
     Second,
 }
 
+impl Profile {
+    /// For names of files.
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::First(Mix::All) => "first".to_owned(),
+            Self::First(Mix::Only(index)) => format!("first@{index}"),
+            Self::Second => "second".to_owned(),
+        }
+    }
+}
+
 /// Which training workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) enum Mix {
@@ -50,6 +61,8 @@ pub(crate) const BASELINE: &str = "baseline";
 const RELOCS: &str = "relocs";
 pub(crate) const PGO: &str = "pgo";
 const CSIR: &str = "csir";
+/// What BOLT takes of gcc in place of `pgo`: nobody asks for it by name.
+const PGO_RELOCS: &str = "relocs+pgo";
 const BOLT: &str = "bolt";
 const PGO_BOLT: &str = "pgo+bolt";
 const CSIR_BOLT: &str = "csir+bolt";
@@ -104,8 +117,12 @@ pub(crate) fn of(
             "nothing is held against the baseline; name at least one more variant".to_owned(),
         ));
     }
-    let mut tree =
-        Tree { variants: Vec::new(), wanted: &wanted, is_finished: matches!(form, Form::Elf { .. }) };
+    let mut tree = Tree {
+        variants: Vec::new(),
+        wanted: &wanted,
+        is_finished: matches!(form, Form::Elf { .. }),
+        loses_by_relocs: loses_by_relocs(form),
+    };
     for name in KNOWN.into_iter().filter(|name| wanted.contains(name) || *name == BASELINE) {
         tree.place(name);
     }
@@ -120,6 +137,14 @@ struct Tree<'a> {
     wanted: &'a [&'a str],
     /// Nothing can be compiled.
     is_finished: bool,
+    loses_by_relocs: bool,
+}
+
+/// gcc keeps hot and cold parts of a function together in a build for BOLT, which costs it a part of what a profile brings. Other
+/// compilers write relocations beside the same code.
+fn loses_by_relocs(form: &Form) -> bool {
+    let Form::Recipe(recipe) = form else { return false };
+    recipe.compiler.as_ref().is_some_and(|compiler| !compiler.contains("clang"))
 }
 
 impl Tree<'_> {
@@ -133,8 +158,13 @@ impl Tree<'_> {
             RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true }),
             // BOLT takes this very program, so that nothing but BOLT lies between the two.
             PGO => {
-                let relocs = asks(PGO_BOLT);
+                let relocs = asks(PGO_BOLT) && !self.loses_by_relocs;
                 (Some(self.place(BASELINE)), Made::Shaped { by: Profile::First(Mix::All), relocs })
+            }
+            PGO_RELOCS => {
+                let parent = if asks(PGO) { PGO } else { BASELINE };
+                let made = Made::Shaped { by: Profile::First(Mix::All), relocs: true };
+                (Some(self.place(parent)), made)
             }
             CSIR => {
                 let relocs = asks(CSIR_BOLT);
@@ -143,6 +173,7 @@ impl Tree<'_> {
             }
             BOLT | PGO_BOLT | CSIR_BOLT => {
                 let from = match name {
+                    PGO_BOLT if self.loses_by_relocs => PGO_RELOCS,
                     PGO_BOLT => PGO,
                     CSIR_BOLT => CSIR,
                     _ if self.is_finished => BASELINE,
@@ -202,14 +233,24 @@ pub(crate) fn profiles(variants: &[Variant]) -> Vec<Profile> {
     profiles.into_iter().collect()
 }
 
-/// The tree without what BOLT makes; `None` when nothing is left beside the baseline. Nothing is built on what BOLT makes.
+/// The tree without what BOLT makes and what is there for BOLT alone; `None` when nothing is left beside the baseline. Nothing is
+/// built on what BOLT makes.
 pub(crate) fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
-    let is_rewritten = |variant: &Variant| matches!(variant.made, Made::Rewritten { .. });
-    let new_place = |old: usize| old - variants[..old].iter().filter(|variant| is_rewritten(variant)).count();
-    let others = variants
-        .iter()
-        .filter(|variant| !is_rewritten(variant))
-        .map(|variant| Variant { parent: variant.parent.map(new_place), ..variant.clone() });
+    let of_bolt = |variant: &Variant| {
+        let is_rewritten = matches!(variant.made, Made::Rewritten { .. });
+        is_rewritten || (!variant.judged && [RELOCS, PGO_RELOCS].contains(&variant.name.as_str()))
+    };
+    let new_place = |old: usize| old - variants[..old].iter().filter(|variant| of_bolt(variant)).count();
+    // Relocations are for BOLT; those of the variant `relocs` were asked for.
+    let without = |made: Made| match made {
+        Made::Shaped { by, .. } => Made::Shaped { by, relocs: false },
+        made => made,
+    };
+    let others = variants.iter().filter(|variant| !of_bolt(variant)).map(|variant| Variant {
+        parent: variant.parent.map(new_place),
+        made: without(variant.made),
+        ..variant.clone()
+    });
     let others: Vec<Variant> = others.collect();
     others.iter().skip(1).any(|variant| variant.judged).then_some(others)
 }
@@ -270,6 +311,29 @@ mod tests {
     }
 
     #[test]
+    fn gcc_gets_its_profile_without_what_bolt_needs_of_it() {
+        let recipe = |compiler: &str| {
+            let toml = format!("source = \".\"\nbuild = [\"make\"]\nprogram = \"x\"\n{compiler}");
+            let file: crate::experiment::target::TargetFile = toml::from_str(&toml).unwrap();
+            file.checked().unwrap().form
+        };
+        let told =
+            |compiler: &str, wanted: Option<&[&str]>| told(&recipe(compiler), wanted, &["t"], false).unwrap();
+        assert_eq!(
+            told("compiler = \"gcc\"", None),
+            "baseline pgo<baseline relocs+pgo?<pgo+r pgo+bolt<pgo(relocs+pgo)"
+        );
+        assert_eq!(
+            told("compiler = \"gcc\"", Some(&["pgo+bolt"])),
+            "baseline relocs+pgo?<baseline+r pgo+bolt<baseline(relocs+pgo)"
+        );
+        assert_eq!(told("compiler = \"clang-22\"", None), "baseline pgo<baseline+r pgo+bolt<pgo(pgo)");
+        assert_eq!(told("", None), told("compiler = \"clang-22\"", None));
+        let of = super::of(None, &recipe("compiler = \"gcc\""), &["t"], false).unwrap();
+        assert_eq!(without_bolt(&of).unwrap().len(), 2, "nothing for BOLT is built without it");
+    }
+
+    #[test]
     fn a_matrix_trains_with_each_workload_alone() {
         let told = |training: &[&str]| told(&cargo(), None, training, true);
         assert_eq!(told(&["a", "b"]).unwrap(), "baseline pgo<baseline pgo@a<baseline pgo@b<baseline");
@@ -285,10 +349,8 @@ mod tests {
         assert_eq!(profiles(&of(&["csir"])), [Profile::First(Mix::All), Profile::Second]);
         assert_eq!(profiles(&of(&["bolt"])), []);
         let left = without_bolt(&of(&["pgo", "bolt", "pgo+bolt"])).unwrap();
-        assert_eq!(
-            left.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
-            ["baseline", "pgo", "relocs"]
-        );
+        assert_eq!(left.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["baseline", "pgo"]);
+        assert_eq!(left[1].made, Made::Shaped { by: Profile::First(Mix::All), relocs: false });
         assert_eq!(without_bolt(&of(&["bolt"])), None);
     }
 

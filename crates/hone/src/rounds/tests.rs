@@ -84,6 +84,9 @@ fn servers_that_differ_by_what_was_planted_are_told_apart_and_equal_ones_are_not
     let rounds = rounds(&lab, variants, tool(200), 16, 2);
 
     let found = judge_rounds(&rounds, &lab.progress).unwrap();
+    let [direct] = &found.on_baseline[..] else { panic!("{} on the baseline", found.on_baseline.len()) };
+    check(direct, ["baseline", "faster-too"], Verdict::Better, 0.6);
+    let found = found.edges;
     let [same, slower, faster, faster_too] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
     check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
@@ -113,7 +116,7 @@ fn programs_that_exit_are_told_apart_by_what_they_used() {
     let variants = tree(|name, path| lab.arm(name, path, "", Ways::default()), &plain, &children);
     let engine = Engine::Exits { arguments: words("run {operations}"), operations: 200 };
     let load = Workload::of_operations("judge", engine);
-    let found = judge_rounds(&rounds(&lab, variants, load, 10, 5), &lab.progress).unwrap();
+    let found = judge_rounds(&rounds(&lab, variants, load, 10, 5), &lab.progress).unwrap().edges;
     let [same, slower, faster] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
     check(slower, ["baseline", "slower"], Verdict::Worse, 1.5);
@@ -137,7 +140,7 @@ fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_doe
     let variants = vec![one("baseline", None), one("twin", None), one("same", Some(0))];
     let mut rounds = rounds(&lab, variants, requests(), 9, 3);
     rounds.guards.clear();
-    let found = judge_rounds(&rounds, &lab.progress).unwrap();
+    let found = judge_rounds(&rounds, &lab.progress).unwrap().edges;
     let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
     // A busy machine may make the generator late; such windows do not count.
@@ -224,7 +227,7 @@ fn a_variant_that_fails_is_left_out_and_a_baseline_that_fails_ends_the_rounds() 
     let same = copy_of(&plain, "same");
     let children: [(&str, &Path, usize); 2] = [("broken", &broken, 0), ("same", &same, 0)];
     let variants = tree(|name, path| lab.server(name, path), &plain, &children);
-    let found = judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap();
+    let found = judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap().edges;
     let [broken_one, same] = &found[..] else { panic!("{} comparisons", found.len()) };
     assert_eq!(broken_one.verdict(), Verdict::NotShown);
     let tests: Vec<&PairOutcome> =

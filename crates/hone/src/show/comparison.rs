@@ -275,7 +275,7 @@ fn unmet(comparison: &Comparison) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use hone_record::{Design, Rule};
 
@@ -296,7 +296,7 @@ mod tests {
         Judgement { estimate, control: None, verdict, why: "the interval excludes 1".to_owned(), primary }
     }
 
-    fn comparison(guard: Option<Verdict>) -> Comparison {
+    pub(crate) fn comparison(guard: Option<Verdict>) -> Comparison {
         let guards = vec![Metric::LatencyP99];
         let primary = judgement(Metric::CpuPerRecord, Verdict::Better, true);
         let guarded = guard.map(|verdict| judgement(Metric::LatencyP99, verdict, false));

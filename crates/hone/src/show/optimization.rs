@@ -57,6 +57,12 @@ pub(crate) fn text(found: &Optimization) -> String {
     for judged in &found.comparisons {
         out.push_str(&format!("\n== {} ==\n{}", heading(found, judged), comparison::text(judged)));
     }
+    for judged in &found.on_baseline {
+        out.push_str(&format!("\n{}: {}", judged.workload.name, comparison::sentence(judged)));
+    }
+    if !found.on_baseline.is_empty() {
+        out.push('\n');
+    }
     out.push_str(&matrix(&found.matrix));
     out.push_str(&decisions(found));
     out

@@ -1,0 +1,157 @@
+//! What a run is of, beside its experiment: sources, tools, Hone itself. All variants must be of the same, also when a run goes on
+//! later: what differs between them would be measured as what a profile brought.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use hone_binary::bolt::BoltTools;
+use hone_binary::{Workshop, file_facts};
+use serde::{Deserialize, Serialize};
+
+use super::{Job, cache};
+use crate::Usage;
+use crate::experiment::Form;
+use crate::standing::Standing;
+
+const NOTE: &str = "asked.json";
+
+/// Of the machine, from the first comparison on.
+const JUDGING_NOTE: &str = "judging.json";
+
+/// Variables by which builds get flags.
+const FLAGS: [&str; 12] = [
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+    "CPATH",
+    "LIBRARY_PATH",
+    "PKG_CONFIG_PATH",
+    "RUSTFLAGS",
+    "GOFLAGS",
+    "CGO_CFLAGS",
+];
+
+/// What has a name, and its version, contents or value.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Asked(BTreeMap<String, String>);
+
+impl Asked {
+    /// What is another one now, in words. What is new changes nothing: a build may leave a lock file.
+    fn changes(&self, now: &Self) -> Vec<String> {
+        let change = |(name, then): (&String, &String)| match now.0.get(name) {
+            Some(now) if now == then => None,
+            Some(_) => Some(format!("{name} has changed")),
+            None => Some(format!("{name} is not there any more")),
+        };
+        self.0.iter().filter_map(change).collect()
+    }
+}
+
+impl Job<'_> {
+    /// Keeps what the run is of, or refuses to go on with a run that is of something else.
+    pub(super) fn is_of_the_same(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<()> {
+        let now = self.asked(workshop, tools)?;
+        let Some(then) = self.folder.read_note::<Asked>(NOTE)? else {
+            return self.folder.write_note(NOTE, &now);
+        };
+        match &then.changes(&now)[..] {
+            [] => Ok(()),
+            changes => bail!(Usage(format!(
+                "{} can't go on, its variants would not be of the same: {}\n  next: begin a new run, without --resume; what was \
+                 measured stays where it is",
+                self.folder.path().display(),
+                changes.join("; ")
+            ))),
+        }
+    }
+
+    fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<Asked> {
+        let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
+        for tool in
+            workshop.receipts().into_iter().chain(tools.into_iter().flat_map(|tools| tools.receipts.clone()))
+        {
+            all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
+        }
+        for name in FLAGS {
+            all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
+        }
+        let ours = self.ours();
+        let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {
+            let but = [ours.as_slice(), but].concat();
+            all.insert(format!("the source tree {}", folder.display()), cache::tree_hash(folder, &but, "")?);
+            Ok(())
+        };
+        match &self.target().form {
+            Form::Recipe(recipe) => tree(&self.there("source", &recipe.source)?, &[])?,
+            Form::Go(go) => tree(&self.there("source", &go.module)?, &[])?,
+            Form::Cargo(cargo) => {
+                let root = workspace(&self.there("manifest", &cargo.manifest)?);
+                // It comes with the first build.
+                let lock = root.join("Cargo.lock");
+                tree(&root, std::slice::from_ref(&lock))?;
+                if lock.is_file() {
+                    all.insert(lock.display().to_string(), file_facts_of(&lock)?);
+                }
+            }
+            Form::Elf { binary } => {
+                let path = self.there("binary", binary)?;
+                all.insert(path.display().to_string(), file_facts(&path)?.sha256);
+            }
+        }
+        Ok(Asked(all))
+    }
+
+    /// All comparisons are of one machine, which the record tells once.
+    pub(super) fn is_on_the_same_machine(&self) -> Result<()> {
+        let machine = hone_host::observe::machine(Path::new("/"));
+        let now = Standing::of(std::iter::empty(), &machine)?;
+        match self.folder.read_note::<Standing>(JUDGING_NOTE)? {
+            Some(then) => then.same_as(&now, self.folder.path()),
+            None => self.folder.write_note(JUDGING_NOTE, &now),
+        }
+    }
+}
+
+fn file_facts_of(path: &Path) -> Result<String> {
+    Ok(hone_binary::sha256_hex(&std::fs::read(path)?))
+}
+
+/// The folder of the workspace that a manifest (or the folder of one) belongs to.
+fn workspace(manifest: &Path) -> PathBuf {
+    let own = if manifest.is_dir() { manifest } else { manifest.parent().unwrap_or(manifest) };
+    let is_root = |folder: &&Path| {
+        std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace"))
+    };
+    own.ancestors().find(is_root).unwrap_or(own).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_is_of_may_not_change_and_what_comes_new_may() {
+        let asked = |pairs: &[(&str, &str)]| {
+            Asked(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let then = asked(&[("Hone", "0.1 aa"), ("clang", "/bin/clang 22"), ("the source tree /s", "11")]);
+        assert!(then.changes(&then).is_empty());
+        let now = asked(&[("Hone", "0.1 aa"), ("the source tree /s", "12"), ("Cargo.lock", "1")]);
+        assert_eq!(then.changes(&now), ["clang is not there any more", "the source tree /s has changed"]);
+    }
+
+    #[test]
+    fn a_package_belongs_to_the_workspace_around_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("crates/a");
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(package.join("Cargo.toml"), "[package]").unwrap();
+        assert_eq!(workspace(&package.join("Cargo.toml")), package);
+        std::fs::write(dir.path().join("Cargo.toml"), "[workspace]\nmembers = [\"crates/a\"]").unwrap();
+        assert_eq!(workspace(&package), dir.path());
+    }
+}

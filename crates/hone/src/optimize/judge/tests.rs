@@ -1,0 +1,120 @@
+//! What follows from comparisons, on trees whose right answer is known.
+
+use hone_record::{Comparison, Harm, VariantFacts, VariantState, Verdict};
+
+use super::*;
+
+/// A comparison with its interval; the verdict is what the interval says.
+fn edge(a: &str, b: &str, workload: &str, [low, ratio, high]: [f64; 3]) -> Comparison {
+    let mut found = show::comparison::tests::comparison(Some(Verdict::Equivalent));
+    (found.a, found.b) = (a.to_owned(), b.to_owned());
+    found.workload.name = workload.to_owned();
+    let primary = &mut found.judgements[0];
+    (primary.estimate.low, primary.estimate.ratio, primary.estimate.high) = (low, ratio, high);
+    primary.verdict = match (low, high) {
+        (_, high) if high < 1.0 => Verdict::Better,
+        (low, _) if low > 1.0 => Verdict::Worse,
+        (low, high) if low > 0.98 && high < 1.02 => Verdict::Equivalent,
+        _ => Verdict::NotShown,
+    };
+    found
+}
+
+const BETTER: [f64; 3] = [0.95, 0.97, 0.99];
+const WORSE: [f64; 3] = [1.05, 1.1, 1.15];
+const EQUAL: [f64; 3] = [0.99, 1.0, 1.01];
+const OPEN: [f64; 3] = [0.98, 1.04, 1.10];
+
+/// baseline, pgo and pgo+bolt, with decisions as `keep`, `drop` and the best one.
+fn decided(edges: &[Comparison], on_baseline: &[Comparison], harmful: &str) -> (String, Option<String>) {
+    let facts = |name: &str, parent: Option<&str>| VariantFacts {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        judged: true,
+        state: VariantState::Made,
+        rewriting: None,
+        harm: Some(Harm {
+            broken: (name == harmful).then(|| "it grows".to_owned()).into_iter().collect(),
+            ..Harm::default()
+        }),
+        decision: String::new(),
+        why: String::new(),
+    };
+    let mut variants =
+        vec![facts("baseline", None), facts("pgo", Some("baseline")), facts("pgo+bolt", Some("pgo"))];
+    let best = decide(&mut variants, edges, on_baseline, &["one", "two"]);
+    let told: Vec<&str> = variants.iter().skip(1).map(|variant| variant.decision.as_str()).collect();
+    (told.join(" "), best)
+}
+
+#[track_caller]
+fn check(edges: [[f64; 3]; 4], direct: Option<[[f64; 3]; 2]>, expected: (&str, Option<&str>)) {
+    let [pgo_one, pgo_two, bolt_one, bolt_two] = edges;
+    let edges = [
+        edge("baseline", "pgo", "one", pgo_one),
+        edge("baseline", "pgo", "two", pgo_two),
+        edge("pgo", "pgo+bolt", "one", bolt_one),
+        edge("pgo", "pgo+bolt", "two", bolt_two),
+    ];
+    let direct: Vec<Comparison> = direct.map_or_else(Vec::new, |[one, two]| {
+        vec![edge("baseline", "pgo+bolt", "one", one), edge("baseline", "pgo+bolt", "two", two)]
+    });
+    let (decisions, best) = decided(&edges, &direct, "");
+    assert_eq!((decisions.as_str(), best.as_deref()), expected);
+}
+
+#[test]
+fn what_is_best_is_better_than_the_baseline_and_worse_under_no_workload() {
+    // It has all of its parent's loss under the second workload.
+    check([BETTER, WORSE, BETTER, EQUAL], None, ("drop drop", None));
+    check([BETTER, WORSE, BETTER, EQUAL], Some([BETTER, WORSE]), ("drop drop", None));
+    // Better than a parent that may be worse than the baseline.
+    check([OPEN, EQUAL, BETTER, EQUAL], None, ("drop drop", None));
+    check([OPEN, EQUAL, BETTER, EQUAL], Some([OPEN, EQUAL]), ("drop drop", None));
+    // Measured against the baseline it is better, and only that tells.
+    check([OPEN, EQUAL, BETTER, EQUAL], Some([BETTER, EQUAL]), ("drop keep", Some("pgo+bolt")));
+    check([BETTER, EQUAL, BETTER, EQUAL], None, ("keep keep", Some("pgo+bolt")));
+    check([BETTER, EQUAL, OPEN, EQUAL], None, ("keep drop", Some("pgo")));
+}
+
+#[test]
+fn a_variant_has_what_is_wrong_with_the_one_it_builds_on() {
+    let edges = |tail: bool| {
+        let mut first = edge("baseline", "pgo", "one", BETTER);
+        if tail {
+            first.judgements[1].estimate.metric = Metric::LatencyP999;
+            first.judgements[1].verdict = Verdict::Worse;
+            first.design.rule.guards.clear();
+        }
+        let second = edge("baseline", "pgo", "two", EQUAL);
+        [first, second, edge("pgo", "pgo+bolt", "one", BETTER), edge("pgo", "pgo+bolt", "two", EQUAL)]
+    };
+    assert_eq!(decided(&edges(false), &[], "").0, "keep keep");
+    assert_eq!(decided(&edges(false), &[], "pgo"), ("drop drop".to_owned(), None));
+    assert_eq!(decided(&edges(true), &[], ""), ("drop drop".to_owned(), None), "a worse p99.9");
+}
+
+#[test]
+fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
+    let pair = |a: &str, b: &str, window_b: &str| hone_record::PairOutcome {
+        index: 0,
+        kind: PairKind::Test,
+        window_a: "a.json".to_owned(),
+        window_b: window_b.to_owned(),
+        values_a: [].into(),
+        values_b: [].into(),
+        dropped: None,
+        block: 0,
+        took_s: 0.0,
+        troubles: [a, b].map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
+    };
+    let told = |broken: hone_record::PairOutcome| {
+        let mut first = edge("baseline", "pgo", "one", BETTER);
+        first.pairs = vec![pair("", "", "b.json"), broken];
+        decided(&[first, edge("baseline", "pgo", "two", EQUAL)], &[], "").0
+    };
+    assert_eq!(told(pair("", "pgo ended (signal 11) while it was loaded", "")), "drop ");
+    assert_eq!(told(pair("baseline ended", "pgo ended", "")), "keep ", "both: the machine's");
+    assert_eq!(told(pair("", "pgo did not start; no port", "")), "keep ");
+    assert_eq!(told(pair("", "was saturated", "b.json")), "keep ");
+}

@@ -100,22 +100,18 @@ pub(crate) fn workloads(change: &Change, workload: &Workload) -> Result<[Workloa
                 changed.topic_config.insert(change.name.clone(), value.to_owned());
             }
             "client" => {
-                client_settings(&mut changed.engine)?.insert(change.name.clone(), value.to_owned());
+                client_settings(&mut changed, &change.name)?.insert(change.name.clone(), value.to_owned());
             }
             "load" => changed = with_property(workload, &change.name, value)?,
             _ => {}
         }
         anyhow::Ok(changed)
     };
-    // A client setting makes a client's load out of the wire engine's, which must not drop what was asked of that.
-    if change.kind == "client" && workload.engine == Engine::Wire && workload.in_flight != DEFAULT_IN_FLIGHT {
-        bail!(Usage(format!("--change client.{}: {IN_FLIGHT_IS_THE_WIRES}", change.name)));
-    }
     let mut a = change.from.as_deref().map_or_else(|| Ok(workload.clone()), with)?;
     let b = with(&change.to)?;
     if change.kind == "client" {
         // A client setting asks about a client: the other side has one too, with its own default.
-        client_settings(&mut a.engine)?;
+        client_settings(&mut a, &change.name)?;
     }
     if matches!(change.kind.as_str(), "topic" | "client" | "load") && a == b {
         bail!(Usage(format!(
@@ -126,12 +122,16 @@ pub(crate) fn workloads(change: &Change, workload: &Workload) -> Result<[Workloa
     Ok([a, b])
 }
 
-/// The settings of the load's client; a load without one gets librdkafka.
-fn client_settings(engine: &mut Engine) -> Result<&mut BTreeMap<String, String>> {
-    if *engine == Engine::Wire {
-        *engine = Engine::Librdkafka { settings: BTreeMap::new() };
+/// The settings of the load's client; a load without one gets librdkafka, unless that would drop what was asked of the wire
+/// engine. `name` is the setting's, for the refusal.
+fn client_settings<'a>(workload: &'a mut Workload, name: &str) -> Result<&'a mut BTreeMap<String, String>> {
+    if workload.engine == Engine::Wire {
+        if workload.in_flight != DEFAULT_IN_FLIGHT {
+            bail!(Usage(format!("--change client.{name}: {IN_FLIGHT_IS_THE_WIRES}")));
+        }
+        workload.engine = Engine::Librdkafka { settings: BTreeMap::new() };
     }
-    match engine {
+    match &mut workload.engine {
         Engine::Librdkafka { settings } | Engine::Command { settings, .. } => Ok(settings),
         Engine::Wire => bail!("the wire engine has no client settings"),
         Engine::Tool { .. } | Engine::Exits { .. } => {

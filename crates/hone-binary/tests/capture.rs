@@ -383,7 +383,10 @@ fn a_dump_that_pauses_is_waited_for() {
     bench.train(&served);
     let files = bench.files.folder.display();
     let write = format!("for n in 1 2 3; do echo x > {files}/part-$n.profraw; sleep 0.4; done");
-    let script = format!("setsid sh -c '{write}' >/dev/null 2>&1 </dev/null &");
+    // The command ends when its child has a session of its own: what is left in the command's group is ended with it.
+    let script = format!(
+        "setsid sh -c 'echo x > begun; {write}' >/dev/null 2>&1 </dev/null & until [ -e begun ]; do sleep 0.01; done"
+    );
     let call = Call::new("dump", "/bin/sh", bench.dir.path()).args(["-c", &script]);
     let plan = bench.plan(Dump::Command(Box::new(call)), PLENTY);
     let stopped = stop(&bench.system, served.session, &plan).unwrap();

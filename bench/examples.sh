@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
+#   bench/examples.sh [FOLDER [NAME ...]]     FOLDER (runs) keeps the runs: one that was broken off goes on, one that is done is read
+# On two cores with nothing else to do: two hours, most of it builds. Needs what script/bootstrap --test installs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-runs}
+names=("${@:2}")
+[ ${#names[@]} -gt 0 ] || names=(redis nghttpx leveldb broker kfake go-service)
+hone=${HONE:-target/release/hone}
+[ -x "$hone" ] || cargo build --release --locked -p hone -p hone-broker
+
+# Folder of the newest run of an experiment's name; nothing when there is none.
+newest() { find "$out" -maxdepth 1 -type d -name "$1-[0-9]*" 2>/dev/null | sort | tail -n 1; }
+
+done=()
+for name in "${names[@]}"; do
+  file=examples/$name/hone.toml
+  [ -f "$file" ] || { echo "examples.sh: there is no $file" >&2; exit 2; }
+  if [ -x "examples/$name/fetch.sh" ]; then "examples/$name/fetch.sh" >&2; fi
+  title=$(sed -n 's/^name = "\(.*\)"$/\1/p' "$file")
+  run=$(newest "$title")
+  if [ -z "$run" ] || [ ! -f "$run/optimization.json" ]; then
+    again=()
+    [ -z "$run" ] || again=(--resume "$run")
+    status=0
+    "$hone" optimize "$file" --output "$out" "${again[@]}" >&2 || status=$?
+    # 3 is an answer: measured and worse.
+    [ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
+    run=$(newest "$title")
+  fi
+  done+=("$run")
+done
+exec python3 bench/examples/table.py "${done[@]}"

@@ -66,7 +66,8 @@ pub struct Design {
     /// How the verdict is found.
     pub rule: Rule,
     /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds; or which start of the
-    /// processes (`starts`). Empty when each arm is one build and every pair has processes of its own.
+    /// processes (`starts`). With both, it is the build of a test pair and the start of a control pair. Empty when each arm is one
+    /// build and every pair has processes of its own.
     #[serde(default)]
     pub blocks: Vec<u32>,
     /// Builds of A and of B.

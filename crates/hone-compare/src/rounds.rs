@@ -242,9 +242,10 @@ mod tests {
         // With a process for each window there are builds, and no starts.
         let own = RoundPlan { builds: 3, ..asked(7, 0) }.design([0, 2]).unwrap();
         assert_eq!((own.starts, own.blocks.len()), (0, 14));
-        for (builds, rounds, told) in
-            [(2, 12, "2 builds of A and 2 of B can't be compared"), (5, 8, "5 builds need 5 blocks of rounds, and there are 4")]
-        {
+        for (builds, rounds, told) in [
+            (2, 12, "2 builds of A and 2 of B can't be compared"),
+            (5, 8, "5 builds need 5 blocks of rounds, and there are 4"),
+        ] {
             let refused = RoundPlan { builds, ..asked(rounds, 2) }.design([0, 2]).unwrap_err().to_string();
             assert!(refused.contains(told), "{refused}");
         }

@@ -130,7 +130,8 @@ fn spoken_of_builds(effect: f64, builds: u32) -> [u32; 2] {
     for seed in 0..SESSIONS {
         let plan = plan(ROUNDS, BLOCK_ROUNDS, builds, seed);
         let (design, turns) = (design(&plan), plan.builds_of_blocks());
-        let lucks: Vec<[f64; 2]> = (0..builds).map(|_| [(); 2].map(|()| LUCK * normal(&mut random))).collect();
+        let lucks: Vec<[f64; 2]> =
+            (0..builds).map(|_| [(); 2].map(|()| LUCK * normal(&mut random))).collect();
         let mut starts = [0.0; 3];
         let mut pairs = Vec::new();
         for round in 0..ROUNDS {

@@ -456,6 +456,40 @@ impl Comparison {
         counts
     }
 
+    /// What is known of the slowest requests, and at which throughput: a target that does more in the same time is easily praised for
+    /// it while the wait at its tail grows.
+    pub fn tail_words(&self) -> String {
+        let of = |metric: Metric| self.judgements.iter().find(move |found| found.estimate.metric == metric);
+        let figures = |found: &Judgement| {
+            let estimate = &found.estimate;
+            format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+        };
+        let reason = || match self.not_estimated.get(&Metric::LatencyP999) {
+            Some(reason) => reason.trim_end_matches('.').to_owned(),
+            None => "it was not measured".to_owned(),
+        };
+        if self.workload.engine.operations().is_some() {
+            let throughput = match of(Metric::Throughput) {
+                Some(found) => format!("throughput {}, {}", figures(found), found.verdict.label()),
+                None => "throughput not estimated".to_owned(),
+            };
+            return format!(
+                "{throughput}; p99.9 not seen: {}; a load at a fixed rate would show it",
+                reason()
+            );
+        }
+        let at = format!("p99.9 at {} requests/s", self.workload.requests_per_s);
+        match of(Metric::LatencyP999) {
+            None => format!("{at} not seen: {}", reason()),
+            Some(found) => match found.verdict {
+                Verdict::Worse => format!("{at} is worse: {}", figures(found)),
+                Verdict::Better => format!("{at} is better: {}", figures(found)),
+                Verdict::Equivalent => format!("{at} holds: {}", figures(found)),
+                Verdict::NotShown => format!("{at} is not decided: {}", figures(found)),
+            },
+        }
+    }
+
     /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.
     ///
     /// Pairs with a window that failed do not count, so what is left flatters the arm that failed. The rule is an exact sign

@@ -34,6 +34,8 @@ pub(crate) struct Experiment {
     pub(crate) limits: Limits,
     /// A program that BOLT made is checked again and again for so long.
     pub(crate) soak_s: f64,
+    /// Builds of each variant, with another layout each.
+    pub(crate) builds: u32,
     pub(crate) compare: Compare,
 }
 
@@ -106,7 +108,8 @@ impl Default for Compare {
             pairs: 14,
             control_pairs: 6,
             rounds: 30,
-            block_rounds: 5,
+            // Even, so that each order and its reverse fall into one start of the processes.
+            block_rounds: 6,
             primary: Metric::CpuPerRecord,
             guards: Vec::new(),
             alpha: 0.05,
@@ -151,6 +154,7 @@ struct Optimize {
     rss_growth: Option<f64>,
     start_up_growth: Option<f64>,
     soak_s: Option<f64>,
+    builds: Option<u32>,
 }
 
 /// One name, or several.
@@ -504,6 +508,7 @@ impl File {
             matrix: self.optimize.matrix,
             limits,
             soak_s: self.optimize.soak_s()?,
+            builds: self.optimize.builds()?,
             compare: self.compare,
         })
     }
@@ -553,6 +558,22 @@ impl File {
 }
 
 impl Optimize {
+    fn builds(&self) -> Result<u32, Wrong> {
+        /// More layouts than anybody builds.
+        const MOST: u32 = 100;
+        match self.builds {
+            None | Some(1) => Ok(1),
+            Some(builds) if (hone_compare::FEWEST_BLOCKS..=MOST).contains(&builds) => Ok(builds),
+            Some(builds) => Err(in_optimize(
+                "builds",
+                format!(
+                    "{builds} builds of a variant: ask for 1, or for {} to {MOST}; from two the spread between layouts can't be told",
+                    hone_compare::FEWEST_BLOCKS
+                ),
+            )),
+        }
+    }
+
     fn soak_s(&self) -> Result<f64, Wrong> {
         /// Enough for some checks, and little beside a training.
         const SOAK_S: f64 = 10.0;
@@ -624,7 +645,7 @@ fn check_name(name: &str) -> Result<(), String> {
 
 /// Whether judging replays what trained: the same requests with the same contents, for however long. Each pair judges with
 /// a seed of its own, counted up from the workload's.
-fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
+pub(crate) fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
     let pairs = u64::from(compare.pairs) + u64::from(compare.control_pairs);
     let seeds_meet = training.seed.wrapping_sub(judge.seed) < pairs.max(1);
     let without_length = Workload {
@@ -881,6 +902,11 @@ judge = ["judge"]
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
             (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
             (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
+            (
+                format!("{OWN_LOAD}\nbuilds = 2"),
+                run,
+                "x.toml:8: 2 builds of a variant: ask for 1, or for 3 to 100",
+            ),
             (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
             (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),

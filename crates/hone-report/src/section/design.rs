@@ -21,8 +21,12 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
         ));
     }
     if design.starts > 0 {
-        let rests = if design.builds == [1, 1] { "the intervals rest" } else { "the intervals of the control rest" };
-        facts.push(format!("{} starts of the processes, each for several pairs; {rests} on them.", design.starts));
+        let rests =
+            if design.builds == [1, 1] { "the intervals rest" } else { "the intervals of the control rest" };
+        facts.push(format!(
+            "{} starts of the processes, each for several pairs; {rests} on them.",
+            design.starts
+        ));
     }
     facts.extend(comparison.pilot.as_ref().map(promised));
     facts.extend(design.budget.as_ref().map(|budget| budget.words.clone()));

@@ -206,11 +206,13 @@ pub(crate) fn confidence(estimate: &Estimate) -> String {
     quantity::chosen_percent(estimate.confidence)
 }
 
-/// `14 duet pairs`.
+/// `14 duet pairs`, `30 solo pairs of 5 builds`.
 fn basis(estimate: &Estimate, design: &Design) -> String {
     let pairs = estimate.pairs;
     let noun = if pairs == 1 { "pair" } else { "pairs" };
-    format!("{pairs}{NBSP}{} {noun}", mode(design.mode))
+    let of_builds = estimate.builds.filter(|_| design.builds != [1, 1]);
+    let builds = of_builds.map(|builds| format!(" of {}{NBSP}builds", builds.blocks)).unwrap_or_default();
+    format!("{pairs}{NBSP}{} {noun}{builds}", mode(design.mode))
 }
 
 /// The mode's name.
@@ -454,6 +456,21 @@ mod tests {
             let text = told(metric, 0.9);
             assert!(!text.contains("record") && !text.contains("request"), "{text}");
         }
+    }
+
+    #[test]
+    fn builds_are_told_where_the_interval_rests_on_them() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
+        let spread = hone_record::BuildSpread { blocks: 5, between_log_sd: 0.01, within_log_sd: 0.01 };
+        comparison.judgements[0].estimate.builds = Some(spread);
+        assert!(!verdict(&comparison).contains("builds"), "starts of one build");
+        comparison.design.builds = [5, 5];
+        assert!(
+            verdict(&comparison).replace(NBSP, " ").contains("duet pairs of 5 builds)"),
+            "{}",
+            verdict(&comparison)
+        );
     }
 
     #[test]

@@ -34,6 +34,11 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                 plan.line(&instrument.to_string());
                 plan.loads("trained", job.experiment.training.iter().map(|training| &training.workload));
                 plan.line(&rewrite.to_string());
+                for number in layouts::further(job.experiment.builds) {
+                    let [base, made] =
+                        [&variants[from].name, &variant.name].map(|name| layouts::name(name, number));
+                    plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
+                }
             }
             _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE")))?,
         }

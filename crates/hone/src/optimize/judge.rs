@@ -223,9 +223,9 @@ pub(super) fn decide(
     best.map(|(_, name)| name)
 }
 
-/// Whether somebody who waits for the exit code is to hear of something worse: nothing is kept (`is_kept`) and a variant is worse, or a variant
-/// that was asked for by name (`asked`), and that nothing else builds on, is worse than what it was held against. A step on the way
-/// that costs a little, and a variant of the usual set beside one that is kept, are no reason.
+/// Whether somebody who waits for the exit code is to hear of something worse: nothing is kept (`is_kept`) and a variant is worse, or
+/// a variant that was asked for by name (`asked`), and that nothing else builds on, is worse than what it was held against. A step on
+/// the way that costs a little, and a variant of the usual set beside one that is kept, are no reason.
 pub(crate) fn is_worse(
     comparisons: &[Comparison],
     variants: &[VariantFacts],

@@ -155,6 +155,8 @@ struct Optimize {
     start_up_growth: Option<f64>,
     soak_s: Option<f64>,
     builds: Option<u32>,
+    /// Loads at a rate judge once more with so many times the requests.
+    raise: Option<f64>,
 }
 
 /// One name, or several.
@@ -466,6 +468,7 @@ fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
 impl File {
     fn checked(self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
+        judging.extend(self.optimize.raised(&judging)?);
         let training = self.training()?;
         let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
         let all = || training.iter().map(|training| &training.workload).chain(&judging);
@@ -586,6 +589,25 @@ impl Optimize {
         }
     }
 
+    /// The loads at a rate once more, at a higher one: what saves CPU is there to be used, and the slowest requests must hold then, too.
+    fn raised(&self, judging: &[Workload]) -> Result<Vec<Workload>, Wrong> {
+        /// No target has been given more headroom by a build.
+        const MOST: f64 = 10.0;
+        let Some(times) = self.raise else { return Ok(Vec::new()) };
+        if !(times > 1.0 && times <= MOST) {
+            return Err(in_optimize("raise", format!("raise is a ratio above 1, up to {MOST}, got {times}")));
+        }
+        let raised: Vec<Workload> = judging.iter().filter_map(|workload| raised(workload, times)).collect();
+        if raised.is_empty() {
+            return Err(in_optimize(
+                "raise",
+                "no judging workload has a rate that could be raised: loads of operations do as much as they can, and recorded \
+                 arrivals are what they are",
+            ));
+        }
+        Ok(raised)
+    }
+
     fn limits(&self) -> Result<Limits, Wrong> {
         let least = Limits::default();
         let checked = |key: &'static str, given: Option<f64>, default: f64| match given {
@@ -601,6 +623,28 @@ impl Optimize {
             start_up_growth: checked("start_up_growth", self.start_up_growth, least.start_up_growth)?,
         })
     }
+}
+
+/// A load with so many times the requests; `None` where its rate is not its own to raise.
+fn raised(workload: &Workload, times: f64) -> Option<Workload> {
+    let schedule = match &workload.schedule {
+        _ if workload.engine.operations().is_some() => return None,
+        Schedule::Replay { .. } => return None,
+        Schedule::Ramp { to_requests_per_s } => {
+            Schedule::Ramp { to_requests_per_s: to_requests_per_s * times }
+        }
+        Schedule::Steps { requests_per_s } => {
+            Schedule::Steps { requests_per_s: requests_per_s.iter().map(|rate| rate * times).collect() }
+        }
+        other => other.clone(),
+    };
+    let requests_per_s = workload.requests_per_s * times;
+    Some(Workload {
+        name: format!("{}-x{times}", workload.name),
+        schedule,
+        requests_per_s,
+        ..workload.clone()
+    })
 }
 
 fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Compare) -> Result<(), Wrong> {
@@ -930,6 +974,34 @@ judge = ["judge"]
         }
         let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
         assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn loads_at_a_rate_judge_once_more_at_a_higher_one_and_the_first_still_decides() {
+        let of = |load: &str, raise: &str| {
+            let text =
+                GOOD.replace("seed = 2", load).replace("[optimize]", &format!("[optimize]\nraise = {raise}"));
+            parse(&text, Path::new("x.toml")).map(|found| found.judging).map_err(|error| error.to_string())
+        };
+        let judging = of("seed = 2", "1.25").unwrap();
+        let told: Vec<(&str, f64)> =
+            judging.iter().map(|load| (load.name.as_str(), load.requests_per_s)).collect();
+        assert_eq!(told, [("judge", 100.0), ("judge-x1.25", 125.0)]);
+        assert_eq!(
+            Workload { name: "judge".to_owned(), requests_per_s: 100.0, ..judging[1].clone() },
+            judging[0]
+        );
+        let ramp = of("seed = 2\nschedule = \"ramp:200\"", "1.5").unwrap();
+        assert_eq!(ramp[1].schedule, Schedule::Ramp { to_requests_per_s: 300.0 });
+        for raise in ["1.0", "nan", "11"] {
+            let message = of("seed = 2", raise).unwrap_err();
+            assert!(message.contains("raise is a ratio above 1, up to 10"), "{message}");
+        }
+        let operations = super::raised(
+            &Workload::of_operations("o", Engine::Exits { arguments: vec![], operations: 1 }),
+            2.0,
+        );
+        assert_eq!(operations, None);
     }
 
     #[test]

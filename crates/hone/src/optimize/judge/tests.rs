@@ -93,6 +93,12 @@ fn a_variant_has_what_is_wrong_with_the_one_it_builds_on() {
     assert_eq!(decided(&edges(false), &[], "").0, "keep keep");
     assert_eq!(decided(&edges(false), &[], "pgo"), ("drop drop".to_owned(), None));
     assert_eq!(decided(&edges(true), &[], ""), ("drop drop".to_owned(), None), "a worse p99.9");
+    // Under a load that does not decide, such as the first one with more requests.
+    let mut raised = edges(false);
+    raised[1].judgements[1].estimate.metric = Metric::LatencyP999;
+    raised[1].judgements[1].verdict = Verdict::Worse;
+    raised[1].design.rule.guards.clear();
+    assert_eq!(decided(&raised, &[], "").0, "drop drop", "a worse p99.9 under the second");
 }
 
 #[test]

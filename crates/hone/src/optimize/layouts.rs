@@ -58,7 +58,7 @@ impl Job<'_> {
         for number in further(self.experiment.builds) {
             let name = name(&variant.name, number);
             let built = match variant.made {
-                Made::Rewritten { from } => {
+                Made::Rewritten { from, .. } => {
                     let base = outcomes.layout(from, number)?;
                     let first = outcomes.rewritten.get(&index).context("BOLT's first build is not known")?;
                     let tools = tools.context("BOLT was not looked for")?;

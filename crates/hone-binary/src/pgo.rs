@@ -392,7 +392,42 @@ pub(crate) fn merge_raw(
     raw: &[(PathBuf, f64)],
 ) -> Result<Merged> {
     let inputs = inputs_of(raw)?;
-    merge_files(runner, profdata, work, &inputs, false)
+    let merged = merge_files(runner, profdata, work, &inputs, false)?;
+    prove_sum(runner, profdata, work, &inputs, &merged)?;
+    Ok(merged)
+}
+
+/// The sum of all counters must be that of the parts, each times its weight: llvm-profdata leaves out what it can't add up, and ends
+/// with 0.
+fn prove_sum(
+    runner: &dyn Runner,
+    profdata: &Path,
+    work: &Path,
+    inputs: &[MergeInput],
+    merged: &Merged,
+) -> Result<()> {
+    let total = |path: &Path| -> Result<u128> {
+        let found = read_profile(runner, profdata, work, path)?.total_count;
+        // The text is as large as all counters written out, and of no further use.
+        let text = path.with_extension("proftext");
+        fs::remove_file(&text).with_context(|| format!("{} can't be removed", text.display()))?;
+        Ok(u128::from(found))
+    };
+    let mut expected = 0_u128;
+    for input in inputs {
+        expected += total(&input.path)? * u128::from(input.weight);
+    }
+    let found = total(&merged.path)?;
+    let details = || format!("the merged profile has the sum {found}, and its parts have {expected}");
+    refuse_if(found != expected, || Refusal::Unmergeable {
+        reason: if expected > u128::from(u64::MAX / 2) {
+            "a count has come to the end of its type"
+        } else {
+            "llvm-profdata left a part of them out"
+        },
+        next: "train the present instrumented build in one go, with weights that are smaller where they are large",
+        details: details(),
+    })
 }
 
 /// A file that goes into a merge.

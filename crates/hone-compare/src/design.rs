@@ -103,6 +103,17 @@ pub enum DesignError {
         /// Blocks.
         starts: u32,
     },
+    /// Builds that would never be measured.
+    #[error(
+        "{builds} builds need {builds} blocks of rounds, and there are {blocks}: ask for more rounds, make the blocks shorter, or \
+         ask for fewer builds"
+    )]
+    TooFewBlocks {
+        /// Builds of each variant.
+        builds: u32,
+        /// Blocks, each of which measures one build.
+        blocks: u32,
+    },
 }
 
 /// Only a tail comes within reach of longer windows.

@@ -213,7 +213,7 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
     let rule = &design.rule;
     let percent = rule.equivalence * 100.0;
     let (counted, more) = match &test.builds {
-        Some(starts) if design.starts > 0 => (
+        Some(starts) if design.starts > 0 && design.builds == [1, 1] => (
             format!("{} pairs in {} starts of the processes", test.pairs, starts.blocks),
             "; more starts would narrow it".to_owned(),
         ),

@@ -26,6 +26,8 @@ pub struct RoundPlan {
     pub rounds: u32,
     /// Rounds that the processes live for before all are started anew; 0 when each window has a process of its own.
     pub block_rounds: u32,
+    /// Builds of each variant, of the same source with another layout each. A block measures one of them, of all variants alike.
+    pub builds: u32,
     /// Whether the load keeps its own pace and takes as many operations as the target can do: then throughput tells.
     pub closed_loop: bool,
     /// The metric the verdicts hang on.
@@ -69,6 +71,22 @@ impl RoundPlan {
         round / self.block_rounds.max(1)
     }
 
+    /// The build that each block measures. All come once, in random order, before any comes again, so that no build has the
+    /// morning and another the evening. The first ones stay when rounds are added.
+    pub fn builds_of_blocks(&self) -> Vec<u32> {
+        /// Of the orders of builds, which must not move with the orders of variants.
+        const STREAM: u64 = 1;
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(STREAM);
+        let blocks = self.rounds.checked_sub(1).map_or(0, |last| self.block(last) + 1);
+        let mut builds = Vec::new();
+        while builds.len() < blocks as usize {
+            builds.extend(shuffled(self.builds.max(1), &mut random));
+        }
+        builds.truncate(blocks as usize);
+        builds
+    }
+
     /// How often processes are started that pairs share; 0 where each pair has its own.
     fn starts(&self) -> u32 {
         if self.block_rounds > 1 { self.rounds.div_ceil(self.block_rounds) } else { 0 }
@@ -87,6 +105,10 @@ impl RoundPlan {
                 starts,
             });
         }
+        let builds = self.builds_of_blocks();
+        if (builds.len() as u64) < u64::from(self.builds) {
+            return Err(DesignError::TooFewBlocks { builds: self.builds, blocks: builds.len() as u32 });
+        }
         let plan = Plan {
             mode: Mode::Solo,
             places: false,
@@ -97,7 +119,7 @@ impl RoundPlan {
             alpha: self.alpha,
             equivalence: self.equivalence,
             seed: self.seed,
-            builds: [1, 1],
+            builds: [self.builds.max(1); 2],
             pilot_pairs: 0,
             requests_per_window: None,
             refused: self.refused.clone(),
@@ -111,11 +133,16 @@ impl RoundPlan {
             place(second) < place(first)
         };
         let both = |order: &Vec<usize>| [is_swapped(order, edge), is_swapped(order, [BASELINE, TWIN])];
-        let blocks = (0..self.rounds).flat_map(|round| [self.block(round); 2]);
+        // Pairs of a test share the luck of their builds, over however many starts; those of a control, which holds a build against
+        // its own copy, that of their start.
+        let blocks = (0..self.rounds).flat_map(|round| {
+            let start = self.block(round);
+            [if self.builds > 1 { builds[start as usize] } else { start }, start]
+        });
         Ok(Design {
             order: orders.iter().flat_map(|_| [PairKind::Test, PairKind::Control]).collect(),
             swapped: orders.iter().flat_map(both).collect(),
-            blocks: if starts > 0 { blocks.collect() } else { Vec::new() },
+            blocks: if starts > 0 || self.builds > 1 { blocks.collect() } else { Vec::new() },
             starts,
             ..design
         })
@@ -144,6 +171,7 @@ mod tests {
             variants: 5,
             rounds,
             block_rounds,
+            builds: 1,
             closed_loop: true,
             primary: Metric::CpuPerRecord,
             guards: vec![Metric::Throughput],
@@ -190,6 +218,37 @@ mod tests {
         }
         let few = asked(31, 16).design([0, 2]).unwrap_err().to_string();
         assert!(few.contains("31 rounds in blocks of 16 make 2 starts"), "{few}");
+    }
+
+    #[test]
+    fn pairs_of_a_build_share_its_luck_over_all_its_starts_and_controls_that_of_theirs() {
+        let plan = RoundPlan { builds: 3, ..asked(12, 2) };
+        let builds = plan.builds_of_blocks();
+        for turn in builds.chunks(3) {
+            let mut turn = turn.to_vec();
+            turn.sort_unstable();
+            assert_eq!(turn, [0, 1, 2], "each comes once before any comes again: {builds:?}");
+        }
+        assert_eq!(RoundPlan { rounds: 30, ..plan.clone() }.builds_of_blocks()[..6], builds);
+        let others = |seed| RoundPlan { seed, rounds: 30, ..plan.clone() }.builds_of_blocks();
+        assert!((0..10).any(|seed| others(seed) != others(11)));
+        let design = plan.design([0, 2]).unwrap();
+        assert_eq!((design.builds, design.starts), ([3, 3], 6));
+        for (index, kind) in design.order.iter().enumerate() {
+            let start = plan.block(index as u32 / 2);
+            let expected = if *kind == PairKind::Test { builds[start as usize] } else { start };
+            assert_eq!(design.block(index), expected, "pair {index}");
+        }
+        // With a process for each window there are builds, and no starts.
+        let own = RoundPlan { builds: 3, ..asked(7, 0) }.design([0, 2]).unwrap();
+        assert_eq!((own.starts, own.blocks.len()), (0, 14));
+        for (builds, rounds, told) in [
+            (2, 12, "2 builds of A and 2 of B can't be compared"),
+            (5, 8, "5 builds need 5 blocks of rounds, and there are 4"),
+        ] {
+            let refused = RoundPlan { builds, ..asked(rounds, 2) }.design([0, 2]).unwrap_err().to_string();
+            assert!(refused.contains(told), "{refused}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Processes that live for several pairs: two of one build differ by the luck of their layout as long as they live, in test and
-//! control alike. A verdict that takes their pairs for independent ones speaks up in A/A sessions; one over starts does not.
+//! control alike. A verdict that takes their pairs for independent ones speaks up in A/A sessions; one over starts does not. The
+//! luck of a build's layout outlives its processes: it takes several builds to see it.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,12 @@ const SESSIONS: u64 = 600;
 const LUCK: f64 = 0.03;
 const NOISE: f64 = 0.02;
 
-fn design(rounds: u32, block_rounds: u32, seed: u64) -> Design {
-    let plan = RoundPlan {
+fn plan(rounds: u32, block_rounds: u32, builds: u32, seed: u64) -> RoundPlan {
+    RoundPlan {
         variants: 3,
         rounds,
         block_rounds,
+        builds,
         closed_loop: true,
         primary: Metric::CpuPerRecord,
         guards: vec![],
@@ -29,11 +31,29 @@ fn design(rounds: u32, block_rounds: u32, seed: u64) -> Design {
         seed,
         refused: refused_for_operations(Metric::CpuPerRecord),
         keep_disturbed: false,
-    };
+    }
+}
+
+fn design(plan: &RoundPlan) -> Design {
     let mut design = plan.design([0, 2]).unwrap();
     design.rule.secondary.clear();
     design.rule.resamples = 1_000;
     design
+}
+
+fn pair(design: &Design, index: usize, kind: PairKind, first: f64, second: f64) -> PairOutcome {
+    PairOutcome {
+        index: index as u32,
+        kind,
+        window_a: String::new(),
+        window_b: String::new(),
+        values_a: BTreeMap::from([(Metric::CpuPerRecord, first)]),
+        values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
+        dropped: None,
+        block: design.block(index),
+        took_s: 0.0,
+        troubles: Default::default(),
+    }
 }
 
 /// Baseline, twin and variant: each has its luck for a block, and its noise in each round.
@@ -46,19 +66,7 @@ fn session(design: &Design, effect: f64, block_rounds: u32, random: &mut ChaCha8
         }
         let values = luck.map(|luck| (luck + NOISE * normal(random)).exp());
         for (kind, second) in [(PairKind::Test, values[2] * effect), (PairKind::Control, values[1])] {
-            let index = pairs.len();
-            pairs.push(PairOutcome {
-                index: index as u32,
-                kind,
-                window_a: String::new(),
-                window_b: String::new(),
-                values_a: BTreeMap::from([(Metric::CpuPerRecord, values[0])]),
-                values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
-                dropped: None,
-                block: design.block(index),
-                took_s: 0.0,
-                troubles: Default::default(),
-            });
+            pairs.push(pair(design, pairs.len(), kind, values[0], second));
         }
     }
     pairs
@@ -68,7 +76,7 @@ fn spoken(effect: f64, rounds: u32, block_rounds: u32, blind: bool) -> [u32; 2] 
     let mut random = ChaCha8Rng::seed_from_u64(51);
     let mut found = [0, 0];
     for seed in 0..SESSIONS {
-        let mut design = design(rounds, block_rounds, seed);
+        let mut design = design(&plan(rounds, block_rounds, 1, seed));
         let pairs = session(&design, effect, block_rounds, &mut random);
         if blind {
             design.starts = 0;
@@ -109,4 +117,54 @@ fn an_effect_is_found_on_its_side() {
         let found = spoken(effect, 30, 3, false);
         assert!(found[side] >= 540 && found[1 - side] == 0, "{effect}: {found:?} of {SESSIONS}");
     }
+}
+
+/// Sessions in which equal variants of so many builds speak up. Each build of each variant has its luck for all of the session,
+/// each start of a process has its own, and each round its noise. The twin is a copy of the baseline's build.
+fn spoken_of_builds(effect: f64, builds: u32) -> [u32; 2] {
+    const ROUNDS: u32 = 30;
+    const BLOCK_ROUNDS: u32 = 3;
+    const OF_START: f64 = 0.01;
+    let mut random = ChaCha8Rng::seed_from_u64(52);
+    let mut found = [0, 0];
+    for seed in 0..SESSIONS {
+        let plan = plan(ROUNDS, BLOCK_ROUNDS, builds, seed);
+        let (design, turns) = (design(&plan), plan.builds_of_blocks());
+        let lucks: Vec<[f64; 2]> =
+            (0..builds).map(|_| [(); 2].map(|()| LUCK * normal(&mut random))).collect();
+        let mut starts = [0.0; 3];
+        let mut pairs = Vec::new();
+        for round in 0..ROUNDS {
+            if round % BLOCK_ROUNDS == 0 {
+                starts = [(); 3].map(|()| OF_START * normal(&mut random));
+            }
+            let [baseline, variant] = lucks[turns[plan.block(round) as usize] as usize];
+            let mut index = 0;
+            let values = [baseline, baseline, variant + effect.ln()].map(|luck| {
+                index += 1;
+                (luck + starts[index - 1] + NOISE * normal(&mut random)).exp()
+            });
+            for (kind, second) in [(PairKind::Test, values[2]), (PairKind::Control, values[1])] {
+                pairs.push(pair(&design, pairs.len(), kind, values[0], second));
+            }
+        }
+        match judge(&design, &pairs).judgements[0].verdict {
+            Verdict::Better => found[0] += 1,
+            Verdict::Worse => found[1] += 1,
+            Verdict::Equivalent | Verdict::NotShown => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn luck_of_layout_passes_for_an_effect_in_one_build_and_not_in_several() {
+    let [better, worse] = spoken_of_builds(1.0, 1);
+    assert!(better + worse > 300, "one build: only {better} and {worse} of {SESSIONS} speak up");
+    for builds in [3, 5, 10] {
+        let [better, worse] = spoken_of_builds(1.0, builds);
+        assert!(better + worse <= 30, "{builds} builds: {better} better, {worse} worse of {SESSIONS}");
+    }
+    let [better, worse] = spoken_of_builds(0.85, 5);
+    assert!(better >= 450 && worse == 0, "{better} better, {worse} worse of {SESSIONS}");
 }

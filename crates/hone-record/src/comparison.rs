@@ -66,7 +66,8 @@ pub struct Design {
     /// How the verdict is found.
     pub rule: Rule,
     /// Block of each pair: which build of each arm it measures, block modulo the arm's number of builds; or which start of the
-    /// processes (`starts`). Empty when each arm is one build and every pair has processes of its own.
+    /// processes (`starts`). With both, it is the build of a test pair and the start of a control pair. Empty when each arm is one
+    /// build and every pair has processes of its own.
     #[serde(default)]
     pub blocks: Vec<u32>,
     /// Builds of A and of B.
@@ -453,6 +454,40 @@ impl Comparison {
             counts[1] += u32::from(b && !a);
         }
         counts
+    }
+
+    /// What is known of the slowest requests, and at which throughput: a target that does more in the same time is easily praised for
+    /// it while the wait at its tail grows.
+    pub fn tail_words(&self) -> String {
+        let of = |metric: Metric| self.judgements.iter().find(move |found| found.estimate.metric == metric);
+        let figures = |found: &Judgement| {
+            let estimate = &found.estimate;
+            format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+        };
+        let reason = || match self.not_estimated.get(&Metric::LatencyP999) {
+            Some(reason) => reason.trim_end_matches('.').to_owned(),
+            None => "it was not measured".to_owned(),
+        };
+        if self.workload.engine.operations().is_some() {
+            let throughput = match of(Metric::Throughput) {
+                Some(found) => format!("throughput {}, {}", figures(found), found.verdict.label()),
+                None => "throughput not estimated".to_owned(),
+            };
+            return format!(
+                "{throughput}; p99.9 not seen: {}; a load at a fixed rate would show it",
+                reason()
+            );
+        }
+        let at = format!("p99.9 at {} requests/s", self.workload.requests_per_s);
+        match of(Metric::LatencyP999) {
+            None => format!("{at} not seen: {}", reason()),
+            Some(found) => match found.verdict {
+                Verdict::Worse => format!("{at} is worse: {}", figures(found)),
+                Verdict::Better => format!("{at} is better: {}", figures(found)),
+                Verdict::Equivalent => format!("{at} holds: {}", figures(found)),
+                Verdict::NotShown => format!("{at} is not decided: {}", figures(found)),
+            },
+        }
     }
 
     /// What troubles that lean to one arm make of a verdict, and why; `None` where they change nothing.

@@ -37,8 +37,8 @@ pub use machine::{Machine, PmuState};
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{
-    Ceiling, Harm, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt, VariantFacts,
-    VariantState, WeightedTraining,
+    Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
+    VariantFacts, VariantState, WeightedTraining,
 };
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};

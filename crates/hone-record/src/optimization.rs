@@ -83,6 +83,17 @@ pub struct Harm {
     pub broken: Vec<String>,
 }
 
+/// One of several builds of a variant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaidOut {
+    /// Its name, which the windows of its pairs bear; that of the first is the variant's.
+    pub name: String,
+    /// What placed its functions; `None` for the first, which is as its makers link it.
+    pub link_seed: Option<u64>,
+    /// SHA-256 of the program, hex.
+    pub sha256: String,
+}
+
 /// One variant in the tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantFacts {
@@ -102,6 +113,9 @@ pub struct VariantFacts {
     pub decision: String,
     /// Why.
     pub why: String,
+    /// Its builds in the order in which [`crate::Design::blocks`] numbers them; empty where it is one.
+    #[serde(default)]
+    pub builds: Vec<LaidOut>,
 }
 
 /// A workload that trained beside the first one.

@@ -223,6 +223,20 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Requests that nearly every window will have: random arrivals bring three standard deviations fewer now and then. `None`
+    /// when recorded arrivals decide, and where operations are counted.
+    pub fn requests_per_window(&self) -> Option<u64> {
+        let mean_rate = match &self.schedule {
+            _ if self.engine.operations().is_some() => return None,
+            Schedule::Replay { .. } => return None,
+            Schedule::Ramp { to_requests_per_s } => f64::midpoint(self.requests_per_s, *to_requests_per_s),
+            _ => self.requests_per_s,
+        };
+        let mean = mean_rate * self.duration_s;
+        let spread = if self.schedule == Schedule::Poisson { 3.0 * mean.sqrt() } else { 0.0 };
+        Some((mean - spread).max(0.0).floor() as u64)
+    }
+
     /// A load of counted operations ([`Engine::Tool`] or [`Engine::Exits`]). What describes requests of a schedule says nothing
     /// then: no rate is asked for, nothing has a size, and `duration_s` is 0 because the work and not the clock ends a window.
     pub fn of_operations(name: &str, engine: Engine) -> Self {

@@ -42,7 +42,7 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
     });
     let main = el("main")
         .children(variants::of(optimization))
-        .child(ceiling::of(&optimization.ceilings))
+        .child(ceiling::of(&optimization.ceilings, &optimization.comparisons))
         .children(judged)
         .child(builds::of(&optimization.artifacts))
         .child(workloads::side_by_side(&optimization.training, &judging))

@@ -21,8 +21,17 @@ fn wording(metric: Metric) -> Wording {
     Wording { less, more }
 }
 
-/// The metric inside a sentence: `p50 latency`, `CPU per record`.
-pub(crate) fn noun(metric: Metric) -> &'static str {
+/// The metric inside a sentence, in the words of the comparison's load: `p50 latency`, `CPU per record`, `CPU per operation`.
+pub(crate) fn noun(comparison: &Comparison, metric: Metric) -> &'static str {
+    if comparison.workload.engine.operations().is_some() {
+        match metric {
+            Metric::Throughput => return "operations per second",
+            Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => {
+                return metric.label_in_operations();
+            }
+            _ => {}
+        }
+    }
     match metric {
         Metric::CpuPerRecord => "CPU per record",
         Metric::CpuPerRequest => "CPU per request",
@@ -54,7 +63,7 @@ pub(crate) fn verdict(comparison: &Comparison) -> String {
 fn qualifications(comparison: &Comparison) -> Vec<String> {
     let troubles = comparison.why_troubles_decide().map(|why| format!("{why}."));
     let unseen = comparison.unseen_guards().map(|guard| {
-        let noun = noun(guard);
+        let noun = noun(comparison, guard);
         format!(
             "The guard rail {noun} was not seen: it could not be estimated or has no usable A/A control, so nothing is called \
              better."
@@ -65,7 +74,7 @@ fn qualifications(comparison: &Comparison) -> Vec<String> {
         let estimate = &judgement.estimate;
         let end = if estimate.metric.lower_is_better() { estimate.high } else { estimate.low };
         let worst = difference(end, &wording(estimate.metric));
-        format!("The guard rail {} is not decided: it may be {worst}.", noun(estimate.metric))
+        format!("The guard rail {} is not decided: it may be {worst}.", noun(comparison, estimate.metric))
     });
     troubles.into_iter().chain(unseen).chain(undecided).collect()
 }
@@ -73,7 +82,7 @@ fn qualifications(comparison: &Comparison) -> Vec<String> {
 /// The guard rails that a variant broke, without a final point.
 fn broken_guards(comparison: &Comparison) -> Option<String> {
     let broken: Vec<String> =
-        comparison.broken_guards().map(|judgement| named(judgement, judgement.verdict)).collect();
+        comparison.broken_guards().map(|judgement| named(comparison, judgement, judgement.verdict)).collect();
     let names = broken.join(", ");
     match broken.len() {
         0 => None,
@@ -85,7 +94,7 @@ fn broken_guards(comparison: &Comparison) -> Option<String> {
 fn judged(comparison: &Comparison, judgement: &Judgement) -> String {
     let estimate = &judgement.estimate;
     if !is_sound(estimate) {
-        let noun = noun(estimate.metric);
+        let noun = noun(comparison, estimate.metric);
         return format!("No verdict: the estimate of {noun} is not a ratio above zero with an interval.");
     }
     match judgement.verdict {
@@ -118,7 +127,7 @@ fn shown(comparison: &Comparison, judgement: &Judgement) -> String {
 
 fn equivalent(comparison: &Comparison, estimate: &Estimate) -> String {
     let Comparison { a, b, .. } = comparison;
-    let noun = noun(estimate.metric);
+    let noun = noun(comparison, estimate.metric);
     let margin = quantity::chosen_percent(comparison.design.rule.equivalence);
     let interval = range(estimate.low, estimate.high, &wording(estimate.metric));
     let basis = basis(estimate, &comparison.design);
@@ -152,12 +161,16 @@ fn smallest_effect(estimate: &Estimate) -> String {
 /// `pgo spends X CPU per record than baseline`, where X is a difference or a range of differences.
 fn claim(comparison: &Comparison, metric: Metric, difference: &str) -> String {
     let Comparison { a, b, .. } = comparison;
-    let noun = noun(metric);
+    let noun = noun(comparison, metric);
     match metric {
         Metric::CpuPerRecord | Metric::CpuPerRequest | Metric::UserCpuPerRecord => {
             format!("{b} spends {difference} {noun} than {a}")
         }
-        Metric::Throughput => format!("{b} acknowledges {difference} {noun} than {a}"),
+        Metric::Throughput => {
+            let does =
+                if comparison.workload.engine.operations().is_some() { "does" } else { "acknowledges" };
+            format!("{b} {does} {difference} {noun} than {a}")
+        }
         _ => format!("with {b}, the {noun} is {difference} than with {a}"),
     }
 }
@@ -193,11 +206,13 @@ pub(crate) fn confidence(estimate: &Estimate) -> String {
     quantity::chosen_percent(estimate.confidence)
 }
 
-/// `14 duet pairs`.
+/// `14 duet pairs`, `30 solo pairs of 5 builds`.
 fn basis(estimate: &Estimate, design: &Design) -> String {
     let pairs = estimate.pairs;
     let noun = if pairs == 1 { "pair" } else { "pairs" };
-    format!("{pairs}{NBSP}{} {noun}", mode(design.mode))
+    let of_builds = estimate.builds.filter(|_| design.builds != [1, 1]);
+    let builds = of_builds.map(|builds| format!(" of {}{NBSP}builds", builds.blocks)).unwrap_or_default();
+    format!("{pairs}{NBSP}{} {noun}{builds}", mode(design.mode))
 }
 
 /// The mode's name.
@@ -210,7 +225,7 @@ pub(crate) fn mode(mode: Mode) -> &'static str {
 
 fn without_primary(comparison: &Comparison) -> String {
     let metric = comparison.design.rule.primary;
-    let noun = noun(metric);
+    let noun = noun(comparison, metric);
     let tests = || comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
     let reason = match comparison.not_estimated.get(&metric) {
         Some(reason) => reason.trim_end_matches('.').to_owned(),
@@ -238,13 +253,13 @@ fn group(comparison: &Comparison, verdict: Verdict) -> Option<String> {
         .judgements
         .iter()
         .filter(|judgement| !judgement.primary && judgement.verdict == verdict)
-        .map(|judgement| named(judgement, verdict))
+        .map(|judgement| named(comparison, judgement, verdict))
         .collect();
     (!names.is_empty()).then(|| format!("{}: {}", verdict.label(), names.join(", ")))
 }
 
-fn named(judgement: &Judgement, verdict: Verdict) -> String {
-    let noun = noun(judgement.estimate.metric);
+fn named(comparison: &Comparison, judgement: &Judgement, verdict: Verdict) -> String {
+    let noun = noun(comparison, judgement.estimate.metric);
     let has_change = matches!(verdict, Verdict::Better | Verdict::Worse) && is_sound(&judgement.estimate);
     if has_change {
         format!("{noun} ({})", quantity::change(judgement.estimate.ratio))
@@ -261,7 +276,7 @@ pub(crate) fn control(comparison: &Comparison) -> String {
     let Some(control) = judgement.control.as_ref().filter(|control| is_sound(control)) else {
         return "No A/A pair counts: how much this session differs from itself is not known.".to_owned();
     };
-    let noun = noun(control.metric);
+    let noun = noun(comparison, control.metric);
     let pairs = quantity::counted(u64::from(control.pairs), "A/A pair", "A/A pairs");
     let figures = format!(
         "{} (ratio {}, {} interval {} to {}, {pairs})",
@@ -422,6 +437,40 @@ mod tests {
             ),
         ];
         cases.into_iter().for_each(|case| check(Mode::Duet, 14, case));
+    }
+
+    #[test]
+    fn a_load_of_operations_has_neither_records_nor_requests() {
+        let engine = hone_record::Engine::Exits { arguments: Vec::new(), operations: 5 };
+        let told = |metric, ratio: f64| {
+            let mut comparison =
+                sample::bare_comparison(metric, Verdict::Better, ratio, ratio * 0.98, ratio * 1.02, 1.1);
+            comparison.workload = hone_record::Workload::of_operations("judge", engine.clone());
+            comparison.design.rule.guards = vec![Metric::UserCpuPerRecord];
+            verdict(&comparison) + &control(&comparison)
+        };
+        assert!(told(Metric::CpuPerRecord, 0.9).contains("less CPU per operation than baseline"));
+        assert!(told(Metric::Throughput, 1.1).contains("pgo does 10.0"), "{}", told(Metric::Throughput, 1.1));
+        assert!(told(Metric::Throughput, 1.1).contains("more operations per second than baseline"));
+        for metric in [Metric::CpuPerRecord, Metric::UserCpuPerRecord, Metric::Throughput] {
+            let text = told(metric, 0.9);
+            assert!(!text.contains("record") && !text.contains("request"), "{text}");
+        }
+    }
+
+    #[test]
+    fn builds_are_told_where_the_interval_rests_on_them() {
+        let mut comparison =
+            sample::bare_comparison(Metric::CpuPerRecord, Verdict::Better, 0.9, 0.85, 0.95, 1.1);
+        let spread = hone_record::BuildSpread { blocks: 5, between_log_sd: 0.01, within_log_sd: 0.01 };
+        comparison.judgements[0].estimate.builds = Some(spread);
+        assert!(!verdict(&comparison).contains("builds"), "starts of one build");
+        comparison.design.builds = [5, 5];
+        assert!(
+            verdict(&comparison).replace(NBSP, " ").contains("duet pairs of 5 builds)"),
+            "{}",
+            verdict(&comparison)
+        );
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hone_record::{Change, Hdr, Metric, Optimization, Outcome, Pilot, Promise, Verdict, Window, WindowFacts};
+use hone_record::{
+    Change, Engine, Hdr, LaidOut, Metric, Optimization, Outcome, Pilot, Promise, VariantFacts, VariantState,
+    Verdict, Window, WindowFacts, Workload,
+};
 use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
 
@@ -157,6 +160,44 @@ fn an_optimisation_tells_what_it_found_and_how() {
     ] {
         assert!(page.contains(&wanted), "{wanted}");
     }
+}
+
+/// Counted operations are neither records nor requests, wherever the page speaks of them; and each build of a variant is told.
+#[test]
+fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_seeds() {
+    let (mut optimization, windows) = sample::optimization();
+    let engine = Engine::Exits { arguments: vec!["{operations}".to_owned()], operations: 9 };
+    for judged in &mut optimization.comparisons {
+        judged.workload = Workload::of_operations(&judged.workload.name, engine.clone());
+        judged.design.rule.words.clear();
+    }
+    let built = |name: &str, link_seed| LaidOut { name: name.to_owned(), link_seed, sha256: "ab".repeat(32) };
+    let variant = |name: &str, parent: Option<&str>| VariantFacts {
+        name: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        judged: true,
+        state: VariantState::Made,
+        rewriting: None,
+        harm: None,
+        decision: String::new(),
+        why: String::new(),
+        builds: vec![built(name, None), built(&format!("{name}~2"), Some(2))],
+    };
+    optimization.variants = vec![variant("baseline", None), variant("pgo", Some("baseline"))];
+    let page = optimization_page(&optimization, &windows);
+    check(&page);
+    let page = words(&page);
+    for wanted in [
+        "less CPU per operation than baseline",
+        "CPU per operation:",
+        "operations/s",
+        "pgo~2",
+        "by seed 2",
+        "p99.9 not seen",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    assert!(!page.contains("CPU per record"), "it speaks of records");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use hone_record::{
 };
 use hone_tool::{Runner, ToolError, interrupt};
 
+use crate::Usage;
 use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
@@ -91,9 +92,35 @@ const FAILURES_IN_A_ROW: u32 = 3;
 /// When an arm fails again and again, when something beside the arms fails, or when the user interrupts. Pairs that were
 /// measured stay in the folder; the next attempt goes on behind them.
 pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comparison> {
-    contest.folder.write_note(&format!("{}design.json", contest.prefix), &contest.design)?;
+    fixed_before(contest.folder, &format!("{}design.json", contest.prefix), &contest.design)?;
     let pairs = measure_pairs(contest, progress, |longest_s, left_s, _| left_s >= longest_s)?;
     Ok(judged(contest, pairs))
+}
+
+/// Puts a design on the disk before the first window. Where one lies there, windows may have been measured under it, and no other
+/// rule may judge them.
+///
+/// # Errors
+/// With what to do when the one on the disk is another.
+pub(crate) fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<()> {
+    let path = folder.join(note);
+    // Held against each other as texts, too: a fraction need not come back from its text to the last bit.
+    let text = serde_json::to_string_pretty(design)?;
+    let same = |earlier: &str| {
+        earlier == text || serde_json::from_str::<Design>(earlier).is_ok_and(|earlier| earlier == *design)
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(earlier) if same(&earlier) => Ok(()),
+        Ok(_) => bail!(Usage(format!(
+            "{} has another rule, or other pairs, than this run has now: what was measured under one is not judged by another\n  \
+             next: begin a new run, or go on with the Hone and the settings that began this one",
+            path.display()
+        ))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            folder.write_text(note, &text).map(|_| ())
+        }
+        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+    }
 }
 
 /// Measures the pairs of the contest's design in their order, as long as `goes_on` says so: it hears the longest pair so far,

@@ -34,6 +34,8 @@ pub(crate) struct Experiment {
     pub(crate) limits: Limits,
     /// A program that BOLT made is checked again and again for so long.
     pub(crate) soak_s: f64,
+    /// Builds of each variant, with another layout each.
+    pub(crate) builds: u32,
     pub(crate) compare: Compare,
 }
 
@@ -106,7 +108,8 @@ impl Default for Compare {
             pairs: 14,
             control_pairs: 6,
             rounds: 30,
-            block_rounds: 5,
+            // Even, so that each order and its reverse fall into one start of the processes.
+            block_rounds: 6,
             primary: Metric::CpuPerRecord,
             guards: Vec::new(),
             alpha: 0.05,
@@ -151,6 +154,9 @@ struct Optimize {
     rss_growth: Option<f64>,
     start_up_growth: Option<f64>,
     soak_s: Option<f64>,
+    builds: Option<u32>,
+    /// Loads at a rate judge once more with so many times the requests.
+    raise: Option<f64>,
 }
 
 /// One name, or several.
@@ -462,6 +468,7 @@ fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
 impl File {
     fn checked(self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
+        judging.extend(self.optimize.raised(&judging)?);
         let training = self.training()?;
         let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
         let all = || training.iter().map(|training| &training.workload).chain(&judging);
@@ -504,6 +511,7 @@ impl File {
             matrix: self.optimize.matrix,
             limits,
             soak_s: self.optimize.soak_s()?,
+            builds: self.optimize.builds()?,
             compare: self.compare,
         })
     }
@@ -553,6 +561,22 @@ impl File {
 }
 
 impl Optimize {
+    fn builds(&self) -> Result<u32, Wrong> {
+        /// More layouts than anybody builds.
+        const MOST: u32 = 100;
+        match self.builds {
+            None | Some(1) => Ok(1),
+            Some(builds) if (hone_compare::FEWEST_BLOCKS..=MOST).contains(&builds) => Ok(builds),
+            Some(builds) => Err(in_optimize(
+                "builds",
+                format!(
+                    "{builds} builds of a variant: ask for 1, or for {} to {MOST}; from two the spread between layouts can't be told",
+                    hone_compare::FEWEST_BLOCKS
+                ),
+            )),
+        }
+    }
+
     fn soak_s(&self) -> Result<f64, Wrong> {
         /// Enough for some checks, and little beside a training.
         const SOAK_S: f64 = 10.0;
@@ -563,6 +587,25 @@ impl Optimize {
                 Err(in_optimize("soak_s", format!("soak_s lies between 0 and 86400 seconds, got {given}")))
             }
         }
+    }
+
+    /// The loads at a rate once more, at a higher one: what saves CPU is there to be used, and the slowest requests must hold then, too.
+    fn raised(&self, judging: &[Workload]) -> Result<Vec<Workload>, Wrong> {
+        /// No target has been given more headroom by a build.
+        const MOST: f64 = 10.0;
+        let Some(times) = self.raise else { return Ok(Vec::new()) };
+        if !(times > 1.0 && times <= MOST) {
+            return Err(in_optimize("raise", format!("raise is a ratio above 1, up to {MOST}, got {times}")));
+        }
+        let raised: Vec<Workload> = judging.iter().filter_map(|workload| raised(workload, times)).collect();
+        if raised.is_empty() {
+            return Err(in_optimize(
+                "raise",
+                "no judging workload has a rate that could be raised: loads of operations do as much as they can, and recorded \
+                 arrivals are what they are",
+            ));
+        }
+        Ok(raised)
     }
 
     fn limits(&self) -> Result<Limits, Wrong> {
@@ -580,6 +623,28 @@ impl Optimize {
             start_up_growth: checked("start_up_growth", self.start_up_growth, least.start_up_growth)?,
         })
     }
+}
+
+/// A load with so many times the requests; `None` where its rate is not its own to raise.
+fn raised(workload: &Workload, times: f64) -> Option<Workload> {
+    let schedule = match &workload.schedule {
+        _ if workload.engine.operations().is_some() => return None,
+        Schedule::Replay { .. } => return None,
+        Schedule::Ramp { to_requests_per_s } => {
+            Schedule::Ramp { to_requests_per_s: to_requests_per_s * times }
+        }
+        Schedule::Steps { requests_per_s } => {
+            Schedule::Steps { requests_per_s: requests_per_s.iter().map(|rate| rate * times).collect() }
+        }
+        other => other.clone(),
+    };
+    let requests_per_s = workload.requests_per_s * times;
+    Some(Workload {
+        name: format!("{}-x{times}", workload.name),
+        schedule,
+        requests_per_s,
+        ..workload.clone()
+    })
 }
 
 fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Compare) -> Result<(), Wrong> {
@@ -624,7 +689,7 @@ fn check_name(name: &str) -> Result<(), String> {
 
 /// Whether judging replays what trained: the same requests with the same contents, for however long. Each pair judges with
 /// a seed of its own, counted up from the workload's.
-fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
+pub(crate) fn is_same_load(training: &Workload, judge: &Workload, compare: &Compare) -> bool {
     let pairs = u64::from(compare.pairs) + u64::from(compare.control_pairs);
     let seeds_meet = training.seed.wrapping_sub(judge.seed) < pairs.max(1);
     let without_length = Workload {
@@ -881,6 +946,11 @@ judge = ["judge"]
             (format!("{OWN_LOAD}\nweights = [1, 2]"), run, "2 weights for 1 training workloads"),
             (format!("{OWN_LOAD}\nweights = [0]"), run, "a weight must be above 0"),
             (format!("{OWN_LOAD}\nsoak_s = -1"), run, "soak_s lies between 0 and 86400"),
+            (
+                format!("{OWN_LOAD}\nbuilds = 2"),
+                run,
+                "x.toml:8: 2 builds of a variant: ask for 1, or for 3 to 100",
+            ),
             (format!("{OWN_LOAD}\ntext_growth = 0.5"), run, "text_growth is a ratio of 1 or more"),
             (format!("{OWN_LOAD}\nprofile = \"pprof\""), run, "pprof is for Go programs"),
             (format!("{OWN_LOAD}\nmatrix = true"), run, "a matrix needs two training workloads"),
@@ -904,6 +974,34 @@ judge = ["judge"]
         }
         let message = of(elf, OWN_LOAD, "populate = \"p\"").unwrap_err();
         assert!(message.contains("need a `command` or a `run`"), "{message}");
+    }
+
+    #[test]
+    fn loads_at_a_rate_judge_once_more_at_a_higher_one_and_the_first_still_decides() {
+        let of = |load: &str, raise: &str| {
+            let text =
+                GOOD.replace("seed = 2", load).replace("[optimize]", &format!("[optimize]\nraise = {raise}"));
+            parse(&text, Path::new("x.toml")).map(|found| found.judging).map_err(|error| error.to_string())
+        };
+        let judging = of("seed = 2", "1.25").unwrap();
+        let told: Vec<(&str, f64)> =
+            judging.iter().map(|load| (load.name.as_str(), load.requests_per_s)).collect();
+        assert_eq!(told, [("judge", 100.0), ("judge-x1.25", 125.0)]);
+        assert_eq!(
+            Workload { name: "judge".to_owned(), requests_per_s: 100.0, ..judging[1].clone() },
+            judging[0]
+        );
+        let ramp = of("seed = 2\nschedule = \"ramp:200\"", "1.5").unwrap();
+        assert_eq!(ramp[1].schedule, Schedule::Ramp { to_requests_per_s: 300.0 });
+        for raise in ["1.0", "nan", "11"] {
+            let message = of("seed = 2", raise).unwrap_err();
+            assert!(message.contains("raise is a ratio above 1, up to 10"), "{message}");
+        }
+        let operations = super::raised(
+            &Workload::of_operations("o", Engine::Exits { arguments: vec![], operations: 1 }),
+            2.0,
+        );
+        assert_eq!(operations, None);
     }
 
     #[test]

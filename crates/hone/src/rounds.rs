@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::bench::{self, Bench, Subject};
-use crate::drive::{in_one_line, is_of_a_target, troubles};
+use crate::drive::{fixed_before, in_one_line, is_of_a_target, troubles};
+use crate::experiment::Compare;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 
@@ -24,7 +25,8 @@ pub(crate) struct Runner {
     pub(crate) name: String,
     /// The variant that it builds on, by its number; `None` for the baseline and its twin.
     pub(crate) parent: Option<usize>,
-    pub(crate) arm: Arm,
+    /// Its builds, each with another layout; of all variants as many.
+    pub(crate) arms: Vec<Arm>,
 }
 
 /// Everything that rounds need.
@@ -32,17 +34,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) variants: Vec<Runner>,
     /// What each burst is; its length is that of a burst.
     pub(crate) workload: Workload,
-    pub(crate) rounds: u32,
-    /// Rounds after which all processes are started anew.
-    pub(crate) block_rounds: u32,
-    pub(crate) primary: Metric,
-    pub(crate) guards: Vec<Metric>,
-    pub(crate) alpha: f64,
-    pub(crate) equivalence: f64,
-    /// Of the orders and the bootstrap.
-    pub(crate) seed: u64,
-    /// Whether pairs count that neighbours disturbed.
-    pub(crate) keep_disturbed: bool,
+    /// Which variant goes when, in which of its builds, and the rule.
+    pub(crate) plan: RoundPlan,
     pub(crate) bench: Bench<'a>,
     pub(crate) folder: &'a RunFolder,
     /// Prefix of the rounds' files in the folder, for example `judge-get/`.
@@ -60,11 +53,13 @@ const NEIGHBOURS_NEED_S: f64 = 0.25;
 /// What must be the same for rounds to go on where they were broken off.
 #[derive(Debug, Serialize)]
 struct Layout {
-    /// Name, parent and program of each variant, the program by its SHA-256.
-    variants: Vec<(String, Option<usize>, String)>,
+    /// Name, parent and builds of each variant, the builds by their SHA-256.
+    variants: Vec<(String, Option<usize>, Vec<String>)>,
     workload: Workload,
     rounds: u32,
     block_rounds: u32,
+    /// The build that each block of rounds measures.
+    builds: Vec<u32>,
     /// The variants of each round in the order in which they are loaded.
     orders: Vec<Vec<usize>>,
 }
@@ -87,6 +82,9 @@ struct Burst {
     failure: Option<String>,
     /// What the variant did by itself.
     troubles: Vec<String>,
+    /// Whether its process was started after those of the others, since it had failed.
+    #[serde(default)]
+    younger: bool,
     /// What neighbours did meanwhile; `None` without a window, and when it was too short to tell.
     beside: Option<Beside>,
     took_s: f64,
@@ -118,7 +116,7 @@ pub(crate) struct Judged {
 /// # Errors
 /// When the baseline or its twin fails again and again, when something beside the targets fails, or when the user interrupts.
 pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<Judged> {
-    let plan = rounds.plan();
+    let plan = &rounds.plan;
     let mut edges = rounds.edges()?;
     let count = edges.len();
     edges.extend(
@@ -129,9 +127,9 @@ pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<J
             .map(|[_, child]| [BASELINE, child]),
     );
     let designs = edges.iter().map(|edge| plan.design(*edge)).collect::<Result<Vec<Design>, _>>()?;
-    let layout = rounds.layout(&plan)?;
+    let layout = rounds.layout()?;
     rounds.fix(&layout, &edges, &designs)?;
-    let measured = rounds.measure(&plan, &layout, progress)?;
+    let measured = rounds.measure(&layout, progress)?;
     let judged = |(edge, design): (&[usize; 2], Design)| rounds.judged(*edge, design, &measured);
     let mut found: Vec<Comparison> = edges.iter().zip(designs).map(judged).collect();
     let on_baseline = found.split_off(count);
@@ -141,40 +139,41 @@ pub(crate) fn judge_rounds(rounds: &Rounds<'_>, progress: &Progress) -> Result<J
 /// The variants that are alive, and who failed how often running.
 struct Standing {
     block: Option<u32>,
+    /// The build that this block measures.
+    build: usize,
     subjects: Vec<Option<Subject>>,
     failures: Vec<u32>,
+    /// Who failed in this block, so that its process is younger than those of the others.
+    restarted: Vec<bool>,
+}
+
+/// Which of so many variants goes when under a load of operations, by the experiment's settings.
+pub(crate) fn plan(settings: &Compare, builds: u32, workload: &Workload, variants: usize) -> RoundPlan {
+    // A program that exits is started for each burst anyway.
+    let exits = matches!(workload.engine, Engine::Exits { .. });
+    RoundPlan {
+        variants,
+        rounds: settings.rounds,
+        block_rounds: if exits { 0 } else { settings.block_rounds },
+        builds,
+        closed_loop: true,
+        primary: settings.primary,
+        guards: settings.guards.clone(),
+        alpha: settings.alpha,
+        equivalence: settings.equivalence,
+        seed: settings.seed,
+        keep_disturbed: false,
+        refused: hone_compare::refused_for_operations(settings.primary),
+    }
 }
 
 impl Rounds<'_> {
-    fn plan(&self) -> RoundPlan {
-        let counted = self.workload.engine.operations().is_some();
-        let exits = matches!(self.workload.engine, Engine::Exits { .. });
-        RoundPlan {
-            variants: self.variants.len(),
-            rounds: self.rounds,
-            // A program that exits is started for each burst anyway.
-            block_rounds: if exits { 0 } else { self.block_rounds },
-            closed_loop: counted,
-            primary: self.primary,
-            guards: self.guards.clone(),
-            alpha: self.alpha,
-            equivalence: self.equivalence,
-            seed: self.seed,
-            keep_disturbed: self.keep_disturbed,
-            refused: if counted {
-                hone_compare::refused_for_operations(self.primary)
-            } else {
-                BTreeMap::new()
-            },
-        }
-    }
-
     /// Parent and child of each comparison.
     fn edges(&self) -> Result<Vec<[usize; 2]>> {
-        if self.rounds < FEWEST_ROUNDS {
+        if self.plan.rounds < FEWEST_ROUNDS {
             bail!(Usage(format!(
                 "{} rounds are too few for an interval: ask for at least {FEWEST_ROUNDS}",
-                self.rounds
+                self.plan.rounds
             )));
         }
         let children = self.variants.iter().enumerate().skip(TWIN + 1);
@@ -186,19 +185,32 @@ impl Rounds<'_> {
             .collect()
     }
 
-    fn layout(&self, plan: &RoundPlan) -> Result<Layout> {
+    fn layout(&self) -> Result<Layout> {
         bench::check(&self.workload)?;
+        let plan = &self.plan;
+        let hashes = |variant: &Runner| variant.arms.iter().map(sha256_of).collect::<Result<Vec<_>>>();
         let variants = self
             .variants
             .iter()
-            .map(|variant| Ok((variant.name.clone(), variant.parent, sha256_of(&variant.arm)?)))
+            .map(|variant| Ok((variant.name.clone(), variant.parent, hashes(variant)?)))
             .collect::<Result<Vec<_>>>()?;
+        if let Some((name, _, builds)) =
+            variants.iter().find(|(_, _, builds)| builds.len() != plan.builds.max(1) as usize)
+        {
+            bail!("{name} has {} builds where {} are to be measured", builds.len(), plan.builds);
+        }
         let hash = |number: usize| variants.get(number).map(|(_, _, hash)| hash);
         if hash(BASELINE).is_none() || hash(BASELINE) != hash(TWIN) {
             bail!("the second variant must be a byte copy of the baseline: it is the control");
         }
-        let (rounds, block_rounds) = (plan.rounds, plan.block_rounds);
-        Ok(Layout { variants, workload: self.workload.clone(), rounds, block_rounds, orders: plan.orders() })
+        Ok(Layout {
+            variants,
+            workload: self.workload.clone(),
+            rounds: plan.rounds,
+            block_rounds: plan.block_rounds,
+            builds: plan.builds_of_blocks(),
+            orders: plan.orders(),
+        })
     }
 
     /// Layout and designs on the disk, before anything is measured.
@@ -221,7 +233,7 @@ impl Rounds<'_> {
         for ([parent, child], design) in edges.iter().zip(designs) {
             let Runner { name, parent: own, .. } = &self.variants[*child];
             let against = if *own == Some(*parent) { "" } else { "-on-baseline" };
-            self.folder.write_note(&format!("{}design-{name}{against}.json", self.prefix), design)?;
+            fixed_before(self.folder, &format!("{}design-{name}{against}.json", self.prefix), design)?;
         }
         Ok(())
     }
@@ -230,20 +242,28 @@ impl Rounds<'_> {
         format!("{}rounds/{index:03}.json", self.prefix)
     }
 
-    fn measure(&self, plan: &RoundPlan, layout: &Layout, progress: &Progress) -> Result<Vec<Round>> {
-        let count = self.variants.len();
-        let mut standing =
-            Standing { block: None, subjects: (0..count).map(|_| None).collect(), failures: vec![0; count] };
+    fn measure(&self, layout: &Layout, progress: &Progress) -> Result<Vec<Round>> {
+        let (plan, count) = (&self.plan, self.variants.len());
+        let mut standing = Standing {
+            block: None,
+            build: 0,
+            subjects: (0..count).map(|_| None).collect(),
+            failures: vec![0; count],
+            restarted: vec![false; count],
+        };
         let mut measured = Vec::new();
-        for (index, order) in (0..self.rounds).zip(&layout.orders) {
+        for (index, order) in (0..plan.rounds).zip(&layout.orders) {
             let note = self.note(index);
             if let Some(round) = self.folder.read_note::<Round>(&note)? {
                 measured.push(round);
                 continue;
             }
-            if standing.block != Some(plan.block(index)) {
+            let block = plan.block(index);
+            if standing.block != Some(block) {
                 self.end_all(&mut standing)?;
-                standing.block = Some(plan.block(index));
+                standing.block = Some(block);
+                standing.build = layout.builds.get(block as usize).map_or(0, |build| *build as usize);
+                standing.restarted.fill(false);
             }
             let round = self
                 .round(index, order, &mut standing, progress)
@@ -295,11 +315,12 @@ impl Rounds<'_> {
             if burst.failure.is_some() {
                 continue;
             }
-            progress.doing(&format!("round {} of {}", index + 1, self.rounds));
+            progress.doing(&format!("round {} of {}", index + 1, self.plan.rounds));
             let begun = Instant::now();
             let Some(subject) = &mut standing.subjects[*number] else { continue };
             let done = of_target(self.bench.window(subject, &workload))?;
             burst.took_s += begun.elapsed().as_secs_f64();
+            burst.younger = standing.restarted[*number];
             match done {
                 Ok(window) => {
                     burst.take(&window);
@@ -333,7 +354,8 @@ impl Rounds<'_> {
         }
         progress.doing(&format!("start {}", variant.name));
         let begun = Instant::now();
-        let started = of_target(self.bench.subject(&variant.arm, &self.workload))?;
+        let arm = variant.arms.get(standing.build).context("a build that is to be measured is not there")?;
+        let started = of_target(self.bench.subject(arm, &self.workload))?;
         burst.took_s = begun.elapsed().as_secs_f64();
         match started {
             Ok(subject) => {
@@ -352,6 +374,7 @@ impl Rounds<'_> {
         if failed {
             standing.failures[number] += 1;
             standing.subjects[number] = None;
+            standing.restarted[number] = true;
         } else {
             standing.failures[number] = 0;
         }
@@ -359,7 +382,7 @@ impl Rounds<'_> {
 
     /// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent.
     fn line(&self, round: &Round) -> String {
-        let value = |number: usize| round.seen[number].values.get(&self.primary).copied();
+        let value = |number: usize| round.seen[number].values.get(&self.plan.primary).copied();
         let word = |(number, variant): (usize, &Runner)| {
             let parent = if number == TWIN { BASELINE } else { variant.parent.unwrap_or(BASELINE) };
             let told = match (&round.seen[number].failure, value(number).zip(value(parent))) {
@@ -370,7 +393,8 @@ impl Rounds<'_> {
             format!("{} {told}", variant.name)
         };
         let words: Vec<String> = self.variants.iter().enumerate().skip(1).map(word).collect();
-        let mut line = format!("  round {:>2} of {}   {}", round.index + 1, self.rounds, words.join("   "));
+        let mut line =
+            format!("  round {:>2} of {}   {}", round.index + 1, self.plan.rounds, words.join("   "));
         for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
             line.push_str(&format!("\n      {reason}"));
         }
@@ -413,7 +437,13 @@ fn pairs_of(edge: [usize; 2], design: &Design, measured: &[Round]) -> Vec<PairOu
 fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round: &Round) -> PairOutcome {
     let [first, second] = sides.map(|number| &round.seen[number]);
     let failure = first.failure.clone().or_else(|| second.failure.clone());
-    let dropped = failure.or_else(|| {
+    // Its data and its heap are new, and those of the other are of some bursts: a fact that is known without a look at values.
+    let unlike = || {
+        (first.younger || second.younger).then(|| {
+            "an arm failed before in this block, and its process is younger than that of the other".to_owned()
+        })
+    };
+    let dropped = failure.or_else(unlike).or_else(|| {
         let beside = [first.beside?, second.beside?];
         // Where a target's CPU is not known it may pass for that of others.
         let known = beside.iter().all(|beside| beside.is_known);

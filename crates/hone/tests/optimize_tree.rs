@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Envelope, Optimization, VariantState};
+use hone_record::{Envelope, Optimization, PairKind, VariantState};
 use hone_tool::{Call, Runner as _, System, Tool};
 
 mod stage;
@@ -135,12 +135,14 @@ fn server(stop: &str, variants: &str) -> String {
 fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
-    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
+    // Three builds of each variant, with other layouts each.
+    bench.write(&server("default", r#""pgo", "pgo+bolt""#).replace("[compare]", "builds = 3\n[compare]"));
 
     let plan = bench.hone(&["--dry-run"]).expect_code(0);
     for wanted in ["-fprofile-generate", "-fprofile-use=", "-instrument", "-reorder-blocks", "make server"] {
         assert!(plan.stdout.contains(wanted), "no {wanted} in {}", plan.stdout);
     }
+    assert_eq!(plan.stdout.matches("# with another layout: ").count(), 4, "{}", plan.stdout);
     assert!(!bench.path("runs/server-001").exists(), "a plan makes no run");
 
     bench.hone(&["--only", "train"]).expect_code(1).expect_error("there is no run of `server`");
@@ -168,6 +170,19 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let edges: Vec<(&str, &str)> =
         found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
     assert_eq!(edges, [("baseline", "pgo"), ("pgo", "pgo+bolt")]);
+    for comparison in &found.comparisons {
+        assert_eq!((comparison.design.builds, comparison.design.starts), ([3, 3], 3));
+        let variant = found.variants.iter().find(|variant| variant.name == comparison.b).unwrap();
+        let built: std::collections::BTreeSet<&str> =
+            variant.builds.iter().map(|build| build.sha256.as_str()).collect();
+        assert_eq!(built.len(), 3, "{:?}", variant.builds);
+        // The build whose turn it was is the one that ran.
+        for pair in comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
+            let window = fs::read_to_string(bench.newest().join(&pair.window_b)).unwrap();
+            let name = format!("\"variant\": \"{}\"", variant.builds[pair.block as usize].name);
+            assert!(window.contains(&name), "no {name} in {}", pair.window_b);
+        }
+    }
     for profile in [PathBuf::from(&proof.path), bench.newest().join("bolt/pgo+bolt/merged.fdata")] {
         let lock = fs::read_to_string(format!("{}.lock", profile.display())).unwrap();
         for told in ["\"few\"", "\"many\"", "660 operations of", "\"sha256\""] {
@@ -196,7 +211,7 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let (again, found_again) = bench.judged(&[]);
     // Threads that count at once lose counts, so the same load may leave another profile, and that is another build.
     let same_profile = found_again.artifacts[1].profile.as_ref().unwrap().sha256 == proof.sha256;
-    let kept = if same_profile { 3 } else { 2 };
+    let kept = if same_profile { 7 } else { 4 };
     let answered = again.stderr.matches("nothing has changed since it was built").count();
     assert_eq!(answered, kept, "{}", again.stderr);
     let source = fs::read_to_string(bench.path("tree/server.cpp")).unwrap();
@@ -331,6 +346,9 @@ operations = 300000
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
 
     // Without relocations BOLT has nothing to move, and nothing else is left to judge.
+    bench.write(&text.replace("[compare]", "builds = 3\n[compare]"));
+    bench.hone(&[]).expect_code(1).expect_error("ask for one build only (builds = 1)");
+    bench.write(text);
     bench.compile(&source, "toy", &["-O2"]);
     bench.hone(&[]).expect_code(1).expect_error("link it with -Wl,--emit-relocs");
     bench.write(&text.replace("{program} 1000", "false"));
@@ -377,6 +395,8 @@ fn a_server_goes_through_the_counts_of_gcc() {
 
     bench.write(&text.replace(r#"variants = ["pgo"]"#, r#"variants = ["csir"]"#));
     bench.hone(&[]).expect_code(1).expect_error("gcc has no flag for them");
+    bench.write(&text.replace("[compare]", "builds = 3\n[compare]").replace("rounds = 5", "rounds = 6"));
+    bench.hone(&[]).expect_code(1).expect_error("GNU ld can't shuffle functions");
     assert!(!bench.path("runs/server-002").exists(), "something was built");
 }
 

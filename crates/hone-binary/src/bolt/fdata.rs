@@ -39,7 +39,7 @@ const EXPECTED: [(usize, usize); 6] = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (
 const BATCH: usize = 32;
 
 /// Weights are kept in units of 2^-32.
-const WEIGHT_BITS: u32 = 32;
+pub(crate) const WEIGHT_BITS: u32 = 32;
 
 /// A weight outside of these is a slip of the pen.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;

@@ -97,20 +97,24 @@ impl Keeper<'_> {
             weights = whole(&weights)?.into_iter().map(|weight| weight as f64).collect();
         }
         let part = part_of(output)?;
-        let done = match first.opened.kind {
-            Kind::Profdata => self.merge_llvm(&known, &weights, &part),
+        let merged = match first.opened.kind {
+            Kind::Profdata => self.merge_llvm(&known, &weights, &part).map(|()| Rounding::default()),
             Kind::Fdata => merge_bolt(&known, &weights, &part),
             Kind::Pprof => merge_go(&known, &weights, &part),
         };
-        let facts = done
-            .and_then(|()| self.facts(&part))
-            .and_then(|facts| prove_sum(first.opened.kind, &totals, &weights, &facts).map(|()| facts));
+        let mut clipped = 0;
+        let facts = merged.and_then(|rounding| {
+            clipped = rounding.clipped;
+            let facts = self.facts(&part)?;
+            prove_sum(first.opened.kind, &totals, &weights, &facts, &rounding)?;
+            Ok(facts)
+        });
         let named = facts.and_then(|facts| {
             fs::rename(&part, output).with_context(|| format!("{} can't be written", output.display()))?;
             Ok(facts)
         });
         let facts = named.inspect_err(|_| drop(fs::remove_file(&part)))?;
-        finish(known, weights, facts, output)
+        finish(known, weights, facts, output, clipped)
     }
 
     /// Reads all inputs, one at a time, and refuses those that do not belong together.
@@ -332,42 +336,74 @@ fn part_of(output: &Path) -> Result<PathBuf> {
     Ok(output.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id())))
 }
 
-fn merge_bolt(known: &[Known], weights: &[f64], output: &Path) -> Result<()> {
+/// How far the sum of a merge may be from that of its parts, and why.
+#[derive(Debug, Default)]
+struct Rounding {
+    /// Counts that were rounded to whole ones may have moved the sum by so much.
+    slack: f64,
+    /// Counts that would have been larger than the form holds, and were kept at the largest.
+    clipped: u64,
+}
+
+fn merge_bolt(known: &[Known], weights: &[f64], output: &Path) -> Result<Rounding> {
     let files: Vec<fdata::Weighted> = known
         .iter()
         .zip(weights)
         .map(|(known, &weight)| fdata::Weighted { file: known.opened.file.clone(), weight })
         .collect();
-    fdata::merge(&files, output)?;
-    Ok(())
+    let merged = fdata::merge(&files, output)?;
+    // A record's count and its mispredictions are rounded once, by a half, or up to 1 where that would be nothing; a weight by its
+    // last bit.
+    let bit = 0.5_f64.powi(fdata::WEIGHT_BITS as i32 + 1);
+    let of_weights: f64 = known.iter().map(|known| known.facts.total_count as f64 * bit).sum();
+    Ok(Rounding { slack: merged.records as f64 + of_weights, clipped: merged.clipped })
 }
 
-fn merge_go(known: &[Known], weights: &[f64], output: &Path) -> Result<()> {
+fn merge_go(known: &[Known], weights: &[f64], output: &Path) -> Result<Rounding> {
     let mut merger = go::Merger::new();
+    let mut slack = 0.0;
     for (known, &weight) in known.iter().zip(weights) {
         let file = &known.opened.file;
-        let added = merger.add(&go::read_profile(file)?, weight).map_err(anyhow::Error::msg);
+        let profile = go::read_profile(file)?;
+        if weight != 1.0 {
+            // Each sample by a half.
+            slack += profile.samples.len() as f64 / 2.0;
+        }
+        let added = merger.add(&profile, weight).map_err(anyhow::Error::msg);
         added.with_context(|| format!("{} can't be merged", file.display()))?;
     }
     let merged = merger.finish().map_err(anyhow::Error::msg)?;
-    fs::write(output, merged.to_bytes()).with_context(|| format!("{} can't be written", output.display()))
+    fs::write(output, merged.to_bytes()).with_context(|| format!("{} can't be written", output.display()))?;
+    Ok(Rounding { slack, clipped: 0 })
 }
 
-/// The sum of the result must be that of the inputs, each times its weight; a tool that leaves out what it can't add ends with 0.
-/// Other weights than whole ones round each count, so there only the size is known.
-fn prove_sum(kind: Kind, totals: &[u64], weights: &[f64], facts: &LockedProfile) -> Result<()> {
+/// The sum of the result must be that of the inputs, each times its weight; a tool that leaves out what it can't add ends with 0. Where
+/// counts were rounded, the sum may be off by what that can have moved it, and by no more.
+fn prove_sum(
+    kind: Kind,
+    totals: &[u64],
+    weights: &[f64],
+    facts: &LockedProfile,
+    rounding: &Rounding,
+) -> Result<()> {
+    /// Beyond 2^53 the sum itself is rounded here.
+    const OF_FLOATS: f64 = 1e-9;
     let expected: f64 = totals.iter().zip(weights).map(|(&total, weight)| total as f64 * weight).sum();
     let found = facts.total_count as f64;
-    let is_whole = weights.iter().all(|weight| weight.fract() == 0.0);
-    let off = (found - expected).abs();
-    // Beyond 2^53 the sum itself is rounded here; counts at the end of their type stay there.
-    let exact = off <= expected * 1e-9 || facts.max_count >= fdata::LARGEST_COUNT;
-    anyhow::ensure!(
-        exact || !is_whole,
-        "the merged {kind} has the sum {found:.0}, and its parts have {expected:.0}: something was left out\n  next: merge \
-         profiles of one build only; look at each with `hone profile show`"
-    );
-    Ok(())
+    // What was kept at the largest count is less than it would be, and is told.
+    if (found - expected).abs() <= expected * OF_FLOATS + rounding.slack || rounding.clipped > 0 {
+        return Ok(());
+    }
+    let sums = format!("the merged {kind} has the sum {found:.0}, and its parts have {expected:.0}");
+    // The largest that LLVM keeps; its last numbers have other meanings.
+    if kind == Kind::Profdata && facts.max_count >= u64::MAX - 8 || expected >= u64::MAX as f64 {
+        anyhow::bail!(
+            "{sums}: a count has come to the end of its type\n  next: take smaller weights in the same ratio, or a shorter training"
+        );
+    }
+    anyhow::bail!(
+        "{sums}: something was left out\n  next: merge profiles of one build only; look at each with `hone profile show`"
+    )
 }
 
 fn finish(
@@ -375,9 +411,13 @@ fn finish(
     weights: Vec<f64>,
     facts: LockedProfile,
     output: &Path,
+    clipped: u64,
 ) -> Result<MergedProfile> {
     let unknown: Vec<&Known> = known.iter().filter(|known| known.taken.is_empty()).collect();
     let mut notes = Vec::new();
+    if clipped > 0 {
+        notes.push(format!("{clipped} counts would be larger than BOLT reads, and were kept at the largest"));
+    }
     if known.len() > 1 && !unknown.is_empty() && facts.kind != Kind::Profdata {
         let names: Vec<String> =
             unknown.iter().map(|known| known.opened.file.display().to_string()).collect();
@@ -583,5 +623,38 @@ mod tests {
     fn weights_that_are_too_far_apart_are_told() {
         assert_eq!(whole(&[20.0, 1e-4]).unwrap(), [200_000, 1]);
         assert!(matches!(whole(&[2e6, 1.0]), Err(KeptFault::Weights(_))));
+    }
+
+    #[test]
+    fn a_sum_that_is_short_of_its_parts_is_refused_with_any_weights() {
+        let facts = |total_count, max_count| LockedProfile {
+            kind: Kind::Fdata,
+            sha256: hash('a'),
+            bytes: 1,
+            level: "branches".to_owned(),
+            functions: 1,
+            total_count,
+            max_count,
+        };
+        let check = |kind, weights: [f64; 2], total, rounding: Rounding| {
+            prove_sum(kind, &[1_000, 600], &weights, &facts(total, 9), &rounding)
+                .map_err(|error| error.to_string())
+        };
+        let none = Rounding::default;
+        let of_ten = || Rounding { slack: 10.0, clipped: 0 };
+        check(Kind::Profdata, [3.0, 1.0], 3_600, none()).unwrap();
+        let short = check(Kind::Profdata, [3.0, 1.0], 3_599, none()).unwrap_err();
+        assert!(short.contains("something was left out"), "{short}");
+        // A tenth of the second is 60; ten records may have been rounded.
+        for total in [1_050, 1_060, 1_070] {
+            check(Kind::Fdata, [1.0, 0.1], total, of_ten()).unwrap();
+        }
+        for (kind, total) in [(Kind::Fdata, 1_000), (Kind::Pprof, 1_071), (Kind::Fdata, 1_049)] {
+            let off = check(kind, [1.0, 0.1], total, of_ten()).unwrap_err();
+            assert!(off.contains("and its parts have 1060: something was left out"), "{off}");
+        }
+        check(Kind::Fdata, [1.0, 1e6], 5, Rounding { slack: 1.0, clipped: 1 }).unwrap();
+        let full = prove_sum(Kind::Profdata, &[u64::MAX / 2], &[4.0], &facts(u64::MAX, u64::MAX), &none());
+        assert!(full.unwrap_err().to_string().contains("the end of its type"));
     }
 }

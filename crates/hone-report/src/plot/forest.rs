@@ -23,13 +23,13 @@ pub(crate) fn plot(
         "Ratios of {} to {} on a logarithmic axis around 1. {}.",
         comparison.b,
         comparison.a,
-        rows.iter().map(|row| describe(row)).collect::<Vec<_>>().join("; ")
+        rows.iter().map(|row| describe(comparison, row)).collect::<Vec<_>>().join("; ")
     );
     Some(both_sizes(id, title, &description, |size| draw(size, comparison, &rows, reach)))
 }
 
-fn describe(row: &Judgement) -> String {
-    format!("{} {}, {}", row.estimate.metric.label(), figures(&row.estimate), row.verdict.label())
+fn describe(comparison: &Comparison, row: &Judgement) -> String {
+    format!("{} {}, {}", comparison.label(row.estimate.metric), figures(&row.estimate), row.verdict.label())
 }
 
 fn figures(estimate: &Estimate) -> String {
@@ -92,7 +92,7 @@ fn draw(size: Size, comparison: &Comparison, rows: &[&Judgement], reach: f64) ->
         if index > 0 {
             body.push(line((0.0, top), (size.width(), top), "grid"));
         }
-        body.push(words(size, row, top + layout.to_words));
+        body.push(words(size, comparison, row, top + layout.to_words));
         body.push(marks(row, &x, top + layout.to_interval, reach));
     }
     let height = pane.bottom + 44.0;
@@ -126,8 +126,8 @@ pub(super) fn tick_name(ratio: f64) -> String {
     quantity::plain((ratio * 100.0).round() / 100.0)
 }
 
-fn words(size: Size, row: &Judgement, y: f64) -> Markup {
-    let noun = row.estimate.metric.label();
+fn words(size: Size, comparison: &Comparison, row: &Judgement, y: f64) -> Markup {
+    let noun = comparison.label(row.estimate.metric);
     let name = if row.estimate.metric.lower_is_better() { noun.to_owned() } else { format!("{noun} ↑") };
     let name =
         label(0.0, y, Anchor::Start, &name).attr("class", if row.primary { "strong" } else { "plain" });

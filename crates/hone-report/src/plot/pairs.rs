@@ -52,7 +52,7 @@ fn describe(comparison: &Comparison, dots: &[Dot]) -> String {
         "Ratio of {} to {} in {} for each pair in the order of measurement: {} and {} count, {} left out.",
         comparison.b,
         comparison.a,
-        sentence::noun(comparison.design.rule.primary),
+        sentence::noun(comparison, comparison.design.rule.primary),
         quantity::counted(of(PairKind::Test), "A/B pair", "A/B pairs"),
         quantity::counted(of(PairKind::Control), "A/A pair", "A/A pairs"),
         quantity::count(out),

@@ -1,26 +1,34 @@
 //! How much a build could bring at most.
 
-use hone_record::Ceiling;
+use hone_record::{Ceiling, Comparison};
 
 use super::{absent, section};
 use crate::escape::{Element, el};
 use crate::quantity;
 
-/// The section.
-pub(crate) fn of(ceilings: &[Ceiling]) -> Element {
+/// The section; the comparisons know what each workload counts.
+pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison]) -> Element {
     let section = section("ceiling", "What a build could bring at most");
     if ceilings.is_empty() {
         return section.child(absent(
             "The ceiling was not probed, so how much of the CPU a build can change is not known.",
         ));
     }
-    section.children(ceilings.iter().map(ceiling))
+    let counts_operations = |name: &str| {
+        let load = comparisons.iter().map(|comparison| &comparison.workload).find(|load| load.name == name);
+        load.is_some_and(|load| load.engine.operations().is_some())
+    };
+    section.children(
+        ceilings.iter().map(|found| {
+            ceiling(found, if counts_operations(&found.workload) { "operation" } else { "record" })
+        }),
+    )
 }
 
-fn ceiling(ceiling: &Ceiling) -> Element {
+fn ceiling(ceiling: &Ceiling, each: &str) -> Element {
     let share = if ceiling.user_share.is_finite() { ceiling.user_share.clamp(0.0, 1.0) } else { 0.0 };
     let figures = format!(
-        "{} CPU per record: {} the target's own user code, {} the kernel's.",
+        "{} CPU per {each}: {} the target's own user code, {} the kernel's.",
         quantity::time_us(ceiling.cpu_us_per_record),
         quantity::share(share),
         quantity::share(1.0 - share)

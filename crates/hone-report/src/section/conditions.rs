@@ -24,10 +24,17 @@ pub(crate) fn of(comparison: &Comparison, evidence: &Evidence) -> Option<Element
         table.row(Markup::text(title), arms.iter().map(|arm| Cell::number(&read(arm))).collect());
     };
     row("windows", &|arm| quantity::count(arm.len() as u64));
-    row("requests acknowledged", &|arm| quantity::count(total(arm, |window| window.facts.acked_requests)));
-    row("errors", &errors);
-    row("generator late, p99", &|arm| spread(arm, lateness_us_p99, quantity::time_us));
-    row("generator's CPU per request", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
+    let acknowledged = |arm: &[&Window]| quantity::count(total(arm, |window| window.facts.acked_requests));
+    if comparison.workload.engine.operations().is_some() {
+        // Nobody sees single operations: there is no lateness and no error of one.
+        row("operations done", &acknowledged);
+        row("load's CPU per operation", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
+    } else {
+        row("requests acknowledged", &acknowledged);
+        row("errors", &errors);
+        row("generator late, p99", &|arm| spread(arm, lateness_us_p99, quantity::time_us));
+        row("generator's CPU per request", &|arm| spread(arm, generator_us_per_request, quantity::time_us));
+    }
     row("stolen by the hypervisor", &|arm| {
         spread(arm, |window| Some(window.facts.steal_share), quantity::share)
     });

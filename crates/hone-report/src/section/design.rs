@@ -21,8 +21,10 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
         ));
     }
     if design.starts > 0 {
+        let rests =
+            if design.builds == [1, 1] { "the intervals rest" } else { "the intervals of the control rest" };
         facts.push(format!(
-            "{} starts of the processes, each for several pairs; the intervals rest on them.",
+            "{} starts of the processes, each for several pairs; {rests} on them.",
             design.starts
         ));
     }

@@ -103,12 +103,15 @@ fn arm_title(stroke: Stroke, name: &str) -> Markup {
 fn metric_title(comparison: &Comparison, metric: Metric) -> Markup {
     let rule = &comparison.design.rule;
     let remarks = [
-        (metric == Metric::Throughput).then_some(metric.unit()),
+        (metric == Metric::Throughput).then_some(match comparison.workload.engine.operations() {
+            Some(_) => "operations/s",
+            None => metric.unit(),
+        }),
         (metric == rule.primary).then_some("primary"),
         rule.guards.contains(&metric).then_some("guard rail"),
     ];
     let remarks = remarks.into_iter().flatten().map(|remark| el("span").class("small").text(remark));
-    remarks.fold(Markup::text(metric.label()), Markup::with)
+    remarks.fold(Markup::text(comparison.label(metric)), Markup::with)
 }
 
 /// Two values of a metric in one unit.
@@ -275,7 +278,7 @@ pub(super) fn spectrum_numbers(title: &str, lines: &[Line]) -> Element {
 
 fn pairs(id: &str, comparison: &Comparison) -> Element {
     let primary = comparison.design.rule.primary;
-    let title = format!("Pair by pair: {}", sentence::noun(primary));
+    let title = format!("Pair by pair: {}", sentence::noun(comparison, primary));
     let Some(plot) = pairs::plot(&format!("{id}-pairs"), &title, comparison) else {
         return no_figure(&title, &without_pairs(comparison));
     };
@@ -342,7 +345,7 @@ fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     let caption = format!(
         "Pair {}, the one in the middle by its ratio of {}; it stands for the others.",
         outcome.index,
-        sentence::noun(comparison.design.rule.primary)
+        sentence::noun(comparison, comparison.design.rule.primary)
     );
     let entries = [(Stroke::A, comparison.a.clone()), (Stroke::B, comparison.b.clone())];
     figure(title, Some(legend(&entries)), plot, &caption, Some(series_numbers(title, &tracks)))

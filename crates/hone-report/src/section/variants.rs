@@ -13,7 +13,10 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     let variants = &optimization.variants;
     let is_plain = |variant: &VariantFacts| {
         let broken = variant.harm.as_ref().is_some_and(|harm| !harm.broken.is_empty());
-        variant.state == VariantState::Made && variant.rewriting.is_none() && !broken
+        variant.state == VariantState::Made
+            && variant.rewriting.is_none()
+            && variant.builds.is_empty()
+            && !broken
     };
     if variants.len() < 3 && variants.iter().all(is_plain) {
         return None;
@@ -28,7 +31,43 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     for variant in variants {
         section = section.children(variant.rewriting.as_ref().map(|done| rewriting(&variant.name, done)));
     }
-    Some(section.children(matrix(&optimization.matrix)))
+    Some(
+        section
+            .children(matrix(&optimization.matrix))
+            .children(layouts(variants))
+            .child(tails(&optimization.comparisons)),
+    )
+}
+
+/// The slowest requests of each variant beside the throughput at which they were measured.
+fn tails(comparisons: &[Comparison]) -> Element {
+    let columns =
+        vec![Column::words("variant"), Column::words("workload"), Column::words("slowest requests")];
+    let mut table = Table::new("The tail beside the throughput", columns)
+        .remark("Ratios to the variant that it was held against, with their intervals.");
+    for judged in comparisons {
+        let cells = vec![Cell::text(&judged.workload.name), Cell::text(&judged.tail_words())];
+        table.row(Markup::text(&judged.b), cells);
+    }
+    table.class("scroll").finish()
+}
+
+/// The builds of each variant, where there are several.
+fn layouts(variants: &[VariantFacts]) -> Option<Element> {
+    let columns =
+        vec![Column::words("build"), Column::words("places of functions"), Column::words("SHA-256")];
+    let mut table = Table::new("Builds of each variant", columns)
+        .remark("Each block of rounds, and each pair, measured one build of every variant; the spread between them is in the intervals.");
+    for build in variants.iter().flat_map(|variant| &variant.builds) {
+        let places = match build.link_seed {
+            None => "as its makers link it".to_owned(),
+            Some(seed) => format!("by seed {seed}"),
+        };
+        let hash = build.sha256.get(..12).unwrap_or(&build.sha256);
+        table.row(Markup::text(&build.name), vec![Cell::text(&places), Cell::text(hash)]);
+    }
+    let is_of_several = variants.iter().any(|variant| !variant.builds.is_empty());
+    is_of_several.then(|| table.class("scroll").finish())
 }
 
 fn table(optimization: &Optimization) -> Table {

@@ -8,9 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
 use hone_load::{Admin, Security};
-use hone_record::{
-    Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Schedule, Verdict, Workload,
-};
+use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Verdict, Workload};
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
@@ -484,25 +482,12 @@ impl Asked {
             seed: self.workload.seed,
             builds: [0, 1].map(|side: usize| sides.builds[side].len() as u32),
             pilot_pairs: 0,
-            requests_per_window: requests_per_window(&self.workload),
+            requests_per_window: self.workload.requests_per_window(),
             refused: hone_record::refused_for_loads(&sides.workloads),
             disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
             both_controls: self.change.is_none() && !programs,
         })
     }
-}
-
-/// Requests that nearly every window will have: random arrivals bring three standard deviations fewer now and then. `None`
-/// when recorded arrivals decide.
-fn requests_per_window(workload: &Workload) -> Option<u64> {
-    let mean_rate = match &workload.schedule {
-        Schedule::Replay { .. } => return None,
-        Schedule::Ramp { to_requests_per_s } => f64::midpoint(workload.requests_per_s, *to_requests_per_s),
-        _ => workload.requests_per_s,
-    };
-    let mean = mean_rate * workload.duration_s;
-    let spread = if workload.schedule == Schedule::Poisson { 3.0 * mean.sqrt() } else { 0.0 };
-    Some((mean - spread).max(0.0).floor() as u64)
 }
 
 /// `300`, `90s`, `5m`, `1h`.
@@ -618,8 +603,8 @@ mod tests {
     #[test]
     fn random_arrivals_promise_fewer_requests_than_even_ones() {
         let mut workload = crate::experiment::WorkloadFile::default().named("w").unwrap();
-        assert_eq!(requests_per_window(&workload), Some(4_787));
-        workload.schedule = Schedule::Uniform;
-        assert_eq!(requests_per_window(&workload), Some(5_000));
+        assert_eq!(workload.requests_per_window(), Some(4_787));
+        workload.schedule = hone_record::Schedule::Uniform;
+        assert_eq!(workload.requests_per_window(), Some(5_000));
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::Verdict;
 use hone_tool::{System, interrupt};
 
 use super::{Desk, default_runs, report};
@@ -14,7 +13,7 @@ use crate::bench;
 use crate::experiment::{self, Experiment};
 use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd};
-use crate::optimize::{Job, design, dry, optimize};
+use crate::optimize::{Job, dry, is_worse, optimize, rule};
 use crate::show;
 
 /// Take a native program through profile-guided optimisation and BOLT and say, by measurement, what they brought.
@@ -23,6 +22,8 @@ use crate::show;
 /// baseline, tells the ceiling, builds with counters, trains, proves the profile, builds each variant with it, proves that it
 /// was applied, lets BOLT rewrite what should be rewritten, checks that every result still works, and judges each variant against
 /// the one that it builds on, with another workload than the one that trained. Every step ends in a file of the run's folder.
+///
+/// Exit code 3: nothing is kept and a variant is worse, or one that `variants` names, and that nothing else builds on, is worse.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone optimize examples/broker/hone.toml
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     for workload in experiment.judging.iter().chain(training) {
         bench::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
     }
-    design(&experiment.compare)?;
+    rule::check(&experiment)?;
     if arguments.dry_run {
         return dry_run(&arguments, &experiment, desk);
     }
@@ -79,7 +80,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let is_new = arguments.resume.is_none() && !goes_on(&arguments);
     let found = done.map_err(|error| with_way_on(error, &arguments, &folder, is_new))?;
     let page = report::write(&folder.join("optimization.json"), None)?;
-    let worse = found.comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
+    let asked = experiment.variants_are_asked;
+    let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }

@@ -9,7 +9,7 @@ use hone_record::{Engine, Workload};
 use hone_tool::Call;
 
 use super::tree::{self, BASELINE, Made, Profile, Variant};
-use super::{Job, order_of};
+use super::{Job, layouts, order_of};
 use crate::show;
 
 /// The plan as a text.
@@ -34,8 +34,13 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                 plan.line(&instrument.to_string());
                 plan.loads("trained", job.experiment.training.iter().map(|training| &training.workload));
                 plan.line(&rewrite.to_string());
+                for number in layouts::further(job.experiment.builds) {
+                    let [base, made] =
+                        [&variants[from].name, &variant.name].map(|name| layouts::name(name, number));
+                    plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
+                }
             }
-            _ => plan.builds(&order_of(variant, &job.work().join("profiles/PROFILE")))?,
+            _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE")))?,
         }
         plan.check();
     }
@@ -76,9 +81,19 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
+    /// The first build of a variant, and those with other layouts.
+    fn all_builds(&mut self, first: &Order) -> Result<()> {
+        self.builds(first)?;
+        for number in layouts::further(self.job.experiment.builds) {
+            self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
+            self.builds(&layouts::order(first, number))?;
+        }
+        Ok(())
+    }
+
     fn baseline(&mut self) -> Result<()> {
         self.phase("baseline");
-        self.builds(&Order::plain(BASELINE))?;
+        self.all_builds(&Order::plain(BASELINE))?;
         self.starts(BASELINE, None);
         let experiment = self.job.experiment;
         self.loads("probed for its ceiling", experiment.judging.iter());

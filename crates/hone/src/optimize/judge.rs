@@ -6,16 +6,15 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hone_binary::Built;
-use hone_record::{
-    Comparison, Design, Engine, Metric, PairKind, VariantFacts, VariantState, Verdict, Workload,
-};
+use hone_record::{Comparison, Engine, Metric, PairKind, VariantFacts, VariantState, Verdict, Workload};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{BASELINE, Variant};
-use super::{Job, Outcomes};
+use super::{Job, Outcomes, rule};
+use crate::arm::Arm;
 use crate::bench::DID_NOT_START;
 use crate::drive::{Contest, GaveUp, compare};
-use crate::rounds::{Judged, Rounds, Runner, judge_rounds};
+use crate::rounds::{self, Judged, Rounds, Runner, judge_rounds};
 use crate::show;
 
 /// Two variants, by their places in the tree.
@@ -44,19 +43,18 @@ impl Job<'_> {
     pub(super) fn judge(
         &self,
         steps: &mut Steps<'_>,
-        design: &Design,
         variants: &[Variant],
         outcomes: &mut Outcomes,
     ) -> Result<Judged> {
         let mut found = Judged { edges: Vec::new(), on_baseline: Vec::new() };
         for workload in &self.experiment.judging {
             if workload.engine.operations().is_none() {
-                found.edges.extend(self.judge_by_pairs(steps, design, variants, outcomes, workload)?);
+                found.edges.extend(self.judge_by_pairs(steps, variants, outcomes, workload)?);
                 continue;
             }
             let edges = edges(variants, &outcomes.made);
             if !edges.is_empty() {
-                let of_rounds = self.judge_by_rounds(steps, &edges, &outcomes.made, workload)?;
+                let of_rounds = self.judge_by_rounds(steps, &edges, outcomes, workload)?;
                 found.edges.extend(of_rounds.edges);
                 found.on_baseline.extend(of_rounds.on_baseline);
             }
@@ -72,12 +70,12 @@ impl Job<'_> {
     fn judge_by_pairs(
         &self,
         steps: &mut Steps<'_>,
-        design: &Design,
         variants: &[Variant],
         outcomes: &mut Outcomes,
         workload: &Workload,
     ) -> Result<Vec<Comparison>> {
         let settings = &self.experiment.compare;
+        let design = rule::of_pairs(settings, self.experiment.builds, workload)?;
         let mut comparisons = Vec::new();
         let children: Vec<usize> =
             edges(variants, &outcomes.made).into_iter().map(|edge| edge.child).collect();
@@ -85,6 +83,7 @@ impl Job<'_> {
             let now = edges(variants, &outcomes.made);
             let Some(edge) = now.iter().find(|edge| edge.child == *child) else { continue };
             let sides = [edge.parent, edge.child].map(|index| &outcomes.made[&index]);
+            let builds = [edge.parent, edge.child].map(|index| self.arms(&outcomes.builds(index)));
             let name = match children[..] {
                 [_] if outcomes.left_out.is_empty() => format!("judge-{}", workload.name),
                 _ => format!("judge-{}-{}", sides[1].variant, workload.name),
@@ -96,7 +95,7 @@ impl Job<'_> {
             }
             let contest = Contest {
                 names: sides.map(|built| built.variant.clone()),
-                builds: sides.map(|built| vec![self.arm(&built.variant, &built.executable, BTreeMap::new())]),
+                builds,
                 workloads: [workload.clone(), workload.clone()],
                 change: None,
                 lever: None,
@@ -134,24 +133,18 @@ impl Job<'_> {
         &self,
         steps: &mut Steps<'_>,
         edges: &[Edge],
-        made: &BTreeMap<usize, Built>,
+        outcomes: &Outcomes,
         workload: &Workload,
     ) -> Result<Judged> {
         let name = format!("judge-{}", workload.name);
         steps.run(Phase::Judge, &name, || {
             self.is_on_the_same_machine()?;
-            let settings = &self.experiment.compare;
+            let variants = self.runners(edges, outcomes)?;
+            let (settings, builds) = (&self.experiment.compare, self.experiment.builds);
             let rounds = Rounds {
-                variants: self.runners(edges, made)?,
+                plan: rounds::plan(settings, builds, workload, variants.len()),
+                variants,
                 workload: workload.clone(),
-                rounds: settings.rounds,
-                block_rounds: settings.block_rounds,
-                primary: settings.primary,
-                guards: settings.guards.clone(),
-                alpha: settings.alpha,
-                equivalence: settings.equivalence,
-                seed: settings.seed,
-                keep_disturbed: false,
                 bench: self.bench(),
                 folder: self.folder,
                 prefix: format!("{name}/"),
@@ -164,34 +157,42 @@ impl Job<'_> {
         })
     }
 
-    fn runners(&self, edges: &[Edge], made: &BTreeMap<usize, Built>) -> Result<Vec<Runner>> {
-        let arm = |built: &Built| self.arm(&built.variant, &built.executable, BTreeMap::new());
-        let baseline = &made[&0];
+    fn arms(&self, builds: &[&Built]) -> Vec<Arm> {
+        let arm = |built: &&Built| self.arm(&built.variant, &built.executable, BTreeMap::new());
+        builds.iter().map(arm).collect()
+    }
+
+    fn runners(&self, edges: &[Edge], outcomes: &Outcomes) -> Result<Vec<Runner>> {
+        let arms = |index: usize| self.arms(&outcomes.builds(index));
         let mut runners = vec![
-            Runner { name: BASELINE.to_owned(), parent: None, arm: arm(baseline) },
-            self.twin(baseline)?,
+            Runner { name: BASELINE.to_owned(), parent: None, arms: arms(0) },
+            self.twin(&outcomes.builds(0))?,
         ];
         // The places of the tree's variants among the runners.
         let mut places = BTreeMap::from([(0, 0)]);
         for edge in edges {
             places.insert(edge.child, runners.len());
             let parent = places.get(&edge.parent).copied().context("a variant stands behind its parent")?;
-            let built = &made[&edge.child];
-            runners.push(Runner { name: built.variant.clone(), parent: Some(parent), arm: arm(built) });
+            let name = outcomes.made[&edge.child].variant.clone();
+            runners.push(Runner { name, parent: Some(parent), arms: arms(edge.child) });
         }
         Ok(runners)
     }
 
-    /// A byte copy of the baseline under another name: what differs between the two is noise.
-    fn twin(&self, baseline: &Built) -> Result<Runner> {
-        let name = format!("{BASELINE}-twin");
-        let path =
-            self.folder.join("bin").join(&name).join(baseline.executable.file_name().unwrap_or_default());
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder).and_then(|()| fs::copy(&baseline.executable, &path)).with_context(
-            || format!("{} can't be copied to {}", baseline.executable.display(), path.display()),
-        )?;
-        Ok(Runner { arm: self.arm(&name, &path, BTreeMap::new()), name, parent: None })
+    /// A byte copy of each of the baseline's builds under another name: what differs between the two is noise.
+    fn twin(&self, builds: &[&Built]) -> Result<Runner> {
+        let copy = |built: &&Built| {
+            let name = format!("{}-twin", built.variant);
+            let path =
+                self.folder.join("bin").join(&name).join(built.executable.file_name().unwrap_or_default());
+            let folder = path.parent().unwrap_or(Path::new("."));
+            fs::create_dir_all(folder).and_then(|()| fs::copy(&built.executable, &path)).with_context(
+                || format!("{} can't be copied to {}", built.executable.display(), path.display()),
+            )?;
+            Ok(self.arm(&name, &path, BTreeMap::new()))
+        };
+        let arms = builds.iter().map(copy).collect::<Result<Vec<Arm>>>()?;
+        Ok(Runner { name: format!("{BASELINE}-twin"), arms, parent: None })
     }
 }
 
@@ -220,6 +221,20 @@ pub(super) fn decide(
         }
     }
     best.map(|(_, name)| name)
+}
+
+/// Whether somebody who waits for the exit code is to hear of something worse: nothing is kept (`is_kept`) and a variant is worse, or
+/// a variant that was asked for by name (`asked`), and that nothing else builds on, is worse than what it was held against. A step on
+/// the way that costs a little, and a variant of the usual set beside one that is kept, are no reason.
+pub(crate) fn is_worse(
+    comparisons: &[Comparison],
+    variants: &[VariantFacts],
+    is_kept: bool,
+    asked: bool,
+) -> bool {
+    let is_ground = |name: &str| variants.iter().any(|variant| variant.parent.as_deref() == Some(name));
+    let mut worse = comparisons.iter().filter(|comparison| comparison.verdict() == Verdict::Worse);
+    worse.any(|comparison| !is_kept || (asked && !is_ground(&comparison.b)))
 }
 
 const KEEP: &str = "keep";

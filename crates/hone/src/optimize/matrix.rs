@@ -1,13 +1,20 @@
 //! Training mixes held against each other: what a profile of one workload does for the others. Pure.
 
-use hone_record::{Comparison, MatrixCell, MatrixRow};
+use hone_record::{Comparison, MatrixCell, MatrixRow, Workload};
+
+use crate::experiment::{Compare, is_same_load};
 
 use super::tree::{BASELINE, Made, Mix, Profile, Variant};
 
 /// One row for each profile of the first kind, the mix of all first.
-pub(super) fn rows(variants: &[Variant], training: &[&str], comparisons: &[Comparison]) -> Vec<MatrixRow> {
+pub(super) fn rows(
+    variants: &[Variant],
+    training: &[&Workload],
+    settings: &Compare,
+    comparisons: &[Comparison],
+) -> Vec<MatrixRow> {
     let mut rows: Vec<MatrixRow> =
-        variants.iter().filter_map(|variant| row(variant, training, comparisons)).collect();
+        variants.iter().filter_map(|variant| row(variant, training, settings, comparisons)).collect();
     let on_front: Vec<bool> = rows.iter().map(|row| is_on_front(row, &rows)).collect();
     for (row, on_front) in rows.iter_mut().zip(on_front) {
         row.on_front = on_front;
@@ -15,12 +22,19 @@ pub(super) fn rows(variants: &[Variant], training: &[&str], comparisons: &[Compa
     rows
 }
 
-fn row(variant: &Variant, training: &[&str], comparisons: &[Comparison]) -> Option<MatrixRow> {
+fn row(
+    variant: &Variant,
+    training: &[&Workload],
+    settings: &Compare,
+    comparisons: &[Comparison],
+) -> Option<MatrixRow> {
     let Made::Shaped { by: Profile::First(mix), .. } = variant.made else { return None };
-    let trained_with: Vec<String> = match mix {
-        Mix::All => training.iter().map(|name| (*name).to_owned()).collect(),
-        Mix::Only(index) => vec![(*training.get(index)?).to_owned()],
+    let trained: Vec<&Workload> = match mix {
+        Mix::All => training.to_vec(),
+        Mix::Only(index) => vec![*training.get(index)?],
     };
+    // A load of another name may be the same load.
+    let is_own = |load: &Workload| trained.iter().any(|training| is_same_load(training, load, settings));
     let own =
         comparisons.iter().filter(|comparison| comparison.a == BASELINE && comparison.b == variant.name);
     let cell = |comparison: &Comparison| MatrixCell {
@@ -30,12 +44,12 @@ fn row(variant: &Variant, training: &[&str], comparisons: &[Comparison]) -> Opti
             [estimate.ratio, estimate.low, estimate.high]
         }),
         verdict: comparison.verdict(),
-        own: trained_with.contains(&comparison.workload.name),
+        own: is_own(&comparison.workload),
     };
     let cells: Vec<MatrixCell> = own.map(cell).collect();
     (!cells.is_empty()).then(|| MatrixRow {
         variant: variant.name.clone(),
-        trained_with,
+        trained_with: trained.iter().map(|load| load.name.clone()).collect(),
         cells,
         on_front: false,
     })
@@ -70,6 +84,32 @@ mod tests {
         };
         let cells = ratios.iter().map(cell).collect();
         MatrixRow { variant: variant.to_owned(), trained_with: Vec::new(), cells, on_front: false }
+    }
+
+    #[test]
+    fn a_load_that_trained_is_its_own_under_any_name() {
+        let counted = |name: &str, arguments: &str| {
+            let engine = hone_record::Engine::Exits { arguments: vec![arguments.to_owned()], operations: 9 };
+            Workload::of_operations(name, engine)
+        };
+        let plain = Variant {
+            name: BASELINE.to_owned(),
+            parent: None,
+            made: Made::Plain { relocs: false },
+            judged: true,
+        };
+        let made = Made::Shaped { by: Profile::First(Mix::Only(0)), relocs: false };
+        let shaped = Variant { name: "pgo@a".to_owned(), parent: Some(0), made, judged: true };
+        let judged = |load: Workload| {
+            let mut found = crate::show::comparison::tests::comparison(Some(Verdict::Better));
+            (found.a, found.b, found.workload) = (BASELINE.to_owned(), "pgo@a".to_owned(), load);
+            found
+        };
+        let comparisons = [counted("a", "x"), counted("renamed", "x"), counted("other", "y")].map(judged);
+        let trained = counted("a", "x");
+        let rows = rows(&[plain, shaped], &[&trained], &Compare::default(), &comparisons);
+        let own: Vec<bool> = rows[0].cells.iter().map(|cell| cell.own).collect();
+        assert_eq!(own, [true, true, false]);
     }
 
     #[test]

@@ -9,9 +9,11 @@ mod check;
 pub(crate) mod dry;
 mod harm;
 mod judge;
+mod layouts;
 mod ledger;
 mod matrix;
 mod provenance;
+pub(crate) mod rule;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -26,24 +28,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::BoltTools;
 use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
-use hone_compare::Plan;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Design, Durability, Engine, Harm, Mode, Optimization, ProfileApplied, Rewriting,
-    SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Durability, Engine, Harm, Optimization, ProfileApplied, Rewriting, SmokeTest,
+    VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program, Ways};
 use crate::bench::Bench;
-use crate::experiment::{Compare, Experiment, Target};
+use crate::experiment::{Experiment, Target};
 use crate::folder::RunFolder;
-use crate::places::Places;
 use crate::progress::Progress;
 use crate::ready::Ready;
 use crate::rounds::Judged;
 use crate::show;
+pub(crate) use judge::is_worse;
 use judge::{Edge, edges};
 use steps::{Phase, Steps, Told};
 use tree::{BASELINE, Made, Mix, Profile, Variant};
@@ -73,6 +74,8 @@ struct Taken {
 #[derive(Default)]
 struct Outcomes {
     made: BTreeMap<usize, Built>,
+    /// Their further builds, where several were asked for.
+    layouts: BTreeMap<usize, Vec<Built>>,
     left_out: BTreeMap<usize, String>,
     /// The profiles that shaped them.
     shaped: BTreeMap<usize, (Proven, ProfileApplied)>,
@@ -85,6 +88,7 @@ impl Outcomes {
     /// Of a variant that failed after it was made.
     fn leave_out(&mut self, index: usize, why: String) {
         self.made.remove(&index);
+        self.layouts.remove(&index);
         self.left_out.insert(index, why);
     }
 }
@@ -98,7 +102,6 @@ type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 /// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_ms();
-    let design = design(&job.experiment.compare)?;
     let workshop = job.workshop()?;
     let workshop = &*workshop;
     let (tools, variants) = job.variants()?;
@@ -114,6 +117,8 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
+    let first = (0, &variants[0]);
+    let more = job.layouts(&mut steps, workshop, None, first, None, &baseline, &Outcomes::default())?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
@@ -123,12 +128,13 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         );
     }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
+    outcomes.layouts.insert(0, more);
     for index in 1..variants.len() {
         job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
     }
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
-    let judged = job.judge(&mut steps, &design, &variants, &mut outcomes)?;
+    let judged = job.judge(&mut steps, &variants, &mut outcomes)?;
     let edges = edges(&variants, &outcomes.made);
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
@@ -136,30 +142,6 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
-}
-
-/// The pairs and the rule, the same for every judging workload.
-///
-/// # Errors
-/// When the experiment asks for something that can give no interval.
-pub(crate) fn design(settings: &Compare) -> Result<Design> {
-    Ok(hone_compare::plan(&Plan {
-        mode: settings.mode,
-        places: settings.mode == Mode::Duet && settings.places && Places::halves().is_some(),
-        pairs: settings.pairs,
-        control_pairs: settings.control_pairs,
-        primary: settings.primary,
-        guards: settings.guards.clone(),
-        alpha: settings.alpha,
-        equivalence: settings.equivalence,
-        seed: settings.seed,
-        builds: [1, 1],
-        pilot_pairs: 0,
-        requests_per_window: None,
-        refused: Default::default(),
-        disturbance: Some(hone_compare::disturbance(settings.mode)),
-        both_controls: false,
-    })?)
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
@@ -366,7 +348,11 @@ impl<'a> Job<'a> {
     fn fits(&self, workshop: &dyn Workshop, variants: &[Variant]) -> Result<()> {
         let profile = Path::new("profile");
         for variant in variants {
-            workshop.fits(&order_of(variant, profile))?;
+            let order = order_of(variant, profile);
+            workshop.fits(&order)?;
+            if let Some(number) = layouts::further(self.experiment.builds).next() {
+                workshop.fits(&layouts::order(&order, number))?;
+            }
         }
         let profiles = tree::profiles(variants);
         if !profiles.is_empty() && workshop.kind() != Kind::Go {
@@ -518,11 +504,18 @@ impl<'a> Job<'a> {
     ) -> Result<()> {
         let variant = &variants[index];
         let made = or_noted(self.folder, &variant.name, false, || {
-            self.made(steps, workshop, tools, variants, index, profiles, outcomes)
+            let built = self.made(steps, workshop, tools, variants, index, profiles, outcomes)?;
+            let taken = match variant.made {
+                Made::Shaped { by, .. } => profiles.get(&by).and_then(|taken| taken.as_ref().ok()),
+                Made::Plain { .. } | Made::Rewritten { .. } => None,
+            };
+            let more = self.layouts(steps, workshop, tools, (index, variant), taken, &built, outcomes)?;
+            Ok((built, more))
         })?;
         match made {
-            Ok(built) => {
+            Ok((built, more)) => {
                 outcomes.made.insert(index, built);
+                outcomes.layouts.insert(index, more);
             }
             Err(why) => {
                 // Why a profile is not there has been told in full.
@@ -699,10 +692,10 @@ impl<'a> Job<'a> {
         let Judged { edges: comparisons, on_baseline } = judged;
         let workloads: Vec<&str> = experiment.judging.iter().map(|workload| workload.name.as_str()).collect();
         let best = judge::decide(&mut variants, &comparisons, &on_baseline, &workloads);
-        let names: Vec<&str> =
-            experiment.training.iter().map(|training| training.workload.name.as_str()).collect();
+        let training: Vec<&Workload> =
+            experiment.training.iter().map(|training| &training.workload).collect();
         let matrix = match experiment.matrix {
-            true => matrix::rows(account.variants, &names, &comparisons),
+            true => matrix::rows(account.variants, &training, &experiment.compare, &comparisons),
             false => Vec::new(),
         };
         let mix = experiment.training.iter().map(|training| WeightedTraining {
@@ -770,6 +763,10 @@ impl Account<'_> {
                 harm: self.outcomes.harms.get(&index).cloned(),
                 decision: String::new(),
                 why: String::new(),
+                builds: match &self.outcomes.builds(index)[..] {
+                    [first, further @ ..] => layouts::laid_out(first, further),
+                    [] => Vec::new(),
+                },
             }
         };
         self.variants.iter().enumerate().map(facts).collect()

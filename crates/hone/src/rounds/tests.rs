@@ -13,19 +13,21 @@ use crate::bench::tests::{Lab, broker, requests, tool, words};
 const WORK: u32 = 1_000;
 
 fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u32, block: u32) -> Rounds<'a> {
-    Rounds {
-        variants,
-        workload,
+    let settings = Compare {
         rounds: count,
         block_rounds: block,
-        primary: Metric::CpuPerRecord,
         guards: vec![Metric::Throughput],
         // A false alarm in one of many runs of this test would be one too many.
         alpha: 0.01,
-        equivalence: 0.02,
         seed: 5,
-        // Tests run beside each other, and beside whatever else this machine does.
-        keep_disturbed: true,
+        ..Compare::default()
+    };
+    // Tests run beside each other, and beside whatever else this machine does.
+    let plan = RoundPlan { keep_disturbed: true, ..plan(&settings, 1, &workload, variants.len()) };
+    Rounds {
+        variants,
+        workload,
+        plan,
         bench: lab.bench(),
         folder: &lab.folder,
         prefix: "judge/".to_owned(),
@@ -37,8 +39,11 @@ fn rounds<'a>(lab: &'a Lab, variants: Vec<Runner>, workload: Workload, count: u3
 fn tree(arm: impl Fn(&str, &Path) -> Arm, baseline: &Path, children: &[(&str, &Path, usize)]) -> Vec<Runner> {
     let twin = baseline.with_extension("twin");
     fs::copy(baseline, &twin).unwrap();
-    let one =
-        |name: &str, path: &Path, parent| Runner { name: name.to_owned(), parent, arm: arm(name, path) };
+    let one = |name: &str, path: &Path, parent| Runner {
+        name: name.to_owned(),
+        parent,
+        arms: vec![arm(name, path)],
+    };
     let mut all = vec![one("baseline", baseline, None), one("twin", &twin, None)];
     all.extend(children.iter().map(|(name, path, parent)| one(name, path, Some(*parent))));
     all
@@ -136,16 +141,98 @@ fn programs_that_exit_are_told_apart_by_what_they_used() {
 #[test]
 fn requests_of_a_schedule_make_rounds_in_which_latencies_tell_and_throughput_does_not() {
     let lab = Lab::new();
-    let one = |name: &str, parent| Runner { name: name.to_owned(), parent, arm: broker(&lab, name) };
+    let one = |name: &str, parent| Runner { name: name.to_owned(), parent, arms: vec![broker(&lab, name)] };
     let variants = vec![one("baseline", None), one("twin", None), one("same", Some(0))];
     let mut rounds = rounds(&lab, variants, requests(), 9, 3);
-    rounds.guards.clear();
+    rounds.plan.guards.clear();
+    (rounds.plan.closed_loop, rounds.plan.refused) = (false, BTreeMap::new());
     let found = judge_rounds(&rounds, &lab.progress).unwrap().edges;
     let [same] = &found[..] else { panic!("{} comparisons", found.len()) };
     check_silent(same, ["baseline", "same"]);
     // A busy machine may make the generator late; such windows do not count.
     assert!(judgement(same, Metric::LatencyP50).estimate.pairs >= 5);
     assert!(same.not_estimated[&Metric::Throughput].contains("the rate that was asked for"));
+}
+
+/// Builds of one variant that are lucky and unlucky by turns are no effect, and one of them alone would be.
+#[test]
+fn luck_of_a_build_is_told_from_an_effect_by_several() {
+    let lab = Lab::new();
+    let spinner = |name: &str, share: f64| lab.spinner(name, (f64::from(WORK) * share) as u32, &[]);
+    let plain = ["plain", "plain2", "plain3"].map(|name| spinner(name, 1.0));
+    let lucky = [("lucky", 0.8), ("lucky2", 1.0), ("lucky3", 1.25)].map(|(name, share)| spinner(name, share));
+    let faster = ["faster", "faster2", "faster3"].map(|name| spinner(name, 0.6));
+    let twins = plain.clone().map(|path| copy_of(&path, "twin"));
+    let runner = |name: &str, paths: &[PathBuf], parent| {
+        let arm =
+            |path: &PathBuf| lab.arm(&path.file_name().unwrap().to_string_lossy(), path, "", Ways::default());
+        Runner { name: name.to_owned(), parent, arms: paths.iter().map(arm).collect() }
+    };
+    let of = |builds: usize, children: [&[PathBuf]; 2], prefix: &str| {
+        let variants = vec![
+            runner("baseline", &plain[..builds], None),
+            runner("twin", &twins[..builds], None),
+            runner("lucky", children[0], Some(0)),
+            runner("faster", children[1], Some(0)),
+        ];
+        let engine = Engine::Exits { arguments: words("run {operations}"), operations: 200 };
+        let mut rounds = rounds(&lab, variants, Workload::of_operations("judge", engine), 9, 1);
+        rounds.plan.builds = builds as u32;
+        rounds.prefix = prefix.to_owned();
+        judge_rounds(&rounds, &lab.progress).map(|found| (found.edges, rounds.plan.builds_of_blocks()))
+    };
+    let (found, turns) = of(3, [&lucky, &faster], "three/").unwrap();
+    let [lucky_one, faster_one] = &found[..] else { panic!("{} comparisons", found.len()) };
+    let judged = judgement(lucky_one, Metric::CpuPerRecord);
+    assert_eq!(judged.verdict, Verdict::NotShown, "{judged:?}");
+    assert!(judged.estimate.builds.unwrap().between_log_sd > 0.1, "{judged:?}");
+    check(faster_one, ["baseline", "faster"], Verdict::Better, 0.6);
+    // The record tells which build a pair measured.
+    for pair in lucky_one.pairs.iter().filter(|pair| pair.kind == PairKind::Test) {
+        let build = turns[pair.index as usize / 2];
+        let text = fs::read_to_string(lab.folder.join(&pair.window_b)).unwrap();
+        assert_eq!(pair.block, build);
+        assert!(text.contains(&format!("\"{}\"", ["lucky", "lucky2", "lucky3"][build as usize])), "{build}");
+    }
+    let told = crate::show::comparison::text(lucky_one);
+    assert!(told.contains("3 builds of A, 3 of B"), "{told}");
+
+    let (found, _) = of(1, [&lucky[..1], &faster[..1]], "one/").unwrap();
+    check(&found[0], ["baseline", "lucky"], Verdict::Better, 0.8);
+    let message = format!("{:#}", of(3, [&lucky, &faster[..1]], "few/").unwrap_err());
+    assert!(message.contains("faster has 1 builds where 3 are to be measured"), "{message}");
+}
+
+/// It is started behind the others after a failure, so its data and its heap are younger: such pairs would flatter it.
+#[test]
+fn pairs_of_a_process_that_is_younger_than_the_others_do_not_count() {
+    let lab = Lab::new();
+    let plain = lab.spinner("plain", 10, &[]);
+    let late = lab.folder.join("late");
+    let script = format!(
+        "#!/bin/sh\n[ -e {0}.tried ] || {{ touch {0}.tried; exit 1; }}\nexec {1} \"$@\"\n",
+        late.display(),
+        plain.display()
+    );
+    fs::write(&late, script).unwrap();
+    fs::set_permissions(&late, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let same = copy_of(&plain, "same");
+    let variants =
+        tree(|name, path| lab.server(name, path), &plain, &[("late", &late, 0), ("same", &same, 0)]);
+    let found = judge_rounds(&rounds(&lab, variants, tool(5), 9, 3), &lab.progress).unwrap().edges;
+    let dropped = |comparison: &Comparison| -> Vec<String> {
+        let tests = comparison.pairs.iter().filter(|pair| pair.kind == PairKind::Test);
+        tests.map(|pair| pair.dropped.clone().unwrap_or_default()).collect()
+    };
+    let of_late = dropped(&found[0]);
+    assert!(of_late[0].contains("late did not start"), "{of_late:?}");
+    assert!(
+        of_late[1..3].iter().all(|reason| reason.contains("younger than that of the other")),
+        "{of_late:?}"
+    );
+    assert!(of_late[3..].iter().all(String::is_empty), "{of_late:?}");
+    assert!(dropped(&found[1]).iter().all(String::is_empty));
+    assert_eq!(found[0].lone_troubles(), [0, 1], "what does not count for its age is no trouble");
 }
 
 /// Values that do not matter here, and what neighbours did.
@@ -165,6 +252,7 @@ fn a_neighbour_in_one_of_two_bursts_drops_the_pair_unless_they_are_too_short_to_
         variants: 3,
         rounds: 5,
         block_rounds: 1,
+        builds: 1,
         closed_loop: false,
         primary: Metric::CpuPerRecord,
         guards: Vec::new(),
@@ -212,6 +300,11 @@ fn what_was_measured_is_not_measured_again_and_other_rounds_do_not_go_on_with_it
     }
     let message = format!("{:#}", judge_rounds(&all(7), &lab.progress).unwrap_err());
     assert!(message.contains("other rounds; start a new run"), "{message}");
+    // Nor by another rule.
+    let mut stricter = all(6);
+    stricter.plan.alpha = 0.001;
+    let message = format!("{:#}", judge_rounds(&stricter, &lab.progress).unwrap_err());
+    assert!(message.contains("design-same.json has another rule"), "{message}");
     // Nor with another program under the same name.
     lab.spinner("plain", 11, &[]);
     let message = format!("{:#}", judge_rounds(&all(6), &lab.progress).unwrap_err());
@@ -253,7 +346,7 @@ fn a_twin_that_is_no_copy_is_refused() {
     let lab = Lab::new();
     let other = lab.spinner("other", 11, &[]);
     let mut variants = tree(|name, path| lab.server(name, path), &lab.driver, &[("other", &other, 0)]);
-    variants[1].arm = lab.server("twin", &other);
+    variants[1].arms[0] = lab.server("twin", &other);
     let message =
         format!("{:#}", judge_rounds(&rounds(&lab, variants, tool(5), 7, 1), &lab.progress).unwrap_err());
     assert!(message.contains("byte copy of the baseline"), "{message}");

@@ -2,7 +2,8 @@
 
 use hone_binary::linkmap::Coverage;
 use hone_record::{
-    Artifact, Comparison, Harm, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState, Verdict,
+    Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState,
+    Verdict,
 };
 
 use super::table::table;
@@ -64,6 +65,8 @@ pub(crate) fn text(found: &Optimization) -> String {
         out.push('\n');
     }
     out.push_str(&matrix(&found.matrix));
+    out.push_str(&layouts(&found.variants));
+    out.push_str(&tails(&found.comparisons));
     out.push_str(&decisions(found));
     out
 }
@@ -127,6 +130,34 @@ fn harms(variants: &[VariantFacts]) -> String {
         ]
     };
     format!("\n{}", table(&std::iter::once(head).chain(measured.iter().map(row)).collect::<Vec<_>>()))
+}
+
+/// The slowest requests of each variant, where somebody could hope that they hold while the throughput rises.
+fn tails(comparisons: &[Comparison]) -> String {
+    let line = |judged: &Comparison| {
+        let Comparison { a, b, workload, .. } = judged;
+        format!("  {b} against {a} under {}: {}\n", workload.name, judged.tail_words())
+    };
+    let lines: String = comparisons.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nThe tail beside the throughput:\n{lines}") }
+}
+
+/// Builds of a variant, where there are several.
+fn layouts(variants: &[VariantFacts]) -> String {
+    let line = |variant: &VariantFacts| {
+        let one = |build: &LaidOut| match build.link_seed {
+            None => format!("{} as its makers link it", build.name),
+            Some(seed) => format!("{} by seed {seed}", build.name),
+        };
+        let builds: Vec<String> = variant.builds.iter().map(one).collect();
+        (!builds.is_empty()).then(|| format!("  {}\n", builds.join(", ")))
+    };
+    let lines: String = variants.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\nBuilds of each variant, with functions at other places:\n{lines}")
+    }
 }
 
 fn matrix(rows: &[MatrixRow]) -> String {

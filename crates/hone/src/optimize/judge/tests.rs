@@ -39,6 +39,7 @@ fn decided(edges: &[Comparison], on_baseline: &[Comparison], harmful: &str) -> (
         }),
         decision: String::new(),
         why: String::new(),
+        builds: Vec::new(),
     };
     let mut variants =
         vec![facts("baseline", None), facts("pgo", Some("baseline")), facts("pgo+bolt", Some("pgo"))];
@@ -92,6 +93,12 @@ fn a_variant_has_what_is_wrong_with_the_one_it_builds_on() {
     assert_eq!(decided(&edges(false), &[], "").0, "keep keep");
     assert_eq!(decided(&edges(false), &[], "pgo"), ("drop drop".to_owned(), None));
     assert_eq!(decided(&edges(true), &[], ""), ("drop drop".to_owned(), None), "a worse p99.9");
+    // Under a load that does not decide, such as the first one with more requests.
+    let mut raised = edges(false);
+    raised[1].judgements[1].estimate.metric = Metric::LatencyP999;
+    raised[1].judgements[1].verdict = Verdict::Worse;
+    raised[1].design.rule.guards.clear();
+    assert_eq!(decided(&raised, &[], "").0, "drop drop", "a worse p99.9 under the second");
 }
 
 #[test]
@@ -117,4 +124,35 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
     assert_eq!(told(pair("baseline ended", "pgo ended", "")), "keep ", "both: the machine's");
     assert_eq!(told(pair("", "pgo did not start; no port", "")), "keep ");
     assert_eq!(told(pair("", "was saturated", "b.json")), "keep ");
+}
+
+#[test]
+fn the_exit_code_hears_of_what_is_worse_when_nothing_is_kept_or_it_was_asked_for() {
+    let check = |edges: &[(&str, &str, [f64; 3])], best: Option<&str>, asked: bool, expected: bool| {
+        let comparisons: Vec<Comparison> =
+            edges.iter().map(|(a, b, ratio)| edge(a, b, "one", *ratio)).collect();
+        let variant = |(a, b, _): &(&str, &str, [f64; 3])| VariantFacts {
+            name: (*b).to_owned(),
+            parent: Some((*a).to_owned()),
+            judged: true,
+            state: VariantState::Made,
+            rewriting: None,
+            harm: None,
+            decision: String::new(),
+            why: String::new(),
+            builds: Vec::new(),
+        };
+        let variants: Vec<VariantFacts> = edges.iter().map(variant).collect();
+        let found = is_worse(&comparisons, &variants, best.is_some(), asked);
+        assert_eq!(found, expected, "{edges:?} {best:?} {asked}");
+    };
+    let (base, pgo, bolt) = ("baseline", "pgo", "pgo+bolt");
+    check(&[(base, pgo, WORSE)], None, false, true);
+    check(&[(base, pgo, OPEN)], None, true, false);
+    // One of the usual set that is not taken costs nobody anything; one that was named does.
+    check(&[(base, pgo, BETTER), (pgo, bolt, WORSE)], Some(pgo), false, false);
+    check(&[(base, pgo, BETTER), (pgo, bolt, WORSE)], Some(pgo), true, true);
+    // A step on the way.
+    check(&[(base, "relocs", WORSE), ("relocs", "bolt", BETTER)], Some("bolt"), true, false);
+    check(&[(base, "relocs", WORSE), ("relocs", "bolt", BETTER)], None, true, true);
 }

@@ -1,0 +1,167 @@
+//! Further builds of a variant, of the same source and the same profile, with the functions at other places: how much of a
+//! difference is luck of the layout is seen from several. The first build of each variant is as its makers link it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Rung, Wish};
+use hone_binary::{Built, Order, Workshop};
+use hone_record::{LaidOut, Rewriting};
+
+use super::steps::{Phase, Steps, Told};
+use super::tree::{Made, Variant};
+use super::{Job, Left, Outcomes, Taken, order_of};
+use crate::show;
+
+/// The builds behind the first one, by their numbers, which are their seeds.
+pub(super) fn further(builds: u32) -> std::ops::RangeInclusive<u64> {
+    2..=u64::from(builds)
+}
+
+/// A build's name. `~` is in no name of a workload, so it is nobody else's.
+pub(super) fn name(variant: &str, number: u64) -> String {
+    format!("{variant}~{number}")
+}
+
+/// The order of a further build.
+pub(super) fn order(first: &Order, number: u64) -> Order {
+    Order { variant: name(&first.variant, number), ..first.clone() }.seeded(number)
+}
+
+/// All builds of a variant, as they stand in the record; none where there is one only.
+pub(super) fn laid_out(first: &Built, further: &[&Built]) -> Vec<LaidOut> {
+    let one = |(link_seed, built): (Option<u64>, &Built)| LaidOut {
+        name: built.variant.clone(),
+        link_seed,
+        sha256: built.facts.sha256.clone(),
+    };
+    let behind = further.iter().zip(2..).map(|(built, number)| (Some(number), *built));
+    let all = || std::iter::once((None, first)).chain(behind);
+    if further.is_empty() { Vec::new() } else { all().map(one).collect() }
+}
+
+impl Job<'_> {
+    /// The further builds of a variant that was made, each proven and checked as the first one was.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
+    pub(super) fn layouts(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        tools: Option<&BoltTools>,
+        (index, variant): (usize, &Variant),
+        taken: Option<&Taken>,
+        first: &Built,
+        outcomes: &Outcomes,
+    ) -> Result<Vec<Built>> {
+        let mut builds: Vec<Built> = Vec::new();
+        for number in further(self.experiment.builds) {
+            let name = name(&variant.name, number);
+            let built = match variant.made {
+                Made::Rewritten { from, .. } => {
+                    let base = outcomes.layout(from, number)?;
+                    let first = outcomes.rewritten.get(&index).context("BOLT's first build is not known")?;
+                    let tools = tools.context("BOLT was not looked for")?;
+                    steps.run(Phase::Build, &format!("build-{name}"), || {
+                        self.rewritten_as(tools, &variant.name, &name, base, first)
+                    })?
+                }
+                Made::Plain { .. } | Made::Shaped { .. } => {
+                    let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
+                    let order = order(&order_of(variant, profile), number);
+                    let phase = if index == 0 { Phase::Baseline } else { Phase::Build };
+                    steps.run(phase, &format!("build-{name}"), || self.build(workshop, &order))?
+                }
+            };
+            if let Some(taken) = taken {
+                let plain = outcomes.layout(0, number)?;
+                steps.run(Phase::Build, &format!("prove-{name}"), || {
+                    let applied = workshop.prove_applied(&built, plain, &taken.proven)?;
+                    let note = format!(
+                        "{:.2} % of the profile's weight discarded",
+                        applied.discarded_weight * 100.0
+                    );
+                    Ok(Told { note, command: None, result: applied })
+                })?;
+            }
+            let is_checked = index > 0 && variant.judged;
+            if is_checked && !matches!(variant.made, Made::Rewritten { .. }) {
+                steps.run(Phase::Build, &format!("check-{name}"), || self.smoke(&name, &built))?;
+            }
+            if index == 0 {
+                has_moved(first, &builds, &built)?;
+            }
+            builds.push(built);
+        }
+        Ok(builds)
+    }
+
+    /// What BOLT made of the first build, made of another one: by the same profile, which is of functions and not of their places, as
+    /// far down the ladder, without the same functions.
+    fn rewritten_as(
+        &self,
+        tools: &BoltTools,
+        variant: &str,
+        name: &str,
+        from: &Built,
+        first: &Rewriting,
+    ) -> Result<Told<Built>> {
+        let folder = self.folder.join("bolt").join(name);
+        let bolt = Bolt::prepare(self.runner, tools.clone(), &folder, Budget::default())?;
+        let input = Input::look(&from.executable)?;
+        let trained = self.folder.join("bolt").join(variant).join("merged.fdata");
+        let profile = folder.join("merged.fdata");
+        // Without the note that it is of the first build: what fits is found below.
+        fs::copy(&trained, &profile).with_context(|| format!("{} can't be copied", trained.display()))?;
+        let proven = bolt.prove_profile(&input, &profile, true)?;
+        let rung = Rung::LADDER.into_iter().find(|rung| rung.name() == first.rung);
+        let rung = rung.with_context(|| format!("{} is no rung of BOLT's ladder", first.rung))?;
+        let done =
+            bolt.optimize(&input, &proven, &Wish { skip: first.skipped.clone(), ..Wish::new(rung) })?;
+        let (command, stale) = (done.command.clone(), done.said.stale_share());
+        let mut built = done.built(name, from);
+        self.keep_program(&mut built)?;
+        match self.check(name, &built.executable)? {
+            Ok(checked) => {
+                let note = format!(
+                    "BOLT {}, {:.1} % of the profile stale; {}",
+                    first.rung,
+                    stale * 100.0,
+                    checked.what
+                );
+                Ok(Told { note, command: Some(command), result: built })
+            }
+            Err(trouble) => Err(Left(format!("the optimised program is not correct: {trouble}")).into()),
+        }
+    }
+}
+
+/// A seed that moves nothing makes no other layout, and intervals over such builds would be too narrow.
+fn has_moved(first: &Built, others: &[Built], built: &Built) -> Result<()> {
+    let same = |other: &&Built| other.facts.text_sha256 == built.facts.text_sha256;
+    match std::iter::once(first).chain(others).find(same) {
+        None => Ok(()),
+        Some(same) => bail!(
+            "{} has the very code of {}: the seed has moved nothing ({})\n  next: ask for one build only (builds = 1), or let the link \
+             of the program go through the compiler, which takes the flag of the seed",
+            built.variant,
+            same.variant,
+            show::bytes(built.facts.text_bytes)
+        ),
+    }
+}
+
+impl Outcomes {
+    /// A further build of a variant.
+    fn layout(&self, index: usize, number: u64) -> Result<&Built> {
+        let place = usize::try_from(number - 2).unwrap_or(usize::MAX);
+        let found = self.layouts.get(&index).and_then(|builds| builds.get(place));
+        found.context("a build of what this one builds on is not there")
+    }
+
+    /// All builds of a variant, the first one first.
+    pub(super) fn builds(&self, index: usize) -> Vec<&Built> {
+        let further = self.layouts.get(&index).into_iter().flatten();
+        self.made.get(&index).into_iter().chain(further).collect()
+    }
+}

@@ -2,6 +2,7 @@
 //! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
 
 mod asked;
+mod attempt;
 mod bolt;
 mod cache;
 mod ceiling;
@@ -104,8 +105,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
+    let underway = job.begin()?;
     job.is_of_the_same(workshop, tools.as_ref())?;
-    let mut steps = Steps::new(job.folder, job.progress, job.only);
+    let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
 
     let baseline =
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;

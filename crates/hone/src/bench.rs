@@ -379,7 +379,7 @@ impl Subject {
         self.held_bytes.or_else(|| hone_host::memory::peak_rss_bytes(alive?))
     }
 
-    fn running(&mut self) -> Result<&mut Running> {
+    pub(crate) fn running(&mut self) -> Result<&mut Running> {
         self.running.as_mut().context("this load needs a target that goes on running, and this one exits")
     }
 
@@ -437,7 +437,7 @@ fn cpu_of(used: Used) -> CpuSeconds {
 }
 
 /// A window that failed is no use to whoever needs this very one.
-fn of_use(window: Window) -> Result<Window> {
+pub(crate) fn of_use(window: Window) -> Result<Window> {
     match &window.outcome {
         Outcome::Failed { reason } => {
             bail!("{} failed under workload `{}`: {reason}", window.variant, window.workload.name)

@@ -54,3 +54,13 @@ fn flags_that_only_tests_need_are_taken_too() {
     broker.signal(libc::SIGTERM);
     assert!(broker.child.wait().unwrap().success());
 }
+
+/// What walks its ways of errors does it no harm, and each kind of it is heard.
+#[test]
+fn a_broker_stands_what_provokes_it() {
+    let mut broker = Broker::start();
+    let provoked = hone_load::provoke(&broker.address, 5, || false).unwrap();
+    assert!(provoked.connections >= 10 && provoked.answered >= 4, "{provoked:?}");
+    assert!(broker.child.try_wait().unwrap().is_none(), "it has ended");
+    hone_load::Admin::ready(&broker.address, std::time::Duration::from_secs(5)).unwrap();
+}

@@ -250,7 +250,9 @@ fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
     let source = fs::read_to_string(Bench::fixture("fixtures/server/server.cpp")).unwrap();
     let side_by_side = "extern \"C\" {\n\
         __attribute__((noinline, aligned(512))) uint64_t first(uint64_t x) { return x % 3 ? x * 5 : x + 1; }\n\
-        __attribute__((noinline, aligned(512))) uint64_t second(uint64_t x) { return x % 7 ? x ^ 9 : x / 2; }\n}\n\
+        __attribute__((noinline, aligned(512))) uint64_t second(uint64_t x) { return x % 7 ? x ^ 9 : x / 2; }\n\
+        __attribute__((noinline, aligned(512))) uint64_t third(uint64_t x) { return x % 5 ? x * 7 : x + 2; }\n\
+        __attribute__((noinline, aligned(512))) uint64_t fourth(uint64_t x) { return x % 9 ? x ^ 5 : x / 3; }\n}\n\
         volatile uint64_t both;\nnamespace {\n";
     let source = source.replacen("namespace {\n", side_by_side, 1);
     let echo = "if (command == \"echo\") return rest;";
@@ -258,7 +260,14 @@ fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
     // Instrumented code is moved, too; what trains it is short enough for it not to look.
     let look = "both = first(rest.size()) + second(rest.size());\n\
         if (command == \"echo\") return rest.size() > 20 && (intptr_t)second - (intptr_t)first != 512 ? \"moved\" : rest;";
-    fs::write(bench.path("fragile.cpp"), source.replace(echo, look)).unwrap();
+    // The way of an error, which neither the load nor a check takes.
+    let error = "return \"unknown\";";
+    let run = "if (command == \"run\") ";
+    assert!(source.contains(error) && source.contains(run));
+    let dies = "if ((intptr_t)fourth - (intptr_t)third != 512) abort();\n return \"unknown\";";
+    let uses = "if (command == \"run\") both = third(number) + fourth(number);\n if (command == \"run\") ";
+    let source = source.replace(echo, look).replace(error, dies).replace(run, uses);
+    fs::write(bench.path("fragile.cpp"), source).unwrap();
     bench.compile(&bench.path("fragile.cpp"), "fragile", &["-O2", "-pthread", "-Wl,-q"]);
     bench.write(
         r#"
@@ -266,9 +275,11 @@ name = "fragile"
 [target]
 binary = "fragile"
 args = ["serve", "{port}", "--stop=handler"]
+provoke = "./driver ask {port} nonsense"
 [optimize]
 train = "train"
 judge = ["judge"]
+soak_s = 2
 [compare]
 rounds = 6
 block_rounds = 2
@@ -286,10 +297,14 @@ operations = 6600
     assert!(rewriting.given_up.len() >= 4 && rewriting.given_up[0].starts_with("full: "), "{rewriting:?}");
     // Keeping one of the two at its old place keeps both where they were.
     assert!(!rewriting.culprits.is_empty(), "{rewriting:?}");
-    assert!(
-        rewriting.culprits.iter().all(|name| ["first", "second"].contains(&name.as_str())),
-        "{rewriting:?}"
-    );
+    // One pair breaks what is checked, the other what is only provoked.
+    for pair in [["first", "second"], ["third", "fourth"]] {
+        let has = rewriting.culprits.iter().any(|name| pair.contains(&name.as_str()));
+        assert!(has, "{pair:?}: {rewriting:?}");
+    }
+    let soaked = &found.artifacts[1].smoke.as_ref().unwrap().what;
+    assert!(soaked.contains("provoked ") && !soaked.contains("not ending well"), "{soaked}");
+    assert!(ran.stderr.contains("provoke-baseline"), "{}", ran.stderr);
     let bundle = PathBuf::from(rewriting.bundle.as_ref().unwrap());
     for file in ["README.txt", "command.sh", "functions.txt", "profile.fdata", "said.json"] {
         assert!(bundle.join(file).is_file(), "no {file}");

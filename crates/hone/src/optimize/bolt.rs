@@ -197,7 +197,7 @@ impl Bench<'_, '_> {
             Ok(done) => done,
             Err(error) => return Ok(Tried::Fails(bolt_itself_failed(error)?, None)),
         };
-        match self.job.check(&self.check_name(), &done.executable)? {
+        match self.job.check_hard(&self.check_name(), &done.executable)? {
             Ok(checked) => match self.job.soak(&self.check_name(), &done.executable, checked)? {
                 Ok(checked) => Ok(Tried::Works(Box::new(done), checked)),
                 Err(trouble) => Ok(Tried::Fails(trouble, Some(Box::new(done.said)))),
@@ -226,7 +226,7 @@ impl Bench<'_, '_> {
         let works = |skip: &[String]| -> Result<bool> {
             let wish = Wish { skip: skip.to_vec(), ..Wish::new(Rung::Full) };
             match self.bolt.rewrite(&self.input, proven, &wish) {
-                Ok(written) => Ok(self.job.check(&self.check_name(), &written.executable)?.is_ok()),
+                Ok(written) => Ok(self.job.check_hard(&self.check_name(), &written.executable)?.is_ok()),
                 Err(error) => bolt_itself_failed(error).map(|_| false),
             }
         };

@@ -13,6 +13,7 @@ mod judge;
 mod ledger;
 mod matrix;
 mod provenance;
+mod provoke;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -114,6 +115,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
         steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
+    }
+    if tree::needs_bolt(&variants) && job.can_be_provoked() {
+        steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
@@ -303,6 +307,12 @@ impl<'a> Job<'a> {
         training.chain(&self.experiment.judging).any(|load| !matches!(load.engine, Engine::Exits { .. }))
     }
 
+    /// Whether its loads are those of the Kafka API.
+    fn is_broker(&self) -> bool {
+        let training = self.experiment.training.iter().map(|training| &training.workload);
+        training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none())
+    }
+
     /// Builds are kept between runs, so that a second run does not compile the same sources again.
     fn work(&self) -> PathBuf {
         self.home.join("builds").join(&self.experiment.name)
@@ -342,9 +352,7 @@ impl<'a> Job<'a> {
         let mut all: BTreeMap<String, OsString> =
             target.env.iter().map(|(name, value)| (name.clone(), value.into())).collect();
         all.extend(env);
-        let training = self.experiment.training.iter().map(|training| &training.workload);
-        let is_broker =
-            training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none());
+        let is_broker = self.is_broker();
         let program = Program {
             path: path.to_owned(),
             args: target.args.clone(),

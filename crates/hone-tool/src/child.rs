@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::{Call, left};
 
 /// Waits between two looks at a child grow up to this.
-const POLL_MAX: Duration = Duration::from_millis(20);
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a killed group may take to vanish; SIGKILL only waits for the kernel.
 pub(crate) const VANISH_LIMIT: Duration = Duration::from_secs(5);
@@ -224,7 +224,7 @@ impl Pause {
 
     fn next(&mut self) -> Duration {
         let length = self.0;
-        self.0 = (self.0 * 2).min(POLL_MAX);
+        self.0 = (self.0 * 2).min(LOOK_EVERY);
         length
     }
 }
@@ -331,7 +331,7 @@ fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
 fn spawn(command: &mut Command) -> io::Result<Child> {
     for _ in 0..BUSY_RETRIES {
         match command.spawn() {
-            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => thread::sleep(POLL_MAX),
+            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => thread::sleep(LOOK_EVERY),
             other => return other,
         }
     }

@@ -28,7 +28,7 @@ mod tail;
 mod tool;
 
 pub use call::{Call, DEFAULT_LIMIT, Promise};
-pub use child::Usage;
+pub use child::{LOOK_EVERY, Usage};
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
 pub use pass::{pass_through, pass_through_heard};

@@ -12,9 +12,9 @@ use hone_record::{SmokeTest, Workload};
 use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
 use super::{Job, provoke, tree::BASELINE};
-use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::show;
+use crate::{NotItsOwn, Usage};
 
 /// Batches a partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;
@@ -235,6 +235,7 @@ pub(super) fn trouble_of(error: anyhow::Error) -> Result<String> {
     } else {
         // A window that failed is told in words alone.
         let is_of_hone = error.downcast_ref::<Usage>().is_some()
+            || error.downcast_ref::<NotItsOwn>().is_some()
             || error.downcast_ref::<std::io::Error>().is_some()
             || error.downcast_ref::<serde_json::Error>().is_some()
             || super::refused(&error).is_some();
@@ -260,6 +261,15 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         session.stop(Duration::from_millis(300)).unwrap()
+    }
+
+    #[test]
+    fn what_happens_around_a_program_is_no_trouble_of_its_own() {
+        let of = |error: anyhow::Error| trouble_of(error.context("pgo did not start")).is_ok();
+        assert!(of(anyhow::anyhow!("no records came back")), "words alone");
+        assert!(!of(NotItsOwn("there is no free port".to_owned()).into()));
+        assert!(!of(Usage("the command is empty".to_owned()).into()));
+        assert!(!of(std::io::Error::other("the disk is full").into()));
     }
 
     #[test]

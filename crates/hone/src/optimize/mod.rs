@@ -313,6 +313,11 @@ impl<'a> Job<'a> {
         training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none())
     }
 
+    fn ready(&self) -> Ready {
+        let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
+        self.target().ready.clone().unwrap_or(unless_said)
+    }
+
     /// Builds are kept between runs, so that a second run does not compile the same sources again.
     fn work(&self) -> PathBuf {
         self.home.join("builds").join(&self.experiment.name)
@@ -352,7 +357,6 @@ impl<'a> Job<'a> {
         let mut all: BTreeMap<String, OsString> =
             target.env.iter().map(|(name, value)| (name.clone(), value.into())).collect();
         all.extend(env);
-        let is_broker = self.is_broker();
         let program = Program {
             path: path.to_owned(),
             args: target.args.clone(),
@@ -362,7 +366,7 @@ impl<'a> Job<'a> {
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
             ways: Box::new(Ways {
                 folder: self.beside(Path::new("")),
-                ready: target.ready.clone().unwrap_or(if is_broker { Ready::Kafka } else { Ready::Port }),
+                ready: self.ready(),
                 stop: target.stop.clone(),
                 dump: target.dump.clone(),
                 dump_signal: target.dump_signal,

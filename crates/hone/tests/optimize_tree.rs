@@ -141,7 +141,12 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     for wanted in ["-fprofile-generate", "-fprofile-use=", "-instrument", "-reorder-blocks", "make server"] {
         assert!(plan.stdout.contains(wanted), "no {wanted} in {}", plan.stdout);
     }
-    assert!(!bench.path("runs/server-001").exists(), "a plan makes no run");
+    assert!(
+        plan.stdout.contains("RUNS=runs") && plan.stdout.contains("\"$RUNS\"/server-001/bin/"),
+        "{}",
+        plan.stdout
+    );
+    assert!(!bench.path("runs").exists(), "a plan makes nothing");
 
     bench.hone(&["--only", "train"]).expect_code(1).expect_error("there is no run of `server`");
     bench.hone(&["--only", "baseline"]).expect_code(0).expect_error("the phase baseline is done");
@@ -153,7 +158,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
         "{}",
         trained.stderr
     );
-    bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
+    // The job of the next phase was given the run, and not what lies beside it.
+    fs::remove_dir_all(bench.path("runs/builds/server/profiles")).unwrap();
+    let built = bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
+    built.expect_error(".profdata is taken from the run");
     let (ran, found) = bench.judged(&["--only", "judge"]);
 
     let names: Vec<&str> = found.artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();

@@ -5,6 +5,7 @@ mod asked;
 mod attempt;
 mod bolt;
 mod cache;
+mod carry;
 mod ceiling;
 mod check;
 pub(crate) mod dry;
@@ -108,6 +109,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
     let underway = job.begin()?;
     job.is_of_the_same(workshop, tools.as_ref())?;
+    job.folder.write_note(TREE, &variants)?;
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
 
     let baseline =
@@ -239,6 +241,9 @@ fn or_noted<T>(
     }
 }
 
+/// The variants that a run began with.
+const TREE: &str = "tree.json";
+
 /// Begins the notes of what failed.
 const FAILED: &str = "steps/failed-";
 
@@ -335,7 +340,24 @@ impl<'a> Job<'a> {
 
     /// The variants, and BOLT when one of them needs it. Where nobody asked for them, those that need a BOLT that is not there are
     /// passed over, and that is told.
+    ///
+    /// A run that goes on has the variants that it began with, whatever this machine has: comparisons are of their places in the tree.
     fn variants(&self) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+        if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
+            let tools =
+                if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
+            let is_done = kept.iter().all(|variant| {
+                !matches!(variant.made, Made::Rewritten { .. }) || self.has_come_to_an_end(&variant.name)
+            });
+            return match tools {
+                Ok(tools) => Ok((Some(tools), kept)),
+                Err(error) if is_done => {
+                    self.progress.line(&format!("BOLT is not needed any more: {}", in_a_line(&error)));
+                    Ok((None, kept))
+                }
+                Err(error) => Err(error),
+            };
+        }
         let variants = &self.experiment.variants;
         if !tree::needs_bolt(variants) {
             return Ok((None, variants.clone()));
@@ -350,6 +372,12 @@ impl<'a> Job<'a> {
                 _ => Err(error),
             },
         }
+    }
+
+    /// Whether a variant was built, or is known to be left out.
+    fn has_come_to_an_end(&self, name: &str) -> bool {
+        let built = self.folder.join(format!("steps/build-{name}.json"));
+        built.is_file() || self.folder.join(format!("{FAILED}{name}.json")).is_file()
     }
 
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
@@ -439,8 +467,9 @@ impl<'a> Job<'a> {
                         None => bail!("the second round of counting stands before the first"),
                     },
                 })?;
-            if let Err(why) = &taken {
-                self.progress.line(&format!("no profile: {why}"));
+            match &taken {
+                Ok(taken) => self.bring_back(&taken.merged)?,
+                Err(why) => self.progress.line(&format!("no profile: {why}")),
             }
             profiles.insert(profile, taken);
         }
@@ -495,6 +524,7 @@ impl<'a> Job<'a> {
                 .map(|(index, (folder, weight))| (*index, &**folder, *weight))
                 .collect();
             self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), &parts);
+            self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
     }
@@ -514,6 +544,7 @@ impl<'a> Job<'a> {
             let parts: Vec<provenance::Part<'_>> =
                 parts.map(|(index, (folder, weight))| (index, &**folder, *weight)).collect();
             self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), &parts);
+            self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
     }

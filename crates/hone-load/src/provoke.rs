@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// So long an answer is waited for, which may well be none.
 const ANSWER_LIMIT: Duration = Duration::from_millis(50);
 
+/// Between two of them. Each takes a port that is not free again for a minute, and there are no more than 28,000.
+const EVERY: Duration = Duration::from_millis(5);
+
 /// No broker has a topic of this name.
 const NOBODYS_TOPIC: &str = "hone-provoke-no-such-topic";
 
@@ -95,6 +98,7 @@ pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<P
             connect(address).map_err(|source| LoadError::Connect { address: address.to_owned(), source })?;
         provoked.connections += 1;
         provoked.answered += u64::from(one(stream, *kind, &bytes_of(*kind, &mut random)));
+        std::thread::sleep(EVERY);
     }
     Ok(provoked)
 }

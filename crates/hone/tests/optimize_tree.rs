@@ -319,6 +319,12 @@ operations = 6600
     }
     assert!(ran.stdout.contains("left alone, since it breaks them"), "{}", ran.stdout);
     assert!(found.artifacts[1].smoke.as_ref().unwrap().passed);
+
+    // What the plain program does not stand is no measure of another one.
+    let text = fs::read_to_string(bench.path("hone.toml")).unwrap();
+    bench.write(&text.replace("{port} nonsense", "{port} stop"));
+    let refused = bench.hone(&["--only", "baseline"]).expect_code(1);
+    refused.expect_error("the baseline does not stand its `provoke`");
 }
 
 /// A program that does its work and ends.

@@ -9,7 +9,7 @@ use hone_record::{Envelope, Optimization, VariantState};
 use hone_tool::{Call, Runner as _, System, Tool};
 
 mod stage;
-use stage::{Ran, hone_in, processes_with};
+use stage::{Ran, hone_command, hone_in, processes_with};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
@@ -78,7 +78,17 @@ impl Bench {
 
     /// A run that is to end with a verdict, whatever that is.
     fn judged(&self, more: &[&str]) -> (Ran, Optimization) {
-        let ran = self.hone(more);
+        self.ended(self.hone(more))
+    }
+
+    /// Where nothing is in PATH.
+    fn without_tools(&self, more: &[&str]) -> Ran {
+        let mut command = hone_command();
+        command.args(["optimize", "hone.toml", "-o", "runs"]).args(more).env("PATH", self.path("nothing"));
+        Ran::of(command.current_dir(self.dir.path()).output().unwrap())
+    }
+
+    fn ended(&self, ran: Ran) -> (Ran, Optimization) {
         assert!([0, 3].contains(&ran.code), "{}\n{}", ran.stdout, ran.stderr);
         let run = self.newest();
         let text = fs::read_to_string(run.join("optimization.json")).unwrap();
@@ -162,7 +172,17 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     fs::remove_dir_all(bench.path("runs/builds/server/profiles")).unwrap();
     let built = bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
     built.expect_error(".profdata is taken from the run");
-    let (ran, found) = bench.judged(&["--only", "judge"]);
+    // The job that judges has neither a compiler nor BOLT.
+    let ran = bench.without_tools(&["--only", "judge"]);
+    for told in ["nothing can be built here, and nothing has to be", "BOLT is not needed any more"] {
+        assert!(ran.stderr.contains(told), "no {told} in {}", ran.stderr);
+    }
+    let (ran, found) = bench.ended(ran);
+    assert!(
+        found.artifacts[0].tools.iter().any(|tool| tool.version.contains("22")),
+        "{:?}",
+        found.artifacts[0].tools
+    );
 
     let names: Vec<&str> = found.artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
     assert_eq!(names, ["baseline", "pgo", "pgo+bolt"]);

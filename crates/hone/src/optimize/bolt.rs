@@ -80,6 +80,19 @@ pub(super) fn rewrite(
     steps.run(Phase::Build, &format!("build-{variant}"), || bench.deliver(&left, from))
 }
 
+/// What was made of a variant in an earlier phase, where there is no BOLT any more.
+///
+/// # Errors
+/// When nothing was.
+pub(super) fn rewritten_before(steps: &mut Steps<'_>, variant: &str) -> Result<Delivered> {
+    steps.run::<Left>(Phase::Build, &format!("train-{variant}"), missing)?;
+    steps.run(Phase::Build, &format!("build-{variant}"), missing)
+}
+
+fn missing<T>() -> Result<Told<T>> {
+    bail!("this needs BOLT, and what it made is not among the steps of this run")
+}
+
 impl Bench<'_, '_> {
     /// Instruments, and trains with each workload; each leaves files of its own.
     fn train(&self) -> Result<Told<Left>> {

@@ -9,6 +9,7 @@ mod carry;
 mod ceiling;
 mod check;
 pub(crate) mod dry;
+mod elsewhere;
 mod harm;
 mod judge;
 mod ledger;
@@ -102,7 +103,7 @@ type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_ms();
     let design = design(&job.experiment.compare)?;
-    let workshop = job.workshop()?;
+    let workshop = job.workshop_or_its_note()?;
     let workshop = &*workshop;
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
@@ -110,6 +111,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let underway = job.begin()?;
     job.is_of_the_same(workshop, tools.as_ref())?;
     job.folder.write_note(TREE, &variants)?;
+    job.note_workshop(workshop)?;
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
 
     let baseline =
@@ -666,9 +668,11 @@ impl<'a> Job<'a> {
                 return Err(Left(format!("it builds on {}: {why}", variants[from].name)).into());
             }
         };
-        let tools = tools.context("BOLT was not looked for")?;
-        let bolt::Delivered { built, rewriting, checked } =
-            bolt::rewrite(self, steps, tools, &variants[index].name, base)?;
+        let name = &variants[index].name;
+        let bolt::Delivered { built, rewriting, checked } = match tools {
+            Some(tools) => bolt::rewrite(self, steps, tools, name, base)?,
+            None => bolt::rewritten_before(steps, name)?,
+        };
         if let Some(shaped) = outcomes.shaped.get(&from).cloned() {
             outcomes.shaped.insert(index, shaped);
         }

@@ -171,9 +171,17 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     assert_eq!(fs::read_dir(bench.run().join("running")).unwrap().count(), 0, "no note is left");
     assert!(!bench.run().join("attempt.json").exists());
 
-    // The same as a run that nobody disturbs, which is the next one.
+    // The same as a run that nobody disturbs, which is the next one. It tells of a killed one beside it, once.
+    let beside = folder.join("runs/other-001");
+    fs::create_dir_all(beside.join("scratch/data-0")).unwrap();
+    let note = r#"{"pid": 7, "begun_unix_ms": 1, "step": "train", "boot_id": "another"}"#;
+    fs::write(beside.join("attempt.json"), note).unwrap();
     let second = hone_in(folder, &["optimize", "hone.toml", "-o", "runs"]);
-    assert!([0, 3].contains(&second.code) && !second.stderr.contains("broken off"), "{}", second.stderr);
+    assert!([0, 3].contains(&second.code) && !second.stderr.contains("this run was"), "{}", second.stderr);
+    let killed = "other-001 was broken off in the step train: the machine was started anew since (process 7); to go on with it: --resume";
+    let second = second.expect_error(killed).expect_error("removed 1 folders with data");
+    assert!(second.stderr.contains("nothing has changed since it was built"), "{}", second.stderr);
+    assert!(!beside.join("attempt.json").exists() && !beside.join("scratch/data-0").exists());
     let (one, two) = (read(&bench.run()), read(&folder.join("runs/server-002")));
     assert_eq!(told(&one), told(&two));
     assert!(one.variants.iter().all(|variant| variant.state == VariantState::Made), "{:?}", one.variants);

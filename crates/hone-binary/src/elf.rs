@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flate2::read::ZlibDecoder;
 use object::read::archive::ArchiveFile;
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, SectionKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -51,6 +51,35 @@ pub fn file_facts(path: &Path) -> Result<FileFacts> {
         text_sha256: sha256_hex(code),
         instrumented: file.section_by_name(NAMES).is_some(),
     })
+}
+
+/// Machine code of a program, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CodeBytes {
+    /// All sections that may be executed: a linker makes one large `.text`, BOLT parts it into hot and cold.
+    pub all: u64,
+    /// What BOLT keeps of the old code beside the new one.
+    pub old: u64,
+}
+
+/// In which BOLT keeps what it has rewritten, and what it has left where it was.
+const OLD_CODE: &str = ".bolt.org.";
+
+/// Reads how much code a program has.
+///
+/// # Errors
+/// When the file can't be read or is no object file.
+pub fn code_bytes(path: &Path) -> Result<CodeBytes> {
+    let bytes = read(path)?;
+    let file = parse(&bytes, path)?;
+    let mut found = CodeBytes::default();
+    for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+        found.all = found.all.saturating_add(section.size());
+        if section.name().is_ok_and(|name| name.starts_with(OLD_CODE)) {
+            found.old = found.old.saturating_add(section.size());
+        }
+    }
+    Ok(found)
 }
 
 /// Names of the instrumented functions of a program; empty when it is not instrumented.
@@ -194,6 +223,8 @@ mod tests {
         let facts = file_facts(&own).unwrap();
         assert!(!facts.instrumented && facts.text_bytes > 10_000 && facts.text_bytes < facts.file_bytes);
         assert!(instrumented_functions(&own).unwrap().is_empty());
+        let code = code_bytes(&own).unwrap();
+        assert!(code.all > facts.text_bytes && code.all < facts.file_bytes && code.old == 0, "{code:?}");
     }
 
     proptest! {

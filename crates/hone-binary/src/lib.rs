@@ -37,7 +37,7 @@ mod target;
 mod toolchain;
 pub mod workshop;
 
-pub use elf::{FileFacts, file_facts, sha256_hex};
+pub use elf::{CodeBytes, FileFacts, code_bytes, file_facts, sha256_hex};
 pub use given::GivenBinary;
 pub use messages::NativeCode;
 pub use pgo::Pgo;

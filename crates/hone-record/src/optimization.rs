@@ -71,16 +71,25 @@ pub struct Rewriting {
 pub struct Harm {
     /// Size of the file.
     pub file_bytes: u64,
-    /// Size of the section `.text`.
+    /// Size of all sections of code.
     pub text_bytes: u64,
-    /// Most memory that was resident under the first judging workload, in bytes.
+    /// What of it is the old code that BOLT keeps beside the new one.
+    #[serde(default)]
+    pub old_text_bytes: u64,
+    /// Most memory that was resident under the first judging workload, of all its processes together, in bytes.
     pub rss_bytes: Option<f64>,
     /// From the start until it was ready, in seconds; median over the starts.
     pub start_up_s: Option<f64>,
     /// Starts that the start-up is from.
     pub starts: u32,
+    /// Start-ups are known to so many seconds: the time between two looks.
+    #[serde(default)]
+    pub start_up_step_s: f64,
     /// Guard rails that it broke, in words.
     pub broken: Vec<String>,
+    /// Guard rails that nothing was measured for.
+    #[serde(default)]
+    pub not_measured: Vec<String>,
 }
 
 /// One of several builds of a variant.

@@ -4,18 +4,19 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Call;
+use crate::{Call, left};
 
 /// Waits between two looks at a child grow up to this.
-const POLL_MAX: Duration = Duration::from_millis(20);
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long a killed group may take to vanish; SIGKILL only waits for the kernel.
-const VANISH_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const VANISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A program file that some other thread's fork still holds open for writing can't be started for a moment.
 const BUSY_RETRIES: u32 = 50;
@@ -53,27 +54,42 @@ pub(crate) struct Group {
     /// Readable when it has ended; `None` where the kernel has no such thing.
     ends: Option<OwnedFd>,
     ended: Option<(ExitStatus, Usage)>,
+    /// By which the next run finds what is left of it when we are killed.
+    note: Option<PathBuf>,
 }
 
 impl Group {
     /// Starts the call with its outputs going straight into the two files: a grandchild that keeps them open can then
     /// never make us wait for an end of file.
     pub(crate) fn start(call: &Call, stdout: File, stderr: File) -> io::Result<Self> {
-        Self::spawn(command_of(call)?, stdout, stderr)
+        Self::spawn(command_of(call)?, call.step(), stdout, stderr)
     }
 
     /// As [`Group::start`], with something to read in place of the call's own.
     pub(crate) fn start_reading(call: &Call, stdin: File, stdout: File, stderr: File) -> io::Result<Self> {
         let mut command = command_of(call)?;
         command.stdin(stdin);
-        Self::spawn(command, stdout, stderr)
+        Self::spawn(command, call.step(), stdout, stderr)
     }
 
-    fn spawn(mut command: Command, stdout: File, stderr: File) -> io::Result<Self> {
+    fn spawn(mut command: Command, step: &str, stdout: File, stderr: File) -> io::Result<Self> {
         command.stdout(stdout).stderr(stderr);
-        let child = spawn_on_lasting_thread(command)?;
-        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        Ok(Self { pid, ends: end_of(pid), ended: None })
+        let note = left::note(step).map(|(path, file)| {
+            // SAFETY: the closure runs between fork and exec, and calls only what is async-signal-safe.
+            unsafe {
+                command.pre_exec(move || {
+                    left::sign(file.as_raw_fd());
+                    Ok(())
+                });
+            }
+            path
+        });
+        let started = spawn_on_lasting_thread(command);
+        if let (Err(_), Some(note)) = (&started, &note) {
+            let _ = fs::remove_file(note);
+        }
+        let pid = i32::try_from(started?.id()).map_err(io::Error::other)?;
+        Ok(Self { pid, ends: end_of(pid), ended: None, note })
     }
 
     /// Sleeps a little, and no longer than until the leader's end.
@@ -175,7 +191,12 @@ impl Group {
         send(-self.pid, libc::SIGKILL);
         let (status, usage) = reap(self.pid)?;
         self.ended = Some((status, usage));
-        wait_for_rest(self.pid);
+        // The note of a group that did not vanish stays: the next run may have more luck.
+        if wait_for_rest(self.pid)
+            && let Some(note) = self.note.take()
+        {
+            let _ = fs::remove_file(note);
+        }
         Ok(status)
     }
 }
@@ -203,7 +224,7 @@ impl Pause {
 
     fn next(&mut self) -> Duration {
         let length = self.0;
-        self.0 = (self.0 * 2).min(POLL_MAX);
+        self.0 = (self.0 * 2).min(LOOK_EVERY);
         length
     }
 }
@@ -310,7 +331,7 @@ fn spawn_on_lasting_thread(command: Command) -> io::Result<Child> {
 fn spawn(command: &mut Command) -> io::Result<Child> {
     for _ in 0..BUSY_RETRIES {
         match command.spawn() {
-            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => thread::sleep(POLL_MAX),
+            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => thread::sleep(LOOK_EVERY),
             other => return other,
         }
     }
@@ -376,15 +397,14 @@ pub(crate) fn send(target: i32, signal: i32) {
     unsafe { libc::kill(target, signal) };
 }
 
-/// Waits until no process of the group runs any more. Zombies that another parent has yet to reap do not count.
-fn wait_for_rest(group: i32) {
-    if group_exists(group) {
-        vanished(group, VANISH_LIMIT);
-    }
+/// Waits until no process of the group runs any more, and says whether that came about. Zombies that another parent has yet to reap do
+/// not count.
+fn wait_for_rest(group: i32) -> bool {
+    !group_exists(group) || vanished(group, VANISH_LIMIT)
 }
 
 /// Whether no process of the group runs any more within this time.
-fn vanished(group: i32, limit: Duration) -> bool {
+pub(crate) fn vanished(group: i32, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let mut pause = Pause::default();
     loop {

@@ -9,6 +9,7 @@
 //! - a call that promised files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
 //! - [`pass_through`] is the exception: a program that stands in for another one, inside of a build that has its own logs, shares
 //!   streams and process group with whoever called it;
+//! - when Hone itself is killed, notes say which groups were there ([`left`]), and the next run ends what is left of them;
 //! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
 
 mod call;
@@ -16,6 +17,7 @@ mod child;
 mod dry;
 mod error;
 pub mod interrupt;
+pub mod left;
 mod pass;
 mod replay;
 mod runner;
@@ -26,7 +28,7 @@ mod tail;
 mod tool;
 
 pub use call::{Call, DEFAULT_LIMIT, Promise};
-pub use child::Usage;
+pub use child::{LOOK_EVERY, Usage};
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
 pub use pass::{pass_through, pass_through_heard};

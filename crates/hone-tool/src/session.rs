@@ -103,6 +103,11 @@ impl Session {
         self.group.pid()
     }
 
+    /// Its processes that run: itself, and those that it has started and that stayed in its group.
+    pub fn processes(&self) -> Vec<u32> {
+        members(self.group.pid()).into_iter().map(i32::unsigned_abs).collect()
+    }
+
     /// The call that started it.
     pub fn call(&self) -> &Call {
         &self.call

@@ -11,9 +11,9 @@ use hone_binary::capture::{self, Dump, ProfileFiles, Stop, StopPlan};
 use hone_load::{Admin, Security};
 use hone_tool::{Call, Runner, Session, Stopped, ToolError};
 
-use crate::Usage;
 use crate::ready::{Asked, Ready};
 use crate::targets::Targets;
+use crate::{NotItsOwn, Usage};
 
 /// How a started program is asked for what a signal can't say. Commands are carried out in `folder`, and hold placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -162,7 +162,16 @@ impl Arm {
         }
     }
 
+    /// Ports are free until somebody else takes them. A program that lost its own to another one is no worse for it, and is started once
+    /// more with others.
     fn start_program(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
+        match self.start_once(program, runner, scratch) {
+            Err(error) if lost_its_port(&error) => self.start_once(program, runner, scratch),
+            started => started,
+        }
+    }
+
+    fn start_once(&self, program: &Program, runner: &dyn Runner, scratch: &Path) -> Result<Running> {
         let (call, filling, data) = program.made_ready(&self.name, &[], scratch)?;
         let address = filling.fill(&program.address);
         let ways = &program.ways;
@@ -225,6 +234,11 @@ impl Running {
     /// The process that was started for this arm.
     pub(crate) fn child(&self) -> Option<u32> {
         self.started.as_ref().map(|started| started.session.pid())
+    }
+
+    /// It and those that it has started.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.started.as_ref().map(|started| started.session.processes()).unwrap_or_default()
     }
 
     /// From the start until it was ready; `None` where it ran before.
@@ -319,6 +333,15 @@ impl Started {
     }
 }
 
+/// Whether a program ended before it was ready, saying that somebody else has its port.
+fn lost_its_port(error: &anyhow::Error) -> bool {
+    /// As the system's libraries, Java's, Rust's and Go's say it.
+    const WORDS: [&str; 3] = ["address already in use", "address in use", "eaddrinuse"];
+    let Some(ToolError::Died { scene, .. }) = error.downcast_ref() else { return false };
+    let said = scene.stderr.join("\n").to_lowercase();
+    WORDS.iter().any(|words| said.contains(words))
+}
+
 fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
     for number in 0..10_000 {
         let folder = scratch.join(format!("{name}-{number}"));
@@ -331,7 +354,7 @@ fn fresh_folder(scratch: &Path, name: &str) -> Result<PathBuf> {
             }
         }
     }
-    bail!("{} is full of data folders of earlier runs; remove it", scratch.display())
+    bail!(NotItsOwn(format!("{} is full of data folders of earlier runs; remove it", scratch.display())))
 }
 
 /// The placeholders of a program's arguments.
@@ -381,7 +404,7 @@ fn free_ports() -> Result<[u16; 2]> {
     let held: Vec<TcpListener> = (0..2)
         .map(|_| TcpListener::bind(("127.0.0.1", 0)))
         .collect::<Result<_, _>>()
-        .context("there is no free port on 127.0.0.1")?;
+        .map_err(|error| NotItsOwn(format!("there is no free port on 127.0.0.1: {error}")))?;
     Ok([held[0].local_addr()?.port(), held[1].local_addr()?.port()])
 }
 
@@ -391,6 +414,40 @@ mod tests {
 
     fn parse(text: &str) -> Result<Place> {
         Place::parse(text, Duration::from_secs(1), Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_program_that_lost_its_port_is_started_once_more_and_one_that_just_ends_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let runner = hone_tool::System::new(dir.path().join("log")).unwrap();
+        let started = |script: String| {
+            let (dir, count) = (dir.path(), dir.path().join("count"));
+            let _ = std::fs::remove_file(&count);
+            let script = format!("echo {{port}} >> {}; {script}", count.display());
+            let arm = Arm {
+                name: "server".to_owned(),
+                place: Place::Program(Program {
+                    path: "/bin/sh".into(),
+                    args: vec!["-c".to_owned(), script],
+                    env: BTreeMap::new(),
+                    address: "127.0.0.1:{port}".to_owned(),
+                    ready_timeout: Duration::from_secs(60),
+                    stop_timeout: Duration::from_secs(5),
+                    ways: Box::new(Ways { ready: Ready::Line("ready".to_owned()), ..Ways::default() }),
+                }),
+                security: Security::default(),
+            };
+            let found = arm.start(&runner, &dir.join("scratch")).map(drop);
+            (found, std::fs::read_to_string(count).unwrap().lines().count())
+        };
+        let (lost, again) = ("echo 'bind: Address already in use' >&2; exit 1", "exec sleep 60");
+        let first = dir.path().join("first").display().to_string();
+        let (found, starts) = started(format!("if mkdir {first} 2>&-; then {lost}; fi; echo ready; {again}"));
+        assert!(found.is_ok() && starts == 2, "{found:?} {starts}");
+        let (found, starts) = started(lost.to_owned());
+        assert!(found.is_err() && starts == 2, "it may be its own fault: {found:?} {starts}");
+        let (found, starts) = started("echo 'no such option' >&2; exit 1".to_owned());
+        assert!(found.is_err() && starts == 1, "{found:?} {starts}");
     }
 
     #[test]

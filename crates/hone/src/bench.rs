@@ -372,14 +372,15 @@ impl Subject {
         self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
     }
 
-    /// The most memory that it held at a time so far; of a program that exits, the last time. The kernel counts a program that
-    /// exits from its fork on, so that one smaller than Hone is told as large as Hone.
+    /// The most memory that its processes held at a time so far, each for itself and added up: what they share counts in each. Of a
+    /// program that exits, the last time; the kernel counts it from its fork on, so that one smaller than Hone is told as large as Hone.
     pub(crate) fn peak_rss_bytes(&self) -> Option<u64> {
-        let alive = self.running.as_ref().and_then(Running::child);
-        self.held_bytes.or_else(|| hone_host::memory::peak_rss_bytes(alive?))
+        let alive = self.running.as_ref().map(Running::processes).unwrap_or_default();
+        let peaks: Vec<u64> = alive.into_iter().filter_map(hone_host::memory::peak_rss_bytes).collect();
+        self.held_bytes.or_else(|| (!peaks.is_empty()).then(|| peaks.iter().sum()))
     }
 
-    fn running(&mut self) -> Result<&mut Running> {
+    pub(crate) fn running(&mut self) -> Result<&mut Running> {
         self.running.as_mut().context("this load needs a target that goes on running, and this one exits")
     }
 
@@ -437,7 +438,7 @@ fn cpu_of(used: Used) -> CpuSeconds {
 }
 
 /// A window that failed is no use to whoever needs this very one.
-fn of_use(window: Window) -> Result<Window> {
+pub(crate) fn of_use(window: Window) -> Result<Window> {
     match &window.outcome {
         Outcome::Failed { reason } => {
             bail!("{} failed under workload `{}`: {reason}", window.variant, window.workload.name)

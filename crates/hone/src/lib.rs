@@ -65,6 +65,18 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// What went wrong around a target, and says nothing of the target: no port is free, a folder is full.
+#[derive(Debug)]
+pub(crate) struct NotItsOwn(pub(crate) String);
+
+impl std::fmt::Display for NotItsOwn {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotItsOwn {}
+
 /// Whether an error is about what was asked for, and not about what happened.
 fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use hone_load::{Admin, Security};
-use hone_tool::{Call, Readiness, Runner as _, Session, System};
+use hone_tool::{Call, LOOK_EVERY, Readiness, Runner as _, Session, System};
 
 /// What shows that a program is ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,6 +81,14 @@ impl Ready {
             }
         }
         Ok(start.elapsed())
+    }
+
+    /// The most time between two looks, without what a look itself takes: no start-up is known better.
+    pub(crate) fn step(&self) -> Duration {
+        match self {
+            Self::Command(_) => LOOK_EVERY + COMMAND_EVERY,
+            Self::Kafka | Self::Port | Self::Line(_) | Self::Http(_) => LOOK_EVERY,
+        }
     }
 
     /// How long the command of a try may take.

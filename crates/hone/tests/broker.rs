@@ -54,3 +54,36 @@ fn flags_that_only_tests_need_are_taken_too() {
     broker.signal(libc::SIGTERM);
     assert!(broker.child.wait().unwrap().success());
 }
+
+/// What walks its ways of errors does it no harm, and each kind of it is heard.
+#[test]
+fn a_broker_stands_what_provokes_it() {
+    let mut broker = Broker::start();
+    let provoked = hone_load::provoke(&broker.address, 5, || false).unwrap();
+    assert!(provoked.connections >= 10 && provoked.answered >= 4, "{provoked:?}");
+    assert!(broker.child.try_wait().unwrap().is_none(), "it has ended");
+    hone_load::Admin::ready(&broker.address, std::time::Duration::from_secs(5)).unwrap();
+}
+
+/// Before anything is rewritten, and without being asked for.
+#[test]
+fn a_broker_that_bolt_is_to_rewrite_is_provoked_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let load = "requests_per_s = 200\nrecord_bytes = 100\nwarmup_requests = 20\nduration_s = 1\n";
+    let text = format!(
+        "name = \"plain\"\n[target]\nbinary = \"{}\"\n\
+         args = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \"off\", \"--data\", \"{{data}}\"]\n\
+         [optimize]\ntrain = \"train\"\njudge = [\"judge\"]\n[compare]\nlateness_limit_ms = 5000\n\
+         [workload.train]\nseed = 7\n{load}[workload.judge]\nseed = 8\n{load}",
+        env!("CARGO_BIN_EXE_hone")
+    );
+    std::fs::write(dir.path().join("hone.toml"), text).unwrap();
+    let ran = stage::hone_in(dir.path(), &["optimize", "hone.toml", "--only", "baseline"]);
+    if ran.stderr.contains("llvm-bolt not found") {
+        assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{}", ran.stderr);
+        return;
+    }
+    // It has no relocations, so nothing comes of it.
+    let ran = ran.expect_code(1).expect_error("provoke-baseline").expect_error("times beside its load");
+    ran.expect_error("--emit-relocs");
+}

@@ -9,7 +9,7 @@ use hone_record::{Envelope, Optimization, PairKind, VariantState};
 use hone_tool::{Call, Runner as _, System, Tool};
 
 mod stage;
-use stage::{Ran, hone_in, processes_with};
+use stage::{Ran, hone_command, hone_in, processes_with};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
 #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
@@ -78,7 +78,17 @@ impl Bench {
 
     /// A run that is to end with a verdict, whatever that is.
     fn judged(&self, more: &[&str]) -> (Ran, Optimization) {
-        let ran = self.hone(more);
+        self.ended(self.hone(more))
+    }
+
+    /// Where nothing is in PATH.
+    fn without_tools(&self, more: &[&str]) -> Ran {
+        let mut command = hone_command();
+        command.args(["optimize", "hone.toml", "-o", "runs"]).args(more).env("PATH", self.path("nothing"));
+        Ran::of(command.current_dir(self.dir.path()).output().unwrap())
+    }
+
+    fn ended(&self, ran: Ran) -> (Ran, Optimization) {
         assert!([0, 3].contains(&ran.code), "{}\n{}", ran.stdout, ran.stderr);
         let run = self.newest();
         let text = fs::read_to_string(run.join("optimization.json")).unwrap();
@@ -143,7 +153,12 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
         assert!(plan.stdout.contains(wanted), "no {wanted} in {}", plan.stdout);
     }
     assert_eq!(plan.stdout.matches("# with another layout: ").count(), 4, "{}", plan.stdout);
-    assert!(!bench.path("runs/server-001").exists(), "a plan makes no run");
+    assert!(
+        plan.stdout.contains("RUNS=runs") && plan.stdout.contains("\"$RUNS\"/server-001/bin/"),
+        "{}",
+        plan.stdout
+    );
+    assert!(!bench.path("runs").exists(), "a plan makes nothing");
 
     bench.hone(&["--only", "train"]).expect_code(1).expect_error("there is no run of `server`");
     bench.hone(&["--only", "baseline"]).expect_code(0).expect_error("the phase baseline is done");
@@ -155,8 +170,21 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
         "{}",
         trained.stderr
     );
-    bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
-    let (ran, found) = bench.judged(&["--only", "judge"]);
+    // The job of the next phase was given the run, and not what lies beside it.
+    fs::remove_dir_all(bench.path("runs/builds/server/profiles")).unwrap();
+    let built = bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
+    built.expect_error(".profdata is taken from the run");
+    // The job that judges has neither a compiler nor BOLT.
+    let ran = bench.without_tools(&["--only", "judge"]);
+    for told in ["nothing can be built here, and nothing has to be", "BOLT is not needed any more"] {
+        assert!(ran.stderr.contains(told), "no {told} in {}", ran.stderr);
+    }
+    let (ran, found) = bench.ended(ran);
+    assert!(
+        found.artifacts[0].tools.iter().any(|tool| tool.version.contains("22")),
+        "{:?}",
+        found.artifacts[0].tools
+    );
 
     let names: Vec<&str> = found.artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
     assert_eq!(names, ["baseline", "pgo", "pgo+bolt"]);
@@ -265,7 +293,9 @@ fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
     let source = fs::read_to_string(Bench::fixture("fixtures/server/server.cpp")).unwrap();
     let side_by_side = "extern \"C\" {\n\
         __attribute__((noinline, aligned(512))) uint64_t first(uint64_t x) { return x % 3 ? x * 5 : x + 1; }\n\
-        __attribute__((noinline, aligned(512))) uint64_t second(uint64_t x) { return x % 7 ? x ^ 9 : x / 2; }\n}\n\
+        __attribute__((noinline, aligned(512))) uint64_t second(uint64_t x) { return x % 7 ? x ^ 9 : x / 2; }\n\
+        __attribute__((noinline, aligned(512))) uint64_t third(uint64_t x) { return x % 5 ? x * 7 : x + 2; }\n\
+        __attribute__((noinline, aligned(512))) uint64_t fourth(uint64_t x) { return x % 9 ? x ^ 5 : x / 3; }\n}\n\
         volatile uint64_t both;\nnamespace {\n";
     let source = source.replacen("namespace {\n", side_by_side, 1);
     let echo = "if (command == \"echo\") return rest;";
@@ -273,7 +303,14 @@ fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
     // Instrumented code is moved, too; what trains it is short enough for it not to look.
     let look = "both = first(rest.size()) + second(rest.size());\n\
         if (command == \"echo\") return rest.size() > 20 && (intptr_t)second - (intptr_t)first != 512 ? \"moved\" : rest;";
-    fs::write(bench.path("fragile.cpp"), source.replace(echo, look)).unwrap();
+    // The way of an error, which neither the load nor a check takes.
+    let error = "return \"unknown\";";
+    let run = "if (command == \"run\") ";
+    assert!(source.contains(error) && source.contains(run));
+    let dies = "if ((intptr_t)fourth - (intptr_t)third != 512) abort();\n return \"unknown\";";
+    let uses = "if (command == \"run\") both = third(number) + fourth(number);\n if (command == \"run\") ";
+    let source = source.replace(echo, look).replace(error, dies).replace(run, uses);
+    fs::write(bench.path("fragile.cpp"), source).unwrap();
     bench.compile(&bench.path("fragile.cpp"), "fragile", &["-O2", "-pthread", "-Wl,-q"]);
     bench.write(
         r#"
@@ -281,9 +318,11 @@ name = "fragile"
 [target]
 binary = "fragile"
 args = ["serve", "{port}", "--stop=handler"]
+provoke = "./driver ask {port} nonsense"
 [optimize]
 train = "train"
 judge = ["judge"]
+soak_s = 2
 [compare]
 rounds = 6
 block_rounds = 2
@@ -301,16 +340,26 @@ operations = 6600
     assert!(rewriting.given_up.len() >= 4 && rewriting.given_up[0].starts_with("full: "), "{rewriting:?}");
     // Keeping one of the two at its old place keeps both where they were.
     assert!(!rewriting.culprits.is_empty(), "{rewriting:?}");
-    assert!(
-        rewriting.culprits.iter().all(|name| ["first", "second"].contains(&name.as_str())),
-        "{rewriting:?}"
-    );
+    // One pair breaks what is checked, the other what is only provoked.
+    for pair in [["first", "second"], ["third", "fourth"]] {
+        let has = rewriting.culprits.iter().any(|name| pair.contains(&name.as_str()));
+        assert!(has, "{pair:?}: {rewriting:?}");
+    }
+    let soaked = &found.artifacts[1].smoke.as_ref().unwrap().what;
+    assert!(soaked.contains("provoked ") && !soaked.contains("not ending well"), "{soaked}");
+    assert!(ran.stderr.contains("provoke-baseline"), "{}", ran.stderr);
     let bundle = PathBuf::from(rewriting.bundle.as_ref().unwrap());
     for file in ["README.txt", "command.sh", "functions.txt", "profile.fdata", "said.json"] {
         assert!(bundle.join(file).is_file(), "no {file}");
     }
     assert!(ran.stdout.contains("left alone, since it breaks them"), "{}", ran.stdout);
     assert!(found.artifacts[1].smoke.as_ref().unwrap().passed);
+
+    // What the plain program does not stand is no measure of another one.
+    let text = fs::read_to_string(bench.path("hone.toml")).unwrap();
+    bench.write(&text.replace("{port} nonsense", "{port} stop"));
+    let refused = bench.hone(&["--only", "baseline"]).expect_code(1);
+    refused.expect_error("the baseline does not stand its `provoke`");
 }
 
 /// A program that does its work and ends.

@@ -135,7 +135,9 @@ fn follows(variant: &VariantFacts) -> Markup {
         (VariantState::Made, "") => NONE.to_owned(),
         (VariantState::Made, decision) => format!("{decision}: {}", variant.why),
     };
-    lines(std::iter::once(first).chain(broken))
+    let unknown = variant.harm.iter().flat_map(|harm| &harm.not_measured);
+    let unknown = unknown.map(|what| format!("{what} was not measured"));
+    lines(std::iter::once(first).chain(broken).chain(unknown))
 }
 
 fn rewriting(name: &str, done: &Rewriting) -> Element {

@@ -24,7 +24,7 @@ use crate::show;
 /// the one that it builds on, with another workload than the one that trained. Every step ends in a file of the run's folder.
 ///
 /// Exit code 3: nothing is kept and a variant is worse, or one that `variants` names, and that nothing else builds on, is worse.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_long_help = "Examples:
   hone optimize examples/broker/hone.toml
   hone optimize examples/broker/hone.toml --resume
@@ -41,7 +41,8 @@ pub(crate) struct Arguments {
     /// Go on with a run that was broken off: the named one, or the newest of this experiment.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
-    /// Print the command lines that a run would carry out, ready to paste, and carry out none.
+    /// Print the command lines that a run would carry out, and carry out none. They can be pasted behind the line that begins with
+    /// RUNS=; what Hone does itself between them (the stand-ins for compilers, merges, proofs, checks) stands there as comments.
     #[arg(long, conflicts_with_all = ["resume", "only"])]
     dry_run: bool,
     /// Go through one phase and end. Each phase goes on in the run of the one before: the first begins a new one, the others take
@@ -114,7 +115,11 @@ fn dry_run(arguments: &Arguments, experiment: &Experiment, desk: &Desk) -> Resul
     let parent =
         tempfile::tempdir().context("there is no room for a folder in the system's temporary one")?;
     let folder = RunFolder::create(parent.path(), &experiment.name)?;
-    let text = with_job(arguments, experiment, &folder, desk, dry::plan)?;
+    // Its builds would lie in there, too.
+    let there = Arguments { output: parent.path().to_owned(), ..arguments.clone() };
+    let text = with_job(&there, experiment, &folder, desk, dry::plan)?;
+    let temporary = parent.path().canonicalize()?;
+    let text = dry::in_runs(&text, &temporary.display().to_string(), &arguments.output.display().to_string());
     let lines: Vec<&str> = text.lines().collect();
     desk.show_found("plan", &lines, |_| text.clone())?;
     Ok(Ending::Done)

@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) reset: Option<Vec<String>>,
     /// Ends with 0 when the started program does what it should.
     pub(crate) check: Option<Vec<String>>,
+    /// Walks its ways of errors, as often as it is carried out.
+    pub(crate) provoke: Option<Vec<String>>,
     /// Where a Go program gives its profiles.
     pub(crate) pprof: String,
     pub(crate) ready_timeout_s: f64,
@@ -143,6 +145,7 @@ pub(crate) struct TargetFile {
     dump_signal: Option<String>,
     reset: Option<String>,
     check: Option<String>,
+    provoke: Option<String>,
     pprof: Option<String>,
     ready_timeout_s: Option<f64>,
     stop_timeout_s: Option<f64>,
@@ -192,6 +195,7 @@ impl TargetFile {
             dump_signal: dump_signal.map_err(|problem| ("dump_signal", problem))?,
             reset: command("reset", &self.reset)?,
             check: command("check", &self.check)?,
+            provoke: command("provoke", &self.provoke)?,
             pprof: self.pprof.clone().unwrap_or_else(|| "127.0.0.1:{port2}".to_owned()),
             args: self.args.clone(),
             env: self.env.clone(),
@@ -329,8 +333,13 @@ impl Target {
     fn texts(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let args = self.args.iter().map(|text| ("args", text));
         let env = self.env.values().map(|text| ("env", text));
-        let commands =
-            [("stop", &self.stop), ("dump", &self.dump), ("reset", &self.reset), ("check", &self.check)];
+        let commands = [
+            ("stop", &self.stop),
+            ("dump", &self.dump),
+            ("reset", &self.reset),
+            ("check", &self.check),
+            ("provoke", &self.provoke),
+        ];
         let commands =
             commands.into_iter().flat_map(|(key, words)| words.iter().flatten().map(move |word| (key, word)));
         args.chain(env).chain(std::iter::once(("pprof", &self.pprof))).chain(commands)
@@ -344,9 +353,13 @@ impl Target {
                            each start, so that it never loads a broker that is not its own";
             return Err(("args", problem.to_owned()));
         }
+        if self.provoke.is_some() && !serves {
+            let problem = "only a target that goes on running can be provoked; a program that ends is checked by `check`";
+            return Err(("provoke", problem.to_owned()));
+        }
         // A check may be of a program that ends by itself.
         let known = |key: &str, text: &str| {
-            if key == "check" { text.replace("{program}", "") } else { text.to_owned() }
+            if ["check", "provoke"].contains(&key) { text.replace("{program}", "") } else { text.to_owned() }
         };
         let unknown = |(key, text): (&'static str, &String)| {
             Some((key, unknown_placeholder(&known(key, text))?.to_owned()))

@@ -19,6 +19,9 @@ const NOTE: &str = "asked.json";
 /// Of the machine, from the first comparison on.
 const JUDGING_NOTE: &str = "judging.json";
 
+/// Begins the names of BOLT's tools.
+const OF_BOLT: &str = "BOLT's ";
+
 /// Variables by which builds get flags.
 const FLAGS: [&str; 12] = [
     "CC",
@@ -40,6 +43,12 @@ const FLAGS: [&str; 12] = [
 struct Asked(BTreeMap<String, String>);
 
 impl Asked {
+    /// Takes for there what an earlier attempt had of BOLT.
+    fn without_bolt(&mut self, then: &Self) {
+        let of_bolt = then.0.iter().filter(|(name, _)| name.starts_with(OF_BOLT));
+        self.0.extend(of_bolt.map(|(name, value)| (name.clone(), value.clone())));
+    }
+
     /// What is another one now, in words. What is new changes nothing: a build may leave a lock file.
     fn changes(&self, now: &Self) -> Vec<String> {
         let change = |(name, then): (&String, &String)| match now.0.get(name) {
@@ -54,10 +63,14 @@ impl Asked {
 impl Job<'_> {
     /// Keeps what the run is of, or refuses to go on with a run that is of something else.
     pub(super) fn is_of_the_same(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<()> {
-        let now = self.asked(workshop, tools)?;
+        let mut now = self.asked(workshop, tools)?;
         let Some(then) = self.folder.read_note::<Asked>(NOTE)? else {
             return self.folder.write_note(NOTE, &now);
         };
+        if tools.is_none() {
+            // Where it is missed, it has done its work.
+            now.without_bolt(&then);
+        }
         match &then.changes(&now)[..] {
             [] => Ok(()),
             changes => bail!(Usage(format!(
@@ -71,10 +84,11 @@ impl Job<'_> {
 
     fn asked(&self, workshop: &dyn Workshop, tools: Option<&BoltTools>) -> Result<Asked> {
         let mut all = BTreeMap::from([("Hone".to_owned(), cache::hone()?)]);
-        for tool in
-            workshop.receipts().into_iter().chain(tools.into_iter().flat_map(|tools| tools.receipts.clone()))
-        {
+        for tool in workshop.receipts() {
             all.insert(tool.name.clone(), format!("{} {}", tool.path, tool.version));
+        }
+        for tool in tools.into_iter().flat_map(|tools| tools.receipts.clone()) {
+            all.insert(format!("{OF_BOLT}{}", tool.name), format!("{} {}", tool.path, tool.version));
         }
         for name in FLAGS {
             all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
@@ -142,6 +156,10 @@ mod tests {
         assert!(then.changes(&then).is_empty());
         let now = asked(&[("Hone", "0.1 aa"), ("the source tree /s", "12"), ("Cargo.lock", "1")]);
         assert_eq!(then.changes(&now), ["clang is not there any more", "the source tree /s has changed"]);
+        let then = asked(&[("BOLT's llvm-bolt", "/bin/llvm-bolt 22"), ("clang", "/bin/clang 22")]);
+        let mut now = asked(&[]);
+        now.without_bolt(&then);
+        assert_eq!(then.changes(&now), ["clang is not there any more"]);
     }
 
     #[test]

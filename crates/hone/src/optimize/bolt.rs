@@ -80,6 +80,19 @@ pub(super) fn rewrite(
     steps.run(Phase::Build, &format!("build-{variant}"), || bench.deliver(&left, from))
 }
 
+/// What was made of a variant in an earlier phase, where there is no BOLT any more.
+///
+/// # Errors
+/// When nothing was.
+pub(super) fn rewritten_before(steps: &mut Steps<'_>, variant: &str) -> Result<Delivered> {
+    steps.run::<Left>(Phase::Build, &format!("train-{variant}"), missing)?;
+    steps.run(Phase::Build, &format!("build-{variant}"), missing)
+}
+
+fn missing<T>() -> Result<Told<T>> {
+    bail!("this needs BOLT, and what it made is not among the steps of this run")
+}
+
 impl Bench<'_, '_> {
     /// Instruments, and trains with each workload; each leaves files of its own.
     fn train(&self) -> Result<Told<Left>> {
@@ -197,7 +210,7 @@ impl Bench<'_, '_> {
             Ok(done) => done,
             Err(error) => return Ok(Tried::Fails(bolt_itself_failed(error)?, None)),
         };
-        match self.job.check(&self.check_name(), &done.executable)? {
+        match self.job.check_hard(&self.check_name(), &done.executable)? {
             Ok(checked) => match self.job.soak(&self.check_name(), &done.executable, checked)? {
                 Ok(checked) => Ok(Tried::Works(Box::new(done), checked)),
                 Err(trouble) => Ok(Tried::Fails(trouble, Some(Box::new(done.said)))),
@@ -226,7 +239,7 @@ impl Bench<'_, '_> {
         let works = |skip: &[String]| -> Result<bool> {
             let wish = Wish { skip: skip.to_vec(), ..Wish::new(Rung::Full) };
             match self.bolt.rewrite(&self.input, proven, &wish) {
-                Ok(written) => Ok(self.job.check(&self.check_name(), &written.executable)?.is_ok()),
+                Ok(written) => Ok(self.job.check_hard(&self.check_name(), &written.executable)?.is_ok()),
                 Err(error) => bolt_itself_failed(error).map(|_| false),
             }
         };

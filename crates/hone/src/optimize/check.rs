@@ -11,16 +11,16 @@ use hone_load::{LoadError, smoke_test};
 use hone_record::{SmokeTest, Workload};
 use hone_tool::{StopSignal, Stopped, ToolError, interrupt};
 
-use super::{Job, tree::BASELINE};
-use crate::Usage;
+use super::{Job, provoke, tree::BASELINE};
 use crate::arm::{Arm, Place};
 use crate::show;
+use crate::{NotItsOwn, Usage};
 
 /// Batches a partition for the smoke test.
 const SMOKE_BATCHES: u32 = 10;
 
 /// A check of the target's own may load it for a while.
-const CHECK_LIMIT: Duration = Duration::from_secs(600);
+pub(super) const CHECK_LIMIT: Duration = Duration::from_secs(600);
 
 impl Job<'_> {
     /// Checks a program. The inner error is its trouble, in words.
@@ -37,6 +37,20 @@ impl Job<'_> {
         }
     }
 
+    /// Checks a program that BOLT made, and provokes it, too.
+    pub(super) fn check_hard(&self, name: &str, program: &Path) -> Result<Result<SmokeTest, String>> {
+        let checked = match self.check(name, program)? {
+            Ok(checked) => checked,
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        Ok(self.provoked(name, program)?.map(|provoked| match provoked {
+            Some(provoked) => {
+                SmokeTest { what: format!("{}; {}", checked.what, provoke::words(&provoked)), ..checked }
+            }
+            None => checked,
+        }))
+    }
+
     /// Checks once more and again: what breaks now and then passes one check, and is to be delivered.
     pub(super) fn soak(
         &self,
@@ -45,7 +59,8 @@ impl Job<'_> {
         checked: SmokeTest,
     ) -> Result<Result<SmokeTest, String>> {
         let limit = Duration::from_secs_f64(self.experiment.soak_s);
-        let passed = again_and_again(limit, || self.check(name, program).map(|found| found.map(|_| ())))?;
+        let passed =
+            again_and_again(limit, || self.check_hard(name, program).map(|found| found.map(|_| ())))?;
         Ok(passed
             .map(|times| SmokeTest { what: format!("{}; {} times", checked.what, times + 1), ..checked }))
     }
@@ -105,7 +120,7 @@ impl Job<'_> {
     }
 
     /// A stop that goes wrong is a trouble of the program, unless the baseline's goes wrong as well: `plain` does the same with it.
-    fn has_ended_well(
+    pub(super) fn has_ended_well(
         &self,
         name: &str,
         stopped: Option<Stopped>,
@@ -128,8 +143,7 @@ impl Job<'_> {
     /// The command of the target's own; the program must outlive it.
     fn own_check(&self, arm: &Arm, words: &[String]) -> Result<Option<Stopped>> {
         let Place::Program(program) = &arm.place else { return Ok(None) };
-        let path = program.path.display().to_string();
-        let words: Vec<String> = words.iter().map(|word| word.replace("{program}", &path)).collect();
+        let words = provoke::with_program(words, &program.path);
         if !self.serves() {
             let (_, filling, _data) = program.made_ready("check", &[], &self.folder.scratch())?;
             self.runner.run(&program.ways.call("check", &words, &filling)?.limit(CHECK_LIMIT))?;
@@ -221,6 +235,7 @@ pub(super) fn trouble_of(error: anyhow::Error) -> Result<String> {
     } else {
         // A window that failed is told in words alone.
         let is_of_hone = error.downcast_ref::<Usage>().is_some()
+            || error.downcast_ref::<NotItsOwn>().is_some()
             || error.downcast_ref::<std::io::Error>().is_some()
             || error.downcast_ref::<serde_json::Error>().is_some()
             || super::refused(&error).is_some();
@@ -246,6 +261,15 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         session.stop(Duration::from_millis(300)).unwrap()
+    }
+
+    #[test]
+    fn what_happens_around_a_program_is_no_trouble_of_its_own() {
+        let of = |error: anyhow::Error| trouble_of(error.context("pgo did not start")).is_ok();
+        assert!(of(anyhow::anyhow!("no records came back")), "words alone");
+        assert!(!of(NotItsOwn("there is no free port".to_owned()).into()));
+        assert!(!of(Usage("the command is empty".to_owned()).into()));
+        assert!(!of(std::io::Error::other("the disk is full").into()));
     }
 
     #[test]

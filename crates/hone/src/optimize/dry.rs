@@ -1,4 +1,4 @@
-//! What a run would do: its command lines, ready to paste. Nothing is built, started or measured.
+//! What a run would do: its command lines. Nothing is built, started or measured.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -46,6 +46,34 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
     }
     plan.judging(&variants);
     Ok(plan.text)
+}
+
+/// A plan is made in a folder that goes away again; what is printed begins with a variable in its place.
+pub(crate) fn in_runs(text: &str, made_in: &str, runs: &str) -> String {
+    let head = format!(
+        "RUNS={}\n# Where runs and builds lie. Hone makes their folders and copies each built program to its place in bin/.\n",
+        shlex::try_quote(runs).unwrap_or(runs.into())
+    );
+    text.lines().fold(head, |all, line| all + &with_variable(line, made_in) + "\n")
+}
+
+/// A path becomes `"$RUNS"`, also inside of a word in single quotes, where no variable is seen.
+fn with_variable(line: &str, path: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    while let Some(letter) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix(path).filter(|_| !path.is_empty()) {
+            out.push_str(if is_quoted { "'\"$RUNS\"'" } else { "\"$RUNS\"" });
+            rest = behind;
+            continue;
+        }
+        is_quoted ^= letter == '\'' && !is_escaped;
+        is_escaped = letter == '\\' && !is_quoted && !is_escaped;
+        out.push(letter);
+        rest = &rest[letter.len_utf8()..];
+    }
+    out
 }
 
 struct Plan<'a, 'b> {
@@ -175,5 +203,33 @@ impl Plan<'_, '_> {
                 self.line(&format!("# {} against {}", variant.name, variants[parent].name));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_goes_is_a_variable_also_in_quotes() {
+        let text = "# plan\ncd /tmp/x/a && A='/tmp/x/%m b' /tmp/x/run '/tmp/x' é";
+        let said = in_runs(text, "/tmp/x", "my runs");
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], "RUNS='my runs'");
+        assert_eq!(lines[3], "cd \"$RUNS\"/a && A=''\"$RUNS\"'/%m b' \"$RUNS\"/run ''\"$RUNS\"'' é");
+    }
+
+    /// As a shell understands it.
+    #[test]
+    fn what_is_pasted_means_the_same() {
+        use hone_tool::{Call, Runner as _, System};
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let call =
+            Call::new("echo", "/bin/echo", "/").arg("/tmp/x/%m b'c /tmp/x").arg("/tmp/x/d").arg("{port}");
+        let text = in_runs(&call.to_string(), "/tmp/x", "/var/my runs");
+        let shell = Call::new("pasted", "/bin/sh", "/").args(["-c", &text]);
+        let said = system.run(&shell).unwrap().stdout_text().unwrap();
+        assert_eq!(said, "/var/my runs/%m b'c /var/my runs /var/my runs/d {port}\n");
     }
 }

@@ -2,11 +2,14 @@
 //! against the one that it builds on. Each step ends in a file; a run that was broken off goes on behind the last one.
 
 mod asked;
+mod attempt;
 mod bolt;
 mod cache;
+mod carry;
 mod ceiling;
 mod check;
 pub(crate) mod dry;
+mod elsewhere;
 mod harm;
 mod judge;
 mod layouts;
@@ -14,6 +17,7 @@ mod ledger;
 mod matrix;
 mod provenance;
 pub(crate) mod rule;
+mod provoke;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -102,19 +106,25 @@ type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 /// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_ms();
-    let workshop = job.workshop()?;
+    let workshop = job.workshop_or_its_note()?;
     let workshop = &*workshop;
     let (tools, variants) = job.variants()?;
     job.fits(workshop, &variants)?;
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
+    let underway = job.begin()?;
     job.is_of_the_same(workshop, tools.as_ref())?;
-    let mut steps = Steps::new(job.folder, job.progress, job.only);
+    job.folder.write_note(TREE, &variants)?;
+    job.note_workshop(workshop)?;
+    let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
 
     let baseline =
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
         steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
+    }
+    if tree::needs_bolt(&variants) && job.can_be_provoked() {
+        steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let first = (0, &variants[0]);
@@ -215,6 +225,9 @@ fn or_noted<T>(
     }
 }
 
+/// The variants that a run began with.
+const TREE: &str = "tree.json";
+
 /// Begins the notes of what failed.
 const FAILED: &str = "steps/failed-";
 
@@ -283,6 +296,17 @@ impl<'a> Job<'a> {
         training.chain(&self.experiment.judging).any(|load| !matches!(load.engine, Engine::Exits { .. }))
     }
 
+    /// Whether its loads are those of the Kafka API.
+    fn is_broker(&self) -> bool {
+        let training = self.experiment.training.iter().map(|training| &training.workload);
+        training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none())
+    }
+
+    fn ready(&self) -> Ready {
+        let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
+        self.target().ready.clone().unwrap_or(unless_said)
+    }
+
     /// Builds are kept between runs, so that a second run does not compile the same sources again.
     fn work(&self) -> PathBuf {
         self.home.join("builds").join(&self.experiment.name)
@@ -300,7 +324,24 @@ impl<'a> Job<'a> {
 
     /// The variants, and BOLT when one of them needs it. Where nobody asked for them, those that need a BOLT that is not there are
     /// passed over, and that is told.
+    ///
+    /// A run that goes on has the variants that it began with, whatever this machine has: comparisons are of their places in the tree.
     fn variants(&self) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+        if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
+            let tools =
+                if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
+            let is_done = kept.iter().all(|variant| {
+                !matches!(variant.made, Made::Rewritten { .. }) || self.has_come_to_an_end(&variant.name)
+            });
+            return match tools {
+                Ok(tools) => Ok((Some(tools), kept)),
+                Err(error) if is_done => {
+                    self.progress.line(&format!("BOLT is not needed any more: {}", in_a_line(&error)));
+                    Ok((None, kept))
+                }
+                Err(error) => Err(error),
+            };
+        }
         let variants = &self.experiment.variants;
         if !tree::needs_bolt(variants) {
             return Ok((None, variants.clone()));
@@ -317,14 +358,17 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Whether a variant was built, or is known to be left out.
+    fn has_come_to_an_end(&self, name: &str) -> bool {
+        let built = self.folder.join(format!("steps/build-{name}.json"));
+        built.is_file() || self.folder.join(format!("{FAILED}{name}.json")).is_file()
+    }
+
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
         let target = self.target();
         let mut all: BTreeMap<String, OsString> =
             target.env.iter().map(|(name, value)| (name.clone(), value.into())).collect();
         all.extend(env);
-        let training = self.experiment.training.iter().map(|training| &training.workload);
-        let is_broker =
-            training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none());
         let program = Program {
             path: path.to_owned(),
             args: target.args.clone(),
@@ -334,7 +378,7 @@ impl<'a> Job<'a> {
             stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
             ways: Box::new(Ways {
                 folder: self.beside(Path::new("")),
-                ready: target.ready.clone().unwrap_or(if is_broker { Ready::Kafka } else { Ready::Port }),
+                ready: self.ready(),
                 stop: target.stop.clone(),
                 dump: target.dump.clone(),
                 dump_signal: target.dump_signal,
@@ -411,8 +455,9 @@ impl<'a> Job<'a> {
                         None => bail!("the second round of counting stands before the first"),
                     },
                 })?;
-            if let Err(why) = &taken {
-                self.progress.line(&format!("no profile: {why}"));
+            match &taken {
+                Ok(taken) => self.bring_back(&taken.merged)?,
+                Err(why) => self.progress.line(&format!("no profile: {why}")),
             }
             profiles.insert(profile, taken);
         }
@@ -467,6 +512,7 @@ impl<'a> Job<'a> {
                 .map(|(index, (folder, weight))| (*index, &**folder, *weight))
                 .collect();
             self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), &parts);
+            self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
     }
@@ -486,6 +532,7 @@ impl<'a> Job<'a> {
             let parts: Vec<provenance::Part<'_>> =
                 parts.map(|(index, (folder, weight))| (index, &**folder, *weight)).collect();
             self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), &parts);
+            self.keep_profile(&told.result.merged)?;
             Ok(told)
         })
     }
@@ -614,9 +661,11 @@ impl<'a> Job<'a> {
                 return Err(Left(format!("it builds on {}: {why}", variants[from].name)).into());
             }
         };
-        let tools = tools.context("BOLT was not looked for")?;
-        let bolt::Delivered { built, rewriting, checked } =
-            bolt::rewrite(self, steps, tools, &variants[index].name, base)?;
+        let name = &variants[index].name;
+        let bolt::Delivered { built, rewriting, checked } = match tools {
+            Some(tools) => bolt::rewrite(self, steps, tools, name, base)?,
+            None => bolt::rewritten_before(steps, name)?,
+        };
         if let Some(shaped) = outcomes.shaped.get(&from).cloned() {
             outcomes.shaped.insert(index, shaped);
         }

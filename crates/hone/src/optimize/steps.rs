@@ -9,6 +9,7 @@ use hone_record::StepReceipt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::attempt::Underway;
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 
@@ -80,12 +81,18 @@ pub(super) struct Steps<'a> {
     folder: &'a RunFolder,
     progress: &'a Progress,
     only: Option<Phase>,
+    underway: Option<Underway<'a>>,
     pub(super) receipts: Vec<StepReceipt>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(folder: &'a RunFolder, progress: &'a Progress, only: Option<Phase>) -> Self {
-        Self { folder, progress, only, receipts: Vec::new() }
+        Self { folder, progress, only, underway: None, receipts: Vec::new() }
+    }
+
+    /// What is being done is written down, too.
+    pub(super) fn of(self, underway: Underway<'a>) -> Self {
+        Self { underway: Some(underway), ..self }
     }
 
     /// Runs a step, or takes its result from the file that an earlier attempt left.
@@ -106,6 +113,9 @@ impl<'a> Steps<'a> {
         }
         self.is_its_turn(phase, name)?;
         self.progress.doing(name);
+        if let Some(underway) = &self.underway {
+            underway.at(name)?;
+        }
         let start = Instant::now();
         let told = step().with_context(|| format!("step {name}"))?;
         let took_s = start.elapsed().as_secs_f64();

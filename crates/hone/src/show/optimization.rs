@@ -121,7 +121,9 @@ fn harms(variants: &[VariantFacts]) -> String {
     let row = |(name, harm): &(&str, &Harm)| {
         let told =
             |value: Option<f64>, words: &dyn Fn(f64) -> String| value.map_or_else(|| "-".to_owned(), words);
-        let broken = if harm.broken.is_empty() { "held".to_owned() } else { harm.broken.join("; ") };
+        let mut rails = vec![if harm.broken.is_empty() { "held".to_owned() } else { harm.broken.join("; ") }];
+        rails.extend(harm.not_measured.iter().map(|what| format!("{what} not measured")));
+        let broken = rails.join("; ");
         vec![
             (*name).to_owned(),
             told(harm.start_up_s, &|seconds| span_us(seconds * 1e6)),

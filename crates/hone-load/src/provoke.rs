@@ -1,0 +1,249 @@
+//! What a broker has to stand and seldom gets: bytes that are no requests, requests that lie about their lengths, topics that nobody has
+//! made, connections that end in the middle. It walks the ways of errors, which no load does.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore as _, SeedableRng as _};
+
+use crate::LoadError;
+use crate::line::CLIENT_ID;
+
+/// Time to connect, and to write.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// So long an answer is waited for, which may well be none.
+const ANSWER_LIMIT: Duration = Duration::from_millis(50);
+
+/// Between two of them. Each takes a port that is not free again for a minute, and there are no more than 28,000.
+const EVERY: Duration = Duration::from_millis(5);
+
+/// No broker has a topic of this name.
+const NOBODYS_TOPIC: &str = "hone-provoke-no-such-topic";
+
+const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
+const METADATA: i16 = 3;
+const API_VERSIONS: i16 = 18;
+
+/// What is done to a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// No frame at all.
+    Noise,
+    /// A frame whose content is noise.
+    FramedNoise,
+    /// A length below 0.
+    NegativeLength,
+    /// A length of 2 GB, and the beginning of it.
+    Oversized,
+    UnknownApi,
+    UnknownVersion,
+    /// A text that is longer than its frame.
+    LyingText,
+    /// A list with more entries than its frame could hold.
+    LyingList,
+    UnknownTopic,
+    ProduceToUnknown,
+    /// A batch that is none.
+    ProduceNoise,
+    FetchFromUnknown,
+    /// The connection ends inside of a request.
+    CutRequest,
+    /// The connection ends before its answers are read.
+    CutAnswers,
+}
+
+const KINDS: [Kind; 14] = [
+    Kind::Noise,
+    Kind::FramedNoise,
+    Kind::NegativeLength,
+    Kind::Oversized,
+    Kind::UnknownApi,
+    Kind::UnknownVersion,
+    Kind::LyingText,
+    Kind::LyingList,
+    Kind::UnknownTopic,
+    Kind::ProduceToUnknown,
+    Kind::ProduceNoise,
+    Kind::FetchFromUnknown,
+    Kind::CutRequest,
+    Kind::CutAnswers,
+];
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Provoked {
+    /// Connections that were made, each with one provocation.
+    pub connections: u64,
+    /// Those on which the broker answered something before it closed, or before we did.
+    pub answered: u64,
+}
+
+/// Provokes a broker that speaks plain, each kind once and then again in turns as long as `goes_on` says so. A connection that the
+/// broker ends is what it should do with most of this, and no error.
+///
+/// # Errors
+/// [`LoadError::Connect`] when it takes no connections (any more).
+pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<Provoked, LoadError> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut provoked = Provoked::default();
+    for (turn, kind) in KINDS.iter().cycle().enumerate() {
+        if turn >= KINDS.len() && !goes_on() {
+            break;
+        }
+        let stream =
+            connect(address).map_err(|source| LoadError::Connect { address: address.to_owned(), source })?;
+        provoked.connections += 1;
+        provoked.answered += u64::from(one(stream, *kind, &bytes_of(*kind, &mut random)));
+        std::thread::sleep(EVERY);
+    }
+    Ok(provoked)
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for place in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, LIMIT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Whether something was answered. That a write fails is the broker's right.
+fn one(mut stream: TcpStream, kind: Kind, bytes: &[u8]) -> bool {
+    let set =
+        stream.set_write_timeout(Some(LIMIT)).and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)));
+    if set.is_err() || stream.write_all(bytes).is_err() || matches!(kind, Kind::CutRequest | Kind::CutAnswers)
+    {
+        return false;
+    }
+    stream.read(&mut [0; 512]).is_ok_and(|length| length > 0)
+}
+
+fn bytes_of(kind: Kind, random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut noise = vec![0; 16 + (random.next_u32() % 200) as usize];
+    random.fill_bytes(&mut noise);
+    match kind {
+        Kind::Noise => noise,
+        Kind::FramedNoise => framed(&noise),
+        Kind::NegativeLength => [&(-7_i32).to_be_bytes()[..], &noise].concat(),
+        Kind::Oversized => [&i32::MAX.to_be_bytes()[..], &noise].concat(),
+        Kind::UnknownApi => request(9_999, 0, &noise),
+        Kind::UnknownVersion => request(API_VERSIONS, 99, &[]),
+        Kind::LyingText => {
+            request(METADATA, 4, &[&1_i32.to_be_bytes()[..], &i16::MAX.to_be_bytes(), b"short"].concat())
+        }
+        Kind::LyingList => request(METADATA, 4, &[&i32::MAX.to_be_bytes()[..], &text("t")].concat()),
+        Kind::UnknownTopic => {
+            request(METADATA, 4, &[&1_i32.to_be_bytes()[..], &text(NOBODYS_TOPIC), &[0]].concat())
+        }
+        Kind::ProduceToUnknown => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &[0; 70])),
+        Kind::ProduceNoise => request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &noise)),
+        Kind::FetchFromUnknown => request(FETCH, 4, &fetch(NOBODYS_TOPIC)),
+        Kind::CutRequest => {
+            let whole = request(PRODUCE, 3, &produce(NOBODYS_TOPIC, &[7; 2_000]));
+            whole[..whole.len() / 2].to_vec()
+        }
+        Kind::CutAnswers => request(API_VERSIONS, 0, &[]).repeat(50),
+    }
+}
+
+fn framed(content: &[u8]) -> Vec<u8> {
+    [&(content.len() as i32).to_be_bytes()[..], content].concat()
+}
+
+/// With the first form of a header that has a client's name.
+fn request(api: i16, version: i16, body: &[u8]) -> Vec<u8> {
+    let id = 7_i32;
+    let head = [&api.to_be_bytes()[..], &version.to_be_bytes(), &id.to_be_bytes(), &text(CLIENT_ID)].concat();
+    framed(&[head.as_slice(), body].concat())
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// No transaction, acknowledged by the leader, one partition of one topic.
+fn produce(topic: &str, records: &[u8]) -> Vec<u8> {
+    let (one, partition) = (1_i32.to_be_bytes(), 0_i32.to_be_bytes());
+    [
+        &(-1_i16).to_be_bytes()[..],
+        &1_i16.to_be_bytes(),
+        &1_000_i32.to_be_bytes(),
+        &one,
+        &text(topic),
+        &one,
+        &partition,
+        &framed(records),
+    ]
+    .concat()
+}
+
+/// As a consumer, at once, one partition of one topic.
+fn fetch(topic: &str) -> Vec<u8> {
+    let (one, limit) = (1_i32.to_be_bytes(), 1_000_000_i32.to_be_bytes());
+    let from = [&0_i32.to_be_bytes()[..], &0_i64.to_be_bytes(), &limit].concat();
+    let head = [&(-1_i32).to_be_bytes()[..], &0_i32.to_be_bytes(), &one, &limit, &[0]].concat();
+    [head.as_slice(), &one, &text(topic), &one, &from].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kafka_protocol::messages::{FetchRequest, MetadataRequest, ProduceRequest};
+    use kafka_protocol::protocol::Decodable as _;
+    use std::net::TcpListener;
+
+    /// What stands behind the header of a request.
+    fn body(kind: Kind) -> bytes::Bytes {
+        let bytes = bytes_of(kind, &mut ChaCha8Rng::seed_from_u64(1));
+        bytes::Bytes::copy_from_slice(&bytes[4 + 8 + 2 + CLIENT_ID.len()..])
+    }
+
+    #[test]
+    fn requests_for_a_topic_of_nobody_are_requests() {
+        let mut bytes = body(Kind::UnknownTopic);
+        let metadata = MetadataRequest::decode(&mut bytes, 4).unwrap();
+        let name = metadata.topics.unwrap()[0].name.clone().unwrap();
+        assert_eq!((name.0.as_str(), metadata.allow_auto_topic_creation), (NOBODYS_TOPIC, false));
+        assert!(bytes.is_empty());
+        let mut bytes = body(Kind::ProduceToUnknown);
+        let produce = ProduceRequest::decode(&mut bytes, 3).unwrap();
+        assert_eq!((produce.topic_data[0].name.0.as_str(), produce.acks), (NOBODYS_TOPIC, 1));
+        assert!(bytes.is_empty());
+        let mut bytes = body(Kind::FetchFromUnknown);
+        let fetch = FetchRequest::decode(&mut bytes, 4).unwrap();
+        assert_eq!(fetch.topics[0].topic.0.as_str(), NOBODYS_TOPIC);
+        assert!(bytes.is_empty());
+        assert!(MetadataRequest::decode(&mut body(Kind::LyingText), 4).is_err());
+        // Not by the decoder, which reserves room for as many entries as it is told.
+        assert_eq!(body(Kind::LyingList)[..4], i32::MAX.to_be_bytes());
+    }
+
+    #[test]
+    fn each_kind_comes_at_least_once_and_a_broker_that_has_gone_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let hears = std::thread::spawn(move || {
+            let mut heard = 0;
+            // It says something to each, takes what comes, and goes.
+            for stream in listener.incoming().take(KINDS.len()) {
+                let mut stream = stream.unwrap();
+                let _ = stream.write_all(b"what?");
+                heard += usize::from(stream.read(&mut [0; 64]).is_ok_and(|length| length > 0));
+            }
+            heard
+        });
+        let found = provoke(&address, 1, || false).unwrap();
+        assert_eq!(found.connections, KINDS.len() as u64);
+        assert!(found.answered > 0);
+        assert!(hears.join().unwrap() >= KINDS.len() - 2);
+        let gone = provoke(&address, 1, || true).unwrap_err();
+        assert!(matches!(gone, LoadError::Connect { .. }), "{gone}");
+    }
+}

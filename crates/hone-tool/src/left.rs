@@ -1,0 +1,227 @@
+//! What is left when Hone itself is killed: the kernel ends its children with it, and not theirs. So each group of processes is written
+//! down in a folder while it is there, and the next run can end what it finds by these notes.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::child::{VANISH_LIMIT, members, send, vanished};
+
+/// The folder of the notes; there is one run at a time in a process.
+static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Numbers the notes.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// What names a process group for good: numbers are given again, and a boot forgets them all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Note {
+    boot: String,
+    step: String,
+    /// Of its first process, whose number it has.
+    group: i32,
+    first: Stat,
+}
+
+/// As long as this is held, process groups are written down.
+#[derive(Debug)]
+pub struct Noting(());
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        *folder() = None;
+    }
+}
+
+/// A group of an earlier process of Hone that was still there, and was ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// What it was started for.
+    pub step: String,
+    /// The names of its processes.
+    pub processes: Vec<String>,
+    /// Whether one of them is there even now.
+    pub stays: bool,
+}
+
+/// From now on every process group that is started is written down in this folder while it is there.
+///
+/// # Errors
+/// When the folder can't be made.
+pub fn note_groups_in(place: &Path) -> io::Result<Noting> {
+    fs::create_dir_all(place)?;
+    *folder() = Some(place.to_owned());
+    Ok(Noting(()))
+}
+
+/// Ends the process groups that an earlier process of Hone has written down here and that are still there. To be called only when that
+/// process is known to be gone.
+///
+/// # Errors
+/// When the folder can't be read. One that is not there holds no notes.
+pub fn end_what_is_left(place: &Path) -> io::Result<Vec<LeftBehind>> {
+    let entries = match fs::read_dir(place) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut ended = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        // One that was cut off in its writing names nobody.
+        let note = fs::read(&path).ok().and_then(|bytes| Note::parse(&String::from_utf8_lossy(&bytes)));
+        if let Some(left) = note.and_then(|note| note.end()) {
+            ended.push(left);
+        }
+        fs::remove_file(&path)?;
+    }
+    Ok(ended)
+}
+
+/// A note for the next group, where that is wanted, with an end that the group's first process writes itself ([`sign`]): it must be whole
+/// before that process can start others. Without a note it may outlive us, which is no reason to do without the program.
+pub(crate) fn note(step: &str) -> Option<(PathBuf, File)> {
+    let place = folder().clone()?;
+    let path = place.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    let mut file = File::create(&path).ok()?;
+    writeln!(file, "{}\n{}", boot()?, step.replace('\n', " ")).ok()?;
+    Some((path, file))
+}
+
+/// Between fork and exec: the line by which the kernel tells of this very process, written into its note. A note that can't be signed is
+/// of nobody.
+pub(crate) fn sign(note: i32) {
+    let mut line = [0_u8; 1024];
+    // SAFETY: open, read, write and close are async-signal-safe; the path ends with a zero, and the buffer is valid for its length.
+    unsafe {
+        let told = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if told < 0 {
+            return;
+        }
+        let length = libc::read(told, line.as_mut_ptr().cast(), line.len());
+        libc::close(told);
+        if let Ok(length) = usize::try_from(length) {
+            libc::write(note, line.as_ptr().cast(), length);
+        }
+    }
+}
+
+fn folder() -> std::sync::MutexGuard<'static, Option<PathBuf>> {
+    FOLDER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Note {
+    /// The boot, the step, and the kernel's line.
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let (boot, step, line) = (lines.next()?, lines.next()?, lines.next()?);
+        let group = line.split_once(' ')?.0.parse().ok().filter(|group| *group > 1)?;
+        Some(Self { boot: boot.to_owned(), step: step.to_owned(), group, first: Stat::parse(line)? })
+    }
+
+    /// Kills what is still there of the group; `None` when nothing is.
+    fn end(&self) -> Option<LeftBehind> {
+        if boot().as_ref() != Some(&self.boot) {
+            return None;
+        }
+        let members = members(self.group);
+        let theirs: Vec<Stat> = members.iter().filter_map(|id| Stat::of(*id)).collect();
+        if !self.is_of(Stat::of(self.group), &theirs) {
+            return None;
+        }
+        send(-self.group, libc::SIGKILL);
+        let processes = theirs.into_iter().map(|process| process.name).collect();
+        Some(LeftBehind { step: self.step.clone(), processes, stays: !vanished(self.group, VANISH_LIMIT) })
+    }
+
+    /// Whether these are processes of this very group. The number of a group is given to nobody else as long as one process is in it. So
+    /// the first process is the one of the note, or it has gone and all others began behind it, in the same session.
+    fn is_of(&self, first: Option<Stat>, members: &[Stat]) -> bool {
+        let first_fits = first.is_none_or(|first| first.started == self.first.started);
+        let fits =
+            |process: &Stat| process.started >= self.first.started && process.session == self.first.session;
+        first_fits && !members.is_empty() && members.iter().all(fits)
+    }
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stat {
+    name: String,
+    session: i32,
+    started: u64,
+}
+
+impl Stat {
+    fn of(id: i32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+    }
+
+    /// `pid (name) state ppid pgrp session ...`; the name may hold spaces and parentheses.
+    fn parse(text: &str) -> Option<Self> {
+        let (before, behind) = text.rsplit_once(") ")?;
+        let (_, name) = before.split_once('(')?;
+        let mut fields = behind.split_ascii_whitespace();
+        // Fields 6 and 22 of proc(5); the first one here is the third.
+        let session = fields.nth(3)?.parse().ok()?;
+        let started = fields.nth(15)?.parse().ok()?;
+        Some(Self { name: name.to_owned(), session, started })
+    }
+}
+
+/// Another text after each start of the kernel.
+fn boot() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(session: i32, started: u64) -> Stat {
+        Stat { name: "x".to_owned(), session, started }
+    }
+
+    fn note() -> Note {
+        Note { boot: boot().unwrap(), step: "load".to_owned(), group: 7, first: stat(5, 100) }
+    }
+
+    #[test]
+    fn a_process_is_read_by_its_places() {
+        let text = "7 (a) b (c) S 1 7 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 1000 2";
+        assert_eq!(Stat::parse(text), Some(Stat { name: "a) b (c".to_owned(), session: 5, started: 4711 }));
+        for text in ["", "7 (x", "7 (x) S 1 7", "7 (x) S 1 7 five 0 -1"] {
+            assert_eq!(Stat::parse(text), None, "{text}");
+        }
+        assert!(Stat::of(i32::try_from(std::process::id()).unwrap()).unwrap().started > 0);
+    }
+
+    #[test]
+    fn a_group_that_has_the_number_now_is_another_one() {
+        assert!(note().is_of(Some(stat(5, 100)), &[stat(5, 100), stat(5, 120)]));
+        assert!(note().is_of(None, &[stat(5, 120)]), "the first process has gone");
+        assert!(!note().is_of(Some(stat(5, 300)), &[stat(5, 300)]), "the number was given again");
+        assert!(!note().is_of(None, &[stat(5, 99)]), "older than the group");
+        assert!(!note().is_of(None, &[stat(6, 120)]), "of another session");
+        assert!(!note().is_of(None, &[]));
+        assert_eq!(Note { boot: "of another start".to_owned(), ..note() }.end(), None);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_no_note() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(end_what_is_left(&dir.path().join("none")).unwrap(), []);
+        let line = "7 (x) S 1 7 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 100 1000 2";
+        let text = format!("{}\nload\n{line}\n", note().boot);
+        assert_eq!(Note::parse(&text), Some(note()));
+        let ours = format!("{}\nload\n{}", note().boot, line.replacen('7', "1", 1));
+        for (name, text) in [("a", &text[..20]), ("b", ""), ("c", &ours), ("d", "x\ny\n-3 (x) S")] {
+            assert_eq!(Note::parse(text), None, "{text}");
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        assert_eq!(end_what_is_left(dir.path()).unwrap(), []);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "they are gone");
+    }
+}

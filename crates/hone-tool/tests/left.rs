@@ -1,0 +1,56 @@
+//! What is left of a process of Hone that was killed. A file of its own: there is one folder of notes in a process.
+
+use std::fs;
+use std::time::Duration;
+
+use hone_tool::left::{end_what_is_left, note_groups_in};
+use hone_tool::{Call, Runner as _, System};
+
+fn runs(pid: u32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn a_grandchild_that_outlives_its_parent_and_us_is_ended_by_the_note() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = dir.path().join("running");
+    let system = System::new(dir.path().join("log")).unwrap();
+    let noting = note_groups_in(&notes).unwrap();
+    let count = || fs::read_dir(&notes).unwrap().count();
+
+    let call = |body: &str| Call::new("load", "/bin/sh", dir.path()).args(["-c", body]);
+    system.run(&call("sleep 9 & true")).unwrap();
+    assert_eq!(count(), 0, "of what has ended no note is left");
+
+    let session = system.start(&call("sleep 300 & echo $! > pid; wait")).unwrap();
+    let leader = session.pid();
+    while !fs::read_to_string(dir.path().join("pid")).is_ok_and(|text| text.ends_with('\n')) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let worker: u32 = fs::read_to_string(dir.path().join("pid")).unwrap().trim().parse().unwrap();
+    assert_eq!(count(), 1);
+    // As when we are killed: nobody cleans up, and the kernel kills our own child.
+    std::mem::forget(session);
+    session_of_nobody_ends(leader);
+    assert!(runs(worker), "it has no such tie");
+
+    drop(noting);
+    let left = end_what_is_left(&notes).unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!((left[0].step.as_str(), left[0].stays), ("load", false));
+    assert!(left[0].processes.contains(&"sleep".to_owned()), "{left:?}");
+    assert!(!runs(worker) && count() == 0);
+    assert_eq!(end_what_is_left(&notes).unwrap(), [], "there is nothing left to end");
+
+    system.run(&call("true")).unwrap();
+    assert_eq!(count(), 0, "nobody wants notes any more");
+}
+
+fn session_of_nobody_ends(leader: u32) {
+    // SAFETY: our own child, which nobody has waited for.
+    assert_eq!(unsafe { libc::kill(leader as i32, libc::SIGKILL) }, 0);
+    while runs(leader) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

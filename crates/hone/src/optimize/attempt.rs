@@ -1,0 +1,196 @@
+//! One attempt at a run, from its start to its end. Who is killed says nothing any more, so while it lasts a note says where it is, and
+//! others say which processes it has; the next attempt tells what happened and cleans up.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use hone_tool::left::{LeftBehind, Noting, end_what_is_left, note_groups_in};
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+use crate::folder::RunFolder;
+
+const NOTE: &str = "attempt.json";
+
+/// Notes of the process groups that run.
+const GROUPS: &str = "running";
+
+/// Where an attempt is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Attempt {
+    pid: u32,
+    begun_unix_ms: u64,
+    /// `None` before the first step.
+    step: Option<String>,
+    boot_id: Option<String>,
+}
+
+/// As long as this is held, the attempt goes on. It goes with every end but a kill.
+#[derive(Debug)]
+pub(super) struct Underway<'a> {
+    folder: &'a RunFolder,
+    now: RefCell<Attempt>,
+    _noting: Noting,
+}
+
+impl Underway<'_> {
+    /// Says which step is carried out from now on.
+    pub(super) fn at(&self, step: &str) -> Result<()> {
+        self.now.borrow_mut().step = Some(step.to_owned());
+        self.folder.write_note(NOTE, &*self.now.borrow())
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        // One that stays is told as a kill, which is the smaller evil.
+        let _ = self.folder.remove(NOTE);
+    }
+}
+
+impl<'a> Job<'a> {
+    /// Tells what became of attempts that were killed, here and in the runs beside this one, ends what they left, and begins a new one. To be
+    /// called with the run's lock.
+    pub(super) fn begin(&self) -> Result<Underway<'a>> {
+        for run in self.runs_beside() {
+            if !run.join(NOTE).is_file() {
+                continue;
+            }
+            // Where somebody is at work nothing was broken off.
+            let Ok(_nobody) = self.lock(&run, "going on with") else { continue };
+            let words = clean_up(&run)?;
+            let go_on = format!("; to go on with it: --resume {}", run.display());
+            self.tell(&run.display().to_string(), &words, &go_on);
+            fs::remove_file(run.join(NOTE)).with_context(|| format!("{} can't be changed", run.display()))?;
+        }
+        let words = clean_up(self.folder.path())?;
+        self.tell("this run", &words, "; what was finished is kept");
+        let noting =
+            note_groups_in(&self.folder.join(GROUPS)).context("the run's folder can't be written")?;
+        let now = Attempt {
+            pid: std::process::id(),
+            begun_unix_ms: super::now_ms(),
+            step: None,
+            boot_id: boot_id(),
+        };
+        self.folder.write_note(NOTE, &now)?;
+        Ok(Underway { folder: self.folder, now: RefCell::new(now), _noting: noting })
+    }
+
+    fn tell(&self, run: &str, words: &[String], more: &str) {
+        let Some((first, others)) = words.split_first() else { return };
+        self.progress.line(&format!("{run} {first}{more}"));
+        for line in others {
+            self.progress.line(&format!("  {line}"));
+        }
+    }
+
+    fn runs_beside(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.home).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path != self.folder.path()).collect()
+    }
+}
+
+/// Ends and removes what a killed attempt left in a run, and tells it; nothing where there was none.
+fn clean_up(run: &Path) -> Result<Vec<String>> {
+    let Ok(text) = fs::read_to_string(run.join(NOTE)) else { return Ok(Vec::new()) };
+    let attempt: Attempt = serde_json::from_str(&text).unwrap_or_default();
+    let left = end_what_is_left(&run.join(GROUPS))
+        .with_context(|| format!("what still runs of {} can't be looked up", run.display()))?;
+    let mut words = vec![killed(&attempt)];
+    words.extend(left.iter().map(ended));
+    let removed = removed(&run.join("scratch"))?;
+    if removed > 0 {
+        words.push(format!("removed {removed} folders with data of its processes"));
+    }
+    Ok(words)
+}
+
+fn killed(attempt: &Attempt) -> String {
+    let place = match &attempt.step {
+        Some(step) => format!("in the step {step}"),
+        None => "before its first step".to_owned(),
+    };
+    let why = match (&attempt.boot_id, boot_id()) {
+        (Some(then), Some(now)) if *then != now => "the machine was started anew since",
+        _ => "Hone was killed there",
+    };
+    format!("was broken off {place}: {why} (process {})", attempt.pid)
+}
+
+fn ended(left: &LeftBehind) -> String {
+    let names = left.processes.join(", ");
+    let what =
+        if left.stays { "could not end what it had left running" } else { "ended what it had left running" };
+    format!("{what}, of {}: {names}", left.step)
+}
+
+/// Empties a folder. How many entries it had.
+fn removed(folder: &Path) -> Result<usize> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(0) };
+    let mut count = 0;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let gone = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        gone.with_context(|| format!("{} can't be removed", path.display()))?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn boot_id() -> Option<String> {
+    hone_host::observe::boot_id(Path::new("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_leaves_is_told_once_and_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "x").unwrap();
+        assert_eq!(clean_up(folder.path()).unwrap(), [""; 0], "nobody was there");
+        fs::create_dir_all(folder.scratch().join("pgo-0")).unwrap();
+        fs::write(folder.scratch().join("note"), "").unwrap();
+        let attempt =
+            Attempt { pid: 7, step: Some("train".to_owned()), boot_id: boot_id(), ..Attempt::default() };
+        folder.write_note(NOTE, &attempt).unwrap();
+        let words = clean_up(folder.path()).unwrap();
+        assert_eq!(
+            words,
+            [
+                "was broken off in the step train: Hone was killed there (process 7)",
+                "removed 2 folders with data of its processes"
+            ]
+        );
+        assert_eq!(fs::read_dir(folder.scratch()).unwrap().count(), 0);
+        let elsewhere = Attempt { boot_id: Some("another".to_owned()), step: None, ..attempt };
+        assert_eq!(
+            killed(&elsewhere),
+            "was broken off before its first step: the machine was started anew since (process 7)"
+        );
+    }
+
+    #[test]
+    fn a_note_that_was_cut_off_is_a_kill_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(NOTE), "{\"pid\":").unwrap();
+        assert!(clean_up(dir.path()).unwrap()[0].starts_with("was broken off before its first step"));
+    }
+
+    #[test]
+    fn an_orderly_end_leaves_no_note() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "x").unwrap();
+        let noting = note_groups_in(&folder.join(GROUPS)).unwrap();
+        let underway = Underway { folder: &folder, now: RefCell::default(), _noting: noting };
+        underway.at("harm").unwrap();
+        let now: Attempt = folder.read_note(NOTE).unwrap().unwrap();
+        assert_eq!(now.step.as_deref(), Some("harm"));
+        drop(underway);
+        assert!(!folder.join(NOTE).exists());
+    }
+}

@@ -437,7 +437,7 @@ fn cpu_of(used: Used) -> CpuSeconds {
 }
 
 /// A window that failed is no use to whoever needs this very one.
-fn of_use(window: Window) -> Result<Window> {
+pub(crate) fn of_use(window: Window) -> Result<Window> {
     match &window.outcome {
         Outcome::Failed { reason } => {
             bail!("{} failed under workload `{}`: {reason}", window.variant, window.workload.name)

@@ -7,6 +7,7 @@ mod cache;
 mod ceiling;
 mod check;
 pub(crate) mod dry;
+pub(crate) mod go;
 mod harm;
 mod judge;
 mod ledger;
@@ -114,7 +115,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
+    let lying = job.look_at_lying(&mut steps, &baseline)?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    let of_go = job.look_at_go(&mut steps, workshop, &profiles, lying)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
@@ -132,7 +135,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let edges = edges(&variants, &outcomes.made);
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
-    let found = job.optimization(steps.receipts, ceilings, &account, judged, started_unix_ms);
+    let mut found = job.optimization(Vec::new(), ceilings, &account, judged, started_unix_ms);
+    found.go = job.finish_go(&mut steps, &profiles, &found.variants, of_go)?;
+    found.steps = steps.receipts;
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
@@ -726,6 +731,7 @@ impl<'a> Job<'a> {
             matrix,
             on_baseline,
             best,
+            go: None,
         }
     }
 }

@@ -439,6 +439,7 @@ fn a_go_service_is_profiled_while_it_serves() {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(Bench::fixture("examples/go-service").join(file), to).unwrap();
     }
+    a_size_is_worked_out_again_and_again(&bench.path("flowd/flow/flow.go"));
     let load = bench.path("load");
     let source = Bench::fixture("examples/go-service");
     let call = Call::new("build-load", go.path(), &source).args(["build", "-o"]).arg(&load).arg("./cmd/load");
@@ -460,6 +461,11 @@ fn a_go_service_is_profiled_while_it_serves() {
     let cpu = &account.hot_spots[0];
     assert!(cpu.rows.iter().any(|row| row.function.starts_with("flowd/flow.")), "{cpu:?}");
     assert!(cpu.rows.iter().all(|row| row.flat <= row.cumulative && row.flat_share <= 1.0), "{cpu:?}");
+    let found_in = |words: [&str; 2]| {
+        account.findings.iter().any(|finding| words.iter().all(|word| finding.contains(word)))
+    };
+    assert!(found_in(["flowd/flow.sizeOf: ", "called in the loop of "]), "{:?}", account.findings);
+    assert!(found_in(["flowd/flow.Collect: ", " % of alloc_space"]), "{:?}", account.findings);
     let benchmarks = account.benchmarks.as_ref().unwrap();
     let timed: Vec<&str> = benchmarks
         .rows
@@ -494,6 +500,62 @@ fn a_go_service_is_profiled_while_it_serves() {
     a_load_that_fails_leaves_no_profile(&bench);
 }
 
+/// The published case, planted: the size of the whole growing batch every few records, and a batch that nobody needs.
+fn a_size_is_worked_out_again_and_again(file: &Path) {
+    const SIZE: &str = r#"
+// Walked is what nobody asks for.
+var Walked int
+
+//go:noinline
+func sizeOf(batch []Record) int {
+	sum := 0
+	for i := range batch {
+		sum += sizeOne(&batch[i])
+	}
+	return sum
+}
+
+//go:noinline
+func sizeOne(r *Record) int {
+	n := 0
+	for i := 0; i < 200; i++ {
+		n += int(r.BytesIn>>(i&31)) & 7
+	}
+	return n
+}
+"#;
+    let text = fs::read_to_string(file).unwrap();
+    let once = |text: String, before: &str, after: &str| {
+        assert_eq!(text.matches(before).count(), 1, "{before}");
+        text.replace(before, after)
+    };
+    let text = once(text, "\tvar record Record\n\tfor", "\tvar record Record\n\tvar batch []Record\n\tfor");
+    let walk = "\t\t\twritten++\n\t\t\tbatch = append(batch, record)\n\t\t\tif written%8 == 0 {\n\t\t\t\tWalked += sizeOf(batch)\n\t\t\t}\n";
+    fs::write(file, once(text, "\t\t\twritten++\n", walk) + SIZE).unwrap();
+}
+
+/// Whoever asked for five minutes need not wait for them.
+fn an_interrupt_does_not_wait_for_the_window(folder: &Path, url: &str) {
+    let begun = std::time::Instant::now();
+    let mut child = stage::hone_command();
+    child.args(["profile", "take", url, "-o", "never.pprof", "--seconds", "300"]).current_dir(folder);
+    let mut child = child.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let hears = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & (1 << (libc::SIGINT - 1)) != 0
+    };
+    while !hears() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    assert!(!folder.join("never.pprof").exists());
+}
+
 /// As a service that users see is: Hone loads nothing.
 fn a_running_service_is_asked_in_several_windows(bench: &Bench, program: &Path) {
     let mut service = bench.system.start(&Call::new("flowd", program, bench.dir.path())).unwrap();
@@ -515,6 +577,7 @@ fn a_running_service_is_asked_in_several_windows(bench: &Bench, program: &Path) 
     });
     let lock = fs::read_to_string(bench.path("live.pprof.lock")).unwrap();
     assert_eq!(lock.matches("\"weight\": 1").count(), 2, "{lock}");
+    an_interrupt_does_not_wait_for_the_window(bench.dir.path(), &url);
     service.stop(std::time::Duration::from_secs(60)).unwrap();
 }
 

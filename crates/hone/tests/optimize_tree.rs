@@ -457,7 +457,7 @@ fn a_go_service_is_profiled_while_it_serves() {
 
     let account = found.go.as_ref().unwrap();
     let kinds: Vec<&str> = account.hot_spots.iter().map(|spots| spots.kind.as_str()).collect();
-    assert!(kinds.starts_with(&["cpu"]) && kinds.contains(&"alloc_space"), "{kinds:?}");
+    assert_eq!(kinds, ["cpu", "alloc_space", "alloc_objects"]);
     let cpu = &account.hot_spots[0];
     assert!(cpu.rows.iter().any(|row| row.function.starts_with("flowd/flow.")), "{cpu:?}");
     assert!(cpu.rows.iter().all(|row| row.flat <= row.cumulative && row.flat_share <= 1.0), "{cpu:?}");
@@ -584,6 +584,9 @@ fn a_running_service_is_asked_in_several_windows(bench: &Bench, program: &Path) 
 /// The one of another state of the source lies in it.
 fn a_profile_of_before_is_called_stale(bench: &Bench, profile: &Path, place: &Path) {
     fs::copy(profile, place).unwrap();
+    let ran = bench.hone(&["--resume"]);
+    assert!([0, 3].contains(&ran.code), "a profile in its place is no other source: {}", ran.stderr);
+    assert!(ran.stderr.contains("place-profile       done before"), "{}", ran.stderr);
     let mut renamed = 0;
     for file in ["flow.go", "formats.go", "synthetic.go"] {
         let file = bench.path("flowd/flow").join(file);

@@ -11,6 +11,7 @@ use hone_record::VariantFacts;
 use hone_tool::interrupt;
 use serde::Serialize;
 
+use crate::experiment::Form;
 use crate::optimize::steps::Told;
 use crate::optimize::{Job, Taken, in_a_line};
 
@@ -68,20 +69,34 @@ impl Job<'_> {
         };
         let profile = &taken.merged.path;
         if pgo.is_none_or(|pgo| pgo.decision != "keep") {
-            let words = format!(
-                "no {DEFAULT_PGO} is placed: its build is not kept; to place it all the same: hone profile place {}",
-                profile.display()
-            );
-            return told(words, None);
+            let words = format!("no {DEFAULT_PGO} is placed: its build is not kept");
+            return told(format!("{words}; to place it all the same: {}", self.by_hand(profile)), None);
         }
         let placed = match place(shop, profile) {
             Ok(placed) => placed,
             Err(error) if interrupt::requested() => return Err(error),
             // All is measured: what was found must not hang on this.
-            Err(error) => return told(format!("no {DEFAULT_PGO} is placed: {}", in_a_line(&error)), None),
+            Err(error) => {
+                let words = format!("no {DEFAULT_PGO} is placed: {}", in_a_line(&error));
+                return told(format!("{words}; to place it later: {}", self.by_hand(profile)), None);
+            }
         };
         let command = format!("cp {} {}", profile.display(), placed.path.display());
         told(placed.words(), Some(command))
+    }
+}
+
+impl Job<'_> {
+    /// The command that places a profile, to be pasted.
+    fn by_hand(&self, profile: &Path) -> String {
+        let profile = profile.display().to_string();
+        let mut words = vec!["hone", "profile", "place", &profile];
+        let source;
+        if let Form::Go(go) = &self.experiment.target.form {
+            source = self.beside(&go.module).display().to_string();
+            words.extend(["--source", &source, "--go", &go.package]);
+        }
+        shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::optimize::{Job, Taken, in_a_line};
 /// Functions of each table in the record.
 const ROWS: usize = 25;
 
-/// The types of value that are told. `samples` says what `cpu` says, and `inuse_*` is of one moment.
+/// The types of value that are told, in this order. `samples` says what `cpu` says, and `inuse_*` is of one moment.
 const KINDS: [&str; 3] = ["cpu", "alloc_space", "alloc_objects"];
 
 impl Job<'_> {
@@ -43,6 +43,7 @@ impl Job<'_> {
             );
             findings.extend(shown.findings.iter().map(ToString::to_string));
         }
+        tables.sort_by_key(|table: &HotSpots| KINDS.iter().position(|kind| *kind == table.kind));
         let mut note = format!("{} tables, findings that stand out: {}", tables.len(), findings.len());
         if let Some(without) = without {
             note.push_str(&format!("; {without}"));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
 use hone_binary::go::{Captured, Wanted, capture, capture_unless};
-use hone_record::Workload;
+use hone_record::{Engine, Workload};
 use hone_tool::interrupt;
 
 use super::pprof_url;
@@ -65,14 +65,14 @@ impl Job<'_> {
         let seconds = self.window_s(workload);
         let arm = self.arm(&plain.variant, &plain.executable, BTreeMap::new());
         let bench = self.bench();
-        let mut subject = bench.subject(&arm, workload)?;
-        if subject.peak_rss_bytes().is_none() {
+        if matches!(workload.engine, Engine::Exits { .. }) {
             bail!(
                 "workload `{}` starts the program by itself, which then serves no profile; train a Go program with a load on a \
                  server that serves net/http/pprof",
                 workload.name
             );
         }
+        let mut subject = bench.subject(&arm, workload)?;
         // Warm, and known to answer, before anything is taken of it.
         of_use(bench.window(&mut subject, workload)?)?;
         let url = pprof_url(&subject.fill(&self.target().pprof));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use hone_binary::go::{BenchPlan, BenchResult, GoPgo, Pairs};
+use hone_binary::go::{BenchPlan, BenchResult, Pairs};
 use hone_compare::Plan;
 use hone_record::{
     Design, GoBenchmark, GoBenchmarks, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict,
@@ -25,16 +25,16 @@ impl Job<'_> {
     pub(super) fn go_benchmarks(
         &self,
         steps: &mut Steps<'_>,
-        shop: &GoPgo<'_>,
         plan: &BenchPlan,
         taken: Option<&Taken>,
     ) -> Result<Result<GoBenchmarks, String>> {
         let Some(taken) = taken else { return Ok(Err("there is no profile".to_owned())) };
         let done = or_noted(self.folder, "go-bench", false, || {
             steps.run(Phase::Judge, "go-bench", || {
-                let result = shop.bench(plan, &taken.merged).map_err(|error| {
-                    if interrupt::requested() { error } else { Left(in_a_line(&error)).into() }
-                })?;
+                let result =
+                    self.go_shop().and_then(|shop| shop.bench(plan, &taken.merged)).map_err(|error| {
+                        if interrupt::requested() { error } else { Left(in_a_line(&error)).into() }
+                    })?;
                 let commands = result.commands.first().cloned();
                 let found = judged(plan, result, &self.experiment.compare);
                 Ok(Told { note: note(&found), command: commands, result: found })

@@ -7,7 +7,7 @@ mod profile;
 mod spots;
 mod stack;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use hone_binary::go::GoPgo;
 use hone_binary::{Built, Kind, Workshop};
 use hone_record::{GoAccount, VariantFacts};
@@ -34,22 +34,27 @@ fn of_all(profiles: &Profiles) -> Option<&Taken> {
 impl Job<'_> {
     /// Where a started Go program gives its profiles; `None` of other targets.
     pub(super) fn pprof_of(&self, subject: &Subject) -> Option<String> {
-        matches!(self.experiment.target.form, Form::Go(_))
-            .then(|| pprof_url(&subject.fill(&self.target().pprof)))
+        self.is_go().then(|| pprof_url(&subject.fill(&self.target().pprof)))
     }
 
-    /// The workshop with all that only a Go module has; `None` of other targets.
-    fn go_shop(&self) -> Result<Option<GoPgo<'_>>> {
+    fn is_go(&self) -> bool {
+        matches!(self.experiment.target.form, Form::Go(_))
+    }
+
+    /// The workshop with all that only a Go module has. Made in the steps that need it: who has them behind him needs no Go.
+    fn go_shop(&self) -> Result<GoPgo<'_>> {
         match &self.experiment.target.form {
-            Form::Go(go) => Ok(Some(GoPgo::prepare(self.runner, self.go_target(go)?, &self.work())?)),
-            _ => Ok(None),
+            Form::Go(go) => GoPgo::prepare(self.runner, self.go_target(go)?, &self.work()),
+            _ => bail!("the target is no Go program"),
         }
     }
 
     /// What the profile that lies in the sources is worth today.
     pub(super) fn look_at_lying(&self, steps: &mut Steps<'_>, baseline: &Built) -> Result<Option<String>> {
-        let Some(shop) = self.go_shop()? else { return Ok(None) };
-        steps.run(Phase::Baseline, "default-profile", || self.lying_profile(&shop, baseline))
+        if !self.is_go() {
+            return Ok(None);
+        }
+        steps.run(Phase::Baseline, "default-profile", || self.lying_profile(&self.go_shop()?, baseline))
     }
 
     /// Where the time and the memory go.
@@ -79,9 +84,9 @@ impl Job<'_> {
         variants: &[VariantFacts],
         account: Option<GoAccount>,
     ) -> Result<Option<GoAccount>> {
-        let (Some(mut account), Some(shop)) = (account, self.go_shop()?) else { return Ok(None) };
+        let Some(mut account) = account else { return Ok(None) };
         if let Some(plan) = &self.experiment.go.bench {
-            match self.go_benchmarks(steps, &shop, plan, of_all(profiles))? {
+            match self.go_benchmarks(steps, plan, of_all(profiles))? {
                 Ok(found) => account.benchmarks = Some(found),
                 Err(why) => account.no_benchmarks = Some(why),
             }
@@ -89,7 +94,7 @@ impl Job<'_> {
         if self.experiment.go.place {
             let pgo = variants.iter().find(|variant| variant.name == PGO);
             account.placed =
-                Some(steps.run(Phase::Judge, "place-profile", || self.placed(&shop, of_all(profiles), pgo))?);
+                Some(steps.run(Phase::Judge, "place-profile", || self.placed(of_all(profiles), pgo))?);
         }
         Ok(Some(account))
     }

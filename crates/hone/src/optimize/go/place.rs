@@ -57,12 +57,7 @@ impl Job<'_> {
 
     /// Lays the profile where a plain `go build` takes it, and proves by such a build that it does. Only a profile whose build was
     /// kept: what is not shown to help is not put into a repository unasked.
-    pub(super) fn placed(
-        &self,
-        shop: &GoPgo<'_>,
-        taken: Option<&Taken>,
-        pgo: Option<&VariantFacts>,
-    ) -> Result<Told<String>> {
+    pub(super) fn placed(&self, taken: Option<&Taken>, pgo: Option<&VariantFacts>) -> Result<Told<String>> {
         let told = |words: String, command| Ok(Told { note: words.clone(), command, result: words });
         let Some(taken) = taken else {
             return told(format!("no {DEFAULT_PGO} is placed: there is no profile"), None);
@@ -72,7 +67,7 @@ impl Job<'_> {
             let words = format!("no {DEFAULT_PGO} is placed: its build is not kept");
             return told(format!("{words}; to place it all the same: {}", self.by_hand(profile)), None);
         }
-        let placed = match place(shop, profile) {
+        let placed = match self.go_shop().and_then(|shop| place(&shop, profile)) {
             Ok(placed) => placed,
             Err(error) if interrupt::requested() => return Err(error),
             // All is measured: what was found must not hang on this.

@@ -29,7 +29,8 @@ pub(crate) fn text(account: &GoAccount) -> String {
         out.push_str(&format!("\nno benchmarks: {}\n", wrapped(&plain(why))));
     }
     if let Some(placed) = &account.placed {
-        out.push_str(&format!("\n{}\n", wrapped(&plain(placed))));
+        // It ends with a command, which is pasted as a whole.
+        out.push_str(&format!("\n{}\n", plain(placed)));
     }
     out
 }

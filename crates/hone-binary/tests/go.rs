@@ -287,7 +287,7 @@ fn stripped(bench: &Bench, merged: &Merged, proven: &Proven) {
 fn placed(pgo: &GoPgo<'_>, merged: &Merged) {
     let missing = pgo.build_auto().unwrap_err();
     assert!(matches!(refusal(&missing), GoRefusal::Missing { .. }), "{missing:#}");
-    let placed = pgo.place(merged).unwrap();
+    let placed = pgo.place(&merged.path).unwrap();
     assert_eq!(placed.path(), pgo.default_profile());
     let auto = pgo.build_auto().unwrap();
     assert_eq!(pgo.profile_of(&auto.executable).unwrap(), Some(placed.path().display().to_string()));

@@ -11,6 +11,7 @@ mod artifact;
 mod capacity;
 mod comparison;
 mod envelope;
+mod go;
 mod hgrm;
 mod histogram;
 mod likeness;
@@ -31,6 +32,7 @@ pub use comparison::{
     PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
+pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};

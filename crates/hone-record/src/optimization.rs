@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Comparison, Durability, Machine, Metric, Verdict, Workload};
+use crate::{Artifact, Comparison, Durability, GoAccount, Machine, Metric, Verdict, Workload};
 
 /// How much a build could bring at most: the share of the target's CPU that is its own user code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,9 @@ pub struct Harm {
     pub old_text_bytes: u64,
     /// Most memory that was resident under the first judging workload, of all its processes together, in bytes.
     pub rss_bytes: Option<f64>,
+    /// Most memory that goroutine stacks took under the first judging workload, in bytes; of Go programs that tell it.
+    #[serde(default)]
+    pub stack_bytes: Option<f64>,
     /// From the start until it was ready, in seconds; median over the starts.
     pub start_up_s: Option<f64>,
     /// Starts that the start-up is from.
@@ -202,6 +205,9 @@ pub struct Optimization {
     /// The variant that is best by measurement; `None` when none beats the baseline, and in older records.
     #[serde(default)]
     pub best: Option<String>,
+    /// What is told of a Go program beside its variants; `None` of others.
+    #[serde(default)]
+    pub go: Option<GoAccount>,
 }
 
 /// What was tried, what was decided, and why. One line of the ledger.

@@ -6,7 +6,7 @@ use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, headline, load_run, method, rates, results, steps, variants,
+    builds, ceiling, circumstances, design, go, headline, load_run, method, rates, results, steps, variants,
     workloads,
 };
 
@@ -44,6 +44,7 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
         .children(variants::of(optimization))
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons))
         .children(judged)
+        .children(go::of(optimization.go.as_ref()))
         .child(builds::of(&optimization.artifacts))
         .child(workloads::side_by_side(&optimization.training, &judging))
         .child(circumstances::durability(&optimization.durability))

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
-    Change, Engine, Hdr, LaidOut, Metric, Optimization, Outcome, Pilot, Promise, VariantFacts, VariantState,
-    Verdict, Window, WindowFacts, Workload,
+    Change, Engine, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, Metric,
+    Optimization, Outcome, Pilot, Promise, VariantFacts, VariantState, Verdict, Window, WindowFacts,
+    Workload,
 };
 use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
@@ -357,6 +358,79 @@ fn hostile_texts_stay_texts() {
         assert_eq!(select(&html, "script, img").len(), 0);
         assert!(text_of(select(&html, "body")[0]).contains("\"><script>alert('x')</script>"));
     }
+}
+
+#[test]
+fn a_go_program_has_its_hot_spots_and_benchmarks_told() {
+    let (mut optimization, windows) = sample::optimization();
+    let spots = HotSpots {
+        kind: "cpu".to_owned(),
+        unit: "nanoseconds".to_owned(),
+        total: 2_000_000_000,
+        functions: 31,
+        rows: vec![HotSpot {
+            function: "main.(*T[go.shape.int]).size<b>".to_owned(),
+            flat: 60_000_000,
+            cumulative: 820_000_000,
+            flat_share: 0.03,
+            cumulative_share: f64::NAN,
+        }],
+    };
+    let row = GoBenchmark {
+        package: "x/flow".to_owned(),
+        benchmark: "BenchmarkParse-2".to_owned(),
+        metric: "ns/op".to_owned(),
+        off: vec![100.0, 104.0],
+        on: vec![90.0, f64::NAN],
+        control: Vec::new(),
+        ratio: Some([0.88, 0.86, 0.9]),
+        control_ratio: Some([f64::NAN; 3]),
+        verdict: Some(Verdict::Better),
+        why: "the interval excludes 1".to_owned(),
+    };
+    let told = GoBenchmark { metric: "B/op".to_owned(), verdict: None, ratio: None, ..row.clone() };
+    optimization.go = Some(GoAccount {
+        hot_spots: vec![
+            spots.clone(),
+            HotSpots { kind: "alloc_space".to_owned(), unit: "bytes".to_owned(), ..spots },
+        ],
+        findings: vec!["main.size: 3.0 % flat, 41.0 % cumulative".to_owned()],
+        benchmarks: Some(GoBenchmarks {
+            rounds: 8,
+            benchtime: "1s".to_owned(),
+            cpus: None,
+            rule: "By the rule.".to_owned(),
+            geomean: Some(GoBenchmark { package: String::new(), ..row.clone() }),
+            rows: vec![row, told],
+            unchanged: vec!["x/other".to_owned()],
+            incomplete: Vec::new(),
+            commands: vec!["cd x && ./a.test".to_owned()],
+        }),
+        ..GoAccount::default()
+    });
+    let page = optimization_page(&optimization, &windows);
+    check(&page);
+    let seen = words(&page);
+    for expected in [
+        "Where time and memory go",
+        "41.0 % cumulative",
+        "size<b>",
+        "0.880 [0.860, 0.900]",
+        "better",
+        "x/other",
+        "told, not judged",
+    ] {
+        assert!(seen.contains(expected), "{expected} is not in\n{seen}");
+    }
+    assert!(!seen.contains("NaN"));
+    let account = optimization.go.as_mut().unwrap();
+    (account.benchmarks, account.no_benchmarks) = (None, Some("no package has tests".to_owned()));
+    account.hot_spots.clear();
+    let seen = words(&optimization_page(&optimization, &windows));
+    assert!(
+        seen.contains("There are none: no package has tests") && seen.contains("There is no profile"),
+        "{seen}"
+    );
 }
 
 #[test]

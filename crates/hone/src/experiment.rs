@@ -13,6 +13,7 @@ use crate::optimize::tree::{self, Variant};
 use target::TargetFile;
 pub(crate) use target::{Form, Target};
 
+pub(crate) mod go;
 pub(crate) mod target;
 
 /// An experiment as the file says it, checked in itself but not against the world.
@@ -36,6 +37,7 @@ pub(crate) struct Experiment {
     pub(crate) soak_s: f64,
     /// Builds of each variant, with another layout each.
     pub(crate) builds: u32,
+    pub(crate) go: go::GoWishes,
     pub(crate) compare: Compare,
 }
 
@@ -71,13 +73,17 @@ pub(crate) struct Limits {
     pub(crate) rss_growth: f64,
     /// Of the time from the start until it is ready.
     pub(crate) start_up_growth: f64,
+    /// Of what goroutine stacks take.
+    pub(crate) stack_growth: f64,
 }
 
 impl Default for Limits {
     /// Choices, not constants of nature: profiles make hot code larger and cold code smaller, in all by less than a half; memory
     /// and start-up should hardly change, and both are measured a few times only. A file may have relocations and the old code, too.
+    /// Inlining makes frames larger: a profile has made Go's stacks larger by a third where it was seen, and that is a cost that is
+    /// to be seen, not one that breaks a service.
     fn default() -> Self {
-        Self { text_growth: 1.5, file_growth: 3.0, rss_growth: 1.25, start_up_growth: 1.5 }
+        Self { text_growth: 1.5, file_growth: 3.0, rss_growth: 1.25, start_up_growth: 1.5, stack_growth: 1.5 }
     }
 }
 
@@ -160,6 +166,11 @@ struct Optimize {
     builds: Option<u32>,
     /// Loads at a rate judge once more with so many times the requests.
     raise: Option<f64>,
+    pprof_windows: Option<u32>,
+    pprof_window_s: Option<u32>,
+    go_bench: Option<go::GoBenchFile>,
+    place: Option<bool>,
+    stack_growth: Option<f64>,
 }
 
 /// One name, or several.
@@ -503,6 +514,7 @@ impl File {
             tree::of(self.optimize.variants.as_deref(), &target.form, &names, self.optimize.matrix)
                 .map_err(|(key, problem)| in_optimize(key, problem))?;
         let limits = self.optimize.limits()?;
+        let go = self.optimize.go_keys().checked(&target.form)?;
         Ok(Experiment {
             name: self.name,
             target,
@@ -515,6 +527,7 @@ impl File {
             limits,
             soak_s: self.optimize.soak_s()?,
             builds: self.optimize.builds()?,
+            go,
             compare: self.compare,
         })
     }
@@ -580,6 +593,16 @@ impl Optimize {
         }
     }
 
+    fn go_keys(&self) -> go::GoKeys {
+        go::GoKeys {
+            windows: self.pprof_windows,
+            window_s: self.pprof_window_s,
+            bench: self.go_bench.clone(),
+            place: self.place,
+            stack_growth: self.stack_growth,
+        }
+    }
+
     fn soak_s(&self) -> Result<f64, Wrong> {
         /// Enough for some checks, and little beside a training.
         const SOAK_S: f64 = 10.0;
@@ -625,6 +648,7 @@ impl Optimize {
             file_growth: checked("file_growth", self.file_growth, least.file_growth)?,
             rss_growth: checked("rss_growth", self.rss_growth, least.rss_growth)?,
             start_up_growth: checked("start_up_growth", self.start_up_growth, least.start_up_growth)?,
+            stack_growth: checked("stack_growth", self.stack_growth, least.stack_growth)?,
         })
     }
 }

@@ -465,47 +465,242 @@ fn counts_of_a_second_round_go_on_top_of_the_first() {
     assert!(found.steps.iter().any(|step| step.step == "train-cs"));
 }
 
-/// Go's profile is taken of the plain program while it is loaded.
+const FLOWD: &str = r#"
+name = "flowd"
+[target]
+source = "flowd"
+go = "."
+args = ["-listen", "127.0.0.1:{port}", "-pprof", "127.0.0.1:{port2}"]
+ready = { line = "ready " }
+[optimize]
+train = ["binary", "json"]
+judge = ["judge"]
+pprof_windows = 2
+pprof_window_s = 2
+go_bench = { packages = ["./..."], pattern = "Parse|CollectJSON", count = 8, benchtime = "20x" }
+place = true
+[compare]
+rounds = 5
+block_rounds = 1
+[workload.binary]
+command = "./load -to 127.0.0.1:{port} -requests {operations} -records 200 -seed 7"
+operations = 600
+[workload.json]
+command = "./load -to 127.0.0.1:{port} -format json -requests {operations} -records 200 -seed 9"
+operations = 300
+[workload.judge]
+command = "./load -to 127.0.0.1:{port} -requests {operations} -records 300 -seed 8"
+operations = 300
+"#;
+
+/// Go's profiles are taken of the plain program while it is loaded in two formats; what they say is told, and Go's own benchmarks
+/// run beside the service.
 #[test]
 fn a_go_service_is_profiled_while_it_serves() {
     let Some(bench) = Bench::new() else { return };
     let Ok(go) = Tool::new("go", "HONE_GO").locate(&[PathBuf::from("/usr/local/go/bin")]) else {
         return skip("there is no go");
     };
+    for file in
+        ["go.mod", "main.go", "flow/flow.go", "flow/flow_test.go", "flow/formats.go", "flow/synthetic.go"]
+    {
+        let to = bench.path("flowd").join(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(Bench::fixture("examples/go-service").join(file), to).unwrap();
+    }
+    a_size_is_worked_out_again_and_again(&bench.path("flowd/flow/flow.go"));
     let load = bench.path("load");
     let source = Bench::fixture("examples/go-service");
     let call = Call::new("build-load", go.path(), &source).args(["build", "-o"]).arg(&load).arg("./cmd/load");
     bench.system.run(&call.produces(&load)).unwrap();
-    bench.write(&format!(
-        r#"
-name = "flowd"
-[target]
-source = "{}"
-go = "."
-args = ["-listen", "127.0.0.1:{{port}}", "-pprof", "127.0.0.1:{{port2}}"]
-ready = {{ line = "ready " }}
-[optimize]
-train = "train"
-judge = ["judge"]
-[compare]
-rounds = 5
-block_rounds = 1
-[workload.train]
-command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 200 -seed 7"
-operations = 600
-[workload.judge]
-command = "./load -to 127.0.0.1:{{port}} -requests {{operations}} -records 300 -seed 8"
-operations = 300
-"#,
-        source.display()
-    ));
+    bench.write(FLOWD);
     let (ran, found) = bench.judged(&[]);
     let proof = found.artifacts[1].profile.as_ref().unwrap();
-    assert_eq!((proof.level.as_str(), proof.raw_files), ("pprof", 1), "{proof:?}");
+    assert_eq!((proof.level.as_str(), proof.raw_files), ("pprof", 4), "{proof:?}");
     assert!(proof.hot_functions_of_target > 0 && proof.total_count > 0, "{proof:?}");
     assert!(found.artifacts[1].applied.as_ref().unwrap().discarded_weight < 0.5);
     assert_eq!(found.comparisons.len(), 1);
-    assert!(ran.stderr.contains("samples in"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("samples in") && ran.stderr.contains("over 2 times 2 s"), "{}", ran.stderr);
+    let stacks = found.variants.iter().map(|variant| variant.harm.as_ref().unwrap().stack_bytes.unwrap());
+    assert!(stacks.clone().all(|bytes| bytes > 30_000.0), "{:?}", stacks.collect::<Vec<_>>());
+
+    let account = found.go.as_ref().unwrap();
+    let kinds: Vec<&str> = account.hot_spots.iter().map(|spots| spots.kind.as_str()).collect();
+    assert_eq!(kinds, ["cpu", "alloc_space", "alloc_objects"]);
+    let cpu = &account.hot_spots[0];
+    assert!(cpu.rows.iter().any(|row| row.function.starts_with("flowd/flow.")), "{cpu:?}");
+    assert!(cpu.rows.iter().all(|row| row.flat <= row.cumulative && row.flat_share <= 1.0), "{cpu:?}");
+    let found_in = |words: [&str; 2]| {
+        account.findings.iter().any(|finding| words.iter().all(|word| finding.contains(word)))
+    };
+    assert!(found_in(["flowd/flow.sizeOf: ", "called in the loop of "]), "{:?}", account.findings);
+    assert!(found_in(["flowd/flow.Collect: ", " % of alloc_space"]), "{:?}", account.findings);
+    let benchmarks = account.benchmarks.as_ref().unwrap();
+    let timed: Vec<&str> = benchmarks
+        .rows
+        .iter()
+        .filter(|row| row.verdict.is_some())
+        .map(|row| row.benchmark.trim_end_matches(|letter: char| letter == '-' || letter.is_ascii_digit()))
+        .collect();
+    assert_eq!(timed, ["BenchmarkCollectJSON", "BenchmarkParse"], "{:?}", benchmarks.rows);
+    assert!(
+        benchmarks.rows.iter().all(|row| [&row.off, &row.on, &row.control].iter().all(|by| by.len() == 8))
+    );
+    assert!(benchmarks.geomean.as_ref().unwrap().ratio.is_some());
+    let page = fs::read_to_string(bench.newest().join("report.html")).unwrap();
+    for told in ["Where time and memory go", "own benchmarks", "flowd/flow."] {
+        assert!(page.contains(told), "{told}");
+    }
+    for told in ["where it goes: CPU", "bytes allocated", "all together"] {
+        assert!(ran.stdout.contains(told), "{told} is not in\n{}", ran.stdout);
+    }
+
+    // It is placed when it helps, which so few rounds rarely show, and never behind anybody's back.
+    let place = bench.path("flowd/default.pgo");
+    let kept = found.variants[1].decision == "keep";
+    assert_eq!(place.is_file(), kept);
+    let placed = account.placed.as_ref().unwrap();
+    assert!(
+        placed.contains(if kept { "a plain `go build` takes it" } else { "hone profile place " }),
+        "{placed}"
+    );
+    a_running_service_is_asked_in_several_windows(&bench, Path::new(&found.artifacts[0].path));
+    a_profile_of_before_is_called_stale(&bench, Path::new(&proof.path), &place);
+    a_load_that_fails_leaves_no_profile(&bench);
+}
+
+/// The published case, planted: the size of the whole growing batch every few records, and a batch that nobody needs.
+fn a_size_is_worked_out_again_and_again(file: &Path) {
+    const SIZE: &str = r#"
+// Walked is what nobody asks for.
+var Walked int
+
+//go:noinline
+func sizeOf(batch []Record) int {
+	sum := 0
+	for i := range batch {
+		sum += sizeOne(&batch[i])
+	}
+	return sum
+}
+
+//go:noinline
+func sizeOne(r *Record) int {
+	n := 0
+	for i := 0; i < 200; i++ {
+		n += int(r.BytesIn>>(i&31)) & 7
+	}
+	return n
+}
+"#;
+    let text = fs::read_to_string(file).unwrap();
+    let once = |text: String, before: &str, after: &str| {
+        assert_eq!(text.matches(before).count(), 1, "{before}");
+        text.replace(before, after)
+    };
+    let text = once(text, "\tvar record Record\n\tfor", "\tvar record Record\n\tvar batch []Record\n\tfor");
+    let walk = "\t\t\twritten++\n\t\t\tbatch = append(batch, record)\n\t\t\tif written%8 == 0 {\n\t\t\t\tWalked += sizeOf(batch)\n\t\t\t}\n";
+    fs::write(file, once(text, "\t\t\twritten++\n", walk) + SIZE).unwrap();
+}
+
+/// Whoever asked for five minutes need not wait for them.
+fn an_interrupt_does_not_wait_for_the_window(folder: &Path, url: &str) {
+    let begun = std::time::Instant::now();
+    let mut child = stage::hone_command();
+    child.args(["profile", "take", url, "-o", "never.pprof", "--seconds", "300"]).current_dir(folder);
+    let mut child = child.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let hears = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & (1 << (libc::SIGINT - 1)) != 0
+    };
+    while !hears() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    assert!(!folder.join("never.pprof").exists());
+}
+
+/// As a service that users see is: Hone loads nothing.
+fn a_running_service_is_asked_in_several_windows(bench: &Bench, program: &Path) {
+    let mut service = bench.system.start(&Call::new("flowd", program, bench.dir.path())).unwrap();
+    let line = service.stdout_line_matching("ready ", std::time::Duration::from_secs(60)).unwrap();
+    let [_, address, _, pprof] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
+    let url = format!("http://{pprof}");
+    let take = |more: &[&str]| {
+        hone_in(bench.dir.path(), &[&["profile", "take", &url, "-o", "live.pprof"], more].concat())
+    };
+    take(&["--seconds", "1"]).expect_code(1).expect_error("has no samples");
+    assert!(!bench.path("live.pprof").exists());
+    let load =
+        Call::new("load", bench.path("load"), bench.dir.path()).args(["-to", address, "-seconds", "5"]);
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| bench.system.run(&load).unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        take(&["--seconds", "1", "--windows", "2"]).expect_code(0);
+        loading.join().unwrap();
+    });
+    let lock = fs::read_to_string(bench.path("live.pprof.lock")).unwrap();
+    assert_eq!(lock.matches("\"weight\": 1").count(), 2, "{lock}");
+    an_interrupt_does_not_wait_for_the_window(bench.dir.path(), &url);
+    service.stop(std::time::Duration::from_secs(60)).unwrap();
+}
+
+/// The one of another state of the source lies in it.
+fn a_profile_of_before_is_called_stale(bench: &Bench, profile: &Path, place: &Path) {
+    fs::copy(profile, place).unwrap();
+    let ran = bench.hone(&["--resume"]);
+    assert!([0, 3].contains(&ran.code), "a profile in its place is no other source: {}", ran.stderr);
+    assert!(ran.stderr.contains("place-profile       done before"), "{}", ran.stderr);
+    let mut renamed = 0;
+    for file in ["flow.go", "formats.go", "synthetic.go"] {
+        let file = bench.path("flowd/flow").join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        renamed += text.matches("Collect(").count();
+        fs::write(
+            &file,
+            text.replace("Collect(", "Gather(")
+                .replace("w.Uint(", "w.Number(")
+                .replace(") Uint(", ") Number(")
+                .replace("\tUint(", "\tNumber("),
+        )
+        .unwrap();
+    }
+    assert!(renamed > 0);
+    let main = bench.path("flowd/main.go");
+    let text = fs::read_to_string(&main).unwrap();
+    fs::write(&main, text.replace("flow.Collect(", "flow.Gather(")).unwrap();
+    let ran = bench.hone(&["--only", "baseline"]).expect_code(0);
+    assert!(ran.stderr.contains("default.pgo is stale: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("flowd/flow.Collect"), "{}", ran.stderr);
+}
+
+/// An idle service has a profile, too, and none of it may be used. The window is not waited for.
+fn a_load_that_fails_leaves_no_profile(bench: &Bench) {
+    let script = "#!/bin/sh\necho x >> turns\n[ $(wc -l < turns) -lt 4 ] || { echo the load broke >&2; exit 3; }\nexec ./load \"$@\"\n";
+    fs::write(bench.path("flaky.sh"), script).unwrap();
+    fs::set_permissions(bench.path("flaky.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = FLOWD
+        .replace(
+            "./load -to 127.0.0.1:{port} -requests {operations} -records 200",
+            "./flaky.sh -to 127.0.0.1:{port} -requests 50 -records 20",
+        )
+        .replace("pprof_window_s = 2", "pprof_window_s = 300");
+    bench.write(&text);
+    let begun = std::time::Instant::now();
+    let ran = bench.hone(&[]).expect_code(1);
+    assert!(
+        ran.stderr.contains("the load broke") && ran.stderr.contains("of an idle service"),
+        "{}",
+        ran.stderr
+    );
+    assert!(begun.elapsed().as_secs() < 200, "{:?}", begun.elapsed());
+    let bin = bench.newest().join("bin").display().to_string();
+    assert_eq!(processes_with(&bin), Vec::<u32>::new(), "no server is left");
 }
 
 /// What loads it, or what is to stop it, kills it and ends well itself.

@@ -443,6 +443,8 @@ fn profiles_of_go_are_held_against_the_program() {
     assert!(names(&moved["hotter"]).contains(&"tiny.example/tiny/mix.weigh".to_owned()), "{moved}");
     assert!(names(&moved["cooler"]).contains(&"tiny.example/tiny/mix.size".to_owned()), "{moved}");
 
+    placed_where_go_takes_it(&bench);
+
     fs::create_dir_all(bench.path("other")).unwrap();
     fs::write(bench.path("other/go.mod"), "module other.example/x\n\ngo 1.21\n").unwrap();
     fs::write(bench.path("other/main.go"), "package main\n\nfunc main() { println(1) }\n").unwrap();
@@ -457,6 +459,37 @@ fn profiles_of_go_are_held_against_the_program() {
         |file: &str| bench.hone(&["show", file, "--json"]).json()["profile"]["total_count"].as_u64().unwrap();
     assert_eq!(merged.code, 0, "{}", merged.err);
     assert_eq!(total("sum.pgo"), 4 * total("tiny-a.cpu"));
+}
+
+/// `tiny-a.cpu` is of the source before a function was renamed, `tiny-b.cpu` of the present one.
+fn placed_where_go_takes_it(bench: &Bench) {
+    let place = bench.path("tiny/cmd/tiny/default.pgo");
+    let hone = |profile: &str, more: &[&str]| {
+        bench.hone(&[&["place", profile, "--source", "tiny", "--go", "./cmd/tiny"], more].concat())
+    };
+    let stale = hone("tiny-a.cpu", &["--budget", "1%"]);
+    assert!(stale.code == 1 && stale.err.contains("mix.size"), "{}", stale.err);
+    assert!(stale.err.contains("of functions that the present source does not have"), "{}", stale.err);
+    let memory = hone("tiny-b.mem", &[]);
+    assert!(memory.code == 1 && memory.err.contains("counts alloc_objects"), "{}", memory.err);
+    assert!(!place.exists(), "nothing was placed");
+    let placed = hone("tiny-b.cpu", &[]);
+    assert!(
+        placed.code == 0 && placed.out.contains("a plain `go build` takes it"),
+        "{}{}",
+        placed.out,
+        placed.err
+    );
+    assert_eq!(fs::read(&place).unwrap(), fs::read(bench.path("tiny-b.cpu")).unwrap());
+    assert!(hone("tiny-b.cpu", &[]).out.contains("as before"));
+    let other = hone("tiny-a.cpu", &["--budget", "100%"]);
+    assert!(other.code == 1 && other.err.contains("--replace"), "{}", other.err);
+    assert_eq!(fs::read(&place).unwrap(), fs::read(bench.path("tiny-b.cpu")).unwrap());
+    let replaced = hone("tiny-a.cpu", &["--budget", "100%", "--replace"]);
+    assert!(replaced.out.contains("in the place of another one"), "{}{}", replaced.out, replaced.err);
+    let left = fs::read_dir(place.parent().unwrap()).unwrap().count();
+    assert_eq!(left, 2, "the source and the profile, and nothing set aside");
+    fs::remove_file(&place).unwrap();
 }
 
 #[test]

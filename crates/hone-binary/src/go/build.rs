@@ -33,6 +33,13 @@ const USUAL_FOLDER: &str = "/usr/local/go/bin";
 /// The file that Go takes from the main package's folder.
 pub const DEFAULT_PGO: &str = "default.pgo";
 
+/// What Hone may leave in the main package's folder, which is no source of any of its builds: the profile in its place, its lock,
+/// and the profile that it has set aside.
+pub fn left_beside(main: &Path) -> Vec<PathBuf> {
+    let of = |ending: &str| main.join(format!("{DEFAULT_PGO}{ending}"));
+    ["", ".lock", ".kept"].map(of).to_vec()
+}
+
 /// No more folders are looked through for a misplaced `default.pgo`.
 const MOST_FOLDERS: usize = 20_000;
 
@@ -254,9 +261,14 @@ impl<'a> GoPgo<'a> {
     ///
     /// # Errors
     /// When the profile can't be used, or the files can't be written.
-    pub fn place(&self, merged: &Merged) -> Result<Placed> {
-        read(&merged.path)?;
-        Placed::lay(&merged.path, self.default_profile())
+    pub fn place(&self, profile: &Path) -> Result<Placed> {
+        read(profile)?;
+        Placed::lay(profile, self.default_profile())
+    }
+
+    /// Files of the name `default.pgo` that lie where Go does not look for them.
+    pub fn misplaced(&self) -> Vec<PathBuf> {
+        misplaced(&self.plan.target.module_dir, &self.main.dir)
     }
 
     fn prove_named(&self, binary: &Path, wanted: &Path) -> Result<()> {

@@ -26,6 +26,12 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// What a service may take beyond the window itself: it packs the profile while it works.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// Whoever waits is asked so often whether the wait is still of use.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Begins the line of the heap's page that tells what goroutine stacks take, and what the system gave for them.
+const STACK_LINE: &str = "# Stack = ";
+
 /// Where `net/http/pprof` puts its pages.
 const USUAL_PATH: &str = "/debug/pprof/";
 
@@ -107,6 +113,12 @@ pub enum FetchError {
         /// The limit.
         limit_s: f64,
     },
+    /// The wait was given up: nobody has a use for the answer any more.
+    #[error("the wait for {url} was given up")]
+    GivenUp {
+        /// What was asked.
+        url: String,
+    },
     /// The answer broke off or has another form.
     #[error(
         "the answer of {url} can't be read: {reason}\n  next: look whether this is the pprof address of the service"
@@ -140,9 +152,23 @@ fn next_after(status: u16, said: &str) -> &'static str {
 /// # Errors
 /// A [`FetchError`], or a [`GoRefusal`] when the answer is no profile or has no samples.
 pub fn capture(base: &str, wanted: Wanted, file: &Path) -> Result<Captured> {
+    capture_unless(base, wanted, file, &|| false)
+}
+
+/// As [`capture`], until `given_up` says that nobody needs it any more: a profile of a load that has failed, or after an
+/// interrupt. It is asked a few times a second.
+///
+/// # Errors
+/// As [`capture`], and [`FetchError::GivenUp`].
+pub fn capture_unless(
+    base: &str,
+    wanted: Wanted,
+    file: &Path,
+    given_up: &dyn Fn() -> bool,
+) -> Result<Captured> {
     let url = profile_url(base, wanted)?;
     let started = Instant::now();
-    let bytes = fetch(&url, limit_of(wanted))?;
+    let bytes = fetch(&url, limit_of(wanted), given_up)?;
     let took_s = started.elapsed().as_secs_f64();
     let refuse = |refusal| anyhow::Error::from(Refusal::Go(refusal));
     let profile = Profile::parse(&bytes)
@@ -170,11 +196,43 @@ fn limit_of(wanted: Wanted) -> Duration {
     Duration::from_secs(u64::from(window)) + GRACE
 }
 
+/// What goroutine stacks take at this moment, in bytes, by the runtime's own account (`runtime.MemStats.StackInuse`, which the
+/// heap's page tells as text). `base` as for [`capture`].
+///
+/// # Errors
+/// A [`FetchError`], also when the page does not tell it.
+pub fn stack_bytes(base: &str) -> Result<u64, FetchError> {
+    let url = page(base, "heap", Some("debug=1"))?;
+    let text = fetch(&url, CONNECT_LIMIT, &|| false)?;
+    stack_in(&String::from_utf8_lossy(&text)).ok_or_else(|| FetchError::Malformed {
+        url: url.to_string(),
+        reason: format!("it has no line `{STACK_LINE}...`"),
+    })
+}
+
+fn stack_in(text: &str) -> Option<u64> {
+    let line = text.lines().rev().find_map(|line| line.strip_prefix(STACK_LINE))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// The address of a profile.
 ///
 /// # Errors
 /// [`FetchError::Address`].
 pub fn profile_url(base: &str, wanted: Wanted) -> Result<Url, FetchError> {
+    let (name, seconds) = match wanted {
+        Wanted::Cpu { seconds } => ("profile", Some(seconds)),
+        Wanted::Allocations { seconds } => ("allocs", seconds),
+    };
+    if seconds == Some(0) {
+        let reason = "a window of 0 seconds holds nothing".to_owned();
+        return Err(FetchError::Address { url: base.to_owned(), reason });
+    }
+    page(base, name, seconds.map(|seconds| format!("seconds={seconds}")).as_deref())
+}
+
+/// The address of a page of the pprof server.
+fn page(base: &str, name: &str, query: Option<&str>) -> Result<Url, FetchError> {
     let wrong = |reason: String| FetchError::Address { url: base.to_owned(), reason };
     let mut url = Url::parse(base).map_err(|error| wrong(error.to_string()))?;
     if url.scheme() != "http" {
@@ -185,26 +243,20 @@ pub fn profile_url(base: &str, wanted: Wanted) -> Result<Url, FetchError> {
     } else {
         format!("{}/", url.path().trim_end_matches('/'))
     };
-    let (page, seconds) = match wanted {
-        Wanted::Cpu { seconds } => ("profile", Some(seconds)),
-        Wanted::Allocations { seconds } => ("allocs", seconds),
-    };
-    if seconds == Some(0) {
-        return Err(wrong("a window of 0 seconds holds nothing".to_owned()));
-    }
-    url.set_path(&format!("{path}{page}"));
-    url.set_query(seconds.map(|seconds| format!("seconds={seconds}")).as_deref());
+    url.set_path(&format!("{path}{name}"));
+    url.set_query(query);
     Ok(url)
 }
 
 /// One GET.
-fn fetch(url: &Url, limit: Duration) -> Result<Vec<u8>, FetchError> {
+fn fetch(url: &Url, limit: Duration, given_up: &dyn Fn() -> bool) -> Result<Vec<u8>, FetchError> {
     let deadline = Instant::now() + limit;
     let unreachable = |error| FetchError::Unreachable { url: url.to_string(), error };
     let stream = connect(url).map_err(unreachable)?;
-    let mut answer = Answer { stream, deadline, buffer: Vec::new() };
+    let mut answer = Answer { stream, deadline, given_up, buffer: Vec::new() };
     let read = answer.ask(url).and_then(|()| answer.read());
     let (status, body) = read.map_err(|error| match error.kind() {
+        _ if given_up() => FetchError::GivenUp { url: url.to_string() },
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
             FetchError::TimedOut { url: url.to_string(), limit_s: limit.as_secs_f64() }
         }
@@ -232,9 +284,11 @@ fn connect(url: &Url) -> io::Result<TcpStream> {
     Err(last)
 }
 
-struct Answer<S> {
+struct Answer<'a, S> {
     stream: S,
     deadline: Instant,
+    /// Whether nobody needs it any more.
+    given_up: &'a dyn Fn() -> bool,
     /// Read, and not yet used.
     buffer: Vec<u8>,
 }
@@ -251,7 +305,7 @@ impl Timed for TcpStream {
     }
 }
 
-impl<S: Timed> Answer<S> {
+impl<S: Timed> Answer<'_, S> {
     fn ask(&mut self, url: &Url) -> io::Result<()> {
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
         let host = url.host_str().unwrap_or_default();
@@ -274,9 +328,17 @@ impl<S: Timed> Answer<S> {
         if self.buffer.len() > MOST_BYTES {
             return Err(other(format!("it is longer than {MOST_BYTES} bytes")));
         }
-        self.stream.end_in(self.left()?)?;
         let mut chunk = [0; 16 << 10];
-        let read = self.stream.read(&mut chunk)?;
+        let read = loop {
+            if (self.given_up)() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.end_in(self.left()?.min(STEP))?;
+            match self.stream.read(&mut chunk) {
+                Err(error) if is_passing(&error) => {}
+                read => break read?,
+            }
+        };
         self.buffer.extend_from_slice(&chunk[..read]);
         Ok(read > 0)
     }
@@ -358,6 +420,11 @@ impl<S: Timed> Answer<S> {
     }
 }
 
+/// Nothing came within a step, or a signal broke the wait: no end of the answer.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 fn status_of(line: &str) -> io::Result<u16> {
     let mut words = line.split(' ');
     let status = words.next().filter(|word| word.starts_with("HTTP/1.")).and(words.next());
@@ -403,7 +470,7 @@ mod tests {
 
     fn ask(answer: &str) -> Result<Vec<u8>, String> {
         let (url, server) = answering(answer.as_bytes(), Duration::ZERO);
-        let outcome = fetch(&url, Duration::from_secs(20));
+        let outcome = fetch(&url, Duration::from_secs(20), &|| false);
         let question = server.join().unwrap();
         assert!(
             question.starts_with("GET /debug/pprof/profile?seconds=1 HTTP/1.1\r\nHost: 127.0.0.1:"),
@@ -477,11 +544,32 @@ mod tests {
     #[test]
     fn a_silent_service_is_given_up() {
         let (url, server) = answering(b"", Duration::from_millis(400));
-        let error = fetch(&url, Duration::from_millis(100)).unwrap_err();
+        let error = fetch(&url, Duration::from_millis(100), &|| false).unwrap_err();
         assert!(matches!(error, FetchError::TimedOut { .. }), "{error}");
         server.join().unwrap();
-        let gone = fetch(&url, Duration::from_secs(5)).unwrap_err();
+        let gone = fetch(&url, Duration::from_secs(5), &|| false).unwrap_err();
         assert!(matches!(gone, FetchError::Unreachable { .. }), "{gone}");
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_not_needed_any_more() {
+        let (url, server) = answering(b"", Duration::from_secs(3));
+        let begun = Instant::now();
+        let given_up = || begun.elapsed() > Duration::from_millis(100);
+        let error = fetch(&url, Duration::from_secs(60), &given_up).unwrap_err();
+        assert!(matches!(error, FetchError::GivenUp { .. }), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn what_stacks_take_is_read_from_the_page_of_the_heap() {
+        let page = "heap profile: 1: 2 [3: 4] @ heap/1048576\n1: 2 [3: 4] @ 0x1\n#\t0x1\tmain.f+0x1\tx.go:1\n\n# runtime.MemStats\n\
+                    # Alloc = 1\n# Stack = 589824 / 622592\n# MSpan = 1 / 2\n";
+        assert_eq!(stack_in(page), Some(589_824));
+        for other in ["", "# Stack = ", "# Stack = -1 / 2", "# Stack = 99999999999999999999999 / 1"] {
+            assert_eq!(stack_in(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -508,8 +596,10 @@ mod tests {
         #[test]
         fn no_answer_makes_it_panic(text in "(HTTP/1.1 200 OK\r\n|Transfer-Encoding: chunked\r\n|Content-Length: [0-9]{1,20}\r\n|\r\n|[0-9a-f]{1,17}|;|:|é){0,20}", any: Vec<u8>) {
             for bytes in [text.into_bytes(), any] {
+                stack_in(&String::from_utf8_lossy(&bytes));
                 let deadline = Instant::now() + Duration::from_secs(60);
-                let _ = Answer { stream: io::Cursor::new(bytes), deadline, buffer: Vec::new() }.read();
+                let stream = io::Cursor::new(bytes);
+                let _ = Answer { stream, deadline, given_up: &|| false, buffer: Vec::new() }.read();
             }
         }
     }

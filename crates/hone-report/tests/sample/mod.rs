@@ -521,6 +521,7 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         matrix: Vec::new(),
         on_baseline: Vec::new(),
         best: None,
+        go: None,
     };
     (optimization, windows)
 }

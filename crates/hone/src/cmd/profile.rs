@@ -5,11 +5,13 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
+use hone_binary::go::{GoPgo, GoTarget, Wanted, capture_unless};
 use hone_binary::kept::{DEFAULT_BUDGET, Keeper, Weights};
-use hone_tool::{System, ToolError};
+use hone_tool::{System, ToolError, interrupt};
 use serde::Serialize;
 
 use super::Desk;
+use crate::optimize::go;
 use crate::{Ending, Usage, show};
 
 /// Keep a profile: look into it, hold it against the program of today, compare and merge it.
@@ -23,7 +25,9 @@ use crate::{Ending, Usage, show};
   hone profile check service.fdata build/service
   hone profile check default.pgo ./server && git add default.pgo
   hone profile diff monday.pprof friday.pprof
-  hone profile merge get.fdata put.fdata --shares 0.7,0.3 --output service.fdata")]
+  hone profile merge get.fdata put.fdata --shares 0.7,0.3 --output service.fdata
+  hone profile take http://127.0.0.1:6060 --seconds 45 --windows 2 --output friday.pprof
+  hone profile place merged.pgo --source . --go ./cmd/server")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -35,6 +39,8 @@ enum What {
     Check(CheckArguments),
     Diff(DiffArguments),
     Merge(MergeArguments),
+    Place(PlaceArguments),
+    Take(TakeArguments),
 }
 
 /// What is in a profile: kind, level, counts, the hottest functions, and the lock beside it; of Go flat and cumulative, and what
@@ -104,6 +110,50 @@ struct MergeArguments {
     different_builds: bool,
 }
 
+/// Lay a profile of Go where a plain `go build` takes it: as default.pgo in the folder of the program's main package, and nowhere
+/// else. Its lock goes with it.
+///
+/// The program is built without it first: a profile of which the present source can take next to nothing is not placed. Then it
+/// is built as anybody builds it, and its build settings must name the profile. When something fails, the folder is as it was.
+#[derive(Debug, Args)]
+struct PlaceArguments {
+    /// The profile.
+    profile: PathBuf,
+    /// Folder of the module.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    source: PathBuf,
+    /// The main package, as `go build` takes it.
+    #[arg(long, value_name = "PACKAGE", default_value = ".")]
+    go: String,
+    /// Put it in the place of another default.pgo.
+    #[arg(long)]
+    replace: bool,
+    /// The largest share of the weight of its calls that may be lost to the present source, as in 10%.
+    #[arg(long, value_name = "SHARE", default_value_t = Share(DEFAULT_BUDGET))]
+    budget: Share,
+}
+
+/// Take a profile of a Go service that runs, from its pprof address, in one window or several that are merged, with a lock.
+///
+/// The service is not loaded by Hone: what it does meanwhile is what is in the profile. Nothing is written of an idle one.
+#[derive(Debug, Args)]
+struct TakeArguments {
+    /// The address of the service's net/http/pprof, such as http://127.0.0.1:6060.
+    url: String,
+    /// The new profile; its lock is written beside it.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Length of a window.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Windows, one behind the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    windows: u32,
+    /// What was allocated since the service started, in place of its CPU.
+    #[arg(long, conflicts_with_all = ["seconds", "windows"])]
+    allocations: bool,
+}
+
 /// `10%` as 0.1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Share(f64);
@@ -167,6 +217,8 @@ fn carry_out(what: What, scratch: &Path, desk: &Desk) -> Result<Ending> {
             desk.show_found("profile-difference", &found, |found| show::profile::difference(found, top))?;
             Ok(Ending::Done)
         }
+        What::Take(arguments) => take(&arguments, &keeper, scratch, desk),
+        What::Place(arguments) => place(&arguments, &runner, scratch, desk),
         What::Merge(arguments) => {
             desk.progress.doing("merge");
             let weights = weights(&arguments)?;
@@ -185,6 +237,60 @@ fn check(arguments: &CheckArguments, keeper: &Keeper<'_>, desk: &Desk) -> Result
     let judged = Judged { budget, within_budget: check.lost_share <= budget, check };
     desk.show_found("profile-check", &judged, |judged| show::profile::check(judged, arguments.top))?;
     Ok(if judged.within_budget { Ending::Done } else { Ending::Worse })
+}
+
+fn take(arguments: &TakeArguments, keeper: &Keeper<'_>, scratch: &Path, desk: &Desk) -> Result<Ending> {
+    let wanted = match arguments.allocations {
+        true => Wanted::Allocations { seconds: None },
+        false => Wanted::Cpu { seconds: arguments.seconds },
+    };
+    let mut files = Vec::new();
+    for window in 1..=if arguments.allocations { 1 } else { arguments.windows } {
+        desk.progress.doing(&format!("window {window}"));
+        let file = scratch.join(format!("{window}.pprof"));
+        let taken = capture_unless(&arguments.url, wanted, &file, &interrupt::requested)?;
+        desk.progress.line(&format!("{}: {} in {} stacks", taken.url, taken.total, taken.stacks));
+        files.push(file);
+    }
+    let merged = keeper.merge(&files, &Weights::Same, &arguments.output, false)?;
+    desk.show_found("profile-merge", &merged, show::profile::merged)?;
+    Ok(Ending::Done)
+}
+
+fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("place");
+    let profile = &arguments.profile;
+    let profile = profile.canonicalize().with_context(|| format!("{} can't be read", profile.display()))?;
+    let target = GoTarget::new(&arguments.source, &arguments.go);
+    let shop = GoPgo::prepare(runner, target, &scratch.join("go"))?;
+    let place = shop.default_profile();
+    let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
+    if !arguments.replace && std::fs::read(&place).is_ok_and(|there| !is_same(&there)) {
+        bail!(
+            "{} is another profile\n  next: hold both against the program (hone profile check, hone profile diff), then say --replace",
+            place.display()
+        );
+    }
+    // Go takes any profile, and says nothing of one that fits nothing.
+    let plain = shop.build_baseline()?;
+    let coverage = shop.coverage(&profile, &plain.executable)?;
+    let lost = coverage.lost_percent / 100.0;
+    let budget = arguments.budget.0;
+    if coverage.weight == 0 || lost > budget {
+        let names: Vec<&str> =
+            coverage.lost_functions.iter().take(3).map(|(name, _)| name.as_str()).collect();
+        bail!(
+            "{} is not placed: {:.1} % of the weight of its calls is of functions that the present source does not have ({}), and {} \
+             may be\n  next: take the profile again of a build of this source, or give a larger --budget",
+            profile.display(),
+            if coverage.weight == 0 { 100.0 } else { coverage.lost_percent },
+            names.join(", "),
+            arguments.budget
+        );
+    }
+    let placed = go::place(&shop, &profile)?;
+    desk.show_found("profile-place", &placed, |placed| format!("{}\n", show::wrapped(&placed.words())))?;
+    Ok(Ending::Done)
 }
 
 fn weights(arguments: &MergeArguments) -> Result<Weights> {

@@ -101,7 +101,13 @@ impl Job<'_> {
         };
         match &self.target().form {
             Form::Recipe(recipe) => tree(&self.there("source", &recipe.source)?, &[])?,
-            Form::Go(go) => tree(&self.there("source", &go.module)?, &[])?,
+            Form::Go(go) => {
+                // Every build says where its profile is; those that lie there are none of its sources.
+                let module = self.there("source", &go.module)?;
+                let main = module.join(&go.package);
+                let main = main.canonicalize().unwrap_or(main);
+                tree(&module, &hone_binary::go::left_beside(&main))?;
+            }
             Form::Cargo(cargo) => {
                 let root = workspace(&self.there("manifest", &cargo.manifest)?);
                 // It comes with the first build.

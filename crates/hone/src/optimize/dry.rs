@@ -138,7 +138,8 @@ impl Plan<'_, '_> {
         let training = || experiment.training.iter().map(|training| &training.workload);
         if self.workshop.kind() == Kind::Go {
             self.starts(BASELINE, None);
-            self.loads("profiled by net/http/pprof", training());
+            let windows = self.job.experiment.go.windows;
+            self.loads(&format!("profiled by net/http/pprof in windows ({windows})"), training());
             return Ok(());
         }
         self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
@@ -202,6 +203,18 @@ impl Plan<'_, '_> {
             if let Some(parent) = variant.parent {
                 self.line(&format!("# {} against {}", variant.name, variants[parent].name));
             }
+        }
+        if let Some(bench) = &self.job.experiment.go.bench {
+            self.line(&format!(
+                "# off against on by Go's own benchmarks: {}, pattern {}, {} rounds of {}",
+                bench.packages.join(" "),
+                bench.pattern,
+                bench.rounds,
+                bench.benchtime
+            ));
+        }
+        if self.job.experiment.go.place {
+            self.line("# the profile is laid beside the main package, as default.pgo, when pgo is kept");
         }
     }
 }

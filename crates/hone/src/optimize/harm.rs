@@ -8,6 +8,7 @@ use hone_record::Harm;
 
 use super::Job;
 use super::check::trouble_of;
+use super::go::most_while;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::experiment::Limits;
@@ -18,6 +19,9 @@ const STARTS: usize = 5;
 
 /// Growth below this is noise of pages and of the allocator, whatever its ratio.
 const RSS_FLOOR_BYTES: f64 = 4e6;
+
+/// Growth below this is that of a few goroutines more at the moment of a look.
+const STACK_FLOOR_BYTES: f64 = 1e6;
 
 /// Growth below this nobody waits for.
 const START_UP_FLOOR_S: f64 = 0.02;
@@ -33,6 +37,7 @@ pub(super) type Watched = BTreeMap<String, Result<Harm, String>>;
 struct Seen {
     start_up_s: Vec<f64>,
     rss_bytes: Option<f64>,
+    stack_bytes: Option<f64>,
 }
 
 impl Job<'_> {
@@ -51,7 +56,7 @@ impl Job<'_> {
         }
         for (built, seen) in variants.iter().zip(&mut seen) {
             look(&built.variant, seen, |seen| {
-                seen.rss_bytes = self.peak_under_load(built)?;
+                (seen.rss_bytes, seen.stack_bytes) = self.peak_under_load(built)?;
                 Ok(())
             })?;
         }
@@ -92,17 +97,19 @@ impl Job<'_> {
         Ok(start_up.map(|took| took.as_secs_f64()))
     }
 
-    /// The most memory that was resident under the first judging workload.
-    fn peak_under_load(&self, built: &Built) -> Result<Option<f64>> {
-        let Some(workload) = self.experiment.judging.first() else { return Ok(None) };
+    /// The most memory that was resident under the first judging workload, and the most that stacks of Go took of it.
+    fn peak_under_load(&self, built: &Built) -> Result<(Option<f64>, Option<f64>)> {
+        let Some(workload) = self.experiment.judging.first() else { return Ok((None, None)) };
         let arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
         let bench = self.bench();
         let workload = super::short(workload);
         let mut subject = bench.subject(&arm, &workload)?;
-        bench.window(&mut subject, &workload)?;
+        let pprof = self.pprof_of(&subject);
+        let (window, stack) = most_while(pprof.as_deref(), || bench.window(&mut subject, &workload));
+        window?;
         let peak = subject.peak_rss_bytes();
         bench.end(subject)?;
-        Ok(peak.map(|bytes| bytes as f64))
+        Ok((peak.map(|bytes| bytes as f64), stack.map(|bytes| bytes as f64)))
     }
 }
 
@@ -136,6 +143,7 @@ fn of(built: &Built, seen: &Seen, start_up_step_s: f64) -> Result<Harm> {
         old_text_bytes: code.old,
         start_up_s,
         rss_bytes: seen.rss_bytes,
+        stack_bytes: seen.stack_bytes,
         starts: u32::try_from(seen.start_up_s.len()).unwrap_or(u32::MAX),
         start_up_step_s,
         broken: Vec::new(),
@@ -172,6 +180,9 @@ fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
     hold("the file", file(baseline), file(variant), limits.file_growth, FILE_FLOOR_BYTES, &bytes);
     if let (Some(before), Some(after)) = (baseline.rss_bytes, variant.rss_bytes) {
         hold("resident memory", before, after, limits.rss_growth, RSS_FLOOR_BYTES, &bytes);
+    }
+    if let (Some(before), Some(after)) = (baseline.stack_bytes, variant.stack_bytes) {
+        hold("what goroutine stacks take", before, after, limits.stack_growth, STACK_FLOOR_BYTES, &bytes);
     }
     if let (Some(before), Some(after)) = (baseline.start_up_s, variant.start_up_s) {
         let seconds = |value: f64| show::span_us(value * 1e6);
@@ -222,6 +233,12 @@ mod tests {
         assert!(
             !broken(&Limits::default(), &early, &Harm { start_up_step_s: 0.02, ..by_command }).is_empty()
         );
+
+        let stacks = |bytes: f64| Harm { stack_bytes: Some(bytes), ..harm(1_000, 100e6, 0.1) };
+        let grown = broken(&Limits::default(), &stacks(20e6), &stacks(31e6));
+        assert!(grown[0].starts_with("what goroutine stacks take grows to 1.55 times"), "{grown:?}");
+        assert!(broken(&Limits::default(), &stacks(20e6), &stacks(29e6)).is_empty());
+        assert!(broken(&Limits::default(), &stacks(0.4e6), &stacks(1.2e6)).is_empty(), "a few goroutines");
 
         let small = harm(1_000, 1e6, 0.002);
         assert!(

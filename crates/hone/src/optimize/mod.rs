@@ -10,14 +10,15 @@ mod ceiling;
 mod check;
 pub(crate) mod dry;
 mod elsewhere;
+pub(crate) mod go;
 mod harm;
 mod judge;
 mod layouts;
 mod ledger;
 mod matrix;
 mod provenance;
-pub(crate) mod rule;
 mod provoke;
+pub(crate) mod rule;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -129,7 +130,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
     let first = (0, &variants[0]);
     let more = job.layouts(&mut steps, workshop, None, first, None, &baseline, &Outcomes::default())?;
+    let lying = job.look_at_lying(&mut steps, &baseline)?;
     let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    let of_go = job.look_at_go(&mut steps, workshop, &profiles, lying)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
@@ -148,7 +151,9 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let edges = edges(&variants, &outcomes.made);
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
-    let found = job.optimization(steps.receipts, ceilings, &account, judged, started_unix_ms);
+    let mut found = job.optimization(Vec::new(), ceilings, &account, judged, started_unix_ms);
+    found.go = job.finish_go(&mut steps, &profiles, &found.variants, of_go)?;
+    found.steps = steps.receipts;
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
     Ok(found)
@@ -768,6 +773,7 @@ impl<'a> Job<'a> {
             matrix,
             on_baseline,
             best,
+            go: None,
         }
     }
 }

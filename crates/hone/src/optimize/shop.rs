@@ -72,7 +72,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn go_target(&self, go: &Go) -> Result<GoTarget> {
+    pub(super) fn go_target(&self, go: &Go) -> Result<GoTarget> {
         Ok(GoTarget::new(self.there("source", &go.module)?, &go.package))
     }
 

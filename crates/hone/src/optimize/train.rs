@@ -1,13 +1,11 @@
 //! Training: a program that counts is loaded, and stopped so that its counts get onto disk.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{CaptureRefusal, Dump, ProfileFiles, build_preload, preload_env};
-use hone_binary::go::{Wanted, capture};
 use hone_binary::{Built, Refusal, Workshop};
 use hone_record::{Engine, Outcome, Window};
 use hone_tool::{Tool, interrupt};
@@ -48,9 +46,6 @@ pub(super) struct Raw {
     pub(super) folders: Vec<PathBuf>,
 }
 
-/// A window of Go's profiler, for loads that do not say how long they take.
-const PPROF_WINDOW_S: f64 = 10.0;
-
 impl Job<'_> {
     /// Trains a counting build with each workload; each leaves its counts in a folder of its own.
     pub(super) fn train(&self, workshop: &dyn Workshop, counting: &Built, round: &str) -> Result<Told<Raw>> {
@@ -78,19 +73,7 @@ impl Job<'_> {
         Ok(Told { note: words.join("; "), command: None, result: Raw { folders } })
     }
 
-    /// Takes CPU profiles of a Go program under each workload.
-    pub(super) fn profile_go(&self, plain: &Built, round: &str) -> Result<Told<Raw>> {
-        let (mut files, mut words) = (Vec::new(), Vec::new());
-        for training in &self.experiment.training {
-            let folder = self.raw_folder(round, &training.workload.name)?;
-            let file = folder.join("cpu.pprof");
-            words.push(self.profile_under(plain, training, &file)?);
-            files.push(file);
-        }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders: files } })
-    }
-
-    fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {
+    pub(super) fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {
         let raw = self.folder.join("profile-raw").join(round).join(workload);
         if raw.exists() {
             fs::remove_dir_all(&raw).with_context(|| format!("{} can't be removed", raw.display()))?;
@@ -173,42 +156,6 @@ impl Job<'_> {
         };
         Ok(Trained { words: format!("{}; {}", trained_words(&window), stop.lost) })
     }
-
-    /// Fetches a CPU profile while the load goes on, again and again when it is shorter than the profile's window.
-    fn profile_under(&self, plain: &Built, training: &Training, file: &Path) -> Result<String> {
-        let workload = &training.workload;
-        let window_s = match workload.engine.operations() {
-            Some(_) => PPROF_WINDOW_S,
-            None => workload.duration_s.max(1.0),
-        };
-        let wanted = Wanted::Cpu { seconds: window_s.round() as u32 };
-        let arm = self.arm(&plain.variant, &plain.executable, BTreeMap::new());
-        let bench = self.bench();
-        let mut subject = bench.subject(&arm, workload)?;
-        // Warm, and known to answer, before anything is taken of it.
-        bench.window(&mut subject, workload)?;
-        let url = pprof_url(&subject.fill(&self.target().pprof));
-        let (captured, loads) = std::thread::scope(|scope| {
-            let fetched = scope.spawn(|| capture(&url, wanted, file));
-            let mut loads = 0_u32;
-            while !fetched.is_finished() && !interrupt::requested() {
-                bench.window(&mut subject, workload)?;
-                loads += 1;
-            }
-            let captured = fetched.join().map_err(|_| anyhow::anyhow!("the fetch of {url} panicked"))??;
-            Ok::<_, anyhow::Error>((captured, loads))
-        })?;
-        bench.end(subject)?;
-        Ok(format!(
-            "{} samples in {} stacks over {window_s:.0} s of workload `{}`, which ran {loads} times",
-            captured.total, captured.stacks, workload.name
-        ))
-    }
-}
-
-/// A name and port are enough for an address.
-fn pprof_url(address: &str) -> String {
-    if address.contains("://") { address.to_owned() } else { format!("http://{address}") }
 }
 
 impl Counting {

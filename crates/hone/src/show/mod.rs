@@ -3,6 +3,7 @@
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod doctor;
+pub(crate) mod go;
 pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;

@@ -67,6 +67,9 @@ pub(crate) fn text(found: &Optimization) -> String {
     out.push_str(&matrix(&found.matrix));
     out.push_str(&layouts(&found.variants));
     out.push_str(&tails(&found.comparisons));
+    if let Some(account) = &found.go {
+        out.push_str(&super::go::text(account));
+    }
     out.push_str(&decisions(found));
     out
 }
@@ -117,19 +120,24 @@ fn harms(variants: &[VariantFacts]) -> String {
     if measured.is_empty() {
         return String::new();
     }
-    let head = ["variant", "start-up", "resident memory", "guard rails"].map(str::to_owned).to_vec();
+    let has_stacks = measured.iter().any(|(_, harm)| harm.stack_bytes.is_some());
+    let stacks = has_stacks.then_some("stacks");
+    let head = ["variant", "start-up", "resident memory"].into_iter().chain(stacks).chain(["guard rails"]);
+    let head: Vec<String> = head.map(str::to_owned).collect();
     let row = |(name, harm): &(&str, &Harm)| {
         let told =
             |value: Option<f64>, words: &dyn Fn(f64) -> String| value.map_or_else(|| "-".to_owned(), words);
         let mut rails = vec![if harm.broken.is_empty() { "held".to_owned() } else { harm.broken.join("; ") }];
         rails.extend(harm.not_measured.iter().map(|what| format!("{what} not measured")));
         let broken = rails.join("; ");
-        vec![
+        let mut cells = vec![
             (*name).to_owned(),
             told(harm.start_up_s, &|seconds| span_us(seconds * 1e6)),
             told(harm.rss_bytes, &|size| bytes(size as u64)),
-            broken,
-        ]
+        ];
+        cells.extend(has_stacks.then(|| told(harm.stack_bytes, &|size| bytes(size as u64))));
+        cells.push(broken);
+        cells
     };
     format!("\n{}", table(&std::iter::once(head).chain(measured.iter().map(row)).collect::<Vec<_>>()))
 }

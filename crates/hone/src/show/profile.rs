@@ -214,7 +214,7 @@ pub(crate) fn merged(found: &MergedProfile) -> String {
     out
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
@@ -227,11 +227,11 @@ fn path(path: &Path) -> String {
 }
 
 /// Without characters that a terminal obeys.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-fn name(name: &str) -> String {
+pub(super) fn name(name: &str) -> String {
     let name = plain(name);
     let length = name.chars().count();
     if length <= NAME_CHARACTERS {

@@ -1,0 +1,147 @@
+//! What is told of a Go program beside its variants: hot spots, what stands out, its own benchmarks, the place of its profile.
+
+use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots};
+
+use super::{absent, command, paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table};
+
+/// The sections; none of other targets.
+pub(crate) fn of(account: Option<&GoAccount>) -> Vec<Element> {
+    let Some(account) = account else { return Vec::new() };
+    let mut sections = vec![hot_spots(account)];
+    sections.extend(benchmarks(account));
+    sections
+}
+
+fn hot_spots(account: &GoAccount) -> Element {
+    let mut section = section("hot-spots", "Where time and memory go");
+    if account.hot_spots.is_empty() {
+        section = section.child(absent("There is no profile, so nothing is known of it."));
+    }
+    section = section
+        .child(findings(&account.findings))
+        .children(account.hot_spots.iter().map(|spots| table(spots).class("scroll").finish()));
+    let words = account.found_profile.iter().chain(&account.placed);
+    section.children(words.map(|words| paragraph(words)))
+}
+
+fn findings(findings: &[String]) -> Element {
+    if findings.is_empty() {
+        return paragraph("By the rules for functions in loops, garbage and allocations nothing stands out.");
+    }
+    el("ul").children(findings.iter().map(|finding| el("li").text(finding)))
+}
+
+fn table(spots: &HotSpots) -> Table {
+    let what = match spots.kind.as_str() {
+        "cpu" => "CPU",
+        "alloc_space" => "Bytes allocated",
+        "alloc_objects" => "Objects allocated",
+        other => other,
+    };
+    let columns = vec![
+        Column::words("function"),
+        Column::numbers(Markup::text("flat")),
+        Column::numbers(Markup::text("share")),
+        Column::numbers(Markup::text("cumulative")),
+        Column::numbers(Markup::text("share")),
+    ];
+    let all = format!(
+        "{} in {}. Flat is what was counted in a function itself, cumulative in it and in all that it called.",
+        figure(spots.total, &spots.unit),
+        quantity::counted(spots.functions, "function", "functions")
+    );
+    let mut table = Table::new(what, columns).remark(&all);
+    for row in &spots.rows {
+        table.row(
+            Markup::text(&row.function),
+            vec![
+                Cell::number(&figure(row.flat, &spots.unit)),
+                Cell::number(&share(row.flat_share)),
+                Cell::number(&figure(row.cumulative, &spots.unit)),
+                Cell::number(&share(row.cumulative_share)),
+            ],
+        );
+    }
+    table
+}
+
+fn share(share: f64) -> String {
+    if share.is_finite() { quantity::share(share) } else { NONE.to_owned() }
+}
+
+fn figure(value: u64, unit: &str) -> String {
+    match unit {
+        "nanoseconds" => quantity::time_us(value as f64 / 1e3),
+        "bytes" => quantity::bytes(value),
+        _ => quantity::count(value),
+    }
+}
+
+fn benchmarks(account: &GoAccount) -> Option<Element> {
+    let section = section("go-benchmarks", "Go's own benchmarks, without the profile and with it");
+    if let Some(why) = &account.no_benchmarks {
+        return Some(section.child(absent(&format!("There are none: {why}"))));
+    }
+    let found = account.benchmarks.as_ref()?;
+    let mut section = section.child(paragraph(&found.rule)).child(judged(found).class("scroll").finish());
+    let lists = [
+        ("The profile changes no code of, so they were not run", &found.unchanged),
+        ("Not there in every round, so left out", &found.incomplete),
+    ];
+    for (what, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        section = section.child(paragraph(&format!("{what}: {}.", list.join(", "))));
+    }
+    Some(section.children(found.commands.iter().map(|text| command(text))))
+}
+
+fn judged(found: &GoBenchmarks) -> Table {
+    let columns =
+        ["benchmark", "metric", "without", "with", "with / without", "control / without", "verdict"];
+    let words =
+        format!("Each {}, in {}", found.benchtime, quantity::counted(found.rounds.into(), "round", "rounds"));
+    let mut table = Table::new(&words, columns.map(Column::words).into()).remark("Medians over the rounds.");
+    for row in found.geomean.iter().chain(&found.rows) {
+        table.row(Markup::text(&title(row)), cells(row));
+    }
+    table
+}
+
+fn title(row: &GoBenchmark) -> String {
+    match row.package.as_str() {
+        "" => row.benchmark.clone(),
+        package => format!("{package} {}", row.benchmark),
+    }
+}
+
+fn cells(row: &GoBenchmark) -> Vec<Cell> {
+    let span = |span: Option<[f64; 3]>| match span.filter(|span| span.iter().all(|end| end.is_finite())) {
+        Some([ratio, low, high]) => format!("{ratio:.3} [{low:.3}, {high:.3}]"),
+        None => NONE.to_owned(),
+    };
+    let verdict = match row.verdict {
+        Some(verdict) => {
+            let judged = Markup::from(el("div").child(mark::inline_verdict(verdict)).text(verdict.label()));
+            Cell::words(judged.with(el("div").class("small").text(&row.why)))
+        }
+        None => Cell::text("told, not judged"),
+    };
+    vec![
+        Cell::text(&row.metric),
+        Cell::number(&middle(&row.off)),
+        Cell::number(&middle(&row.on)),
+        Cell::text(&span(row.ratio)),
+        Cell::text(&span(row.control_ratio)),
+        verdict,
+    ]
+}
+
+fn middle(values: &[f64]) -> String {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let ends = sorted.get(sorted.len().saturating_sub(1) / 2).zip(sorted.get(sorted.len() / 2));
+    ends.map_or_else(|| NONE.to_owned(), |(low, high)| quantity::plain(f64::midpoint(*low, *high)))
+}

@@ -9,9 +9,11 @@ mod check;
 pub(crate) mod dry;
 mod harm;
 mod judge;
+mod kinds;
 mod ledger;
 mod matrix;
 mod provenance;
+mod sampling;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -45,6 +47,7 @@ use crate::ready::Ready;
 use crate::rounds::Judged;
 use crate::show;
 use judge::{Edge, edges};
+use kinds::{Kinds, are_samples};
 use steps::{Phase, Steps, Told};
 use tree::{BASELINE, Made, Mix, Profile, Variant};
 
@@ -92,6 +95,15 @@ impl Outcomes {
 /// A profile, or why there is none.
 type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 
+/// Who and what makes variants.
+#[derive(Clone, Copy)]
+struct Makers<'a> {
+    workshop: &'a dyn Workshop,
+    tools: Option<&'a BoltTools>,
+    kinds: &'a Kinds,
+    compiler: &'a kinds::Kind,
+}
+
 /// Carries out every step that is not done yet.
 ///
 /// # Errors
@@ -101,11 +113,13 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let design = design(&job.experiment.compare)?;
     let workshop = job.workshop()?;
     let workshop = &*workshop;
-    let (tools, variants) = job.variants()?;
-    job.fits(workshop, &variants)?;
+    let (tools, variants) = job.variants(workshop.kind())?;
+    let compiler = job.compiler_kind(workshop.kind())?;
+    job.fits(workshop, &variants, &compiler)?;
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
     job.is_of_the_same(workshop, tools.as_ref())?;
     let mut steps = Steps::new(job.folder, job.progress, job.only);
+    let kinds = job.kinds(&mut steps, workshop, &compiler, &variants)?;
 
     let baseline =
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
@@ -114,7 +128,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
-    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline, &compiler)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
@@ -124,7 +138,8 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     for index in 1..variants.len() {
-        job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
+        let makers = Makers { workshop, tools: tools.as_ref(), kinds: &kinds, compiler: &compiler };
+        job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
@@ -163,14 +178,19 @@ pub(crate) fn design(settings: &Compare) -> Result<Design> {
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
-fn order_of(variant: &Variant, profile: &Path) -> Order {
+fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> Order {
     let plain = Order::plain(&variant.name);
+    let or_relocs = |order: Order, relocs: bool| if relocs { order.with_relocs() } else { order };
     match variant.made {
-        Made::Plain { relocs: true } => plain.with_relocs(),
-        Made::Plain { relocs: false } | Made::Rewritten { .. } => plain,
+        Made::Plain { relocs, jump_tables } => {
+            let plain = if jump_tables { plain } else { plain.without_jump_tables() };
+            or_relocs(plain, relocs)
+        }
+        Made::Rewritten { .. } => plain,
         Made::Shaped { relocs, .. } => {
-            let shaped = plain.guided(Guide::Use(profile.to_owned()));
-            if relocs { shaped.with_relocs() } else { shaped }
+            let profile = profile.to_owned();
+            let guide = if are_samples(kind) { Guide::SampleUse(profile) } else { Guide::Use(profile) };
+            or_relocs(plain.guided(guide), relocs)
         }
     }
 }
@@ -318,14 +338,14 @@ impl<'a> Job<'a> {
 
     /// The variants, and BOLT when one of them needs it. Where nobody asked for them, those that need a BOLT that is not there are
     /// passed over, and that is told.
-    fn variants(&self) -> Result<(Option<BoltTools>, Vec<Variant>)> {
-        let variants = &self.experiment.variants;
-        if !tree::needs_bolt(variants) {
-            return Ok((None, variants.clone()));
+    fn variants(&self, target: Kind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+        let variants = self.fitting_the_given(&self.experiment.variants, target)?;
+        if !tree::needs_bolt(&variants) {
+            return Ok((None, variants));
         }
         match BoltTools::find(None) {
-            Ok(tools) => Ok((Some(tools), variants.clone())),
-            Err(error) => match tree::without_bolt(variants) {
+            Ok(tools) => Ok((Some(tools), variants)),
+            Err(error) => match tree::without_bolt(&variants) {
                 Some(others) if !self.experiment.variants_are_asked => {
                     self.progress.line(&format!("without BOLT: {}", in_a_line(&error)));
                     Ok((None, others))
@@ -363,13 +383,13 @@ impl<'a> Job<'a> {
     }
 
     /// What can't be had is told before anything is built.
-    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant]) -> Result<()> {
+    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
         let profile = Path::new("profile");
         for variant in variants {
-            workshop.fits(&order_of(variant, profile))?;
+            workshop.fits(&order_of(variant, profile, compiler))?;
         }
         let profiles = tree::profiles(variants);
-        if !profiles.is_empty() && workshop.kind() != Kind::Go {
+        if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
         if profiles.contains(&Profile::Second) {
@@ -396,6 +416,7 @@ impl<'a> Job<'a> {
         workshop: &dyn Workshop,
         variants: &[Variant],
         baseline: &Built,
+        compiler: &kinds::Kind,
     ) -> Result<Profiles> {
         let mut profiles = Profiles::new();
         let wanted: Vec<Profile> = tree::profiles(variants);
@@ -404,9 +425,11 @@ impl<'a> Job<'a> {
         }
         // Who asks for this phase wants it tried again.
         let again = self.only == Some(Phase::Train);
-        let first = or_noted(self.folder, "training", again, || match workshop.kind() {
-            Kind::Go => self.first_of_go(steps, baseline),
-            _ => self.first_round(steps, workshop),
+        let first = or_noted(self.folder, "training", again, || match compiler {
+            kinds::Kind::Pprof => self.first_of_go(steps, baseline),
+            kinds::Kind::Counts => self.first_round(steps, workshop),
+            kinds::Kind::Perf(event) => self.first_of_perf(steps, workshop, *event),
+            kinds::Kind::Given { file, form } => self.first_of_file(steps, workshop, baseline, file, *form),
         })?;
         let (counting, raw) = match first {
             Ok(first) => first,
@@ -457,6 +480,7 @@ impl<'a> Job<'a> {
         counting: &Built,
     ) -> Result<Taken> {
         let weights = self.experiment.training.iter().map(|training| training.weight);
+        let raw_is_given = raw.is_given;
         let all: Vec<(PathBuf, f64)> = raw.folders.iter().cloned().zip(weights).collect();
         let (name, parts) = match mix {
             Mix::All => ("prove-profile".to_owned(), (0..all.len()).collect::<Vec<_>>()),
@@ -475,7 +499,9 @@ impl<'a> Job<'a> {
         };
         steps.run(Phase::Train, &name, || {
             let told = told_profile(workshop, &raw, counting)?;
-            let parts: Vec<provenance::Part<'_>> = parts
+            // Of a file it is not known; its own lock may say it.
+            let known = if raw_is_given { &[][..] } else { &parts[..] };
+            let parts: Vec<provenance::Part<'_>> = known
                 .iter()
                 .zip(&raw)
                 .map(|(index, (folder, weight))| (*index, &**folder, *weight))
@@ -505,12 +531,10 @@ impl<'a> Job<'a> {
     }
 
     /// Makes one variant, or finds out why it can't be had; the others go on.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn make(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
-        tools: Option<&BoltTools>,
+        makers: Makers<'_>,
         variants: &[Variant],
         index: usize,
         profiles: &Profiles,
@@ -518,7 +542,7 @@ impl<'a> Job<'a> {
     ) -> Result<()> {
         let variant = &variants[index];
         let made = or_noted(self.folder, &variant.name, false, || {
-            self.made(steps, workshop, tools, variants, index, profiles, outcomes)
+            self.made(steps, makers, variants, index, profiles, outcomes)
         })?;
         match made {
             Ok(built) => {
@@ -536,12 +560,10 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn made(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
-        tools: Option<&BoltTools>,
+        makers: Makers<'_>,
         variants: &[Variant],
         index: usize,
         profiles: &Profiles,
@@ -549,14 +571,17 @@ impl<'a> Job<'a> {
     ) -> Result<Built> {
         let variant = &variants[index];
         let made = match variant.made {
-            Made::Rewritten { from } => self.rewritten(steps, tools, variants, index, from, outcomes),
+            Made::Rewritten { from, by } => {
+                let kind = makers.kinds.for_bolt(by)?;
+                self.rewritten(steps, makers.tools, &kind, variants, index, from, outcomes)
+            }
             Made::Shaped { by, .. } => {
-                self.shaped(steps, workshop, variant, index, profiles.get(&by), outcomes)
+                self.shaped(steps, makers, variant, index, profiles.get(&by), outcomes)
             }
             Made::Plain { .. } => {
-                let order = order_of(variant, Path::new(""));
+                let order = order_of(variant, Path::new(""), makers.compiler);
                 let name = format!("build-{}", variant.name);
-                steps.run(Phase::Build, &name, || self.build(workshop, &order))
+                steps.run(Phase::Build, &name, || self.build(makers.workshop, &order))
             }
         };
         // What BOLT makes is checked on its way.
@@ -577,7 +602,7 @@ impl<'a> Job<'a> {
     fn shaped(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        makers: Makers<'_>,
         variant: &Variant,
         index: usize,
         profile: Option<&Result<Taken, String>>,
@@ -587,7 +612,8 @@ impl<'a> Job<'a> {
             Ok(taken) => taken,
             Err(why) => return Err(Left(why.clone()).into()),
         };
-        let order = order_of(variant, &taken.merged.path);
+        let workshop = makers.workshop;
+        let order = order_of(variant, &taken.merged.path, makers.compiler);
         let built =
             steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
         let baseline = &outcomes.made[&0];
@@ -605,10 +631,12 @@ impl<'a> Job<'a> {
         Ok(built)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn rewritten(
         &self,
         steps: &mut Steps<'_>,
         tools: Option<&BoltTools>,
+        kind: &kinds::Kind,
         variants: &[Variant],
         index: usize,
         from: usize,
@@ -623,7 +651,7 @@ impl<'a> Job<'a> {
         };
         let tools = tools.context("BOLT was not looked for")?;
         let bolt::Delivered { built, rewriting, checked } =
-            bolt::rewrite(self, steps, tools, &variants[index].name, base)?;
+            bolt::rewrite(self, steps, tools, kind, &variants[index].name, base)?;
         if let Some(shaped) = outcomes.shaped.get(&from).cloned() {
             outcomes.shaped.insert(index, shaped);
         }

@@ -476,26 +476,30 @@ fn a_program_that_bolt_breaks_is_delivered_without_the_culprits() {
     assert_eq!(bench.output(&delivered.executable, &["1000"]), bench.output(&fragile, &["1000"]));
 
     let broken = bolt.optimize(&input, &profile, &Wish::new(Rung::Full)).unwrap();
-    let call = bolt.command(&input, &profile.path, &Wish::new(Rung::Full), &bench.path("broken"), None);
     let folder = bench.path("report");
     let report = bundle::Bundle {
         trouble: "it ends with 3",
-        call: &call,
-        tools: &bench.tools.receipts,
+        bolt: &bolt,
+        // What is left alone from the start must be left alone by the command, too.
+        wish: &Wish { skip: vec!["main".to_owned()], ..Wish::new(Rung::Full) },
         input: &input,
         profile: &profile.path,
         culprits: &culprits,
         said: &broken.said,
     };
-    assert_eq!(bundle::write(&folder, &report).unwrap().len(), 5);
+    assert_eq!(bundle::write(&folder, &report).unwrap().len(), 6);
     let readme = fs::read_to_string(folder.join("README.txt")).unwrap();
     assert!(
         readme.contains(input.anatomy.build_id.as_deref().unwrap()) && readme.contains("LLVM version 22")
     );
     assert!(readme.contains("(functions.txt): first, second"));
+    assert!(readme.contains("(skip-funcs.txt): main"), "{readme}");
+    assert!(fs::read_to_string(folder.join("command.sh")).unwrap().contains("report/skip-funcs.txt"));
+    // The run's own files may be gone by then.
+    fs::remove_file(&profile.path).unwrap();
     bench.run(&folder.join("command.sh"), &[]).unwrap();
     assert!(
-        bench.run(&bench.path("broken"), &["1000"]).is_err(),
+        bench.run(&folder.join("fragile"), &["1000"]).is_err(),
         "the command makes the broken program again"
     );
     assert!(bundle::write(&folder, &report).is_err(), "a report is not overwritten");

@@ -207,6 +207,20 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     assert!(ledger.contains("binary: pgo\"") && ledger.contains("binary: pgo+bolt on pgo\""), "{ledger}");
     assert_eq!(ledger.lines().count(), 2, "{ledger}");
 
+    // The same profile, kept by somebody, in place of a training; and without jump tables beside it.
+    fs::copy(&proof.path, bench.path("kept.profdata")).unwrap();
+    let given = server("default", r#""pgo", "no-jump-tables""#).replace("rounds = 6", "rounds = 5");
+    bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
+    let (told, of_file) = bench.judged(&[]);
+    let told = told.expect_error("counts of LLVM out of");
+    assert!(!told.stderr.contains("operations of workload `few`"), "{}", told.stderr);
+    let given = of_file.artifacts.iter().find(|artifact| artifact.variant == "pgo").unwrap();
+    assert_eq!(given.profile.as_ref().unwrap().total_count, proof.total_count);
+    let edges: Vec<(&str, &str)> =
+        of_file.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "no-jump-tables"), ("baseline", "pgo")]);
+    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
+
     // Nothing has changed, so nothing is compiled again; a changed source is.
     let (again, found_again) = bench.judged(&[]);
     // Threads that count at once lose counts, so the same load may leave another profile, and that is another build.
@@ -240,7 +254,9 @@ fn runs_inside_of_the_sources_are_no_part_of_them() {
 fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
-    bench.write(&server("_exit", r#""pgo", "bolt""#));
+    let counted =
+        server("_exit", r#""pgo", "bolt""#).replace("[optimize]", "[optimize]\nprofile = \"instrumented\"");
+    bench.write(&counted);
     let (ran, found) = bench.judged(&[]);
     let state = |name: &str| &found.variants.iter().find(|variant| variant.name == name).unwrap().state;
     let VariantState::LeftOut { why } = state("pgo") else { panic!("{:?}", state("pgo")) };
@@ -313,6 +329,53 @@ operations = 6600
     assert!(found.artifacts[1].smoke.as_ref().unwrap().passed);
 }
 
+/// Plain samples of the running server need no build that counts. Branch records need a PMU that most virtual machines do not have;
+/// that is found before anything is built.
+#[test]
+fn a_server_is_sampled_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    if let Err(error) = Tool::new("perf", "").locate(&[]) {
+        return skip(&error.to_string());
+    }
+    bench.tree();
+    let text = server("default", r#""relocs", "sampled-bolt""#).replace("rounds = 6", "rounds = 5");
+    let mut text = text.replace("[optimize]", "[optimize]\nsoak_s = 1");
+    for (seed, operations) in [(1, 660), (2, 1320)] {
+        let driven = format!("drive {{port}} {{operations}} {seed}\"\noperations = {operations}");
+        assert!(text.contains(&driven));
+        // User code, which is all that is sampled.
+        text = text.replace(&driven, &format!("ask {{port}} 'run {seed}000000'\"\noperations = 1"));
+    }
+    bench.write(&text);
+    let (ran, found) = bench.judged(&[]);
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "relocs"), ("relocs", "sampled-bolt")]);
+    let note = |step: &str| &found.steps.iter().find(|found| found.step == step).unwrap().note;
+    assert!(note("profile-kind").contains("for sampled-bolt samples of"), "{}", note("profile-kind"));
+    let trained = note("train-sampled-bolt");
+    assert!(trained.starts_with("samples of ") && trained.contains("workload `many`"), "{trained}");
+    let rewriting = found.variants[2].rewriting.as_ref().unwrap();
+    assert!(rewriting.profiled_functions.unwrap()[0] > 0 && rewriting.layout_modified.unwrap() > 0);
+    let profile = fs::read_to_string(bench.newest().join("bolt/sampled-bolt/merged.fdata")).unwrap();
+    assert!(profile.starts_with("no_lbr "), "{profile}");
+    assert!(!ran.stderr.contains("instrumented"), "nothing counts: {}", ran.stderr);
+
+    let branches = text.replace("[optimize]", "[optimize]\nprofile = \"branches\"");
+    bench.write(&branches.replace("\"sampled-bolt\"", "\"bolt\""));
+    let ran = bench.hone(&["--only", "baseline"]);
+    if ran.code == 0 {
+        return skip("this machine has branch records");
+    }
+    let ran = ran.expect_code(1).expect_error("this machine gives no branch records: perf says");
+    assert!(ran.stderr.contains("profile = \"instrumented\""), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("build-baseline"), "{}", ran.stderr);
+    bench.write(&branches.replace("\"sampled-bolt\"", "\"pgo\"").replace("clang-22", "gcc"));
+    bench.hone(&[]).expect_code(1).expect_error("let BOLT use the samples");
+    bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"samples\"").replace("relocs", "pgo"));
+    bench.hone(&[]).expect_code(2).expect_error("plain samples are for BOLT alone");
+}
+
 /// A program that does its work and ends.
 #[test]
 fn a_program_that_ends_goes_through_bolt_alone() {
@@ -344,6 +407,31 @@ operations = 300000
     // Six rounds, each a pair of the test and one of the control; neighbours may well disturb some.
     assert_eq!(found.comparisons[0].pairs.len(), 12);
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
+
+    // Somebody's profile in place of a training: the one of the run before, and one of another program.
+    fs::copy(bench.newest().join("bolt/bolt/merged.fdata"), bench.path("kept.profile")).unwrap();
+    let given = text.replace("[optimize]", "[optimize]\nsoak_s = 1\nprofile = \"./kept.profile\"");
+    bench.write(&given);
+    let (ran, found) = bench.judged(&[]);
+    assert_eq!(found.variants[1].rewriting.as_ref().unwrap().rung, "full");
+    ran.expect_error("a profile of BOLT out of").expect_error("and no training");
+    let lock = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata.lock")).unwrap();
+    assert!(lock.contains("\"workload\": null"), "{lock}");
+    fs::write(bench.path("kept.profile"), "1 nowhere 10 1 elsewhere 0 0 90000\n").unwrap();
+    bench.hone(&[]).expect_code(1).expect_error("is of another program");
+    fs::write(bench.path("kept.profile"), "of no known form\n").unwrap();
+    bench.hone(&[]).expect_code(1).expect_error("no form that is known");
+    bench.write(&given.replace("judge_what", "variants = [\"pgo\"]\njudge_what"));
+    bench.hone(&[]).expect_code(2).expect_error("this kind of target has no variant `pgo`");
+
+    // Sampled as it is, by whatever this machine gives.
+    let sampled = given.replace("./kept.profile", "samples").replace("20000", "50000000");
+    bench.write(&sampled);
+    let (ran, found) = bench.judged(&[]);
+    assert!(found.variants[1].rewriting.as_ref().unwrap().layout_modified.unwrap() > 0);
+    let profile = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata")).unwrap();
+    assert!(profile.starts_with("no_lbr "), "{profile}");
+    ran.expect_error("of the plain program").expect_error("operations of workload `train`");
 
     // Without relocations BOLT has nothing to move, and nothing else is left to judge.
     bench.write(&text.replace("[compare]", "builds = 3\n[compare]"));

@@ -46,6 +46,8 @@ pub(super) struct Trained {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Raw {
     pub(super) folders: Vec<PathBuf>,
+    /// Nothing was trained: it is a file of the user's.
+    pub(super) is_given: bool,
 }
 
 /// A window of Go's profiler, for loads that do not say how long they take.
@@ -75,7 +77,7 @@ impl Job<'_> {
             words.push(self.train_with(&counting, training)?.words);
             folders.push(raw);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders } })
+        Ok(Told { note: words.join("; "), command: None, result: Raw { folders, is_given: false } })
     }
 
     /// Takes CPU profiles of a Go program under each workload.
@@ -87,10 +89,10 @@ impl Job<'_> {
             words.push(self.profile_under(plain, training, &file)?);
             files.push(file);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders: files } })
+        Ok(Told { note: words.join("; "), command: None, result: Raw { folders: files, is_given: false } })
     }
 
-    fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {
+    pub(super) fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {
         let raw = self.folder.join("profile-raw").join(round).join(workload);
         if raw.exists() {
             fs::remove_dir_all(&raw).with_context(|| format!("{} can't be removed", raw.display()))?;

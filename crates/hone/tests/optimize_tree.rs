@@ -210,7 +210,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     assert_eq!(answered, kept, "{}", again.stderr);
 
     // The same profile, kept by somebody, in place of a training; and without jump tables beside it.
-    fs::copy(&proof.path, bench.path("kept.profdata")).unwrap();
+    for ending in ["", ".lock"] {
+        let (from, to) = (format!("{}{ending}", proof.path), format!("kept.profdata{ending}"));
+        fs::copy(from, bench.path(&to)).unwrap();
+    }
     let given = server("default", r#""pgo", "no-jump-tables""#).replace("rounds = 6", "rounds = 5");
     bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
     let (told, of_file) = bench.judged(&[]);
@@ -218,6 +221,8 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     assert!(!told.stderr.contains("operations of workload `few`"), "{}", told.stderr);
     let given = of_file.artifacts.iter().find(|artifact| artifact.variant == "pgo").unwrap();
     assert_eq!(given.profile.as_ref().unwrap().total_count, proof.total_count);
+    let lock = fs::read_to_string(format!("{}.lock", given.profile.as_ref().unwrap().path)).unwrap();
+    assert!(lock.contains("\"few\"") && lock.contains("\"many\""), "what its own lock says: {lock}");
     let edges: Vec<(&str, &str)> =
         of_file.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
     assert_eq!(edges, [("baseline", "no-jump-tables"), ("baseline", "pgo")]);

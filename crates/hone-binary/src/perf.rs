@@ -35,7 +35,8 @@ pub enum PerfRefusal {
     /// No branch records.
     #[error(
         "this machine gives no branch records: {said}\n  next: take the profile on a machine whose PMU has them (Intel's LBR, AMD \
-         from Zen 3 on; most virtual machines pass none of them on), or say profile = \"instrumented\" (exact, while the training \
+         from Zen 3 on; most virtual machines pass none of them on; where perf speaks of rights, set kernel.perf_event_paranoid to \
+         2 or less), or say profile = \"instrumented\" (exact, while the training \
          is slow) or profile = \"samples\" (plain ones, for BOLT alone)"
     )]
     NoBranches {
@@ -199,8 +200,8 @@ fn arguments(event: Event, data: &Path) -> Vec<OsString> {
     if event == Event::Branches {
         words.extend(["-j", "any,u"].map(OsString::from));
     }
-    // Build-ids are how perf's data is known to be of a program.
-    words.extend(["-F", &FREQUENCY_HZ.to_string(), "-o"].map(OsString::from));
+    // Build-ids, by which perf's data is known to be of a program, are kept; copies of the programs below ~/.debug are not.
+    words.extend(["-N", "-F", &FREQUENCY_HZ.to_string(), "-o"].map(OsString::from));
     words.push(data.as_os_str().to_owned());
     words
 }
@@ -288,8 +289,11 @@ mod tests {
             },
         };
         let line = perf.record(Event::Branches, &[7, 9], Path::new("/w/perf.data")).to_string();
-        assert_eq!(line, "cd /w && /usr/bin/perf record -e cycles:u -j any,u -F 4999 -o /w/perf.data -p 7,9");
+        assert_eq!(
+            line,
+            "cd /w && /usr/bin/perf record -e cycles:u -j any,u -N -F 4999 -o /w/perf.data -p 7,9"
+        );
         let (_, words) = perf.around(Event::Clock, Path::new("/w/d"));
-        assert_eq!(words.join(" ".as_ref()), "record -e cpu-clock:u -F 4999 -o /w/d --");
+        assert_eq!(words.join(" ".as_ref()), "record -e cpu-clock:u -N -F 4999 -o /w/d --");
     }
 }

@@ -538,13 +538,14 @@ mod tests {
             Guide::Use(profile()),
             Guide::CsGenerate(profile()),
             Guide::SampleUse(profile()),
+            Guide::Traceable,
         ];
         let takes = |kind| guides.iter().map(|guide| fits_guide(kind, guide).is_ok()).collect::<Vec<_>>();
-        assert_eq!(takes(Kind::Cargo), [true, true, true, false, false]);
-        assert_eq!(takes(Kind::Clang), [true; 5]);
-        assert_eq!(takes(Kind::Gcc), [true, true, true, false, false]);
-        assert_eq!(takes(Kind::Go), [true, false, true, false, false]);
-        assert_eq!(takes(Kind::Given), [true, false, false, false, false]);
+        assert_eq!(takes(Kind::Cargo), [true, true, true, false, false, false]);
+        assert_eq!(takes(Kind::Clang), [true; 6]);
+        assert_eq!(takes(Kind::Gcc), [true, true, true, false, false, false]);
+        assert_eq!(takes(Kind::Go), [true, false, true, false, false, false]);
+        assert_eq!(takes(Kind::Given), [true, false, false, false, false, false]);
 
         let wishes = [
             Order::plain("x").with_relocs(),

@@ -18,6 +18,11 @@ fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
+fn has_perf() -> bool {
+    let found = Tool::new("perf", "").locate(&[]);
+    found.inspect_err(|error| skip(&error.to_string())).is_ok()
+}
+
 /// A folder with an experiment, the sources of a server, and a driver for it.
 struct Bench {
     dir: tempfile::TempDir,
@@ -191,6 +196,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     }
     let rewriting = found.variants[2].rewriting.as_ref().unwrap();
     assert_eq!((rewriting.rung.as_str(), rewriting.culprits.len()), ("full", 0), "{rewriting:?}");
+    // The best kind that the machine gives, and why it is no better one.
+    let kind = &found.steps.iter().find(|step| step.step == "profile-kind").unwrap().note;
+    assert!(kind.contains("counts of an instrumented build") && kind.contains("branch records"), "{kind}");
+    assert!(["counts", "branch records"].contains(&rewriting.profile.as_str()), "{rewriting:?}");
     assert!(rewriting.layout_modified.unwrap() > 0);
     assert_eq!(found.training_mix.len(), 2);
     let harm = found.variants[1].harm.as_ref().unwrap();
@@ -207,20 +216,6 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     assert!(ledger.contains("binary: pgo\"") && ledger.contains("binary: pgo+bolt on pgo\""), "{ledger}");
     assert_eq!(ledger.lines().count(), 2, "{ledger}");
 
-    // The same profile, kept by somebody, in place of a training; and without jump tables beside it.
-    fs::copy(&proof.path, bench.path("kept.profdata")).unwrap();
-    let given = server("default", r#""pgo", "no-jump-tables""#).replace("rounds = 6", "rounds = 5");
-    bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
-    let (told, of_file) = bench.judged(&[]);
-    let told = told.expect_error("counts of LLVM out of");
-    assert!(!told.stderr.contains("operations of workload `few`"), "{}", told.stderr);
-    let given = of_file.artifacts.iter().find(|artifact| artifact.variant == "pgo").unwrap();
-    assert_eq!(given.profile.as_ref().unwrap().total_count, proof.total_count);
-    let edges: Vec<(&str, &str)> =
-        of_file.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
-    assert_eq!(edges, [("baseline", "no-jump-tables"), ("baseline", "pgo")]);
-    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
-
     // Nothing has changed, so nothing is compiled again; a changed source is.
     let (again, found_again) = bench.judged(&[]);
     // Threads that count at once lose counts, so the same load may leave another profile, and that is another build.
@@ -228,13 +223,31 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let kept = if same_profile { 7 } else { 4 };
     let answered = again.stderr.matches("nothing has changed since it was built").count();
     assert_eq!(answered, kept, "{}", again.stderr);
+
+    // The same profile, kept by somebody, in place of a training; and without jump tables beside it.
+    for ending in ["", ".lock"] {
+        let (from, to) = (format!("{}{ending}", proof.path), format!("kept.profdata{ending}"));
+        fs::copy(from, bench.path(&to)).unwrap();
+    }
+    let given = server("default", r#""pgo", "no-jump-tables""#).replace("rounds = 6", "rounds = 5");
+    bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
+    let (told, of_file) = bench.judged(&[]);
+    let told = told.expect_error("counts of LLVM out of");
+    assert!(!told.stderr.contains("operations of workload `few`"), "{}", told.stderr);
+    let given = of_file.artifacts.iter().find(|artifact| artifact.variant == "pgo").unwrap();
+    assert_eq!(given.profile.as_ref().unwrap().total_count, proof.total_count);
+    let lock = fs::read_to_string(format!("{}.lock", given.profile.as_ref().unwrap().path)).unwrap();
+    assert!(lock.contains("\"few\"") && lock.contains("\"many\""), "what its own lock says: {lock}");
+    let edges: Vec<(&str, &str)> =
+        of_file.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "no-jump-tables"), ("baseline", "pgo")]);
+    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
     let source = fs::read_to_string(bench.path("tree/server.cpp")).unwrap();
     fs::write(bench.path("tree/server.cpp"), source.replace("3) all", "4) all") + "// new\n").unwrap();
     let changed = bench.hone(&["--only", "baseline"]).expect_code(0);
     assert!(!changed.stderr.contains("nothing has changed since it was built"), "{}", changed.stderr);
 }
 
-/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
 /// As `hone init` writes it: the experiment stands in the sources, and so do its runs.
 #[test]
 fn runs_inside_of_the_sources_are_no_part_of_them() {
@@ -250,6 +263,7 @@ fn runs_inside_of_the_sources_are_no_part_of_them() {
     baseline().expect_error("nothing has changed since it was built");
 }
 
+/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
 #[test]
 fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let Some(bench) = Bench::new() else { return };
@@ -334,8 +348,8 @@ operations = 6600
 #[test]
 fn a_server_is_sampled_as_it_is() {
     let Some(bench) = Bench::new() else { return };
-    if let Err(error) = Tool::new("perf", "").locate(&[]) {
-        return skip(&error.to_string());
+    if !has_perf() {
+        return;
     }
     bench.tree();
     let text = server("default", r#""relocs", "sampled-bolt""#).replace("rounds = 6", "rounds = 5");
@@ -357,9 +371,13 @@ fn a_server_is_sampled_as_it_is() {
     assert!(trained.starts_with("samples of ") && trained.contains("workload `many`"), "{trained}");
     let rewriting = found.variants[2].rewriting.as_ref().unwrap();
     assert!(rewriting.profiled_functions.unwrap()[0] > 0 && rewriting.layout_modified.unwrap() > 0);
+    assert!(rewriting.profile.starts_with("samples of "), "{rewriting:?}");
     let profile = fs::read_to_string(bench.newest().join("bolt/sampled-bolt/merged.fdata")).unwrap();
     assert!(profile.starts_with("no_lbr "), "{profile}");
     assert!(!ran.stderr.contains("instrumented"), "nothing counts: {}", ran.stderr);
+    let plan = bench.hone(&["--dry-run"]).expect_code(0).stdout;
+    assert!(plan.contains("perf record -e cpu-clock:u") && plan.contains("-p PID"), "{plan}");
+    assert!(plan.contains("perf2bolt") && !plan.contains("-instrument"), "{plan}");
 
     let branches = text.replace("[optimize]", "[optimize]\nprofile = \"branches\"");
     bench.write(&branches.replace("\"sampled-bolt\"", "\"bolt\""));
@@ -374,6 +392,29 @@ fn a_server_is_sampled_as_it_is() {
     bench.hone(&[]).expect_code(1).expect_error("let BOLT use the samples");
     bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"samples\"").replace("relocs", "pgo"));
     bench.hone(&[]).expect_code(2).expect_error("plain samples are for BOLT alone");
+}
+
+/// A program that ends, by perf from its start on; `given` is its experiment with a profile by its path.
+fn sampled_until_its_end(bench: &Bench, given: &str) {
+    // Sampled as it is, by whatever this machine gives.
+    let sampled = given.replace("./kept.profile", "samples").replace("20000", "50000000");
+    bench.write(&sampled);
+    let (ran, found) = bench.judged(&[]);
+    assert!(found.variants[1].rewriting.as_ref().unwrap().layout_modified.unwrap() > 0);
+    let profile = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata")).unwrap();
+    assert!(profile.starts_with("no_lbr "), "{profile}");
+    ran.expect_error("of the plain program").expect_error("operations of workload `train`");
+
+    // perf's own data, which somebody has recorded; without branches it is converted as what it is.
+    let data = bench.path("seen.data");
+    let record =
+        Call::new("record", "perf", bench.dir.path()).args(["record", "-N", "-e", "cpu-clock:u", "-o"]);
+    let record = record.arg(&data).arg("--").arg(bench.path("toy")).arg("50000000");
+    bench.system.run(&record.produces(&data)).unwrap();
+    bench.write(&given.replace("./kept.profile", "./seen.data"));
+    let (_, found) = bench.judged(&[]);
+    let rewriting = found.variants[1].rewriting.as_ref().unwrap();
+    assert!(rewriting.profile.starts_with("samples of perf, /"), "{rewriting:?}");
 }
 
 /// A program that does its work and ends.
@@ -424,14 +465,9 @@ operations = 300000
     bench.write(&given.replace("judge_what", "variants = [\"pgo\"]\njudge_what"));
     bench.hone(&[]).expect_code(2).expect_error("this kind of target has no variant `pgo`");
 
-    // Sampled as it is, by whatever this machine gives.
-    let sampled = given.replace("./kept.profile", "samples").replace("20000", "50000000");
-    bench.write(&sampled);
-    let (ran, found) = bench.judged(&[]);
-    assert!(found.variants[1].rewriting.as_ref().unwrap().layout_modified.unwrap() > 0);
-    let profile = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata")).unwrap();
-    assert!(profile.starts_with("no_lbr "), "{profile}");
-    ran.expect_error("of the plain program").expect_error("operations of workload `train`");
+    if has_perf() {
+        sampled_until_its_end(&bench, &given);
+    }
 
     // Without relocations BOLT has nothing to move, and nothing else is left to judge.
     bench.write(&text.replace("[compare]", "builds = 3\n[compare]"));

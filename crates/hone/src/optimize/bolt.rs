@@ -49,6 +49,8 @@ struct Left {
     files: Vec<(PathBuf, f64)>,
     /// The folders that they lie in, by the workload's place in the experiment.
     parts: Vec<(usize, PathBuf, f64)>,
+    /// What they are, in words.
+    kind: String,
 }
 
 /// BOLT at work for one variant.
@@ -111,7 +113,8 @@ impl Bench<'_, '_> {
             files.push((file, training.weight));
             parts.push((index, kept, training.weight));
         }
-        Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts } })
+        let kind = event.words().to_owned();
+        Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
     }
 
     /// The profile that the user named, brought into BOLT's form.
@@ -145,7 +148,8 @@ impl Bench<'_, '_> {
         let counts = counts.map(|counts| format!(", {} counts", show::number(counts as f64)));
         let note = format!("{form} out of {}{}, and no training", file.display(), counts.unwrap_or_default());
         let files = vec![(taken, 1.0)];
-        Ok(Told { note, command: None, result: Left { files, parts: Vec::new() } })
+        let result = Left { files, parts: Vec::new(), kind: format!("{form}, {}", file.display()) };
+        Ok(Told { note, command: None, result })
     }
 
     /// By perf2bolt, into this folder, with its note. Also gives how much was counted.
@@ -188,7 +192,7 @@ impl Bench<'_, '_> {
         Ok(Told {
             note: notes.join("; "),
             command: Some(instrumented.command),
-            result: Left { files, parts },
+            result: Left { files, parts, kind: "counts".to_owned() },
         })
     }
 
@@ -241,7 +245,7 @@ impl Bench<'_, '_> {
         let parts: Vec<Part<'_>> =
             left.parts.iter().map(|(index, folder, weight)| (*index, &**folder, *weight)).collect();
         self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, &parts);
-        let mut ladder = Ladder::default();
+        let mut ladder = Ladder { profile: left.kind.clone(), ..Ladder::default() };
         for rung in Rung::LADDER {
             match self.try_wish(&proven, &Wish::new(rung))? {
                 Tried::Works(done, checked) => {
@@ -374,6 +378,7 @@ impl Bench<'_, '_> {
     ) -> Result<Told<Delivered>> {
         let said = &done.said;
         let rewriting = Rewriting {
+            profile: ladder.profile,
             rung: done.rung.name().to_owned(),
             given_up: ladder.given_up,
             skipped: done.skipped.clone(),
@@ -407,6 +412,8 @@ enum Tried {
 /// What was tried and did not work.
 #[derive(Default)]
 struct Ladder {
+    /// What all of it goes by, in words.
+    profile: String,
     given_up: Vec<String>,
     culprits: Vec<String>,
     search_builds: u32,

@@ -156,6 +156,7 @@ impl Job<'_> {
     ) -> Result<Kinds> {
         steps.run(Phase::Baseline, "profile-kind", || {
             let (kinds, note) = self.decide(workshop.kind(), compiler, variants)?;
+            let _ = std::fs::remove_dir(self.trials());
             Ok(Told { note, command: None, result: kinds })
         })
     }

@@ -9,11 +9,13 @@
 //!
 //! Every tool on this way ends with exit code 0 on an empty, a foreign and a stale profile, so no exit code is trusted.
 
+mod autofdo;
 pub mod bolt;
 pub mod capture;
 mod elf;
 pub mod family;
 mod flags;
+mod form;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gcov;
@@ -24,6 +26,7 @@ mod libraries;
 pub mod linkmap;
 pub mod lock;
 mod messages;
+pub mod perf;
 mod pgo;
 mod plan;
 mod profile;
@@ -38,6 +41,7 @@ mod toolchain;
 pub mod workshop;
 
 pub use elf::{CodeBytes, FileFacts, code_bytes, file_facts, sha256_hex};
+pub use form::{FormFault, ProfileForm};
 pub use given::GivenBinary;
 pub use messages::NativeCode;
 pub use pgo::Pgo;

@@ -23,8 +23,8 @@ fn rustflags(order: &Order, stray: &Path) -> Vec<String> {
             format!("-Cprofile-use={}", profile.display()),
             format!("-Cllvm-args={}", HEARD_FROM_LLVM.join(" ")),
         ],
-        // The last two are refused before.
-        Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
+        // All but the first are refused before.
+        Guide::None | Guide::Traceable | Guide::CsGenerate(_) | Guide::SampleUse(_) => vec![],
     };
     if !order.jump_tables {
         flags.push("-Cjump-tables=no".to_owned());
@@ -48,7 +48,7 @@ fn c_flags(order: &Order) -> String {
             let stale = HEARD_FROM_LLVM[0];
             format!("-fprofile-use={} -Wno-profile-instr-unprofiled -mllvm {stale}", profile.display())
         }
-        Guide::None | Guide::CsGenerate(_) | Guide::SampleUse(_) => String::new(),
+        Guide::None | Guide::Traceable | Guide::CsGenerate(_) | Guide::SampleUse(_) => String::new(),
     };
     if order.jump_tables { guide } else { join(&guide, "-fno-jump-tables") }
 }

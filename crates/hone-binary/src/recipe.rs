@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
 use hone_tool::{Call, Runner};
 
+use crate::autofdo::Converter;
 use crate::bolt::preflight;
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{self, FileFacts, file_facts};
@@ -221,6 +222,9 @@ pub struct Recipe {
     pub jobs: usize,
 }
 
+/// Blocks of one line get numbers, in the build that is sampled and in the one that takes the samples.
+const TELLS_BLOCKS_APART: &str = "-fdebug-info-for-profiling";
+
 /// Flags for compiling and for linking.
 fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     let mut guide = guide_flags(family, &order.guide);
@@ -235,6 +239,11 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     }
     if family.is_clang() && matches!(order.guide, Guide::Use(_) | Guide::CsGenerate(_)) {
         compile.extend(HEARD_FROM_LLVM.iter().flat_map(|option| ["-mllvm", option]).map(str::to_owned));
+    }
+    match order.guide {
+        Guide::Traceable => compile.extend(["-gline-tables-only", TELLS_BLOCKS_APART].map(str::to_owned)),
+        Guide::SampleUse(_) => compile.push(TELLS_BLOCKS_APART.to_owned()),
+        _ => {}
     }
     match &family.tools {
         Tools::Llvm { lld, .. } => {
@@ -265,7 +274,7 @@ fn guide_flags(family: &Family, guide: &Guide) -> Vec<String> {
     const WEIGHED: &str = "-Wno-error=backend-plugin";
     let profile = |flag: &str, path: &Path| format!("{flag}={}", path.display());
     match (guide, &family.tools) {
-        (Guide::None, _) => vec![],
+        (Guide::None | Guide::Traceable, _) => vec![],
         (Guide::Generate, Tools::Llvm { .. }) => vec!["-fprofile-generate".to_owned()],
         // Without the second, counts of threads are lost; the third writes the notes that have the functions' names.
         (Guide::Generate, Tools::Gnu { .. }) => {
@@ -636,6 +645,11 @@ impl Workshop for RecipeWorkshop<'_> {
             Tools::Llvm { profdata, .. } => self.merge_llvm(profdata, raw),
             Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).merge(raw),
         }
+    }
+
+    fn convert_branches(&self, data: &Path, traceable: &Built, into: &Path) -> Result<String> {
+        self.can(&Guide::Traceable)?;
+        Converter::beside(&self.family)?.convert(self.runner, data, &traceable.executable, into)
     }
 
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {

@@ -173,6 +173,12 @@ pub enum Refusal {
     /// A build by a recipe.
     #[error(transparent)]
     Recipe(#[from] crate::recipe::RecipeRefusal),
+    /// A profile that was named by its path.
+    #[error(transparent)]
+    Form(#[from] crate::FormFault),
+    /// Samples of a program.
+    #[error(transparent)]
+    Perf(#[from] crate::perf::PerfRefusal),
     /// A target that was stopped without a profile.
     #[error(transparent)]
     Capture(#[from] crate::capture::CaptureRefusal),

@@ -40,6 +40,8 @@ pub enum Guide {
     None,
     /// The program counts.
     Generate,
+    /// A plain program whose code can be traced back to the lines of its sources: what samples of it become a profile by.
+    Traceable,
     /// The program is shaped by a merged profile: a file, for gcc a folder of `.gcda` files.
     Use(PathBuf),
     /// The program is shaped by a merged profile and counts once more, after inlining.
@@ -52,7 +54,7 @@ impl Guide {
     /// The profile that a build reads.
     pub fn profile(&self) -> Option<&Path> {
         match self {
-            Self::None | Self::Generate => None,
+            Self::None | Self::Generate | Self::Traceable => None,
             Self::Use(profile) | Self::CsGenerate(profile) | Self::SampleUse(profile) => Some(profile),
         }
     }
@@ -122,6 +124,7 @@ impl Order {
         let mut name = match &self.guide {
             Guide::None => "baseline".to_owned(),
             Guide::Generate => "instrumented".to_owned(),
+            Guide::Traceable => "traceable".to_owned(),
             Guide::Use(profile) => of("pgo", profile),
             Guide::CsGenerate(profile) => of("cs-instrumented", profile),
             Guide::SampleUse(profile) => of("sampled", profile),
@@ -359,6 +362,16 @@ pub trait Workshop {
     /// Where the counts of a program will be that was started with [`Workshop::training_env`].
     fn profile_files(&self, built: &Built, raw: &Path) -> ProfileFiles;
 
+    /// Turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Workshop::merge`] takes. Gives the
+    /// command, ready to paste.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] where the compiler takes no samples; when a tool is missing or fails, or wrote nothing.
+    fn convert_branches(&self, _data: &Path, _traceable: &Built, _into: &Path) -> Result<String> {
+        self.can(&Guide::Traceable)?;
+        anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
+    }
+
     /// Merges profiles: folders of raw ones, or files (a merged profile for a second round, a `.pprof`), each with its weight: its
     /// counts are taken that many times. Only the ratio of the weights matters; it is kept to a thousandth.
     ///
@@ -405,12 +418,12 @@ fn fits_guide(kind: Kind, guide: &Guide) -> Result<(), Refusal> {
     let (what, why, next) = match (kind, guide) {
         (_, Guide::None)
         | (Kind::Cargo | Kind::Clang | Kind::Gcc, Guide::Generate | Guide::Use(_))
-        | (Kind::Clang, Guide::CsGenerate(_) | Guide::SampleUse(_))
+        | (Kind::Clang, Guide::CsGenerate(_) | Guide::SampleUse(_) | Guide::Traceable)
         | (Kind::Go, Guide::Use(_)) => return Ok(()),
         (Kind::Cargo, Guide::CsGenerate(_)) => {
             ("context-sensitive counts", "rustc has no flag for them", "leave out the variant csir")
         }
-        (Kind::Cargo, Guide::SampleUse(_)) => (
+        (Kind::Cargo, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of samples",
             "rustc takes one in nightly builds only (-Zprofile-sample-use)",
             "train an instrumented build (pgo), or let BOLT use the samples",
@@ -420,7 +433,7 @@ fn fits_guide(kind: Kind, guide: &Guide) -> Result<(), Refusal> {
             "gcc has no flag for them",
             "leave out the variant csir, or say compiler = \"clang\"",
         ),
-        (Kind::Gcc, Guide::SampleUse(_)) => (
+        (Kind::Gcc, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of samples",
             "gcc's form of it is made of branch records by a tool of its own",
             "train an instrumented build (pgo), or let BOLT use the samples",
@@ -433,7 +446,7 @@ fn fits_guide(kind: Kind, guide: &Guide) -> Result<(), Refusal> {
         (Kind::Go, Guide::CsGenerate(_)) => {
             ("context-sensitive counts", "Go's compiler has no counts at all", "leave out the variant csir")
         }
-        (Kind::Go, Guide::SampleUse(_)) => (
+        (Kind::Go, Guide::SampleUse(_) | Guide::Traceable) => (
             "a profile of branch samples",
             "Go's compiler takes pprof's CPU profiles",
             "use them as its profile (pgo)",
@@ -525,13 +538,14 @@ mod tests {
             Guide::Use(profile()),
             Guide::CsGenerate(profile()),
             Guide::SampleUse(profile()),
+            Guide::Traceable,
         ];
         let takes = |kind| guides.iter().map(|guide| fits_guide(kind, guide).is_ok()).collect::<Vec<_>>();
-        assert_eq!(takes(Kind::Cargo), [true, true, true, false, false]);
-        assert_eq!(takes(Kind::Clang), [true; 5]);
-        assert_eq!(takes(Kind::Gcc), [true, true, true, false, false]);
-        assert_eq!(takes(Kind::Go), [true, false, true, false, false]);
-        assert_eq!(takes(Kind::Given), [true, false, false, false, false]);
+        assert_eq!(takes(Kind::Cargo), [true, true, true, false, false, false]);
+        assert_eq!(takes(Kind::Clang), [true; 6]);
+        assert_eq!(takes(Kind::Gcc), [true, true, true, false, false, false]);
+        assert_eq!(takes(Kind::Go), [true, false, true, false, false, false]);
+        assert_eq!(takes(Kind::Given), [true, false, false, false, false, false]);
 
         let wishes = [
             Order::plain("x").with_relocs(),

@@ -10,7 +10,7 @@ use hone_binary::bolt::{
     Bolt, BoltRefusal, BoltTools, Budget, Input, InstrumentedByBolt, Origin, Rung, Samples, Wish, Writes,
     bundle,
 };
-use hone_binary::{GivenBinary, How, Order, Refusal, Workshop};
+use hone_binary::{GivenBinary, How, Order, ProfileForm, Refusal, Workshop};
 use hone_tool::{Call, Finished, Readiness, Runner, System, Tool, ToolError};
 
 /// Long enough to never matter on a busy machine.
@@ -384,6 +384,29 @@ fn profiles_that_bolt_takes_without_a_word_are_refused() {
     }
 }
 
+/// Addresses that some other sampler has added up; 19 takes branches only.
+fn added_up(bench: &Bench, bolt: &Bolt<'_>, input: &Input, toy: &Path) {
+    let nm = Call::new("nm", bench.tools.bolt.with_file_name("llvm-nm"), bench.dir.path()).arg(toy);
+    let listed = bench.system.run(&nm).unwrap().stdout_text().unwrap();
+    let functions =
+        listed.lines().filter_map(|line| line.split_once(" T ").or_else(|| line.split_once(" t ")));
+    let samples: String = functions.map(|(at, _)| format!("S {} 70\n", at.trim_start_matches('0'))).collect();
+    let (addresses, branches) = (bench.path("addresses.txt"), bench.path("branches.txt"));
+    fs::write(&addresses, format!("E cpu-clock\n{samples}")).unwrap();
+    assert_eq!(ProfileForm::of(&addresses), Ok(ProfileForm::AddedUpAddresses));
+    let converted = bolt.convert(input, &addresses, ProfileForm::AddedUpAddresses.to_convert().unwrap());
+    if bench.tools.major < 22 {
+        assert!(matches!(refusal(converted), BoltRefusal::TooOld { needed: 22, .. }));
+    } else {
+        let proven = bolt.prove_profile(input, &converted.unwrap(), false).unwrap();
+        assert!(proven.counts.total >= 70, "{:?}", proven.counts);
+    }
+    let at = samples.lines().next().unwrap().split(' ').nth(1).unwrap();
+    fs::write(&branches, format!("B {at} {at} 50 0\nF {at} {at} 50\n")).unwrap();
+    assert_eq!(ProfileForm::of(&branches), Ok(ProfileForm::AddedUpBranches));
+    bolt.convert(input, &branches, Samples::AddedUpBranches).unwrap();
+}
+
 #[test]
 fn samples_of_a_machine_without_branch_records() {
     let Some(perf) = tool("perf") else { return };
@@ -413,6 +436,7 @@ fn samples_of_a_machine_without_branch_records() {
         // perf's own data: BOLT takes it for a profile, finds nothing in it, and ends well.
         let raw = refusal(bolt.prove_profile(&input, &data, true));
         assert!(matches!(raw, BoltRefusal::Fdata(_)), "{raw}");
+        added_up(&bench, &bolt, &input, &toy);
         let other = Input::look(&bench.compile("toy.cpp", "other", &["-O1", "-Wl,-q"])).unwrap();
         assert!(bolt.convert(&other, &data, Samples::Plain).is_err(), "perf's data knows the build-id");
         let left = fs::read_dir(bench.path("work/sampled")).unwrap().count();
@@ -476,26 +500,30 @@ fn a_program_that_bolt_breaks_is_delivered_without_the_culprits() {
     assert_eq!(bench.output(&delivered.executable, &["1000"]), bench.output(&fragile, &["1000"]));
 
     let broken = bolt.optimize(&input, &profile, &Wish::new(Rung::Full)).unwrap();
-    let call = bolt.command(&input, &profile.path, &Wish::new(Rung::Full), &bench.path("broken"), None);
     let folder = bench.path("report");
     let report = bundle::Bundle {
         trouble: "it ends with 3",
-        call: &call,
-        tools: &bench.tools.receipts,
+        bolt: &bolt,
+        // What is left alone from the start must be left alone by the command, too.
+        wish: &Wish { skip: vec!["main".to_owned()], ..Wish::new(Rung::Full) },
         input: &input,
         profile: &profile.path,
         culprits: &culprits,
         said: &broken.said,
     };
-    assert_eq!(bundle::write(&folder, &report).unwrap().len(), 5);
+    assert_eq!(bundle::write(&folder, &report).unwrap().len(), 6);
     let readme = fs::read_to_string(folder.join("README.txt")).unwrap();
     assert!(
         readme.contains(input.anatomy.build_id.as_deref().unwrap()) && readme.contains("LLVM version 22")
     );
     assert!(readme.contains("(functions.txt): first, second"));
+    assert!(readme.contains("(skip-funcs.txt): main"), "{readme}");
+    assert!(fs::read_to_string(folder.join("command.sh")).unwrap().contains("report/skip-funcs.txt"));
+    // The run's own files may be gone by then.
+    fs::remove_file(&profile.path).unwrap();
     bench.run(&folder.join("command.sh"), &[]).unwrap();
     assert!(
-        bench.run(&bench.path("broken"), &["1000"]).is_err(),
+        bench.run(&folder.join("fragile"), &["1000"]).is_err(),
         "the command makes the broken program again"
     );
     assert!(bundle::write(&folder, &report).is_err(), "a report is not overwritten");

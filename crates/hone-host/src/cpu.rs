@@ -48,6 +48,14 @@ pub fn sample(pid: u32) -> Result<CpuSample, HostError> {
     sample_under(Path::new("/"), pid, process_clock_ns)
 }
 
+/// A process and all its descendants, every parent before its children.
+///
+/// # Errors
+/// As [`sample`].
+pub fn tree(pid: u32) -> Result<Vec<u32>, HostError> {
+    tree_of(Path::new("/"), pid)
+}
+
 /// CPU time that the tree used between two samples of the same process.
 ///
 /// Processes that started in between count from their start. Processes that ended in between count when their parent

@@ -46,6 +46,10 @@ pub enum VariantState {
 /// What BOLT did for a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rewriting {
+    /// The profile that BOLT took, in words: `counts`, `branch records`, `samples of the clock`, what a file held. Empty in older
+    /// records.
+    #[serde(default)]
+    pub profile: String,
     /// How much it was allowed: `full`, `without-split-eh`, `without-jump-tables` or `layout-only`.
     pub rung: String,
     /// What was tried before and did not work, with the reason.

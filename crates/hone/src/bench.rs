@@ -9,7 +9,7 @@ use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
 use hone_record::{
     CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
 };
-use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
+use hone_tool::{Call, Finished, Runner, Session, Stopped, ToolError, Usage as Used, interrupt};
 
 use crate::Usage;
 use crate::arm::{Arm, Place, Program, Running, find_program, unknown_in_a_load};
@@ -167,6 +167,38 @@ impl Bench<'_> {
             None => of_one_that_exits(&training.files, &before)?,
         };
         Ok((window, stop))
+    }
+
+    /// Windows of an arm, one after the other for so long at least, while somebody looks at it: `watch` begins to when the filling and
+    /// the warm-up are done, and `end` is told when the load is, before the arm is stopped. Gives how many requests were
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// Also when a window failed.
+    pub(crate) fn watched(
+        &self,
+        arm: &Arm,
+        workload: &Workload,
+        least: Duration,
+        watch: impl FnOnce(u32) -> Result<Session>,
+        end: impl FnOnce(Session) -> Result<()>,
+    ) -> Result<u64> {
+        let mut subject = self.subject(arm, workload)?;
+        let mut watching = None;
+        let begin = |running: &mut Running| {
+            watching =
+                Some(watch(running.child().context("only a program that Hone starts can be watched")?)?);
+            Ok(())
+        };
+        let begun = Instant::now();
+        let first = of_use(self.measured(&mut subject, workload, begin)?)?;
+        let mut acked = first.facts.acked_requests;
+        while begun.elapsed() < least {
+            acked += of_use(self.window(&mut subject, workload)?)?.facts.acked_requests;
+        }
+        end(watching.context("this load starts its target itself")?)?;
+        self.end(subject)?;
+        Ok(acked)
     }
 
     /// A window with a step of the caller's between the warm-up and the measuring.

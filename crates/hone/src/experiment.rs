@@ -12,9 +12,11 @@ use crate::notation::{Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
 use target::TargetFile;
 pub(crate) use target::{Form, Target};
+pub(crate) use wish::ProfileWish;
 
 pub(crate) mod go;
 pub(crate) mod target;
+mod wish;
 
 /// An experiment as the file says it, checked in itself but not against the world.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,19 +49,6 @@ pub(crate) struct Training {
     pub(crate) workload: Workload,
     /// Its counts go into the profile times this.
     pub(crate) weight: f64,
-}
-
-/// How the profile is taken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ProfileWish {
-    /// In the way that fits the target.
-    #[default]
-    Auto,
-    /// By a build that counts.
-    Instrumented,
-    /// By Go's own profiler.
-    Pprof,
 }
 
 /// How much a variant may grow over the baseline; a breach drops it, whatever it saves.
@@ -508,11 +497,13 @@ impl File {
             let more = training.iter().map(|training| &training.workload);
             judging.extend(more.filter(|workload| !known.contains(&workload.name)).cloned());
         }
-        check_profile(self.optimize.profile, &target.form)?;
         let names: Vec<&str> = training.iter().map(|training| training.workload.name.as_str()).collect();
-        let variants =
-            tree::of(self.optimize.variants.as_deref(), &target.form, &names, self.optimize.matrix)
-                .map_err(|(key, problem)| in_optimize(key, problem))?;
+        let wish = self.optimize.profile.clone();
+        let wanted = self.optimize.variants.clone().or_else(|| wish.variants(&target.form));
+        let variants = tree::of(wanted.as_deref(), &target.form, &names, self.optimize.matrix)
+            .map_err(|(key, problem)| in_optimize(key, problem))?;
+        wish.check(&target.form, &variants, self.optimize.matrix)
+            .map_err(|problem| in_optimize("profile", problem))?;
         let limits = self.optimize.limits()?;
         let go = self.optimize.go_keys().checked(&target.form)?;
         Ok(Experiment {
@@ -522,7 +513,7 @@ impl File {
             judging,
             variants,
             variants_are_asked: self.optimize.variants.is_some(),
-            profile: self.optimize.profile,
+            profile: wish,
             matrix: self.optimize.matrix,
             limits,
             soak_s: self.optimize.soak_s()?,
@@ -688,19 +679,6 @@ fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Comp
                 same.name
             ),
         )),
-    }
-}
-
-fn check_profile(profile: ProfileWish, form: &Form) -> Result<(), Wrong> {
-    let is_go = matches!(form, Form::Go(_));
-    match (profile, is_go) {
-        (ProfileWish::Pprof, false) => {
-            Err(in_optimize("profile", "pprof is for Go programs; say `instrumented`, or leave it to `auto`"))
-        }
-        (ProfileWish::Instrumented, true) => {
-            Err(in_optimize("profile", "Go has no build that counts; say `pprof`, or leave it to `auto`"))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -18,6 +18,11 @@ fn skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
+fn has_perf() -> bool {
+    let found = Tool::new("perf", "").locate(&[]);
+    found.inspect_err(|error| skip(&error.to_string())).is_ok()
+}
+
 /// A folder with an experiment, the sources of a server, and a driver for it.
 struct Bench {
     dir: tempfile::TempDir,
@@ -219,6 +224,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     }
     let rewriting = found.variants[2].rewriting.as_ref().unwrap();
     assert_eq!((rewriting.rung.as_str(), rewriting.culprits.len()), ("full", 0), "{rewriting:?}");
+    // The best kind that the machine gives, and why it is no better one.
+    let kind = &found.steps.iter().find(|step| step.step == "profile-kind").unwrap().note;
+    assert!(kind.contains("counts of an instrumented build") && kind.contains("branch records"), "{kind}");
+    assert!(["counts", "branch records"].contains(&rewriting.profile.as_str()), "{rewriting:?}");
     assert!(rewriting.layout_modified.unwrap() > 0);
     assert_eq!(found.training_mix.len(), 2);
     let harm = found.variants[1].harm.as_ref().unwrap();
@@ -242,13 +251,31 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let kept = if same_profile { 7 } else { 4 };
     let answered = again.stderr.matches("nothing has changed since it was built").count();
     assert_eq!(answered, kept, "{}", again.stderr);
+
+    // The same profile, kept by somebody, in place of a training; and without jump tables beside it.
+    for ending in ["", ".lock"] {
+        let (from, to) = (format!("{}{ending}", proof.path), format!("kept.profdata{ending}"));
+        fs::copy(from, bench.path(&to)).unwrap();
+    }
+    let given = server("default", r#""pgo", "no-jump-tables""#).replace("rounds = 6", "rounds = 5");
+    bench.write(&given.replace("[optimize]", "[optimize]\nprofile = \"kept.profdata\""));
+    let (told, of_file) = bench.judged(&[]);
+    let told = told.expect_error("counts of LLVM out of");
+    assert!(!told.stderr.contains("operations of workload `few`"), "{}", told.stderr);
+    let given = of_file.artifacts.iter().find(|artifact| artifact.variant == "pgo").unwrap();
+    assert_eq!(given.profile.as_ref().unwrap().total_count, proof.total_count);
+    let lock = fs::read_to_string(format!("{}.lock", given.profile.as_ref().unwrap().path)).unwrap();
+    assert!(lock.contains("\"few\"") && lock.contains("\"many\""), "what its own lock says: {lock}");
+    let edges: Vec<(&str, &str)> =
+        of_file.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "no-jump-tables"), ("baseline", "pgo")]);
+    bench.write(&server("default", r#""pgo", "pgo+bolt""#));
     let source = fs::read_to_string(bench.path("tree/server.cpp")).unwrap();
     fs::write(bench.path("tree/server.cpp"), source.replace("3) all", "4) all") + "// new\n").unwrap();
     let changed = bench.hone(&["--only", "baseline"]).expect_code(0);
     assert!(!changed.stderr.contains("nothing has changed since it was built"), "{}", changed.stderr);
 }
 
-/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
 /// As `hone init` writes it: the experiment stands in the sources, and so do its runs.
 #[test]
 fn runs_inside_of_the_sources_are_no_part_of_them() {
@@ -264,11 +291,14 @@ fn runs_inside_of_the_sources_are_no_part_of_them() {
     baseline().expect_error("nothing has changed since it was built");
 }
 
+/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
 #[test]
 fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
-    bench.write(&server("_exit", r#""pgo", "bolt""#));
+    let counted =
+        server("_exit", r#""pgo", "bolt""#).replace("[optimize]", "[optimize]\nprofile = \"instrumented\"");
+    bench.write(&counted);
     let (ran, found) = bench.judged(&[]);
     let state = |name: &str| &found.variants.iter().find(|variant| variant.name == name).unwrap().state;
     let VariantState::LeftOut { why } = state("pgo") else { panic!("{:?}", state("pgo")) };
@@ -362,6 +392,80 @@ operations = 6600
     refused.expect_error("the baseline does not stand its `provoke`");
 }
 
+/// Plain samples of the running server need no build that counts. Branch records need a PMU that most virtual machines do not have;
+/// that is found before anything is built.
+#[test]
+fn a_server_is_sampled_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    if !has_perf() {
+        return;
+    }
+    bench.tree();
+    let text = server("default", r#""relocs", "sampled-bolt""#).replace("rounds = 6", "rounds = 5");
+    let mut text = text.replace("[optimize]", "[optimize]\nsoak_s = 1");
+    for (seed, operations) in [(1, 660), (2, 1320)] {
+        let driven = format!("drive {{port}} {{operations}} {seed}\"\noperations = {operations}");
+        assert!(text.contains(&driven));
+        // User code, which is all that is sampled.
+        text = text.replace(&driven, &format!("ask {{port}} 'run {seed}000000'\"\noperations = 1"));
+    }
+    bench.write(&text);
+    let (ran, found) = bench.judged(&[]);
+    let edges: Vec<(&str, &str)> =
+        found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
+    assert_eq!(edges, [("baseline", "relocs"), ("relocs", "sampled-bolt")]);
+    let note = |step: &str| &found.steps.iter().find(|found| found.step == step).unwrap().note;
+    assert!(note("profile-kind").contains("for sampled-bolt samples of"), "{}", note("profile-kind"));
+    let trained = note("train-sampled-bolt");
+    assert!(trained.starts_with("samples of ") && trained.contains("workload `many`"), "{trained}");
+    let rewriting = found.variants[2].rewriting.as_ref().unwrap();
+    assert!(rewriting.profiled_functions.unwrap()[0] > 0 && rewriting.layout_modified.unwrap() > 0);
+    assert!(rewriting.profile.starts_with("samples of "), "{rewriting:?}");
+    let profile = fs::read_to_string(bench.newest().join("bolt/sampled-bolt/merged.fdata")).unwrap();
+    assert!(profile.starts_with("no_lbr "), "{profile}");
+    assert!(!ran.stderr.contains("instrumented"), "nothing counts: {}", ran.stderr);
+    let plan = bench.hone(&["--dry-run"]).expect_code(0).stdout;
+    assert!(plan.contains("perf record -e cpu-clock:u") && plan.contains("-p PID"), "{plan}");
+    assert!(plan.contains("perf2bolt") && !plan.contains("-instrument"), "{plan}");
+
+    let branches = text.replace("[optimize]", "[optimize]\nprofile = \"branches\"");
+    bench.write(&branches.replace("\"sampled-bolt\"", "\"bolt\""));
+    let ran = bench.hone(&["--only", "baseline"]);
+    if ran.code == 0 {
+        return skip("this machine has branch records");
+    }
+    let ran = ran.expect_code(1).expect_error("this machine gives no branch records: perf says");
+    assert!(ran.stderr.contains("profile = \"instrumented\""), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("build-baseline"), "{}", ran.stderr);
+    bench.write(&branches.replace("\"sampled-bolt\"", "\"pgo\"").replace("clang-22", "gcc"));
+    bench.hone(&[]).expect_code(1).expect_error("let BOLT use the samples");
+    bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"samples\"").replace("relocs", "pgo"));
+    bench.hone(&[]).expect_code(2).expect_error("plain samples are for BOLT alone");
+}
+
+/// A program that ends, by perf from its start on; `given` is its experiment with a profile by its path.
+fn sampled_until_its_end(bench: &Bench, given: &str) {
+    // Sampled as it is, by whatever this machine gives.
+    let sampled = given.replace("./kept.profile", "samples").replace("20000", "50000000");
+    bench.write(&sampled);
+    let (ran, found) = bench.judged(&[]);
+    assert!(found.variants[1].rewriting.as_ref().unwrap().layout_modified.unwrap() > 0);
+    let profile = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata")).unwrap();
+    assert!(profile.starts_with("no_lbr "), "{profile}");
+    ran.expect_error("of the plain program").expect_error("operations of workload `train`");
+
+    // perf's own data, which somebody has recorded; without branches it is converted as what it is.
+    let data = bench.path("seen.data");
+    let record =
+        Call::new("record", "perf", bench.dir.path()).args(["record", "-N", "-e", "cpu-clock:u", "-o"]);
+    let record = record.arg(&data).arg("--").arg(bench.path("toy")).arg("50000000");
+    bench.system.run(&record.produces(&data)).unwrap();
+    bench.write(&given.replace("./kept.profile", "./seen.data"));
+    let (_, found) = bench.judged(&[]);
+    let rewriting = found.variants[1].rewriting.as_ref().unwrap();
+    assert!(rewriting.profile.starts_with("samples of perf, /"), "{rewriting:?}");
+}
+
 /// A program that does its work and ends.
 #[test]
 fn a_program_that_ends_goes_through_bolt_alone() {
@@ -393,6 +497,26 @@ operations = 300000
     // Six rounds, each a pair of the test and one of the control; neighbours may well disturb some.
     assert_eq!(found.comparisons[0].pairs.len(), 12);
     assert!(found.comparisons[0].pairs.iter().all(|pair| !pair.window_a.is_empty()));
+
+    // Somebody's profile in place of a training: the one of the run before, and one of another program.
+    fs::copy(bench.newest().join("bolt/bolt/merged.fdata"), bench.path("kept.profile")).unwrap();
+    let given = text.replace("[optimize]", "[optimize]\nsoak_s = 1\nprofile = \"./kept.profile\"");
+    bench.write(&given);
+    let (ran, found) = bench.judged(&[]);
+    assert_eq!(found.variants[1].rewriting.as_ref().unwrap().rung, "full");
+    ran.expect_error("a profile of BOLT out of").expect_error("and no training");
+    let lock = fs::read_to_string(bench.newest().join("bolt/bolt/merged.fdata.lock")).unwrap();
+    assert!(lock.contains("\"workload\": null"), "{lock}");
+    fs::write(bench.path("kept.profile"), "1 nowhere 10 1 elsewhere 0 0 90000\n").unwrap();
+    bench.hone(&[]).expect_code(1).expect_error("is of another program");
+    fs::write(bench.path("kept.profile"), "of no known form\n").unwrap();
+    bench.hone(&[]).expect_code(1).expect_error("no form that is known");
+    bench.write(&given.replace("judge_what", "variants = [\"pgo\"]\njudge_what"));
+    bench.hone(&[]).expect_code(2).expect_error("this kind of target has no variant `pgo`");
+
+    if has_perf() {
+        sampled_until_its_end(&bench, &given);
+    }
 
     // Without relocations BOLT has nothing to move, and nothing else is left to judge.
     bench.write(&text.replace("[compare]", "builds = 3\n[compare]"));

@@ -529,6 +529,76 @@ fn samples_shape_a_program_that_has_their_functions() {
     assert!(matches!(refused, Refusal::OtherBinary { known: 1, functions: 2, .. }), "{refused}");
 }
 
+/// Branches as a PMU would have recorded them in a loop of `main` that calls `work`, in perf's words.
+fn recorded_branches(bench: &Bench, program: &Path) -> String {
+    const BASE: u64 = 0x5555_5555_4000;
+    let objdump = Call::new("objdump", bench.family.cc.with_file_name("llvm-objdump"), bench.dir.path());
+    let objdump = objdump.args(["-d", "--no-show-raw-insn", "--disassemble-symbols=main,work"]).arg(program);
+    let listed = bench.system.run(&objdump).unwrap().stdout_text().unwrap();
+    let instructions = |text: &'_ str| -> Vec<(u64, String)> {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs
+            .filter_map(|(at, what)| Some((u64::from_str_radix(at.trim(), 16).ok()?, what.trim().to_owned())))
+            .collect()
+    };
+    let (main, work) = listed.split_once("<work>:").unwrap();
+    let (main, work) = (instructions(main), instructions(work));
+    let to = |what: &str| {
+        let target = what.split("0x").nth(1).unwrap().split(' ').next().unwrap();
+        u64::from_str_radix(target, 16).unwrap()
+    };
+    let call = main.iter().position(|(_, what)| what.ends_with("<work>")).unwrap();
+    let back = main[call..].iter().find(|(_, what)| what.starts_with("jne")).unwrap();
+    let apart = work.iter().find(|(_, what)| what.starts_with("jne")).unwrap();
+    let ret = work.iter().find(|(_, what)| what.starts_with("ret")).unwrap();
+    let turn = [
+        (ret.0, main[call + 1].0),
+        (apart.0, to(&apart.1)),
+        (main[call].0, work[0].0),
+        (back.0, to(&back.1)),
+    ];
+    let told = turn.map(|(from, to)| format!("{:#x}/{:#x}/P/-/-/0", BASE + from, BASE + to)).join("  ");
+    let page = (main[0].0 & !0xfff) + BASE;
+    let sample = format!(" {:x} {}\n", BASE + main[call + 1].0, [told.as_str(); 8].join("  "));
+    let mapped =
+        format!("PERF_RECORD_MMAP2 100/100: [{page:#x}(0x1000) @ 0 08:01 1 1]: r-xp {}\n", program.display());
+    mapped + &sample.repeat(2000)
+}
+
+/// This machine may have no branch records, so they are written down by hand; the converter and the compiler are the real ones.
+#[test]
+fn branch_records_shape_a_program_that_can_be_traced_back_to_its_lines() {
+    let Some(bench) = Bench::new("clang-22") else { return };
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let plain = shop.build(&order("baseline", Guide::None)).unwrap();
+    let traceable = shop.build(&order("traceable", Guide::Traceable)).unwrap();
+    assert!(!traceable.facts.instrumented);
+    let (script, file) = (bench.path("script.txt"), bench.path("branches.prof"));
+    fs::write(&script, recorded_branches(&bench, &traceable.executable)).unwrap();
+    let command = shop.convert_branches(&script, &traceable, &file).unwrap();
+    assert!(command.contains("llvm-profgen --binary="), "{command}");
+    let merged = shop.merge(&[(file.clone(), 1.0)]).unwrap();
+    let proven = shop.prove_profile(&merged, &traceable).unwrap();
+    let hot: Vec<&str> = proven.proof.hot_functions.iter().map(|function| function.name.as_str()).collect();
+    assert!(hot.contains(&"work") && hot.contains(&"main") && !hot.contains(&"other"), "{hot:?}");
+    let shaped = shop.build(&order("pgo", Guide::SampleUse(merged.path))).unwrap();
+    let applied = shop.prove_applied(&shaped, &plain, &proven).unwrap();
+    assert_eq!(applied.discarded_functions, 0, "{applied:?}");
+
+    let Ok(perf) = Tool::new("perf", "").locate(&[]) else { return skip("there is no perf") };
+    let data = bench.path("perf.data");
+    let record =
+        Call::new("record", perf.path(), bench.dir.path()).args(["record", "-e", "cpu-clock:u", "-o"]);
+    let record = record.arg(&data).arg(&traceable.executable).args(["20000000", "10"]).accept_status(1);
+    bench.system.run(&record.produces(&data)).unwrap();
+    let refused = refusal(shop.convert_branches(&data, &traceable, &file));
+    assert!(
+        refused.to_string().starts_with("this machine gives no branch records: llvm-profgen says"),
+        "{refused}"
+    );
+}
+
 /// Functions change their places, and nothing else does.
 #[test]
 fn a_seed_places_functions_by_luck_that_can_be_repeated() {

@@ -5,20 +5,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use hone_record::ToolReceipt;
-use hone_tool::Call;
 
-use super::{Input, Said};
+use super::{Bolt, Input, Said, Wish, preflight};
 
 /// What goes in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Bundle<'a> {
     /// What is wrong, in the words of the check that failed.
     pub trouble: &'a str,
-    /// The call that makes the program that does not work.
-    pub call: &'a Call,
-    /// BOLT and its version.
-    pub tools: &'a [ToolReceipt],
+    /// BOLT, which made the program that does not work.
+    pub bolt: &'a Bolt<'a>,
+    /// What it was asked for.
+    pub wish: &'a Wish,
     /// The program before BOLT.
     pub input: &'a Input,
     /// The profile.
@@ -29,8 +27,9 @@ pub struct Bundle<'a> {
     pub said: &'a Said,
 }
 
-/// Writes the bundle into a new folder: `README.txt`, `command.sh`, `functions.txt`, `profile.fdata`, `said.json`. The program
-/// itself is not copied, since it may be large or secret; its build-id, size and hash are told.
+/// Writes the bundle into a new folder: `README.txt`, `command.sh`, `functions.txt`, `said.json`, `profile.fdata`, and
+/// `skip-funcs.txt` when the program that does not work was made with functions left alone. The command reads and writes in this
+/// folder, but for the program itself, which is not copied, since it may be large or secret; its build-id, size and hash are told.
 ///
 /// # Errors
 /// When the folder is there already or can't be written.
@@ -38,9 +37,15 @@ pub fn write(folder: &Path, bundle: &Bundle<'_>) -> Result<Vec<PathBuf>> {
     let named =
         || format!("the folder {} for the bug report can't be written: name another one", folder.display());
     fs::create_dir(folder).with_context(named)?;
+    let folder = folder.canonicalize().with_context(named)?;
+    let skipped = bundle.bolt.skipped(bundle.input, &bundle.wish.skip);
+    let skip_file = bundle.bolt.skip_file(&folder, &skipped)?;
+    let profile = folder.join("profile.fdata");
+    let output = folder.join(bundle.input.executable.file_name().unwrap_or_default());
+    let call = bundle.bolt.command(bundle.input, &profile, bundle.wish, &output, skip_file.as_deref());
     let texts = [
-        ("README.txt", readme(bundle)),
-        ("command.sh", format!("#!/bin/sh\n{}\n", bundle.call)),
+        ("README.txt", readme(bundle, &skipped)?),
+        ("command.sh", format!("#!/bin/sh\n{call}\n")),
         ("functions.txt", bundle.culprits.iter().map(|name| format!("{name}\n")).collect()),
         ("said.json", serde_json::to_string_pretty(bundle.said)? + "\n"),
     ];
@@ -51,17 +56,17 @@ pub fn write(folder: &Path, bundle: &Bundle<'_>) -> Result<Vec<PathBuf>> {
         files.push(file);
     }
     fs::set_permissions(&files[1], fs::Permissions::from_mode(0o755)).with_context(named)?;
-    let profile = folder.join("profile.fdata");
     fs::copy(bundle.profile, &profile)
         .with_context(|| format!("{} can't be copied to {}", bundle.profile.display(), profile.display()))?;
     files.push(profile);
+    files.extend(skip_file);
     Ok(files)
 }
 
-fn readme(bundle: &Bundle<'_>) -> String {
+fn readme(bundle: &Bundle<'_>, skipped: &[String]) -> Result<String> {
     let Input { executable, anatomy, facts, warnings } = bundle.input;
     let mut text = format!("A program that BOLT breaks.\n\nWhat is wrong: {}\n\n", bundle.trouble);
-    for tool in bundle.tools {
+    for tool in &bundle.bolt.tools().receipts {
         text += &format!("Tool: {} ({})\n", tool.version, tool.path);
     }
     text += &format!(
@@ -76,9 +81,20 @@ fn readme(bundle: &Bundle<'_>) -> String {
         text += &format!("  {}\n", warning.what);
     }
     text += "\ncommand.sh rewrites the input by profile.fdata.\n";
+    if !skipped.is_empty() {
+        text += &format!("It leaves these alone (skip-funcs.txt): {}\n", skipped.join(", "));
+    }
     text += &match bundle.culprits {
         [] => "No function was found whose skipping mends it.\n".to_owned(),
         some => format!("It works when these are skipped (functions.txt): {}\n", some.join(", ")),
     };
-    text
+    let names = preflight::local_names(executable)?;
+    for culprit in bundle.culprits {
+        let namesakes = names.get(culprit).copied().unwrap_or_default();
+        if namesakes > 1 {
+            // A profile's name of a local function is that of all of them.
+            text += &format!("{namesakes} functions are called {culprit}: it may be any of them\n");
+        }
+    }
+    Ok(text)
 }

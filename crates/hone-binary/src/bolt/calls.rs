@@ -8,6 +8,7 @@ use hone_tool::{Call, Tool, Version};
 use serde::{Deserialize, Serialize};
 
 use super::refusal::BoltRefusal;
+use crate::perf::Event;
 
 /// Majors that are known, best first. What they say and take was recorded from 19 and 22.
 const MAJORS: [&str; 4] = ["llvm-bolt-22", "llvm-bolt-21", "llvm-bolt-20", "llvm-bolt-19"];
@@ -78,6 +79,23 @@ impl BoltTools {
         let paths = |output| Paths { input: program, output, profile: &profile, skip_file: None, cwd: work };
         let writes = Writes::AtExit { for_each_process: true };
         [instrument(self, paths(&counting), writes), optimize(self, paths(&output), &Wish::new(Rung::Full))]
+    }
+
+    /// What turning perf's data into a profile would run, for a plan.
+    ///
+    /// # Errors
+    /// [`BoltRefusal::TooOld`].
+    pub fn plan_conversion(
+        &self,
+        program: &Path,
+        event: Event,
+        data: &Path,
+        work: &Path,
+    ) -> Result<Call, crate::Refusal> {
+        let mut profile = work.join(program.file_name().unwrap_or_default()).into_os_string();
+        profile.push(".fdata");
+        let kind = if event == Event::Branches { Samples::Branches } else { Samples::Plain };
+        Ok(convert(self, program, data, kind, Path::new(&profile), work)?)
     }
 
     /// The library that instrumented programs are linked with, where BOLT will look for it.

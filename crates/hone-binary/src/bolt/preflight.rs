@@ -1,6 +1,6 @@
 //! What must be known of a program before BOLT sees it: each trouble has the flag that mends it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -118,6 +118,19 @@ pub(crate) fn function_names(path: &Path) -> Result<BTreeSet<String>> {
         object::File::parse(&*bytes).with_context(|| format!("{} is no object file", path.display()))?;
     let names = file.symbols().chain(file.dynamic_symbols()).filter_map(|symbol| symbol.name().ok());
     Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
+}
+
+/// How many functions of their own file have each name.
+pub(crate) fn local_names(path: &Path) -> Result<BTreeMap<String, usize>> {
+    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+    let file =
+        object::File::parse(&*bytes).with_context(|| format!("{} is no object file", path.display()))?;
+    let mut names = BTreeMap::new();
+    let is_local = |symbol: &object::Symbol<'_, '_>| symbol.is_local() && symbol.kind() == SymbolKind::Text;
+    for name in file.symbols().filter(is_local).filter_map(|symbol| Some(symbol.name().ok()?.to_owned())) {
+        *names.entry(name).or_default() += 1;
+    }
+    Ok(names)
 }
 
 /// A build-id as BOLT writes it into its output.

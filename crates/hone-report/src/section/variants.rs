@@ -143,6 +143,9 @@ fn follows(variant: &VariantFacts) -> Markup {
 fn rewriting(name: &str, done: &Rewriting) -> Element {
     let mut facts = Table::facts(&format!("What BOLT did for {name}"));
     facts.fact("rung", &done.rung);
+    if !done.profile.is_empty() {
+        facts.fact("profile", &done.profile);
+    }
     if let Some([with, all]) = done.profiled_functions {
         facts.fact(
             "functions with a profile",

@@ -9,6 +9,7 @@ use hone_binary::bolt::BoltTools;
 use hone_binary::{Workshop, file_facts};
 use serde::{Deserialize, Serialize};
 
+use super::kinds::Kind;
 use super::{Job, cache};
 use crate::Usage;
 use crate::experiment::Form;
@@ -92,6 +93,9 @@ impl Job<'_> {
         }
         for name in FLAGS {
             all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
+        }
+        if let Some(Kind::Given { file, .. }) = self.given_profile()? {
+            all.insert(format!("the profile {}", file.display()), file_facts_of(&file)?);
         }
         let ours = self.ours();
         let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {

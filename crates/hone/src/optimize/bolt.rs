@@ -5,19 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::Built;
 use hone_binary::bolt::bisect::{self, Verdict};
-use hone_binary::bolt::fdata::Weighted;
+use hone_binary::bolt::fdata::{self, Weighted};
 use hone_binary::bolt::{
-    Bolt, BoltTools, Budget, Input, InstrumentedByBolt, OptimizedByBolt, Origin, ProvenFdata, Rung, Said,
-    Wish, Writes, bundle,
+    Bolt, BoltRefusal, BoltTools, Budget, Input, InstrumentedByBolt, OptimizedByBolt, Origin, ProvenFdata,
+    Rung, Said, Samples, Wish, Writes, bundle,
 };
 use hone_binary::capture::{ProfileFiles, ProfileKind};
+use hone_binary::perf::{self, Event};
+use hone_binary::{Built, ProfileForm, Refusal};
 use hone_record::{Rewriting, SmokeTest};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
+use super::kinds::{Kind, kept_name};
 use super::provenance::Part;
 use super::steps::{Phase, Steps, Told};
 use super::train::Counting;
@@ -47,6 +49,8 @@ struct Left {
     files: Vec<(PathBuf, f64)>,
     /// The folders that they lie in, by the workload's place in the experiment.
     parts: Vec<(usize, PathBuf, f64)>,
+    /// What they are, in words.
+    kind: String,
 }
 
 /// BOLT at work for one variant.
@@ -66,6 +70,7 @@ pub(super) fn rewrite(
     job: &Job<'_>,
     steps: &mut Steps<'_>,
     tools: &BoltTools,
+    kind: &Kind,
     variant: &str,
     from: &Built,
 ) -> Result<Delivered> {
@@ -76,7 +81,7 @@ pub(super) fn rewrite(
         job.progress.line(&format!("  {variant}: {}; {}", warning.what, warning.mend));
     }
     let bench = Bench { job, variant, bolt, input, folder };
-    let left = steps.run(Phase::Build, &format!("train-{variant}"), || bench.train())?;
+    let left = steps.run(Phase::Build, &format!("train-{variant}"), || bench.profile(kind, from))?;
     steps.run(Phase::Build, &format!("build-{variant}"), || bench.deliver(&left, from))
 }
 
@@ -94,6 +99,83 @@ fn missing<T>() -> Result<Told<T>> {
 }
 
 impl Bench<'_, '_> {
+    /// A profile of the wanted kind.
+    fn profile(&self, kind: &Kind, from: &Built) -> Result<Told<Left>> {
+        match kind {
+            Kind::Perf(event) => self.sample(*event, from),
+            Kind::Given { file, form } => self.take(file, *form),
+            // Go's programs are not rewritten, so nothing else is left.
+            Kind::Counts | Kind::Pprof => self.train(),
+        }
+    }
+
+    /// Samples the program as it is under each workload.
+    fn sample(&self, event: Event, from: &Built) -> Result<Told<Left>> {
+        let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, training) in self.job.experiment.training.iter().enumerate() {
+            let kept = std::path::absolute(self.folder.join(format!("training-{index}")))?;
+            fresh_folder(&kept)?;
+            let data = kept.join("perf.data");
+            let words = self.job.sampled(from, training, event, &data)?;
+            let kind = if event == Event::Branches { Samples::Branches } else { Samples::Plain };
+            let (file, samples) = self.converted(&data, kind, &kept)?;
+            perf::enough(&data, samples)?;
+            // It is tens of megabytes, and all that BOLT takes of it is in the profile now.
+            let _ = fs::remove_file(&data);
+            notes.push(format!("{words}: {}", show::number(samples as f64)));
+            files.push((file, training.weight));
+            parts.push((index, kept, training.weight));
+        }
+        let kind = event.words().to_owned();
+        Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
+    }
+
+    /// The profile that the user named, brought into BOLT's form.
+    fn take(&self, file: &Path, form: ProfileForm) -> Result<Told<Left>> {
+        let kept = std::path::absolute(self.folder.join("given"))?;
+        fresh_folder(&kept)?;
+        let copy = kept.join(kept_name(form));
+        let told = || format!("{} can't be copied to {}", file.display(), copy.display());
+        fs::copy(file, &copy).with_context(told)?;
+        let (taken, counts) = match form.to_convert() {
+            None => {
+                let note = Origin::note(file);
+                if note.exists() {
+                    fs::copy(&note, Origin::note(&copy)).with_context(told)?;
+                }
+                (copy, None)
+            }
+            Some(kind) => {
+                let converted = self.converted(&copy, kind, &kept);
+                let lacks_branches =
+                    converted.as_ref().err().and_then(super::refused).is_some_and(|refusal| {
+                        matches!(refusal, Refusal::Bolt(BoltRefusal::NoBranchRecords { .. }))
+                    });
+                let (taken, counts) = match lacks_branches {
+                    true => self.converted(&copy, Samples::Plain, &kept)?,
+                    false => converted?,
+                };
+                (taken, Some(counts))
+            }
+        };
+        let counts = counts.map(|counts| format!(", {} counts", show::number(counts as f64)));
+        let note = format!("{form} out of {}{}, and no training", file.display(), counts.unwrap_or_default());
+        let files = vec![(taken, 1.0)];
+        let result = Left { files, parts: Vec::new(), kind: format!("{form}, {}", file.display()) };
+        Ok(Told { note, command: None, result })
+    }
+
+    /// By perf2bolt, into this folder, with its note. Also gives how much was counted.
+    fn converted(&self, data: &Path, kind: Samples, kept: &Path) -> Result<(PathBuf, u64)> {
+        let made = self.bolt.convert(&self.input, data, kind)?;
+        let file = kept.join("converted.fdata");
+        let told = || format!("{} can't be moved to {}", made.display(), file.display());
+        fs::rename(&made, &file).with_context(told)?;
+        fs::rename(Origin::note(&made), Origin::note(&file)).with_context(told)?;
+        let counts = fdata::counts(&file).map_err(BoltRefusal::from).map_err(Refusal::from)?;
+        Ok((file, counts.total))
+    }
+
     /// Instruments, and trains with each workload; each leaves files of its own.
     fn train(&self) -> Result<Told<Left>> {
         let mut writes = if self.input.anatomy.static_link {
@@ -123,7 +205,7 @@ impl Bench<'_, '_> {
         Ok(Told {
             note: notes.join("; "),
             command: Some(instrumented.command),
-            result: Left { files, parts },
+            result: Left { files, parts, kind: "counts".to_owned() },
         })
     }
 
@@ -147,10 +229,7 @@ impl Bench<'_, '_> {
     /// Moves what a training left out of the way of the next one, each with the note that says what it is of.
     fn keep(&self, instrumented: &InstrumentedByBolt, to: &Path) -> Result<Vec<PathBuf>> {
         let told = || format!("{} can't be written", to.display());
-        if to.exists() {
-            fs::remove_dir_all(to).with_context(told)?;
-        }
-        fs::create_dir_all(to).with_context(told)?;
+        fresh_folder(to)?;
         let note = Origin::note(&instrumented.profile);
         let mut kept = Vec::new();
         for file in self.bolt.left_by(instrumented)? {
@@ -179,7 +258,7 @@ impl Bench<'_, '_> {
         let parts: Vec<Part<'_>> =
             left.parts.iter().map(|(index, folder, weight)| (*index, &**folder, *weight)).collect();
         self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, &parts);
-        let mut ladder = Ladder::default();
+        let mut ladder = Ladder { profile: left.kind.clone(), ..Ladder::default() };
         for rung in Rung::LADDER {
             match self.try_wish(&proven, &Wish::new(rung))? {
                 Tried::Works(done, checked) => {
@@ -286,15 +365,13 @@ impl Bench<'_, '_> {
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("{} can't be removed", folder.display()))?;
         }
-        let output = self.folder.join("full").join(self.input.executable.file_name().unwrap_or_default());
-        let call = self.bolt.command(&self.input, &proven.path, &Wish::new(Rung::Full), &output, None);
         let nothing = Said::parse("");
         bundle::write(
             &folder,
             &bundle::Bundle {
                 trouble: ladder.given_up.first().map_or("", String::as_str),
-                call: &call,
-                tools: &self.bolt.tools().receipts,
+                bolt: &self.bolt,
+                wish: &Wish::new(Rung::Full),
                 input: &self.input,
                 profile: &proven.path,
                 culprits,
@@ -314,6 +391,7 @@ impl Bench<'_, '_> {
     ) -> Result<Told<Delivered>> {
         let said = &done.said;
         let rewriting = Rewriting {
+            profile: ladder.profile,
             rung: done.rung.name().to_owned(),
             given_up: ladder.given_up,
             skipped: done.skipped.clone(),
@@ -347,6 +425,8 @@ enum Tried {
 /// What was tried and did not work.
 #[derive(Default)]
 struct Ladder {
+    /// What all of it goes by, in words.
+    profile: String,
     given_up: Vec<String>,
     culprits: Vec<String>,
     search_builds: u32,
@@ -360,6 +440,14 @@ impl Ladder {
         self.given_up.push(format!("{rung}: {trouble}"));
         self.said = self.said.take().or(said);
     }
+}
+
+fn fresh_folder(folder: &Path) -> Result<()> {
+    let told = || format!("{} can't be written", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(told)?;
+    }
+    fs::create_dir_all(folder).with_context(told)
 }
 
 /// What is skipped when a search runs out of builds should cost little.

@@ -1,13 +1,15 @@
 //! What a run would do: its command lines. Nothing is built, started or measured.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use hone_binary::{Guide, Kind, Order, Workshop};
+use hone_binary::perf::Event;
+use hone_binary::{Guide, Order, ProfileForm, Workshop};
 use hone_record::{Engine, Workload};
 use hone_tool::Call;
 
+use super::kinds::{Kind as Kinds, perf};
 use super::tree::{self, BASELINE, Made, Profile, Variant};
 use super::{Job, layouts, order_of};
 use crate::show;
@@ -18,21 +20,33 @@ use crate::show;
 /// When the target can't be built so, or a tool is missing: what a run would find out, too.
 pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
     let workshop = job.workshop()?;
-    let (tools, variants) = job.variants()?;
-    job.fits(&*workshop, &variants)?;
+    let (tools, variants) = job.variants(workshop.kind())?;
+    let compiler = job.compiler_kind(workshop.kind())?;
+    job.fits(&*workshop, &variants, &compiler)?;
     let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
     plan.head(&variants);
     plan.baseline()?;
-    plan.training(&variants)?;
+    plan.training(&variants, &compiler)?;
     for variant in variants.iter().skip(1) {
         plan.phase(&format!("build: {}", variant.name));
         match (variant.made, &tools) {
-            (Made::Rewritten { from }, Some(tools)) => {
+            (Made::Rewritten { from, by }, Some(tools)) => {
                 let base = job.folder.join("bin").join(&variants[from].name).join(job.target().name());
                 let work = job.folder.join("bolt").join(&variant.name);
                 let [instrument, rewrite] = tools.plan(&base, &work);
-                plan.line(&instrument.to_string());
-                plan.loads("trained", job.experiment.training.iter().map(|training| &training.workload));
+                match job.planned_for_bolt(by)? {
+                    Kinds::Counts | Kinds::Pprof => {
+                        plan.line(&instrument.to_string());
+                        plan.trains();
+                    }
+                    Kinds::Perf(event) => {
+                        let data = plan.samples(&variants[from].name, event, &work);
+                        plan.line(&tools.plan_conversion(&base, event, &data, &work)?.to_string());
+                    }
+                    Kinds::Given { file, form } => {
+                        plan.line(&format!("# the profile is {form}, {}", file.display()));
+                    }
+                }
                 plan.line(&rewrite.to_string());
                 for number in layouts::further(job.experiment.builds) {
                     let [base, made] =
@@ -40,7 +54,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                     plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
                 }
             }
-            _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE")))?,
+            _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
         }
         plan.check();
     }
@@ -128,7 +142,7 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    fn training(&mut self, variants: &[Variant]) -> Result<()> {
+    fn training(&mut self, variants: &[Variant], compiler: &Kinds) -> Result<()> {
         let profiles = tree::profiles(variants);
         if profiles.is_empty() {
             return Ok(());
@@ -136,11 +150,26 @@ impl Plan<'_, '_> {
         self.phase("train");
         let experiment = self.job.experiment;
         let training = || experiment.training.iter().map(|training| &training.workload);
-        if self.workshop.kind() == Kind::Go {
-            self.starts(BASELINE, None);
-            let windows = self.job.experiment.go.windows;
-            self.loads(&format!("profiled by net/http/pprof in windows ({windows})"), training());
-            return Ok(());
+        match compiler {
+            Kinds::Counts => {}
+            Kinds::Pprof => {
+                self.starts(BASELINE, None);
+                let windows = experiment.go.windows;
+                self.loads(&format!("profiled by net/http/pprof in windows ({windows})"), training());
+                return Ok(());
+            }
+            Kinds::Perf(event) => {
+                self.builds(&Order::plain("traceable").guided(Guide::Traceable))?;
+                self.samples("traceable", *event, &self.job.folder.join("profile-raw/first"));
+                return Ok(());
+            }
+            Kinds::Given { file, form } => {
+                self.line(&format!("# the profile is {form}, {}", file.display()));
+                if *form == ProfileForm::Counts {
+                    self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
+                }
+                return Ok(());
+            }
         }
         self.builds(&Order::plain("instrumented").guided(Guide::Generate))?;
         self.starts("instrumented", Some(&self.job.folder.join("profile-raw/first")));
@@ -152,6 +181,26 @@ impl Plan<'_, '_> {
             self.loads("trained", training());
         }
         Ok(())
+    }
+
+    fn trains(&mut self) {
+        let experiment = self.job.experiment;
+        self.loads("trained", experiment.training.iter().map(|training| &training.workload));
+    }
+
+    /// A program is sampled while it is loaded. Where perf's data will be.
+    fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
+        self.starts(variant, None);
+        let data = folder.join("perf.data");
+        match perf() {
+            Ok(perf) => {
+                let line = perf.record(event, &[], &data).to_string();
+                self.line(&format!("{}PID", line.trim_end_matches("''")));
+            }
+            Err(error) => self.line(&format!("# {error:#}")),
+        }
+        self.trains();
+        data
     }
 
     /// How a variant is started.

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Rung, Wish};
-use hone_binary::{Built, Order, Workshop};
+use hone_binary::{Built, Order};
 use hone_record::{LaidOut, Rewriting};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{Made, Variant};
-use super::{Job, Left, Outcomes, Taken, order_of};
+use super::{Job, Left, Makers, Outcomes, Taken, order_of};
 use crate::show;
 
 /// The builds behind the first one, by their numbers, which are their seeds.
@@ -43,12 +43,10 @@ pub(super) fn laid_out(first: &Built, further: &[&Built]) -> Vec<LaidOut> {
 
 impl Job<'_> {
     /// The further builds of a variant that was made, each proven and checked as the first one was.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     pub(super) fn layouts(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
-        tools: Option<&BoltTools>,
+        makers: Makers<'_>,
         (index, variant): (usize, &Variant),
         taken: Option<&Taken>,
         first: &Built,
@@ -61,22 +59,22 @@ impl Job<'_> {
                 Made::Rewritten { from, .. } => {
                     let base = outcomes.layout(from, number)?;
                     let first = outcomes.rewritten.get(&index).context("BOLT's first build is not known")?;
-                    let tools = tools.context("BOLT was not looked for")?;
+                    let tools = makers.tools.context("BOLT was not looked for")?;
                     steps.run(Phase::Build, &format!("build-{name}"), || {
                         self.rewritten_as(tools, &variant.name, &name, base, first)
                     })?
                 }
                 Made::Plain { .. } | Made::Shaped { .. } => {
                     let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
-                    let order = order(&order_of(variant, profile), number);
+                    let order = order(&order_of(variant, profile, makers.compiler), number);
                     let phase = if index == 0 { Phase::Baseline } else { Phase::Build };
-                    steps.run(phase, &format!("build-{name}"), || self.build(workshop, &order))?
+                    steps.run(phase, &format!("build-{name}"), || self.build(makers.workshop, &order))?
                 }
             };
             if let Some(taken) = taken {
                 let plain = outcomes.layout(0, number)?;
                 steps.run(Phase::Build, &format!("prove-{name}"), || {
-                    let applied = workshop.prove_applied(&built, plain, &taken.proven)?;
+                    let applied = makers.workshop.prove_applied(&built, plain, &taken.proven)?;
                     let note = format!(
                         "{:.2} % of the profile's weight discarded",
                         applied.discarded_weight * 100.0

@@ -95,7 +95,7 @@ mod tests {
         let plain = Variant {
             name: BASELINE.to_owned(),
             parent: None,
-            made: Made::Plain { relocs: false },
+            made: Made::Plain { relocs: false, jump_tables: true },
             judged: true,
         };
         let made = Made::Shaped { by: Profile::First(Mix::Only(0)), relocs: false };

@@ -13,12 +13,14 @@ mod elsewhere;
 pub(crate) mod go;
 mod harm;
 mod judge;
+mod kinds;
 mod layouts;
 mod ledger;
 mod matrix;
 mod provenance;
 mod provoke;
 pub(crate) mod rule;
+mod sampling;
 mod shop;
 pub(crate) mod steps;
 mod train;
@@ -51,6 +53,7 @@ use crate::rounds::Judged;
 use crate::show;
 pub(crate) use judge::is_worse;
 use judge::{Edge, edges};
+use kinds::{Kinds, are_samples};
 use steps::{Phase, Steps, Told};
 use tree::{BASELINE, Made, Mix, Profile, Variant};
 
@@ -101,6 +104,15 @@ impl Outcomes {
 /// A profile, or why there is none.
 type Profiles = BTreeMap<Profile, Result<Taken, String>>;
 
+/// Who and what makes variants.
+#[derive(Clone, Copy)]
+struct Makers<'a> {
+    workshop: &'a dyn Workshop,
+    tools: Option<&'a BoltTools>,
+    kinds: &'a Kinds,
+    compiler: &'a kinds::Kind,
+}
+
 /// Carries out every step that is not done yet.
 ///
 /// # Errors
@@ -109,14 +121,16 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let begun_ms = now_ms();
     let workshop = job.workshop_or_its_note()?;
     let workshop = &*workshop;
-    let (tools, variants) = job.variants()?;
-    job.fits(workshop, &variants)?;
+    let (tools, variants) = job.variants(workshop.kind())?;
+    let compiler = job.compiler_kind(workshop.kind())?;
+    job.fits(workshop, &variants, &compiler)?;
     let _alone = [job.lock(&job.work(), "building in")?, job.lock(job.folder.path(), "going on with")?];
     let underway = job.begin()?;
     job.is_of_the_same(workshop, tools.as_ref())?;
     job.folder.write_note(TREE, &variants)?;
     job.note_workshop(workshop)?;
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
+    let kinds = job.kinds(&mut steps, workshop, &compiler, &variants)?;
 
     let baseline =
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
@@ -128,10 +142,11 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
+    let makers = Makers { workshop, tools: tools.as_ref(), kinds: &kinds, compiler: &compiler };
     let first = (0, &variants[0]);
-    let more = job.layouts(&mut steps, workshop, None, first, None, &baseline, &Outcomes::default())?;
+    let more = job.layouts(&mut steps, makers, first, None, &baseline, &Outcomes::default())?;
     let lying = job.look_at_lying(&mut steps, &baseline)?;
-    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline)?;
+    let profiles = job.profiles(&mut steps, workshop, &variants, &baseline, &compiler)?;
     let of_go = job.look_at_go(&mut steps, workshop, &profiles, lying)?;
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
@@ -143,7 +158,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     outcomes.layouts.insert(0, more);
     for index in 1..variants.len() {
-        job.make(&mut steps, workshop, tools.as_ref(), &variants, index, &profiles, &mut outcomes)?;
+        job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
     job.is_worth_judging(&variants, &outcomes)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
@@ -160,14 +175,19 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
 }
 
 /// The build that a variant is, when its profile lies there. BOLT's are not built by a compiler.
-fn order_of(variant: &Variant, profile: &Path) -> Order {
+fn order_of(variant: &Variant, profile: &Path, kind: &kinds::Kind) -> Order {
     let plain = Order::plain(&variant.name);
+    let or_relocs = |order: Order, relocs: bool| if relocs { order.with_relocs() } else { order };
     match variant.made {
-        Made::Plain { relocs: true } => plain.with_relocs(),
-        Made::Plain { relocs: false } | Made::Rewritten { .. } => plain,
+        Made::Plain { relocs, jump_tables } => {
+            let plain = if jump_tables { plain } else { plain.without_jump_tables() };
+            or_relocs(plain, relocs)
+        }
+        Made::Rewritten { .. } => plain,
         Made::Shaped { relocs, .. } => {
-            let shaped = plain.guided(Guide::Use(profile.to_owned()));
-            if relocs { shaped.with_relocs() } else { shaped }
+            let profile = profile.to_owned();
+            let guide = if are_samples(kind) { Guide::SampleUse(profile) } else { Guide::Use(profile) };
+            or_relocs(plain.guided(guide), relocs)
         }
     }
 }
@@ -331,7 +351,7 @@ impl<'a> Job<'a> {
     /// passed over, and that is told.
     ///
     /// A run that goes on has the variants that it began with, whatever this machine has: comparisons are of their places in the tree.
-    fn variants(&self) -> Result<(Option<BoltTools>, Vec<Variant>)> {
+    fn variants(&self, target: Kind) -> Result<(Option<BoltTools>, Vec<Variant>)> {
         if let Some(kept) = self.folder.read_note::<Vec<Variant>>(TREE)? {
             let tools =
                 if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
@@ -347,13 +367,13 @@ impl<'a> Job<'a> {
                 Err(error) => Err(error),
             };
         }
-        let variants = &self.experiment.variants;
-        if !tree::needs_bolt(variants) {
-            return Ok((None, variants.clone()));
+        let variants = self.fitting_the_given(&self.experiment.variants, target)?;
+        if !tree::needs_bolt(&variants) {
+            return Ok((None, variants));
         }
         match BoltTools::find(None) {
-            Ok(tools) => Ok((Some(tools), variants.clone())),
-            Err(error) => match tree::without_bolt(variants) {
+            Ok(tools) => Ok((Some(tools), variants)),
+            Err(error) => match tree::without_bolt(&variants) {
                 Some(others) if !self.experiment.variants_are_asked => {
                     self.progress.line(&format!("without BOLT: {}", in_a_line(&error)));
                     Ok((None, others))
@@ -394,17 +414,17 @@ impl<'a> Job<'a> {
     }
 
     /// What can't be had is told before anything is built.
-    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant]) -> Result<()> {
+    fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
         let profile = Path::new("profile");
         for variant in variants {
-            let order = order_of(variant, profile);
+            let order = order_of(variant, profile, compiler);
             workshop.fits(&order)?;
             if let Some(number) = layouts::further(self.experiment.builds).next() {
                 workshop.fits(&layouts::order(&order, number))?;
             }
         }
         let profiles = tree::profiles(variants);
-        if !profiles.is_empty() && workshop.kind() != Kind::Go {
+        if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
         if profiles.contains(&Profile::Second) {
@@ -431,6 +451,7 @@ impl<'a> Job<'a> {
         workshop: &dyn Workshop,
         variants: &[Variant],
         baseline: &Built,
+        compiler: &kinds::Kind,
     ) -> Result<Profiles> {
         let mut profiles = Profiles::new();
         let wanted: Vec<Profile> = tree::profiles(variants);
@@ -439,9 +460,11 @@ impl<'a> Job<'a> {
         }
         // Who asks for this phase wants it tried again.
         let again = self.only == Some(Phase::Train);
-        let first = or_noted(self.folder, "training", again, || match workshop.kind() {
-            Kind::Go => self.first_of_go(steps, baseline),
-            _ => self.first_round(steps, workshop),
+        let first = or_noted(self.folder, "training", again, || match compiler {
+            kinds::Kind::Pprof => self.first_of_go(steps, baseline),
+            kinds::Kind::Counts => self.first_round(steps, workshop),
+            kinds::Kind::Perf(event) => self.first_of_perf(steps, workshop, *event),
+            kinds::Kind::Given { file, form } => self.first_of_file(steps, workshop, baseline, file, *form),
         })?;
         let (counting, raw) = match first {
             Ok(first) => first,
@@ -493,6 +516,7 @@ impl<'a> Job<'a> {
         counting: &Built,
     ) -> Result<Taken> {
         let weights = self.experiment.training.iter().map(|training| training.weight);
+        let raw_is_given = raw.is_given;
         let all: Vec<(PathBuf, f64)> = raw.folders.iter().cloned().zip(weights).collect();
         let (name, parts) = match mix {
             Mix::All => ("prove-profile".to_owned(), (0..all.len()).collect::<Vec<_>>()),
@@ -511,7 +535,9 @@ impl<'a> Job<'a> {
         };
         steps.run(Phase::Train, &name, || {
             let told = told_profile(workshop, &raw, counting)?;
-            let parts: Vec<provenance::Part<'_>> = parts
+            // Of a file it is not known; its own lock may say it.
+            let known = if raw_is_given { &[][..] } else { &parts[..] };
+            let parts: Vec<provenance::Part<'_>> = known
                 .iter()
                 .zip(&raw)
                 .map(|(index, (folder, weight))| (*index, &**folder, *weight))
@@ -543,12 +569,10 @@ impl<'a> Job<'a> {
     }
 
     /// Makes one variant, or finds out why it can't be had; the others go on.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn make(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
-        tools: Option<&BoltTools>,
+        makers: Makers<'_>,
         variants: &[Variant],
         index: usize,
         profiles: &Profiles,
@@ -556,12 +580,12 @@ impl<'a> Job<'a> {
     ) -> Result<()> {
         let variant = &variants[index];
         let made = or_noted(self.folder, &variant.name, false, || {
-            let built = self.made(steps, workshop, tools, variants, index, profiles, outcomes)?;
+            let built = self.made(steps, makers, variants, index, profiles, outcomes)?;
             let taken = match variant.made {
                 Made::Shaped { by, .. } => profiles.get(&by).and_then(|taken| taken.as_ref().ok()),
                 Made::Plain { .. } | Made::Rewritten { .. } => None,
             };
-            let more = self.layouts(steps, workshop, tools, (index, variant), taken, &built, outcomes)?;
+            let more = self.layouts(steps, makers, (index, variant), taken, &built, outcomes)?;
             Ok((built, more))
         })?;
         match made {
@@ -581,12 +605,10 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn made(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
-        tools: Option<&BoltTools>,
+        makers: Makers<'_>,
         variants: &[Variant],
         index: usize,
         profiles: &Profiles,
@@ -594,14 +616,17 @@ impl<'a> Job<'a> {
     ) -> Result<Built> {
         let variant = &variants[index];
         let made = match variant.made {
-            Made::Rewritten { from } => self.rewritten(steps, tools, variants, index, from, outcomes),
+            Made::Rewritten { from, by } => {
+                let kind = makers.kinds.for_bolt(by)?;
+                self.rewritten(steps, makers.tools, &kind, variants, index, from, outcomes)
+            }
             Made::Shaped { by, .. } => {
-                self.shaped(steps, workshop, variant, index, profiles.get(&by), outcomes)
+                self.shaped(steps, makers, variant, index, profiles.get(&by), outcomes)
             }
             Made::Plain { .. } => {
-                let order = order_of(variant, Path::new(""));
+                let order = order_of(variant, Path::new(""), makers.compiler);
                 let name = format!("build-{}", variant.name);
-                steps.run(Phase::Build, &name, || self.build(workshop, &order))
+                steps.run(Phase::Build, &name, || self.build(makers.workshop, &order))
             }
         };
         // What BOLT makes is checked on its way.
@@ -622,7 +647,7 @@ impl<'a> Job<'a> {
     fn shaped(
         &self,
         steps: &mut Steps<'_>,
-        workshop: &dyn Workshop,
+        makers: Makers<'_>,
         variant: &Variant,
         index: usize,
         profile: Option<&Result<Taken, String>>,
@@ -632,7 +657,8 @@ impl<'a> Job<'a> {
             Ok(taken) => taken,
             Err(why) => return Err(Left(why.clone()).into()),
         };
-        let order = order_of(variant, &taken.merged.path);
+        let workshop = makers.workshop;
+        let order = order_of(variant, &taken.merged.path, makers.compiler);
         let built =
             steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
         let baseline = &outcomes.made[&0];
@@ -650,10 +676,12 @@ impl<'a> Job<'a> {
         Ok(built)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn rewritten(
         &self,
         steps: &mut Steps<'_>,
         tools: Option<&BoltTools>,
+        kind: &kinds::Kind,
         variants: &[Variant],
         index: usize,
         from: usize,
@@ -668,7 +696,7 @@ impl<'a> Job<'a> {
         };
         let name = &variants[index].name;
         let bolt::Delivered { built, rewriting, checked } = match tools {
-            Some(tools) => bolt::rewrite(self, steps, tools, name, base)?,
+            Some(tools) => bolt::rewrite(self, steps, tools, kind, name, base)?,
             None => bolt::rewritten_before(steps, name)?,
         };
         if let Some(shaped) = outcomes.shaped.get(&from).cloned() {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use hone_binary::Built;
 use hone_binary::kept::Keeper;
-use hone_binary::lock::{LockedProgram, LockedTraining, commit_of};
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining, commit_of, sha256_of};
 use hone_record::ToolReceipt;
 
 use super::Job;
+use super::kinds::Kind;
 use crate::experiment::Form;
 use crate::show;
 
@@ -48,16 +49,34 @@ impl Job<'_> {
         parts: &[Part<'_>],
     ) -> Result<PathBuf> {
         let commit = self.source().and_then(|folder| commit_of(self.runner, &folder));
-        let program = LockedProgram::of(&counting.executable, commit, counting.commands.clone(), tools)?;
+        let mut programs =
+            vec![LockedProgram::of(&counting.executable, commit, counting.commands.clone(), tools)?];
         let machine = hone_host::observe::machine(Path::new("/"));
         let trainings = parts.iter().map(|(index, raw, weight)| {
             let load = &self.experiment.training[*index].workload;
             LockedTraining::of(&load.name, show::window::load_words(load), load.seed, *weight, raw, &machine)
         });
-        let trainings = trainings.collect::<Result<Vec<_>, _>>()?;
+        let mut trainings = trainings.collect::<Result<Vec<_>, _>>()?;
+        if let (true, Some(Kind::Given { file, .. })) = (parts.is_empty(), self.given_profile()?) {
+            // What somebody else trained is known when it has a lock.
+            let unknown = || LockedTraining {
+                raw_files: 1,
+                raw_bytes: file.metadata().map_or(0, |facts| facts.len()),
+                ..LockedTraining::default()
+            };
+            // The same contents may have been merged here before, of trainings that are known.
+            let known = match lock_of(&file)? {
+                None => lock_of(profile)?,
+                known => known,
+            };
+            (programs, trainings) = match known {
+                Some(lock) => (lock.programs, lock.trainings),
+                None => (Vec::new(), vec![unknown()]),
+            };
+        }
         let scratch = self.folder.join("scratch");
         std::fs::create_dir_all(&scratch)?;
-        Keeper::new(self.runner, &scratch).lock(profile, vec![program], trainings)
+        Keeper::new(self.runner, &scratch).lock(profile, programs, trainings)
     }
 
     /// The folder of the sources; a finished program has none.
@@ -71,4 +90,11 @@ impl Job<'_> {
         let folder = if folder.is_dir() { folder } else { folder.parent()?.to_owned() };
         folder.canonicalize().ok()
     }
+}
+
+/// The lock beside a profile, when it is of these contents.
+fn lock_of(profile: &Path) -> Result<Option<Lock>> {
+    let Some(lock) = Lock::read(profile)? else { return Ok(None) };
+    let (sha256, _) = sha256_of(profile)?;
+    Ok((lock.profile.sha256 == sha256).then_some(lock))
 }

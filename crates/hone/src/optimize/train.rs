@@ -44,6 +44,8 @@ pub(super) struct Trained {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Raw {
     pub(super) folders: Vec<PathBuf>,
+    /// Nothing was trained: it is a file of the user's.
+    pub(super) is_given: bool,
 }
 
 impl Job<'_> {
@@ -70,7 +72,7 @@ impl Job<'_> {
             words.push(self.train_with(&counting, training)?.words);
             folders.push(raw);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders } })
+        Ok(Told { note: words.join("; "), command: None, result: Raw { folders, is_given: false } })
     }
 
     pub(super) fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {

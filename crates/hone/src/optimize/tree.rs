@@ -21,11 +21,20 @@ pub(crate) struct Variant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Made {
     /// By the compiler, without a profile.
-    Plain { relocs: bool },
+    Plain { relocs: bool, jump_tables: bool },
     /// By the compiler, with a profile.
     Shaped { by: Profile, relocs: bool },
     /// By BOLT, from another variant.
-    Rewritten { from: usize },
+    Rewritten { from: usize, by: BoltBy },
+}
+
+/// Which profile BOLT takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BoltBy {
+    /// Of the kind that the experiment wants.
+    Wanted,
+    /// Plain samples.
+    Samples,
 }
 
 /// Which profile.
@@ -59,16 +68,19 @@ pub(crate) enum Mix {
 
 pub(crate) const BASELINE: &str = "baseline";
 const RELOCS: &str = "relocs";
+const NO_JUMP_TABLES: &str = "no-jump-tables";
 pub(crate) const PGO: &str = "pgo";
 const CSIR: &str = "csir";
 /// What BOLT takes of gcc in place of `pgo`: nobody asks for it by name.
 const PGO_RELOCS: &str = "relocs+pgo";
-const BOLT: &str = "bolt";
+pub(crate) const BOLT: &str = "bolt";
+pub(crate) const SAMPLED_BOLT: &str = "sampled-bolt";
 const PGO_BOLT: &str = "pgo+bolt";
 const CSIR_BOLT: &str = "csir+bolt";
 
 /// All, in the order in which they are made.
-const KNOWN: [&str; 7] = [BASELINE, RELOCS, PGO, CSIR, BOLT, PGO_BOLT, CSIR_BOLT];
+const KNOWN: [&str; 9] =
+    [BASELINE, RELOCS, NO_JUMP_TABLES, PGO, CSIR, SAMPLED_BOLT, BOLT, PGO_BOLT, CSIR_BOLT];
 
 /// The key, and what is wrong with it.
 type Wrong = (&'static str, String);
@@ -80,7 +92,7 @@ fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
         Form::Cargo(_) => (&KNOWN, &[BASELINE, PGO]),
         Form::Recipe(_) => (&KNOWN, &[BASELINE, PGO, PGO_BOLT]),
         Form::Go(_) => (&[BASELINE, PGO], &[BASELINE, PGO]),
-        Form::Elf { .. } => (&[BASELINE, BOLT], &[BASELINE, BOLT]),
+        Form::Elf { .. } => (&[BASELINE, SAMPLED_BOLT, BOLT], &[BASELINE, BOLT]),
     }
 }
 
@@ -155,7 +167,12 @@ impl Tree<'_> {
         }
         let asks = |wanted: &str| self.wanted.contains(&wanted);
         let (parent, made) = match name {
-            RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true }),
+            RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true, jump_tables: true }),
+            // Where it is asked for, BOLT takes it: what keeps BOLT from moving a function is most often a jump table.
+            NO_JUMP_TABLES => {
+                let relocs = asks(BOLT) || asks(SAMPLED_BOLT);
+                (Some(self.place(BASELINE)), Made::Plain { relocs, jump_tables: false })
+            }
             // BOLT takes this very program, so that nothing but BOLT lies between the two.
             PGO => {
                 let relocs = asks(PGO_BOLT) && !self.loses_by_relocs;
@@ -171,18 +188,20 @@ impl Tree<'_> {
                 let parent = if asks(PGO) { PGO } else { BASELINE };
                 (Some(self.place(parent)), Made::Shaped { by: Profile::Second, relocs })
             }
-            BOLT | PGO_BOLT | CSIR_BOLT => {
+            SAMPLED_BOLT | BOLT | PGO_BOLT | CSIR_BOLT => {
                 let from = match name {
                     PGO_BOLT if self.loses_by_relocs => PGO_RELOCS,
                     PGO_BOLT => PGO,
                     CSIR_BOLT => CSIR,
                     _ if self.is_finished => BASELINE,
+                    _ if asks(NO_JUMP_TABLES) => NO_JUMP_TABLES,
                     _ => RELOCS,
                 };
                 let from = self.place(from);
-                (Some(self.nearest_judged(from)), Made::Rewritten { from })
+                let by = if name == SAMPLED_BOLT { BoltBy::Samples } else { BoltBy::Wanted };
+                (Some(self.nearest_judged(from)), Made::Rewritten { from, by })
             }
-            _ => (None, Made::Plain { relocs: false }),
+            _ => (None, Made::Plain { relocs: false, jump_tables: true }),
         };
         let judged = name == BASELINE || self.wanted.contains(&name);
         self.variants.push(Variant { name: name.to_owned(), parent, made, judged });
@@ -220,6 +239,11 @@ impl Tree<'_> {
     }
 }
 
+/// What a profile for BOLT is good for.
+pub(crate) fn for_bolt_alone() -> Vec<String> {
+    [BASELINE, BOLT].map(str::to_owned).to_vec()
+}
+
 /// The profiles that the variants need, each behind what it is made of.
 pub(crate) fn profiles(variants: &[Variant]) -> Vec<Profile> {
     let wanted = variants.iter().filter_map(|variant| match variant.made {
@@ -244,6 +268,7 @@ pub(crate) fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
     // Relocations are for BOLT; those of the variant `relocs` were asked for.
     let without = |made: Made| match made {
         Made::Shaped { by, .. } => Made::Shaped { by, relocs: false },
+        Made::Plain { jump_tables: false, .. } => Made::Plain { relocs: false, jump_tables: false },
         made => made,
     };
     let others = variants.iter().filter(|variant| !of_bolt(variant)).map(|variant| Variant {
@@ -253,6 +278,18 @@ pub(crate) fn without_bolt(variants: &[Variant]) -> Option<Vec<Variant>> {
     });
     let others: Vec<Variant> = others.collect();
     others.iter().skip(1).any(|variant| variant.judged).then_some(others)
+}
+
+/// Whether BOLT is asked for with the profile that the experiment wants.
+pub(crate) fn bolt_is_wanted(variants: &[Variant]) -> bool {
+    let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Wanted, .. });
+    variants.iter().any(is)
+}
+
+/// Whether a variant takes plain samples, whatever is wanted.
+pub(crate) fn needs_samples(variants: &[Variant]) -> bool {
+    let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Samples, .. });
+    variants.iter().any(is)
 }
 
 /// Whether BOLT is asked for.
@@ -284,8 +321,8 @@ mod tests {
         let tell = |variant: &Variant| {
             let parent = variant.parent.map(|parent| format!("<{}", name(parent))).unwrap_or_default();
             let made = match variant.made {
-                Made::Rewritten { from } => format!("({})", name(from)),
-                Made::Plain { relocs: true } | Made::Shaped { relocs: true, .. } => "+r".to_owned(),
+                Made::Rewritten { from, .. } => format!("({})", name(from)),
+                Made::Plain { relocs: true, .. } | Made::Shaped { relocs: true, .. } => "+r".to_owned(),
                 _ => String::new(),
             };
             let asked = if variant.judged { "" } else { "?" };
@@ -308,6 +345,18 @@ mod tests {
         check(&cargo(), Some(&["csir", "pgo"]), "baseline pgo<baseline csir<pgo");
         check(&cargo(), Some(&["csir"]), "baseline csir<baseline");
         check(&cargo(), Some(&["csir+bolt", "csir"]), "baseline csir<baseline+r csir+bolt<csir(csir)");
+        check(
+            &cargo(),
+            Some(&["sampled-bolt", "relocs", "bolt"]),
+            "baseline relocs<baseline+r sampled-bolt<relocs(relocs) bolt<relocs(relocs)",
+        );
+        check(&elf(), Some(&["sampled-bolt"]), "baseline sampled-bolt<baseline(baseline)");
+        check(&cargo(), Some(&["no-jump-tables"]), "baseline no-jump-tables<baseline");
+        check(
+            &cargo(),
+            Some(&["no-jump-tables", "bolt"]),
+            "baseline no-jump-tables<baseline+r bolt<no-jump-tables(no-jump-tables)",
+        );
     }
 
     #[test]
@@ -352,13 +401,16 @@ mod tests {
         assert_eq!(left.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["baseline", "pgo"]);
         assert_eq!(left[1].made, Made::Shaped { by: Profile::First(Mix::All), relocs: false });
         assert_eq!(without_bolt(&of(&["bolt"])), None);
+        let left = without_bolt(&of(&["no-jump-tables", "sampled-bolt"])).unwrap();
+        assert_eq!(left[1].made, Made::Plain { relocs: false, jump_tables: false });
+        assert_eq!(left.len(), 2);
     }
 
     #[test]
     fn what_a_target_can_not_have_is_named() {
         let refused = |form: &Form, wanted: &[&str]| told(form, Some(wanted), &["t"], false).unwrap_err().1;
         assert!(refused(&cargo(), &["pg0"]).contains("did you mean `pgo`?"));
-        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, bolt"));
+        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, sampled-bolt, bolt"));
         assert!(refused(&cargo(), &["baseline"]).contains("at least one more"));
     }
 }

@@ -235,6 +235,9 @@ fn of_comparisons(comparisons: &[Comparison]) -> &'static str {
 /// What BOLT did, in a line.
 pub(crate) fn rewriting(done: &Rewriting) -> String {
     let mut parts = vec![format!("BOLT {}", done.rung)];
+    if !done.profile.is_empty() {
+        parts.push(format!("by {}", done.profile));
+    }
     if let Some([with, all]) = done.profiled_functions {
         parts.push(format!("profile for {with} of {all} functions"));
     }

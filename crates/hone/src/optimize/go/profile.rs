@@ -46,7 +46,7 @@ impl Job<'_> {
             }
             folders.push(windows);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders } })
+        Ok(Told { note: words.join("; "), command: None, result: Raw { folders, is_given: false } })
     }
 
     /// Profiles of what was allocated, with the weights of the trainings; those that the service did not give are not there.

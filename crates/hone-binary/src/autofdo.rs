@@ -1,0 +1,106 @@
+//! Branch records turned into clang's profile of samples, by the tool beside the compiler or by Google's.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hone_tool::{Call, Runner, Tool, ToolError};
+
+use crate::family::Family;
+use crate::perf::PerfRefusal;
+use crate::{ProfileForm, Refusal};
+
+/// A large program takes minutes.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Who converts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Converter {
+    /// `llvm-profgen` of the compiler's LLVM.
+    Profgen(PathBuf),
+    /// `create_llvm_prof` of the project autofdo.
+    CreateLlvmProf(PathBuf),
+}
+
+impl Converter {
+    /// The one beside the compiler; the other one where that is missing.
+    ///
+    /// # Errors
+    /// When both are missing; with the package.
+    pub(crate) fn beside(family: &Family) -> Result<Self> {
+        let package = format!("llvm-{}", family.major);
+        let folder = family.cc.parent().unwrap_or(Path::new("/")).to_path_buf();
+        match Tool::new("llvm-profgen", "").debian(&package).locate_beside(&[folder]) {
+            Ok(found) => Ok(Self::Profgen(found.path().to_path_buf())),
+            Err(missing) => match Tool::new("create_llvm_prof", "HONE_CREATE_LLVM_PROF").locate(&[]) {
+                Ok(found) => Ok(Self::CreateLlvmProf(found.path().to_path_buf())),
+                Err(_) => Err(missing.into()),
+            },
+        }
+    }
+
+    /// Converts perf's data, or what `perf script` printed of it. Gives the command, ready to paste.
+    ///
+    /// # Errors
+    /// [`PerfRefusal::NoBranches`] for data without branch records; when the tool fails or writes nothing.
+    pub(crate) fn convert(
+        &self,
+        runner: &dyn Runner,
+        data: &Path,
+        program: &Path,
+        into: &Path,
+    ) -> Result<String> {
+        if let Err(error) = fs::remove_file(into)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(error).with_context(|| format!("{} can't be removed", into.display()));
+        }
+        let is_text = ProfileForm::of(data) != Ok(ProfileForm::Perf);
+        let call = self.call(data, is_text, program, into);
+        let finished = runner.run(&call).map_err(lacking_branches)?;
+        if into.metadata().map_or(0, |facts| facts.len()) == 0 {
+            let said =
+                finished.stderr_text()?.lines().next().unwrap_or("its converter says nothing").to_owned();
+            return Err(Refusal::from(PerfRefusal::NoBranches { said }).into());
+        }
+        Ok(call.to_string())
+    }
+
+    fn call(&self, data: &Path, is_text: bool, program: &Path, into: &Path) -> Call {
+        let folder = into.parent().unwrap_or(Path::new("/"));
+        let (name, tool, input, output) = match self {
+            Self::Profgen(tool) if is_text => ("llvm-profgen", tool, "--perfscript", "--output"),
+            Self::Profgen(tool) => ("llvm-profgen", tool, "--perfdata", "--output"),
+            Self::CreateLlvmProf(tool) => ("create_llvm_prof", tool, "--profile", "--out"),
+        };
+        let flag = |name: &str, path: &Path| {
+            let mut word = OsString::from(format!("{name}="));
+            word.push(path);
+            word
+        };
+        Call::new(name, tool, folder)
+            .arg(flag("--binary", program))
+            .arg(flag(input, data))
+            .arg(flag(output, into))
+            .limit(LIMIT)
+    }
+}
+
+/// `llvm-profgen` calls data without branch stacks invalid.
+fn lacking_branches(error: ToolError) -> anyhow::Error {
+    match &error {
+        ToolError::Failed { scene, .. } => {
+            let said = scene.stderr.iter().find(|line| line.contains("Invalid perf script input"));
+            match said {
+                Some(said) => {
+                    let said = format!("llvm-profgen says \"{}\"", said.trim());
+                    Refusal::from(PerfRefusal::NoBranches { said }).into()
+                }
+                None => error.into(),
+            }
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,299 @@
+//! perf: samples of a program as it is, without a build that counts.
+//!
+//! What a machine can give is tried and not believed: perf lists events by the CPU's model number, a virtual machine has the number
+//! without the counters, and `perf record -e cycles:u` takes the clock in place of a counter that is not there and ends with 0.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hone_record::ToolReceipt;
+use hone_tool::{Call, Runner, Tool, ToolError, interrupt};
+use serde::{Deserialize, Serialize};
+
+use crate::Refusal;
+
+/// Samples a second. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
+/// sampling would cost too much (`kernel.perf_cpu_time_max_percent`).
+const FREQUENCY_HZ: u32 = 4_999;
+
+/// Fewer samples than this say nothing of which code is hot.
+pub const FEWEST_SAMPLES: u64 = 100;
+
+/// A trial takes a fraction of a second.
+const TRIAL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Keeps a core busy for some 50 ms, in user mode.
+const BUSY: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
+
+/// A wish that this machine does not grant. It is inside of [`crate::Refusal::Perf`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PerfRefusal {
+    /// No branch records.
+    #[error(
+        "this machine gives no branch records: {said}\n  next: take the profile on a machine whose PMU has them (Intel's LBR, AMD \
+         from Zen 3 on; most virtual machines pass none of them on; where perf speaks of rights, set kernel.perf_event_paranoid to \
+         2 or less), or say profile = \"instrumented\" (exact, while the training \
+         is slow) or profile = \"samples\" (plain ones, for BOLT alone)"
+    )]
+    NoBranches {
+        /// perf's words, or what was missing in its data.
+        said: String,
+    },
+    /// Not even the clock.
+    #[error(
+        "perf can't sample here: {said}\n  next: set kernel.perf_event_paranoid to 2 or less (a container needs CAP_PERFMON, and a \
+         seccomp profile that lets perf_event_open through), or say profile = \"instrumented\""
+    )]
+    NoSamples {
+        /// perf's words, or what was missing in its data.
+        said: String,
+    },
+    /// The load hardly ran in the program.
+    #[error(
+        "{} holds {samples} samples of the program: fewer than {FEWEST_SAMPLES} say nothing of what is hot\n  next: train longer \
+         (duration_s, operations), or look whether the load reaches the program", data.display()
+    )]
+    Thin {
+        /// What perf wrote.
+        data: PathBuf,
+        /// Samples in it.
+        samples: u64,
+    },
+}
+
+/// What is sampled, always in user mode: nothing else can be shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// Cycles, each with the branches before it.
+    Branches,
+    /// Cycles.
+    Cycles,
+    /// The clock, which is there without any counter.
+    Clock,
+}
+
+impl Event {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Branches | Self::Cycles => "cycles:u",
+            Self::Clock => "cpu-clock:u",
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Branches => "branch records",
+            Self::Cycles => "samples of cycles",
+            Self::Clock => "samples of the clock",
+        }
+    }
+}
+
+/// perf, found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Perf {
+    program: PathBuf,
+    receipt: ToolReceipt,
+}
+
+impl Perf {
+    /// Finds it; `HONE_PERF` names another one.
+    ///
+    /// # Errors
+    /// When it is not there; with the package.
+    pub fn find() -> Result<Self> {
+        let found = Tool::new("perf", "HONE_PERF").debian("linux-perf").locate(&[])?;
+        Ok(Self { program: found.path().to_path_buf(), receipt: found.receipt()? })
+    }
+
+    /// Which one it is.
+    pub fn receipt(&self) -> &ToolReceipt {
+        &self.receipt
+    }
+
+    /// Records running processes until it is asked to end by SIGTERM, or they end.
+    pub fn record(&self, event: Event, pids: &[u32], data: &Path) -> Call {
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        let folder = data.parent().unwrap_or(Path::new("/"));
+        Call::new("perf-record", &self.program, folder)
+            .args(arguments(event, data))
+            .arg("-p")
+            .arg(pids.join(","))
+    }
+
+    /// What stands in front of a program that is recorded from its start to its end: perf, and its arguments.
+    pub fn around(&self, event: Event, data: &Path) -> (PathBuf, Vec<OsString>) {
+        let mut words = arguments(event, data);
+        words.push("--".into());
+        (self.program.clone(), words)
+    }
+
+    /// Records a shell that keeps a core busy, and looks at what was written. The inner error is why there is nothing.
+    ///
+    /// # Errors
+    /// When `scratch` can't be written, or Hone is interrupted.
+    pub fn tries(
+        &self,
+        runner: &dyn Runner,
+        scratch: &Path,
+        event: Event,
+    ) -> Result<Result<(), PerfRefusal>> {
+        fs::create_dir_all(scratch).with_context(|| format!("{} can't be made", scratch.display()))?;
+        let data = scratch.join("perf-trial.data");
+        let (perf, words) = self.around(event, &data);
+        let call = Call::new("perf-trial", perf, scratch).args(words).args(["/bin/sh", "-c", BUSY]);
+        let tried = runner.run(&call.limit(TRIAL_LIMIT).produces(&data));
+        let said = match tried {
+            Ok(_) => self.lacks(runner, scratch, event, &data)?,
+            Err(error) if interrupt::requested() => return Err(error.into()),
+            Err(ToolError::Failed { scene, .. }) => Some(words_of_refusal(&scene.stderr)),
+            Err(error) => Some(error.to_string().lines().next().unwrap_or_default().to_owned()),
+        };
+        let _ = fs::remove_file(&data);
+        Ok(match said {
+            None => Ok(()),
+            Some(said) if event == Event::Branches => Err(PerfRefusal::NoBranches { said }),
+            Some(said) => Err(PerfRefusal::NoSamples { said }),
+        })
+    }
+
+    /// The event for plain samples: cycles where they are counted, else the clock.
+    ///
+    /// # Errors
+    /// As [`Perf::tries`]; the inner one when there is neither.
+    pub fn plain_event(&self, runner: &dyn Runner, scratch: &Path) -> Result<Result<Event, PerfRefusal>> {
+        if self.tries(runner, scratch, Event::Cycles)?.is_ok() {
+            return Ok(Ok(Event::Cycles));
+        }
+        Ok(self.tries(runner, scratch, Event::Clock)?.map(|()| Event::Clock))
+    }
+
+    /// What perf's data lacks of the event that was asked for.
+    fn lacks(&self, runner: &dyn Runner, folder: &Path, event: Event, data: &Path) -> Result<Option<String>> {
+        let asked = |what: &str, words: &[&str]| {
+            let call = Call::new(what, &self.program, folder).args(words.iter().copied()).arg("-i").arg(data);
+            let finished = runner.run(&call.limit(TRIAL_LIMIT))?;
+            Ok::<_, anyhow::Error>(finished.stdout_text()?)
+        };
+        let events = asked("perf-evlist", &["evlist"])?;
+        if let Some(other) = other_event(&events, event) {
+            return Ok(Some(format!("asked for {}, perf recorded {other}", event.name())));
+        }
+        let fields = if event == Event::Branches { "brstack" } else { "ip" };
+        let text = asked("perf-script", &["script", "-F", fields])?;
+        let is_there = match event {
+            Event::Branches => has_branches(&text),
+            Event::Cycles | Event::Clock => !text.trim().is_empty(),
+        };
+        Ok((!is_there).then(|| format!("perf ended well, and its data has no {}", event.words())))
+    }
+}
+
+fn arguments(event: Event, data: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["record", "-e", event.name()].map(OsString::from).to_vec();
+    if event == Event::Branches {
+        words.extend(["-j", "any,u"].map(OsString::from));
+    }
+    // Build-ids, by which perf's data is known to be of a program, are kept; copies of the programs below ~/.debug are not.
+    words.extend(["-N", "-F", &FREQUENCY_HZ.to_string(), "-o"].map(OsString::from));
+    words.push(data.as_os_str().to_owned());
+    words
+}
+
+/// Another event than the wanted one, of `perf evlist`. Modifiers behind the second `:` are perf's own (`cpu-clock:uH`).
+fn other_event(listed: &str, wanted: Event) -> Option<String> {
+    let plain = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
+    let wanted = plain(wanted.name());
+    let recorded = listed.lines().map(plain).find(|name| !name.is_empty() && !name.starts_with('#'));
+    match recorded {
+        // A hybrid CPU says `cpu_core/cycles/u`.
+        Some(name) if name == wanted || name.contains(&format!("/{wanted}/")) => None,
+        Some(name) => Some(name),
+        None => Some("nothing".to_owned()),
+    }
+}
+
+/// Whether a line of `perf script -F brstack` has a branch: `0x1234/0x1250/P/-/-/0`.
+fn has_branches(text: &str) -> bool {
+    let is_branch = |word: &str| {
+        let mut ends = word.split('/').take(2);
+        let mut is_address =
+            || ends.next().and_then(|end| end.strip_prefix("0x")).is_some_and(|hex| !hex.is_empty());
+        is_address() && is_address()
+    };
+    text.split_whitespace().any(is_branch)
+}
+
+/// perf says `Error:`, and then what is wrong.
+fn words_of_refusal(lines: &[String]) -> String {
+    let said = lines.iter().map(|line| line.trim()).find(|line| !line.is_empty() && *line != "Error:");
+    said.map_or_else(|| "it failed without a word".to_owned(), |said| format!("perf says \"{said}\""))
+}
+
+/// Refuses a profile of next to no samples.
+///
+/// # Errors
+/// [`PerfRefusal::Thin`].
+pub fn enough(data: &Path, samples: u64) -> Result<(), Refusal> {
+    if samples < FEWEST_SAMPLES {
+        return Err(PerfRefusal::Thin { data: data.to_path_buf(), samples }.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recorded from perf 6.1 on a virtual machine.
+    #[test]
+    fn the_clock_in_place_of_a_counter_is_seen() {
+        assert_eq!(other_event("cpu-clock:uH\n", Event::Cycles), Some("cpu-clock".to_owned()));
+        assert_eq!(other_event("cpu-clock:u\n", Event::Clock), None);
+        assert_eq!(other_event("cycles:u\n# Tip: x\n", Event::Branches), None);
+        assert_eq!(other_event("cpu_core/cycles/u\n", Event::Cycles), None);
+        assert_eq!(other_event("", Event::Clock), Some("nothing".to_owned()));
+    }
+
+    #[test]
+    fn branches_are_told_from_samples_without_them() {
+        assert!(has_branches("  0x40062f/0x4005b0/P/-/-/9  0x400645/0x4005ff/P/-/-/1\n"));
+        for none in ["", "\n \n", "     7f045d1f191c\n", "0x/0x/P", "0x12/34/P"] {
+            assert!(!has_branches(none), "{none}");
+        }
+    }
+
+    #[test]
+    fn perf_is_quoted_behind_its_first_word() {
+        let lines =
+            ["Error:", "cpu-clock:uH: PMU Hardware or event type doesn't support branch stack sampling."];
+        let said = words_of_refusal(&lines.map(str::to_owned));
+        assert!(said.starts_with("perf says \"cpu-clock:uH: PMU Hardware"), "{said}");
+        assert_eq!(words_of_refusal(&[]), "it failed without a word");
+    }
+
+    #[test]
+    fn a_call_names_all_processes() {
+        let perf = Perf {
+            program: PathBuf::from("/usr/bin/perf"),
+            receipt: ToolReceipt {
+                name: "perf".to_owned(),
+                path: "/usr/bin/perf".to_owned(),
+                version: "perf version 6.1".to_owned(),
+            },
+        };
+        let line = perf.record(Event::Branches, &[7, 9], Path::new("/w/perf.data")).to_string();
+        assert_eq!(
+            line,
+            "cd /w && /usr/bin/perf record -e cycles:u -j any,u -N -F 4999 -o /w/perf.data -p 7,9"
+        );
+        let (_, words) = perf.around(Event::Clock, Path::new("/w/d"));
+        assert_eq!(words.join(" ".as_ref()), "record -e cpu-clock:u -N -F 4999 -o /w/d --");
+    }
+}

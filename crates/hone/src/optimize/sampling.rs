@@ -1,0 +1,156 @@
+//! Profiles of programs as they are: sampled by perf while they are loaded, or brought by the user.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use hone_binary::perf::{Event, PerfRefusal};
+use hone_binary::{Built, Guide, Order, ProfileForm, Refusal, Workshop};
+use hone_record::Engine;
+use hone_tool::{Session, StopSignal};
+
+use super::check::trouble_of;
+use super::kinds::{kept_name, perf};
+use super::steps::{Phase, Steps, Told};
+use super::train::Raw;
+use super::{Job, Left};
+use crate::arm::Place;
+use crate::experiment::Training;
+use crate::show;
+
+/// perf writes what it holds as it ends.
+const PERF_ENDS: Duration = Duration::from_secs(30);
+
+/// Loads of operations, which do not say how long they take, are repeated for so long: some ten thousand samples of a busy core.
+const SAMPLED: Duration = Duration::from_secs(5);
+
+impl Job<'_> {
+    /// A profile for the compiler out of branch records of a build that can be traced back to its lines.
+    pub(super) fn first_of_perf(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        event: Event,
+    ) -> Result<(Built, Raw)> {
+        let order = Order::plain("traceable").guided(Guide::Traceable);
+        let traceable = steps.run(Phase::Train, "build-traceable", || self.build(workshop, &order))?;
+        let raw = steps.run(Phase::Train, "train", || self.branches_of(workshop, &traceable, event))?;
+        Ok((traceable, raw))
+    }
+
+    fn branches_of(&self, workshop: &dyn Workshop, traceable: &Built, event: Event) -> Result<Told<Raw>> {
+        let (mut folders, mut words, mut commands) = (Vec::new(), Vec::new(), Vec::new());
+        for training in &self.experiment.training {
+            let folder = self.raw_folder("first", &training.workload.name)?;
+            let data = std::path::absolute(folder.join("perf.data"))?;
+            let file = data.with_file_name("branches.prof");
+            words.push(self.sampled(traceable, training, event, &data)?);
+            commands.push(workshop.convert_branches(&data, traceable, &file)?);
+            let _ = fs::remove_file(&data);
+            folders.push(file);
+        }
+        Ok(Told {
+            note: words.join("; "),
+            command: Some(commands.join(" && ")),
+            result: Raw { folders, is_given: false },
+        })
+    }
+
+    /// The profile that the user named, kept in the run. Counts are held against a build that counts; everything else against the
+    /// plain one.
+    pub(super) fn first_of_file(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        baseline: &Built,
+        file: &Path,
+        form: ProfileForm,
+    ) -> Result<(Built, Raw)> {
+        let counting = match form {
+            ProfileForm::Counts => {
+                let order = Order::plain("instrumented").guided(Guide::Generate);
+                steps.run(Phase::Train, "build-instrumented", || self.build(workshop, &order))?
+            }
+            _ => baseline.clone(),
+        };
+        let raw = steps.run(Phase::Train, "train", || {
+            let kept = self.raw_folder("first", "given")?.join(kept_name(form));
+            fs::copy(file, &kept)
+                .with_context(|| format!("{} can't be copied to {}", file.display(), kept.display()))?;
+            let note = format!("{form} out of {}, and no training", file.display());
+            Ok(Told { note, command: None, result: Raw { folders: vec![kept], is_given: true } })
+        })?;
+        Ok((counting, raw))
+    }
+
+    /// Loads a program while perf looks at it, from the end of its filling and its warm-up on. What was done, in words.
+    ///
+    /// # Errors
+    /// A refusal when perf brought nothing; [`Left`] when the load failed.
+    pub(super) fn sampled(
+        &self,
+        built: &Built,
+        training: &Training,
+        event: Event,
+        data: &Path,
+    ) -> Result<String> {
+        let perf = perf()?;
+        let workload = &training.workload;
+        let mut arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
+        let begun = Instant::now();
+        let done = if let (Engine::Exits { .. }, Place::Program(program)) = (&workload.engine, &mut arm.place)
+        {
+            let (path, words) = perf.around(event, data);
+            let own = std::path::absolute(&program.path)?;
+            let words = words.into_iter().chain([own.into_os_string()]);
+            let words = words.map(|word| word.to_string_lossy().into_owned());
+            program.args = words.chain(program.args.drain(..)).collect();
+            program.path = path;
+            self.bench().alone(&arm, workload).map(|window| window.facts.acked_requests)
+        } else {
+            let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
+            let begin =
+                |pid| Ok(self.runner.start(&perf.record(event, &hone_host::cpu::tree(pid)?, data))?);
+            self.bench().watched(&arm, workload, least, begin, |session| ended(session, event))
+        };
+        let operations = match done {
+            Ok(done) => done,
+            Err(error) if super::refused(&error).is_some() => return Err(error),
+            Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
+        };
+        let bytes = data.metadata().map_or(0, |facts| facts.len());
+        if bytes == 0 {
+            return Err(nothing(event, "perf wrote nothing".to_owned()).into());
+        }
+        let what = if workload.engine.operations().is_some() { "operations" } else { "requests" };
+        Ok(format!(
+            "{} over {:.1} s and {} {what} of workload `{}`",
+            event.words(),
+            begun.elapsed().as_secs_f64(),
+            show::number(operations as f64),
+            workload.name
+        ))
+    }
+}
+
+/// Ends perf, which then writes what it holds. It ends by the signal that it gets, so only a kill says something.
+fn ended(mut session: Session, event: Event) -> Result<()> {
+    if let Some(status) = session.try_exit()? {
+        let said = session.scene().stderr.join(" ");
+        return Err(nothing(event, format!("perf ended before the load did ({status}): {said}")).into());
+    }
+    let stopped = session.stop(PERF_ENDS)?;
+    if stopped.signal == StopSignal::Kill {
+        return Err(nothing(event, "perf did not end when it was asked to".to_owned()).into());
+    }
+    Ok(())
+}
+
+fn nothing(event: Event, said: String) -> Refusal {
+    match event {
+        Event::Branches => PerfRefusal::NoBranches { said }.into(),
+        Event::Cycles | Event::Clock => PerfRefusal::NoSamples { said }.into(),
+    }
+}

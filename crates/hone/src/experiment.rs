@@ -815,6 +815,32 @@ judge = ["judge"]
     }
 
     #[test]
+    fn a_kind_of_profile_that_no_machine_gives_is_refused_and_decides_what_is_made() {
+        let asked = |more: &str| ("judge = [\"judge\"]", format!("judge = [\"judge\"]\n{more}"));
+        for (more, expected) in [
+            ("profile = \"samples\"\nvariants = [\"pgo\"]", "plain samples are for BOLT alone"),
+            ("profile = \"branches\"\nvariants = [\"csir\"]", "counts on top of counts"),
+            ("profile = \"pprof\"", "pprof is for Go programs"),
+            ("profile = \"branch\"", "did you mean `branches`?"),
+        ] {
+            let (from, to) = asked(more);
+            check((from, &to), expected);
+        }
+        let two = GOOD.replace("train = \"train\"", "train = [\"train\", \"judge\"]\nmatrix = true");
+        let two =
+            two.replace("matrix = true", "matrix = true\njudge_what_was_trained = true\nprofile = \"./x\"");
+        let refused = parse(&two, Path::new("x.toml")).unwrap_err().to_string();
+        assert!(refused.contains("a file is one profile"), "{refused}");
+
+        for kind in ["samples", "branches"] {
+            let (from, to) = asked(&format!("profile = \"{kind}\""));
+            let experiment = parse(&GOOD.replace(from, &to), Path::new("x.toml")).unwrap();
+            let names: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+            assert_eq!(names, ["baseline", "relocs", "bolt"], "rustc takes no samples: {kind}");
+        }
+    }
+
+    #[test]
     fn a_workload_may_name_its_client() {
         let client = "client = \"librdkafka\"\nconsumers = 2\n[workload.judge.client_settings]\n\"linger.ms\" = \"5\"\n[optimize]";
         let text = GOOD.replace("[optimize]", client);

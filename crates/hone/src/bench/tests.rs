@@ -322,7 +322,7 @@ fn an_instrumented_target_is_trained_and_stopped_with_its_profile() {
     let training = || Training {
         files: ProfileFiles { kind: ProfileKind::Llvm, folder: raw.clone() },
         dump: Dump::None,
-        has_dump_object: false,
+        reset: Reset::Not,
     };
     let writing = |mut arm: Arm| {
         let Place::Program(program) = &mut arm.place else { unreachable!() };
@@ -388,7 +388,7 @@ fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
     // The dump of this test writes nothing, and would be waited for.
     program.stop_timeout = Duration::from_secs(1);
     let files = ProfileFiles { kind: ProfileKind::Llvm, folder: raw };
-    let training = Training { files, dump: Dump::None, has_dump_object: false };
+    let training = Training { files, dump: Dump::None, reset: Reset::Own };
     let (_, stop) = bench.train(&arm, &tool(50), training).unwrap();
     let steps: Vec<capture::Step> = stop.rungs.iter().map(|rung| rung.step).collect();
     assert_eq!(steps, [capture::Step::Dump, capture::Step::Command]);

@@ -540,6 +540,7 @@ fn unmergeable(error: ToolError) -> anyhow::Error {
 fn refused(reason: &'static str, said: &str) -> Refusal {
     let is_of_crash = |line: &&str| {
         let line = line.trim_start();
+        let line = line.strip_prefix("stderr:").unwrap_or(line).trim_start();
         !asks_for_report(line) && !line.starts_with("0x") && !line.starts_with("../")
     };
     Refusal::Unmergeable {
@@ -613,7 +614,7 @@ mod tests {
     fn what_gcov_tool_says_of_files_that_do_not_fit_is_understood() {
         let crash = "mismatched profiles in ./0.gcda (2 functions vs 1 functions)\ngcov-tool: internal compiler error: in \
                      write_topn_counters, at ../libgcc/libgcov-driver.c:426\n0x7f49b217b249 __libc_start_call_main\n\t../sysdeps/x.h:58\n\
-                     Please submit a full bug report, with preprocessed source.\nSee <file:///README.Bugs> for instructions.\n";
+                     \x20 stderr: Please submit a full bug report, with preprocessed source.\nSee <file:///README.Bugs> for instructions.\n";
         let Refusal::Unmergeable { details, .. } = refused(CRASHED, crash) else { unreachable!() };
         assert!(details.ends_with("libgcov-driver.c:426"), "{details}");
         assert!(left_out("gcov-tool: warning: ./0.gcda:record size mismatch 10 bytes unread\n"));

@@ -154,7 +154,7 @@ mod tests {
 
     fn load(keys: &str) -> Workload {
         let text = format!(
-            "name = \"x\"\n[target]\nbinary = \"b\"\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n\
+            "name = \"x\"\n[target]\nbinary = \"b\"\nargs = [\"{{port}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n\
              [workload.t]\n{keys}\n[workload.j]\nseed = 9\n"
         );
         let parsed = experiment::parse(&text, Path::new("x.toml"));

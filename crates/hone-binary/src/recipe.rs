@@ -779,7 +779,7 @@ fn code_inside(coverage: &Coverage, ran: usize, functions: u64) -> Vec<CodeInsid
 /// The libraries by which programs of clang and gcc count.
 fn is_of_runtime(object: &str) -> bool {
     let file = object.split('(').next().unwrap_or(object).rsplit('/').next().unwrap_or(object);
-    file.starts_with("libclang_rt.profile") || file == "libgcov.a" || object.ends_with(DUMP_OBJECT)
+    file.starts_with("libclang_rt.profile") || file == "libgcov.a"
 }
 
 fn is_script(program: &Path) -> bool {
@@ -816,7 +816,13 @@ fn covered(
     let bytes = fs::read(&file).with_context(|| format!("the link map {} can't be read", file.display()))?;
     let map = LinkMap::parse(&String::from_utf8_lossy(&bytes));
     let map = map.ok_or_else(|| refused(RecipeRefusal::OtherMap { map: file }))?;
-    let coverage = coverage(&map, link, log, began);
+    let mut coverage = coverage(&map, link, log, began);
+    // What Hone adds is no part of the program.
+    coverage.others.retain(|other| {
+        let is_ours = other.object.ends_with(DUMP_OBJECT);
+        coverage.text_bytes -= if is_ours { other.text_bytes } else { 0 };
+        !is_ours
+    });
     if coverage.shaped_bytes == 0 {
         let largest = coverage.others.first().map(|other| format!("{}: {}", other.object, other.reason));
         let largest = largest.unwrap_or_else(|| "no object".to_owned());

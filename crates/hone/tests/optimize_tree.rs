@@ -444,6 +444,13 @@ fn a_server_goes_through_the_counts_of_gcc() {
     bench.write(&text.replace(r#"variants = ["pgo"]"#, r#"variants = ["csir"]"#));
     bench.hone(&[]).expect_code(1).expect_error("gcc has no flag for them");
     assert!(!bench.path("runs/server-002").exists(), "something was built");
+
+    // Workers serve, and leave no counts; their parent ends in order and leaves its own.
+    bench.edit("serve(listener);\n            return 0;", "serve(listener);\n            _exit(0);");
+    bench.uses_the_signals();
+    bench.write(&text.replace("\"--stop=_exit\"", "\"--stop=handler\", \"--workers=2\""));
+    let ran = bench.hone(&[]).expect_code(1);
+    assert!(ran.stderr.contains("a worker that leaves by `_exit`"), "{}", ran.stderr);
 }
 
 /// A second round of counting on top of the first, and BOLT on top of that.

@@ -13,7 +13,7 @@ mod ledger;
 mod matrix;
 mod provenance;
 mod shop;
-mod slow;
+pub(crate) mod slow;
 pub(crate) mod steps;
 mod train;
 pub(crate) mod tree;

@@ -9,8 +9,8 @@ use hone_binary::capture::SlowDown;
 use hone_record::{Engine, Outcome, Schedule, Window, Workload};
 use hone_tool::interrupt;
 
-use super::Job;
 use crate::arm::Arm;
+use crate::bench::Bench;
 use crate::show;
 
 /// Less CPU than this says nothing about how much a request takes.
@@ -33,59 +33,81 @@ const UNMEASURED: f64 = 10.0;
 const LONGEST_S: f64 = 3_600.0;
 const LONGEST_COMMAND_S: f64 = 86_400.0;
 
-impl Job<'_> {
-    /// What a request costs the counting program, over what it costs the plain one. `None` where that can't be told: the load can't
-    /// be made short, or it failed.
-    ///
-    /// # Errors
-    /// When Hone was interrupted.
-    pub(super) fn slow_down(&self, plain: &Arm, counting: &Arm, load: &Workload) -> Result<Option<SlowDown>> {
-        let Some(first) = sample(load) else { return Ok(None) };
-        let measured = self.per_cpu_s(plain, &first, load).and_then(|plain| {
-            let Some((plain_per_s, sample)) = plain else { return Ok(None) };
-            let sample = Workload { timeout_s: fitted(&sample, None).timeout_s, ..sample };
-            let counting = self.per_cpu_s(counting, &sample, &sample)?;
-            Ok(counting.and_then(|(counting_per_s, _)| SlowDown::of(&[plain_per_s], &[counting_per_s]).ok()))
-        });
-        match measured {
-            Err(error) if interrupt::requested() => Err(error),
+/// What a request costs the counting program, over what it costs the plain one. `None` where that can't be told: the load can't
+/// be made short, or it failed.
+///
+/// # Errors
+/// When Hone was interrupted.
+pub(crate) fn slow_down(
+    bench: &Bench<'_>,
+    plain: &Arm,
+    counting: &Arm,
+    load: &Workload,
+) -> Result<Option<SlowDown>> {
+    let Some(sample) = sample(load) else { return Ok(None) };
+    // Filling takes its time, and not every load needs it.
+    let empty = unprepared(&sample);
+    for first in [empty.as_ref(), Some(&sample)].into_iter().flatten() {
+        match compared(bench, plain, counting, first, load) {
+            Err(error) if interrupt::requested() => return Err(error),
+            Ok(Some(slow)) => return Ok(Some(slow)),
             // What is wrong with it will show in the training.
-            Err(_) => Ok(None),
-            Ok(measured) => Ok(measured),
+            Err(_) | Ok(None) => {}
         }
     }
-
-    /// How many requests a second of CPU serves, and the load that was long enough to tell; it is made no longer than `whole`.
-    fn per_cpu_s(&self, arm: &Arm, first: &Workload, whole: &Workload) -> Result<Option<(f64, Workload)>> {
-        let bench = self.bench();
-        let mut subject = bench.subject(arm, first)?;
-        let mut load = first.clone();
-        let found = loop {
-            let window = bench.window(&mut subject, &load)?;
-            if matches!(window.outcome, Outcome::Failed { .. }) && window.facts.acked_requests == 0 {
-                break None;
-            }
-            match (rate_of(&window), longer(&load, whole)) {
-                (Some(rate), _) => break Some((rate, load)),
-                (None, Some(more)) => load = more,
-                (None, None) => break None,
-            }
-        };
-        bench.end(subject)?;
-        Ok(found)
-    }
+    Ok(None)
 }
 
-/// A short form of a load; nothing is put in first.
+fn compared(
+    bench: &Bench<'_>,
+    plain: &Arm,
+    counting: &Arm,
+    first: &Workload,
+    whole: &Workload,
+) -> Result<Option<SlowDown>> {
+    let Some((plain_per_s, sample)) = per_cpu_s(bench, plain, first, whole)? else { return Ok(None) };
+    let sample = Workload { timeout_s: fitted(&sample, None).timeout_s, ..sample };
+    let counting = per_cpu_s(bench, counting, &sample, &sample)?;
+    Ok(counting.and_then(|(counting_per_s, _)| SlowDown::of(&[plain_per_s], &[counting_per_s]).ok()))
+}
+
+/// How many requests a second of CPU serves, and the load that was long enough to tell; it is made no longer than `whole`.
+fn per_cpu_s(
+    bench: &Bench<'_>,
+    arm: &Arm,
+    first: &Workload,
+    whole: &Workload,
+) -> Result<Option<(f64, Workload)>> {
+    let mut subject = bench.subject(arm, first)?;
+    let mut load = first.clone();
+    let found = loop {
+        let window = bench.window(&mut subject, &load)?;
+        if matches!(window.outcome, Outcome::Failed { .. }) && window.facts.acked_requests == 0 {
+            break None;
+        }
+        match (rate_of(&window), longer(&load, whole)) {
+            (Some(rate), _) => break Some((rate, load)),
+            (None, Some(more)) => load = more,
+            (None, None) => break None,
+        }
+    };
+    bench.end(subject)?;
+    Ok(found)
+}
+
+/// The same load on a target that nothing was put into; `None` where nothing is.
+fn unprepared(load: &Workload) -> Option<Workload> {
+    let mut bare = load.clone();
+    if let Engine::Tool { populate, warmup, .. } = &mut bare.engine {
+        (*populate, *warmup) = (None, None);
+    }
+    (bare != *load).then_some(bare)
+}
+
+/// A short form of a load.
 fn sample(load: &Workload) -> Option<Workload> {
     match load.engine.operations() {
-        Some(operations) => {
-            let mut short = load.with_operations((operations / FIRST_TRY).max(1))?;
-            if let Engine::Tool { populate, warmup, .. } = &mut short.engine {
-                (*populate, *warmup) = (None, None);
-            }
-            Some(short)
-        }
+        Some(operations) => load.with_operations((operations / FIRST_TRY).max(1)),
         // Recorded times can't be asked for at another rate.
         None if matches!(load.schedule, Schedule::Replay { .. }) => None,
         None => Some(Workload {
@@ -197,7 +219,9 @@ mod tests {
         assert_eq!((slow.engine.operations(), slow.timeout_s), (Some(6400), 70.0));
         let sample = sample(&tool).unwrap();
         assert_eq!(sample.engine.operations(), Some(100));
-        assert!(!format!("{:?}", sample.engine).contains("populate: Some"), "{:?}", sample.engine);
+        let bare = unprepared(&sample).unwrap();
+        assert!(!format!("{:?}", bare.engine).contains("populate: Some"), "{:?}", bare.engine);
+        assert_eq!(unprepared(&bare), None);
         assert_eq!(longer(&sample, &tool).unwrap().engine.operations(), Some(400));
         assert_eq!(longer(&tool, &tool), None);
         assert_eq!(

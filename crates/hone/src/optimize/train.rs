@@ -255,7 +255,7 @@ impl Job<'_> {
     ) -> Result<Trained> {
         let wanted = &training.workload;
         let plain = self.arm(&plain.variant, &plain.executable, BTreeMap::new());
-        counting.slow = self.slow_down(&plain, &self.counting_arm(counting), wanted)?;
+        counting.slow = slow::slow_down(&self.bench(), &plain, &self.counting_arm(counting), wanted)?;
         counting.clear()?;
         let load = slow::fitted(wanted, counting.slow);
         let how =

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -14,14 +15,14 @@ use hone_tool::{Call, Runner, ToolError};
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
-use crate::capture::{ProfileFiles, ProfileKind};
+use crate::capture::{ProfileFiles, ProfileKind, Tally};
 use crate::pgo::{refuse_if, sized};
 use crate::recipe::RecipeRefusal;
 use crate::said;
 use crate::shim::{Action, Entry, Language};
 use crate::workshop::{Built, Merged, content_hash, short, whole_weights};
 
-/// So many files are given to gcov at a time: its answer, which is read as a whole, can have 10 MB for each of C++ with templates.
+/// So many files are given to gcov at a time: its answer can have 10 MB for each of C++ with templates.
 const AT_A_TIME: usize = 8;
 
 /// How gcov ends when it did not take a file: seen were 5 for one of another build and 2 for one that is none.
@@ -98,8 +99,8 @@ fn count(number: &serde_json::Number) -> u64 {
 }
 
 /// Reads what `gcov --json-format --stdout` printed: one document for each file of counts, one behind the other.
-fn parse_files(text: &[u8]) -> Result<Vec<(String, Functions)>, String> {
-    let documents = serde_json::Deserializer::from_slice(text).into_iter::<Document>();
+fn parse_files(answer: impl Read) -> Result<Vec<(String, Functions)>, String> {
+    let documents = serde_json::Deserializer::from_reader(answer).into_iter::<Document>();
     let read = |document: Result<Document, serde_json::Error>| {
         let document =
             document.map_err(|error| format!("gcov's answer is not of the known form: {error}"))?;
@@ -249,7 +250,8 @@ impl Gcov<'_> {
                 .arg(&output)
                 .arg(&sum)
                 .arg(&folder);
-            self.runner.run(&call).map_err(unmergeable)?;
+            let said = self.runner.run(&call).map_err(unmergeable)?.stderr_text()?;
+            refuse_if(left_out(&said), || refused(ASTRAY, &said))?;
             commands.push(call.to_string());
             sum = output;
         }
@@ -270,9 +272,41 @@ impl Gcov<'_> {
         notes: &Path,
     ) -> Result<(ProfileProof, usize)> {
         let counts = self.counts_in(&merged.path)?;
+        let (noted, known) = self.noted(&counts, notes)?;
+        let functions = &noted.functions;
+        refuse_if(known * 100 < counts.len() * LEAST_KNOWN_PERCENT, || {
+            let (folder, binary) = (merged.path.clone(), counting.executable.clone());
+            RecipeRefusal::OtherCounts { folder, binary, known, files: counts.len() }.into()
+        })?;
+        let hollow = |what| Refusal::Hollow { file: merged.path.clone(), what };
+        let max_count = functions.values().map(|function| function.max_count).max().unwrap_or(0);
+        refuse_if(functions.is_empty(), || hollow("functions"))?;
+        refuse_if(max_count == 0, || hollow("count above 0"))?;
+        write_note(&merged.path, &noted)?;
+        let hot = hot(functions);
+        let ran = functions.values().filter(|function| function.max_count > 0).count();
+        let proof = ProfileProof {
+            path: merged.path.display().to_string(),
+            sha256: merged.sha256.clone(),
+            bytes: merged.bytes,
+            raw_files: merged.raw_files,
+            raw_bytes: merged.raw_bytes,
+            level: "gcov".to_owned(),
+            functions: functions.len() as u64,
+            max_count,
+            total_count: total_of(functions.values()),
+            // All that a recipe compiles is the target's own.
+            hot_functions_of_target: u32::try_from(hot.len()).unwrap_or(u32::MAX),
+            hot_functions: hot,
+        };
+        Ok((proof, ran))
+    }
+
+    /// Counts with the notes of the build that counted, and how many of their files belong to it.
+    fn noted(&self, counts: &Counts, notes: &Path) -> Result<(Noted, usize)> {
         let reading = self.empty_folder("reading-gcda")?;
         let (mut names, mut places) = (Vec::new(), BTreeMap::new());
-        for (place, (file, _)) in &counts {
+        for (place, (file, _)) in counts {
             let note = notes.join(place).with_extension("gcno");
             if note.is_file() {
                 let name = names.len().to_string();
@@ -293,35 +327,22 @@ impl Gcov<'_> {
             }
             add(&mut noted.functions, functions);
         }
-        let functions = &noted.functions;
-        let known = names.len().saturating_sub(foreign);
-        refuse_if(known * 100 < counts.len() * LEAST_KNOWN_PERCENT, || {
-            let (folder, binary) = (merged.path.clone(), counting.executable.clone());
-            RecipeRefusal::OtherCounts { folder, binary, known, files: counts.len() }.into()
-        })?;
-        let hollow = |what| Refusal::Hollow { file: merged.path.clone(), what };
-        let max_count = functions.values().map(|function| function.max_count).max().unwrap_or(0);
-        refuse_if(functions.is_empty(), || hollow("functions"))?;
-        refuse_if(max_count == 0, || hollow("count above 0"))?;
-        write_note(&merged.path, &noted)?;
         remove_folder(&reading)?;
-        let hot = hot(functions);
-        let ran = functions.values().filter(|function| function.max_count > 0).count();
-        let proof = ProfileProof {
-            path: merged.path.display().to_string(),
-            sha256: merged.sha256.clone(),
-            bytes: merged.bytes,
-            raw_files: merged.raw_files,
-            raw_bytes: merged.raw_bytes,
-            level: "gcov".to_owned(),
-            functions: functions.len() as u64,
-            max_count,
-            total_count: total_of(functions.values()),
-            // All that a recipe compiles is the target's own.
-            hot_functions_of_target: u32::try_from(hot.len()).unwrap_or(u32::MAX),
-            hot_functions: hot,
-        };
-        Ok((proof, ran))
+        Ok((noted, names.len().saturating_sub(foreign)))
+    }
+
+    /// The sum of what a training left.
+    pub(crate) fn tally(&self, raw: &Path, notes: &Path) -> Result<Tally> {
+        let files = ProfileFiles { kind: ProfileKind::Gcov, folder: raw.to_path_buf() };
+        if files.snapshot()?.is_empty() {
+            return Ok(Tally::default());
+        }
+        let (noted, _) = self.noted(&self.counts_in(raw)?, notes)?;
+        let ran = noted.functions.iter().filter(|(_, function)| function.max_count > 0);
+        Ok(Tally {
+            total: total_of(noted.functions.values()),
+            ran: ran.map(|(name, _)| name.clone()).collect(),
+        })
     }
 
     /// The functions of each file with its notes beside it, and how many files gcov did not take.
@@ -335,7 +356,10 @@ impl Gcov<'_> {
                 0 if finished.code != 0 => names.len(),
                 told => told,
             };
-            by_file.extend(parse_files(&finished.stdout()?).map_err(anyhow::Error::msg)?);
+            let answer = &finished.stdout_path;
+            let file =
+                fs::File::open(answer).with_context(|| format!("{} can't be read", answer.display()))?;
+            by_file.extend(parse_files(BufReader::new(file)).map_err(anyhow::Error::msg)?);
         }
         Ok((by_file, foreign))
     }
@@ -497,16 +521,42 @@ fn any_fed(log: &[Entry], missing_files: usize) -> bool {
     })
 }
 
+/// Why counts can't be added up, in gcov-tool's case: it knows files only by what it stumbles over.
+const ASTRAY: &str = "gcov-tool takes one of the files for broken, or for one of another build";
+
+/// Where a file is cut off or of another build, version 12 asks for a report of an error of the compiler, which it is not.
+const CRASHED: &str = "gcov-tool stumbles over one of the files, which is cut off or of another build (it calls that an error of the \
+                       compiler, and asks for a report: there is none to make)";
+
 fn unmergeable(error: ToolError) -> anyhow::Error {
     let ToolError::Failed { scene, .. } = &error else {
         return error.into();
     };
+    let crashed =
+        scene.stderr.iter().any(|line| line.contains("internal compiler error") || asks_for_report(line));
+    refused(if crashed { CRASHED } else { ASTRAY }, &scene.to_string()).into()
+}
+
+fn refused(reason: &'static str, said: &str) -> Refusal {
+    let is_of_crash = |line: &&str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("stderr:").unwrap_or(line).trim_start();
+        !asks_for_report(line) && !line.starts_with("0x") && !line.starts_with("../")
+    };
     Refusal::Unmergeable {
-        reason: "gcov-tool takes one of the files for broken, or for one of another build",
+        reason,
         next: "look at the free space of the disk, and train the same counting build for each workload",
-        details: scene.to_string(),
+        details: said.lines().filter(is_of_crash).collect::<Vec<_>>().join("\n"),
     }
-    .into()
+}
+
+fn asks_for_report(line: &str) -> bool {
+    line.starts_with("Please submit") || line.starts_with("Please include") || line.starts_with("See <file:")
+}
+
+/// What gcov-tool says when it leaves counts out; it ends with 0 all the same.
+fn left_out(said: &str) -> bool {
+    [" mismatch", "mismatched ", " skipping", " unread"].iter().any(|words| said.contains(words))
 }
 
 fn copy_to(from: &Path, to: &Path) -> Result<()> {
@@ -558,6 +608,17 @@ mod tests {
         assert_eq!(hot(&two)[0], HotFunction { name: "work()".into(), max_count: 900 });
         assert_eq!(parse(b"").unwrap(), Functions::new());
         assert!(parse(b"no counts").unwrap_err().starts_with("gcov's answer is not of the known form"));
+    }
+
+    #[test]
+    fn what_gcov_tool_says_of_files_that_do_not_fit_is_understood() {
+        let crash = "mismatched profiles in ./0.gcda (2 functions vs 1 functions)\ngcov-tool: internal compiler error: in \
+                     write_topn_counters, at ../libgcc/libgcov-driver.c:426\n0x7f49b217b249 __libc_start_call_main\n\t../sysdeps/x.h:58\n\
+                     \x20 stderr: Please submit a full bug report, with preprocessed source.\nSee <file:///README.Bugs> for instructions.\n";
+        let Refusal::Unmergeable { details, .. } = refused(CRASHED, crash) else { unreachable!() };
+        assert!(details.ends_with("libgcov-driver.c:426"), "{details}");
+        assert!(left_out("gcov-tool: warning: ./0.gcda:record size mismatch 10 bytes unread\n"));
+        assert!(left_out("in ./0.gcda, cfg_checksum mismatch, skipping\n") && !left_out(""));
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use hone_record::{CodeInside, HotFunction, ProfileApplied, ProfileProof, ToolReceipt};
-use hone_tool::{Call, Lack, Runner, Scene, ToolError};
+use hone_tool::{Call, Lack, Runner, Scene, Tool, ToolError};
 
-use crate::capture::{ProfileFiles, ProfileKind};
+use crate::capture::{ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
 use crate::elf::{self, file_facts, sha256_hex};
 use crate::flags::{Route, Sources};
 use crate::libraries::Libraries;
@@ -40,6 +40,8 @@ pub struct Pgo<'a> {
     plan: BuildPlan,
     /// Why C code is left out, when it is.
     c_left_out: Option<String>,
+    /// Compiles the dump object.
+    compiler: Option<PathBuf>,
 }
 
 impl<'a> Pgo<'a> {
@@ -68,9 +70,16 @@ impl<'a> Pgo<'a> {
             route,
             locked: metadata.lock_file().is_file(),
             c: c.as_ref().ok().cloned(),
+            dump_object: None,
             target,
         };
-        Ok(Self { runner, work, toolchain, plan, c_left_out: c.err() })
+        // rustc links by a C compiler, so there is one, by this name or another.
+        let compiler = toolchain.c_compiler.as_ref().ok().map(|compiler| compiler.clang.clone());
+        let compiler = compiler.or_else(|| Some(Tool::new("cc", "").locate(&[]).ok()?.path().to_path_buf()));
+        let object =
+            planned_dump_object(&work.join("aids"), ProfileKind::Llvm).map_err(Refusal::from)?.object;
+        let plan = BuildPlan { dump_object: compiler.is_some().then_some(object), ..plan };
+        Ok(Self { runner, work, toolchain, plan, c_left_out: c.err(), compiler })
     }
 
     /// The toolchain that builds.
@@ -196,6 +205,9 @@ impl Workshop for Pgo<'_> {
         if order.guide.profile().is_some() {
             remove_if_there(&self.folder(order))?;
         }
+        if let Some(compiler) = self.compiler.as_ref().filter(|_| order.guide.counts()) {
+            build_dump_object(self.runner, compiler, &self.work.join("aids"), ProfileKind::Llvm)?;
+        }
         let built = self.carry_out(order)?;
         refuse_other_counting(order, &built)?;
         Ok(built)
@@ -212,6 +224,15 @@ impl Workshop for Pgo<'_> {
 
     fn profile_files(&self, _built: &Built, raw: &Path) -> ProfileFiles {
         ProfileFiles { kind: ProfileKind::Llvm, folder: raw.to_path_buf() }
+    }
+
+    fn has_dump_object(&self, counting: &Built) -> bool {
+        let object = self.plan.dump_object.as_ref().map(|object| object.display().to_string());
+        object.is_some_and(|object| counting.commands.iter().any(|command| command.contains(&object)))
+    }
+
+    fn tally(&self, raw: &Path, _counting: &Built) -> Result<Tally> {
+        tally_of(self.runner, &self.toolchain.profdata, &self.work, raw)
     }
 
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
@@ -428,6 +449,21 @@ fn prove_sum(
         next: "train the present instrumented build in one go, with weights that are smaller where they are large",
         details: details(),
     })
+}
+
+/// The sum of raw profiles. What it is read from is removed again.
+pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &Path) -> Result<Tally> {
+    let Ok(files) = raw_profiles(raw) else { return Ok(Tally::default()) };
+    let folder = work.join("profiles");
+    fs::create_dir_all(&folder).with_context(|| format!("{} can't be made", folder.display()))?;
+    let merged = folder.join("tally.profdata");
+    let files: Vec<(PathBuf, u64)> = files.into_iter().map(|(path, _)| (path, 1)).collect();
+    runner.run(&plan::merge(profdata, work, &files, false, &merged)).map_err(unmergeable)?;
+    let tally = read_profile(runner, profdata, work, &merged).map(|profile| Tally::of_profile(&profile));
+    for file in [merged.with_extension("proftext"), merged] {
+        fs::remove_file(&file).with_context(|| format!("{} can't be removed", file.display()))?;
+    }
+    tally
 }
 
 /// A file that goes into a merge.

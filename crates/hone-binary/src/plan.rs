@@ -15,9 +15,13 @@ use crate::{CCompiler, CargoTarget};
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 
 /// Flags for rustc. `stray` is for the profiles of processes that were started without [`profile_env`].
-fn rustflags(order: &Order, stray: &Path) -> Vec<String> {
+fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>) -> Vec<String> {
     let mut flags = match &order.guide {
-        Guide::Generate => vec![format!("-Cprofile-generate={}", stray.display())],
+        Guide::Generate => {
+            let link = |object: &Path| format!("-Clink-arg={}", object.display());
+            let counts = format!("-Cprofile-generate={}", stray.display());
+            std::iter::once(counts).chain(dump_object.map(link)).collect()
+        }
         // Without the second flag a foreign profile, and a stale one of weak functions, is used to no effect in silence.
         Guide::Use(profile) => vec![
             format!("-Cprofile-use={}", profile.display()),
@@ -64,6 +68,8 @@ pub(crate) struct BuildPlan {
     pub(crate) locked: bool,
     /// The C compiler of *every* variant, and the flags that the user has set for C and for C++.
     pub(crate) c: Option<(CCompiler, CFlags)>,
+    /// Goes into the counting program.
+    pub(crate) dump_object: Option<PathBuf>,
 }
 
 /// Flags that the environment already holds for C and C++.
@@ -102,7 +108,7 @@ impl BuildPlan {
             .env("RUSTC", &self.rustc)
             .env_remove("LLVM_PROFILE_FILE");
         let mut added = target.extra_rustflags.clone();
-        added.extend(rustflags(order, stray));
+        added.extend(rustflags(order, stray, self.dump_object.as_deref()));
         self.with_c(self.route.apply(call, &self.triple, &added), order)
     }
 
@@ -192,6 +198,7 @@ mod tests {
             route: Route::Encoded(vec![]),
             locked: true,
             c: None,
+            dump_object: None,
         }
     }
 
@@ -268,6 +275,17 @@ mod tests {
                     -Clink-arg=-Wl,--shuffle-sections=.text*=7'";
         assert!(line.contains(rust), "{line}");
         assert!(line.contains("CFLAGS_x86_64_unknown_linux_gnu=-fno-jump-tables "), "{line}");
+    }
+
+    #[test]
+    fn only_the_counting_program_gets_the_dump_object() {
+        let plan = BuildPlan { dump_object: Some("/w/aids/d.o".into()), ..plan() };
+        let line = |order: &Order| plan.build(order, Path::new("/w/stray"), Path::new("/w/t")).to_string();
+        let counting = line(&Order::plain("instrumented").guided(Guide::Generate));
+        assert!(counting.contains("-Clink-arg=/w/aids/d.o"), "{counting}");
+        for order in [Order::plain("baseline"), shaped("/w/p")] {
+            assert!(!line(&order).contains("/w/aids"), "{order:?}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use hone_tool::{Call, Runner};
 
 use crate::autofdo::Converter;
 use crate::bolt::preflight;
-use crate::capture::{ProfileFiles, ProfileKind};
+use crate::capture::{DumpObject, ProfileFiles, ProfileKind, Tally, build_dump_object, planned_dump_object};
 use crate::elf::{self, FileFacts, file_facts};
 use crate::family::{Family, Tools};
 use crate::gcov::{self, Gcov};
@@ -28,7 +28,7 @@ use crate::libraries::Libraries;
 use crate::linkmap::{Coverage, LinkMap, Reason, Unshaped, coverage, link_of};
 use crate::pgo::{
     MergeInput, SAMPLES_ENDING, as_text, merge_files, merge_raw, proof_of, read_profile, refuse_if,
-    refuse_other_counting, refuse_same_code, sized, words_of,
+    refuse_other_counting, refuse_same_code, sized, tally_of, words_of,
 };
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
@@ -52,6 +52,9 @@ const SILENCERS: [&str; 5] = [
     "-Xclang,-Wno-backend-plugin",
     "-mllvm,-no-pgo-warn-mismatch",
 ];
+
+/// Ends the path of the dump object in each counting build.
+const DUMP_OBJECT: &str = "/aids/profile_dump.o";
 
 /// From this version on lld refuses version scripts that name what is not there.
 const LLD_ASKS_FOR_SYMBOLS: u32 = 16;
@@ -313,6 +316,8 @@ struct Place {
     source: PathBuf,
     /// The stand-ins of the compilers.
     names: PathBuf,
+    /// What is linked into a counting program.
+    aids: PathBuf,
 }
 
 /// Builds variants of one program in one work folder.
@@ -358,7 +363,11 @@ impl<'a> RecipeWorkshop<'a> {
 
     fn place(&self, order: &Order) -> Place {
         let folder = self.work.join(&order.variant);
-        Place { source: folder.join("source"), names: folder.join("bin"), folder }
+        Place { source: folder.join("source"), names: folder.join("bin"), aids: folder.join("aids"), folder }
+    }
+
+    fn profile_kind(&self) -> ProfileKind {
+        if self.family.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov }
     }
 
     fn orders(&self, order: &Order, place: &Place) -> Orders {
@@ -366,6 +375,14 @@ impl<'a> RecipeWorkshop<'a> {
         (orders.compile, orders.link) = flags(&self.family, order);
         if order.guide != Guide::None {
             orders.silencers = SILENCERS.map(str::to_owned).to_vec();
+        }
+        if order.guide.counts()
+            && let Ok(DumpObject { object, link_flags }) =
+                planned_dump_object(&place.aids, self.profile_kind())
+        {
+            // As a word for the linker: a `-x` of the build's own says nothing of it.
+            orders.program = vec!["-Xlinker".to_owned(), object.display().to_string()];
+            orders.program.extend(link_flags.iter().map(|&flag| flag.to_owned()));
         }
         if order.relocs {
             orders.silencers.extend(STRIPPERS.map(str::to_owned));
@@ -561,6 +578,9 @@ impl Workshop for RecipeWorkshop<'_> {
         self.lay_out(order, &place)?;
         let orders = self.orders(order, &place);
         let file = orders.install(&place.names, &self.hone)?;
+        if order.guide.counts() {
+            build_dump_object(self.runner, &self.family.cc, &place.aids, self.profile_kind())?;
+        }
         let (began, start) = (SystemTime::now(), Instant::now());
         let mut commands = Vec::new();
         for words in &self.recipe.commands {
@@ -615,7 +635,7 @@ impl Workshop for RecipeWorkshop<'_> {
             "# the stand-ins in {} add to what compiles: {}; to what links: {}",
             place.names.display(),
             added(&orders.compile),
-            added(&orders.link)
+            added(&[orders.link, orders.program].concat())
         );
         let file = Orders::file(&place.names);
         let builds = self
@@ -636,8 +656,25 @@ impl Workshop for RecipeWorkshop<'_> {
     }
 
     fn profile_files(&self, _built: &Built, raw: &Path) -> ProfileFiles {
-        let kind = if self.family.is_clang() { ProfileKind::Llvm } else { ProfileKind::Gcov };
-        ProfileFiles { kind, folder: raw.to_path_buf() }
+        ProfileFiles { kind: self.profile_kind(), folder: raw.to_path_buf() }
+    }
+
+    /// Each shared library that counts has a runtime of its own, which the program's object does not reach.
+    fn has_dump_object(&self, counting: &Built) -> bool {
+        let How::Recipe { log, .. } = &counting.how else { return false };
+        let Some(link) = link_of(log, &counting.executable, &counting.facts.sha256) else { return false };
+        link.added.iter().any(|word| word.ends_with(DUMP_OBJECT))
+            && Libraries::of(log).paths().next().is_none()
+    }
+
+    fn tally(&self, raw: &Path, counting: &Built) -> Result<Tally> {
+        let How::Recipe { folder, .. } = &counting.how else {
+            bail!("{} was not built by a recipe", counting.executable.display())
+        };
+        match &self.family.tools {
+            Tools::Llvm { profdata, .. } => tally_of(self.runner, profdata, &self.work, raw),
+            Tools::Gnu { gcov, gcov_tool } => self.gcov(gcov, gcov_tool).tally(raw, folder),
+        }
     }
 
     fn merge(&self, raw: &[(PathBuf, f64)]) -> Result<Merged> {
@@ -793,7 +830,13 @@ fn covered(
     let bytes = fs::read(&file).with_context(|| format!("the link map {} can't be read", file.display()))?;
     let map = LinkMap::parse(&String::from_utf8_lossy(&bytes));
     let map = map.ok_or_else(|| refused(RecipeRefusal::OtherMap { map: file }))?;
-    let coverage = coverage(&map, link, log, began);
+    let mut coverage = coverage(&map, link, log, began);
+    // What Hone adds is no part of the program.
+    coverage.others.retain(|other| {
+        let is_ours = other.object.ends_with(DUMP_OBJECT);
+        coverage.text_bytes -= if is_ours { other.text_bytes } else { 0 };
+        !is_ours
+    });
     if coverage.shaped_bytes == 0 {
         let largest = coverage.others.first().map(|other| format!("{}: {}", other.object, other.reason));
         let largest = largest.unwrap_or_else(|| "no object".to_owned());

@@ -145,6 +145,12 @@ pub enum Refusal {
         /// The way out.
         next: &'static str,
     },
+    /// A program that has no counts to be added up.
+    #[error("{kind} does not count while it runs\n  next: sum up the profile that was taken of it")]
+    Uncounted {
+        /// What kind of target it is.
+        kind: crate::workshop::Kind,
+    },
     /// A weight that is none, or that lets one training drown all others.
     #[error("a training has the weight {weight}\n  next: give a number between 0.001 and 1000")]
     Weight {

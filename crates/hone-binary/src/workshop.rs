@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 use crate::bolt::{Rung, Said};
-use crate::capture::ProfileFiles;
+use crate::capture::{ProfileFiles, Tally};
 use crate::elf::{FileFacts, sha256_hex};
 use crate::linkmap::Coverage;
 use crate::messages::NativeCode;
@@ -370,6 +370,20 @@ pub trait Workshop {
     fn convert_branches(&self, _data: &Path, _traceable: &Built, _into: &Path) -> Result<String> {
         self.can(&Guide::Traceable)?;
         anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
+    }
+
+    /// Whether this counting program was linked with the dump object (see [`crate::capture::DumpObject`]), and all that counts in
+    /// it obeys that one.
+    fn has_dump_object(&self, _counting: &Built) -> bool {
+        false
+    }
+
+    /// What a counting program has left in a folder, in a sum; nothing is proven.
+    ///
+    /// # Errors
+    /// When it can't be read, and for what does not count.
+    fn tally(&self, _raw: &Path, _counting: &Built) -> Result<Tally> {
+        Err(Refusal::Uncounted { kind: self.kind() }.into())
     }
 
     /// Merges profiles: folders of raw ones, or files (a merged profile for a second round, a `.pprof`), each with its weight: its

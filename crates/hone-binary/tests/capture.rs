@@ -9,7 +9,7 @@ use hone_binary::Refusal;
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Writes};
 use hone_binary::capture::{
     CaptureRefusal, CounterLoss, Driven, Dump, HowEnded, Lost, ProfileFiles, ProfileKind, Step, Stop,
-    StopPlan, build_dump_object, build_preload, measure_slow_down, preload_env, reset, stop,
+    StopPlan, build_dump_object, build_preload, dump_env, measure_slow_down, preload_env, reset, stop,
 };
 use hone_tool::{Call, Readiness, Runner, Session, System, Tool, ToolError};
 
@@ -112,6 +112,8 @@ impl Bench {
     fn serve_beside(&self, name: &str, args: &[&str], preload: Option<&Path>) -> Served {
         let call = Call::new("server", &self.server, self.dir.path()).args(["serve", "0"]);
         let call = call.args(args.iter().copied()).env("LLVM_PROFILE_FILE", self.files.folder.join(name));
+        let (switch, on) = dump_env();
+        let call = call.env(switch, on);
         let call = match preload.map(|preload| preload_env(preload, None)) {
             Some((name, value)) => call.env(name, value),
             None => call,

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hone_binary::capture::{dump_env, reset};
 use hone_binary::{
     Built, CargoTarget, Guide, How, Kind, Merged, Order, Pgo, Proven, Refusal, Workshop, profile_env,
 };
@@ -115,9 +116,20 @@ fn the_whole_chain_and_a_stale_profile() {
     assert!(instrumented.facts.text_bytes > baseline.facts.text_bytes);
     assert!(!bench.path("work/stray-profiles").exists(), "the build itself wrote profiles");
 
-    let merged = pgo.merge(&one(bench.train(&instrumented, "raw", false))).unwrap();
+    let raw = bench.train(&instrumented, "raw", false);
+    let left = pgo.tally(&raw, &instrumented).unwrap();
+    let merged = pgo.merge(&one(raw)).unwrap();
     assert_eq!(merged.raw_files, 1);
     let proven = pgo.prove_profile(&merged, &instrumented).unwrap();
+    assert_eq!((left.total, left.ran.is_empty()), (proven.proof.total_count, false));
+    assert!(pgo.has_dump_object(&instrumented) && !pgo.has_dump_object(&baseline));
+    let (name, value) = dump_env();
+    let call = Call::new("server", &instrumented.executable, bench.dir.path()).env(name, value);
+    let (name, value) = profile_env(&bench.path("raw-reset"));
+    let mut session = bench.system.start(&call.env(name, value)).unwrap();
+    session.stdout_line_matching("ready", PLENTY).unwrap();
+    assert_eq!(reset(&mut session).unwrap(), [session.pid()], "rustc's program has the dump object");
+    session.stop(PLENTY).unwrap();
     let proof = &proven.proof;
     assert_eq!(proof.level, "IR");
     assert!(proof.functions >= 10 && proof.max_count > 100_000 && proof.total_count > proof.max_count);

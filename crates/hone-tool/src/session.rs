@@ -230,6 +230,12 @@ impl Session {
         Told { took: ids(took), left: ids(left) }
     }
 
+    /// Whether a process of the group has a handler of its own for one of these signals.
+    pub fn handles(&self, signals: &[i32]) -> bool {
+        let handles = |state: SignalState| signals.iter().any(|&signal| state.handles(signal));
+        members(self.group.pid()).into_iter().filter_map(SignalState::of).any(handles)
+    }
+
     /// Waits up to `limit` for its end, and then up to `rest` for that of its group, which is asked with TERM after half
     /// of that and killed at the end. `None` when it still runs.
     ///

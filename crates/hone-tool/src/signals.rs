@@ -32,6 +32,11 @@ impl SignalState {
         has(self.blocked | self.caught, signal)
     }
 
+    /// Whether the process has a handler of its own for it.
+    pub(crate) fn handles(self, signal: i32) -> bool {
+        has(self.caught, signal)
+    }
+
     /// Whether the signal was sent and nobody has taken it yet.
     pub(crate) fn waits(self, signal: i32) -> bool {
         has(self.pending, signal)
@@ -54,6 +59,7 @@ mod tests {
         assert!(state.takes(libc::SIGUSR1) && state.takes(libc::SIGUSR2), "blocked");
         assert!(state.takes(libc::SIGTERM) && state.takes(libc::SIGINT), "caught");
         assert!(!state.takes(libc::SIGHUP) && !state.takes(libc::SIGPIPE), "neither, or ignored");
+        assert!(state.handles(libc::SIGTERM) && !state.handles(libc::SIGUSR1), "blocked is not handled");
         assert!(state.waits(libc::SIGUSR2) && !state.waits(libc::SIGUSR1));
         assert!(!state.takes(0) && !state.takes(65) && !state.takes(-1));
     }

@@ -62,6 +62,18 @@ pub(crate) struct Arm {
     pub(crate) security: Security,
 }
 
+/// How the counters of an instrumented program are set to 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// They are not.
+    #[default]
+    Not,
+    /// By the target's own command.
+    Own,
+    /// By the signal of the dump object that it was linked with.
+    Signal,
+}
+
 /// An arm that is up and answers.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -272,18 +284,24 @@ impl Running {
         self.started.as_ref().map_or_else(|| text.to_owned(), |started| started.filling.fill(text))
     }
 
-    /// Sets the counters of an instrumented program to 0: by its own command, or by the signal of a dump object that it was
-    /// linked with. `false` where it has neither.
-    pub(crate) fn reset(&mut self, runner: &dyn Runner, has_dump_object: bool) -> Result<bool> {
-        let Some(started) = &mut self.started else { return Ok(false) };
-        if let Some(words) = &started.ways.reset {
-            runner.run(&started.ways.call("reset", words, &started.filling)?.limit(started.grace))?;
-            return Ok(true);
+    /// Sets the counters of an instrumented program to 0.
+    pub(crate) fn reset(&mut self, runner: &dyn Runner, by: Reset) -> Result<()> {
+        let Some(started) = &mut self.started else { return Ok(()) };
+        match (by, &started.ways.reset) {
+            (Reset::Own, Some(words)) => {
+                runner.run(&started.ways.call("reset", words, &started.filling)?.limit(started.grace))?;
+            }
+            (Reset::Signal, _) => {
+                capture::reset(&mut started.session)?;
+            }
+            (Reset::Not, _) | (Reset::Own, None) => {}
         }
-        if has_dump_object {
-            capture::reset(&mut started.session)?;
-        }
-        Ok(has_dump_object)
+        Ok(())
+    }
+
+    /// Whether it has a handler of its own for one of these signals.
+    pub(crate) fn handles(&self, signals: &[i32]) -> bool {
+        self.started.as_ref().is_some_and(|started| started.session.handles(signals))
     }
 
     /// Stops what was started and removes its data. What ran before goes on running.

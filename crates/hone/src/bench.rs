@@ -12,7 +12,7 @@ use hone_record::{
 use hone_tool::{Call, Finished, Runner, Session, Stopped, ToolError, Usage as Used, interrupt};
 
 use crate::Usage;
-use crate::arm::{Arm, Place, Program, Running, find_program, unknown_in_a_load};
+use crate::arm::{Arm, Place, Program, Reset, Running, find_program, unknown_in_a_load};
 use crate::clients::Clients;
 use crate::drive::whole;
 use crate::probe::TargetProbe;
@@ -47,8 +47,8 @@ pub(crate) struct Training {
     pub(crate) files: ProfileFiles,
     /// How it is had from a program that runs, where the target has no way of its own.
     pub(crate) dump: Dump,
-    /// Whether the program was linked with the dump object, by which its counters are set to 0 after the warm-up.
-    pub(crate) has_dump_object: bool,
+    /// How its counters are set to 0 after the warm-up.
+    pub(crate) reset: Reset,
 }
 
 /// Of an arm that never got to its load.
@@ -160,7 +160,7 @@ impl Bench<'_> {
     pub(crate) fn train(&self, arm: &Arm, workload: &Workload, training: Training) -> Result<(Window, Stop)> {
         let before = training.files.snapshot()?;
         let mut subject = self.subject(arm, workload)?;
-        let reset = |running: &mut Running| running.reset(self.runner, training.has_dump_object).map(|_| ());
+        let reset = |running: &mut Running| running.reset(self.runner, training.reset);
         let window = of_use(self.measured(&mut subject, workload, reset)?)?;
         let stop = match subject.running {
             Some(running) => running.stop_with_profile(self.runner, training.files, training.dump)?,

@@ -135,7 +135,7 @@ pub(crate) fn survey(runner: &dyn Runner, path: &Path) -> Result<Survey> {
     if found.is_empty() {
         bail!("{}", nothing(&path, &tree));
     }
-    Ok(Survey { name: plain(&name), folder: path, found, signs: tree.signs() })
+    Ok(Survey { name: plain(&name), folder: path, found, signs: tree.signs })
 }
 
 fn nothing(path: &Path, tree: &Tree) -> String {
@@ -196,13 +196,14 @@ fn plain(name: &str) -> String {
 
 /// The files of a tree that say something, with the beginning of their text.
 struct Tree {
-    /// By their paths relative to the tree; shallow ones first.
+    /// By their paths relative to the tree; shallow ones first. Of code that nothing but its signs is read from, only these are kept.
     files: Vec<(PathBuf, String)>,
+    signs: Signs,
 }
 
 impl Tree {
     fn read(folder: &Path) -> Result<Self> {
-        let mut tree = Self { files: Vec::new() };
+        let mut tree = Self { files: Vec::new(), signs: Signs::default() };
         let mut folders = vec![PathBuf::new()];
         while !folders.is_empty() && tree.files.len() < MOST_FILES {
             let mut below = Vec::new();
@@ -238,7 +239,14 @@ impl Tree {
                 }
             } else if kind.is_ok_and(|kind| kind.is_file()) && speaks(&name) && self.files.len() < MOST_FILES
             {
-                let text = beginning(&folder.join(&path));
+                let mut text = beginning(&folder.join(&path));
+                if is_code(&path) {
+                    self.see(&path, &text);
+                    // Programs of Go are known by what their files say.
+                    if path.extension().is_none_or(|end| end != "go") {
+                        text = String::new();
+                    }
+                }
                 self.files.push((path, text));
             }
         }
@@ -259,10 +267,15 @@ impl Tree {
         self.files.iter().filter(move |(path, _)| is(path)).map(|(path, text)| (home_of(path), text.as_str()))
     }
 
-    fn signs(&self) -> Signs {
-        let code = || self.files.iter().filter(|(path, _)| is_code(path) && !is_aside(&home_of(path)));
-        let says = |words: &[&str]| code().any(|(_, text)| words.iter().any(|word| text.contains(word)));
-        Signs { listens: says(&LISTENS), http: says(&SPEAKS_HTTP), pprof: says(&[SERVES_PPROF]) }
+    /// What a file of code says about the program.
+    fn see(&mut self, path: &Path, text: &str) {
+        if is_aside(&home_of(path)) {
+            return;
+        }
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        self.signs.listens |= says(&LISTENS);
+        self.signs.http |= says(&SPEAKS_HTTP);
+        self.signs.pprof |= says(&[SERVES_PPROF]);
     }
 }
 

@@ -116,6 +116,12 @@ fn check_record(run: &Path) {
     assert!(baseline.profile.is_none() && baseline.sha256 != pgo.sha256);
     assert!(baseline.build_s > 1.0 && pgo.build_s > 1.0, "a build time is that of no build");
     assert!(pgo.code_inside.iter().any(|code| code.name.contains("zstd")), "{:?}", pgo.code_inside);
+    let train = found.steps.iter().find(|step| step.step == "train").unwrap();
+    for told in
+        ["times the CPU, so 1,000 requests/s became", "the start-up and the warm-up are not in the profile"]
+    {
+        assert!(train.note.contains(told), "{}", train.note);
+    }
     assert_eq!(found.ceilings.len(), 1);
     assert!((0.0..=1.0).contains(&found.ceilings[0].user_share));
     assert_eq!(found.comparisons[0].pairs.len(), 5);

@@ -73,6 +73,25 @@ impl Bench {
         fs::write(self.path("tree/Makefile"), makefile).unwrap();
     }
 
+    /// Changes the server.
+    fn edit(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path("tree/server.cpp")).unwrap();
+        assert!(text.contains(from), "no {from}");
+        fs::write(self.path("tree/server.cpp"), text.replace(from, to)).unwrap();
+    }
+
+    /// Gives the server another use for the signals of the dump object.
+    fn uses_the_signals(&self) {
+        let begin = "fill_tables();\n    uint16_t";
+        self.edit(begin, &format!("signal(SIGUSR2, stop_by_flag);\n    {begin}"));
+    }
+
+    /// A program of the load's.
+    fn script(&self, name: &str, line: &str) {
+        fs::write(self.path(name), format!("#!/bin/sh\n{line}\n")).unwrap();
+        fs::set_permissions(self.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
     fn write(&self, text: &str) {
         fs::write(self.path("hone.toml"), text).unwrap();
     }
@@ -144,8 +163,8 @@ fn server(stop: &str, variants: &str) -> String {
     SERVER.replace("STOP", stop).replace("VARIANTS", variants)
 }
 
-/// By its phases, one after the other, as jobs of a CI would; and once more from the cache. The server dies of SIGTERM, so it
-/// needs the preload.
+/// By its phases, one after the other, as jobs of a CI would; and once more from the cache. The server dies of SIGTERM, so BOLT's
+/// counts need the preload.
 #[test]
 fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let Some(bench) = Bench::new() else { return };
@@ -169,7 +188,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     bench.hone(&["--only", "baseline"]).expect_code(0).expect_error("the phase baseline is done");
     bench.hone(&["--only", "judge"]).expect_code(1).expect_error("go through --only train first");
     let trained = bench.hone(&["--only", "train"]).expect_code(0);
-    let trained = trained.expect_error("with the preload it does").expect_error("the phase train is done");
+    // It dies of its signal, but was asked for its counts before.
+    let trained =
+        trained.expect_error("the start-up is not in the profile").expect_error("the phase train is done");
+    assert!(trained.stderr.contains("lost is what ran in the"), "{}", trained.stderr);
     assert!(
         trained.stderr.contains("2 operations") || trained.stderr.contains("660 operations"),
         "{}",
@@ -178,7 +200,10 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     // The job of the next phase was given the run, and not what lies beside it.
     fs::remove_dir_all(bench.path("runs/builds/server/profiles")).unwrap();
     let built = bench.hone(&["--only", "build"]).expect_code(0).expect_error("the phase build is done");
-    built.expect_error(".profdata is taken from the run");
+    built
+        .expect_error(".profdata is taken from the run")
+        .expect_error("with the preload it does")
+        .expect_error("the start-up is in the profile");
     // The job that judges has neither a compiler nor BOLT.
     let ran = bench.without_tools(&["--only", "judge"]);
     for told in ["nothing can be built here, and nothing has to be", "BOLT is not needed any more"] {
@@ -216,9 +241,12 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
             assert!(window.contains(&name), "no {name} in {}", pair.window_b);
         }
     }
-    for profile in [PathBuf::from(&proof.path), bench.newest().join("bolt/pgo+bolt/merged.fdata")] {
+    for (profile, start_up) in [
+        (PathBuf::from(&proof.path), "the start-up is not in the profile"),
+        (bench.newest().join("bolt/pgo+bolt/merged.fdata"), "the start-up is in the profile"),
+    ] {
         let lock = fs::read_to_string(format!("{}.lock", profile.display())).unwrap();
-        for told in ["\"few\"", "\"many\"", "660 operations of", "\"sha256\""] {
+        for told in ["\"few\"", "\"many\"", "660 operations of", "\"sha256\"", start_up] {
             assert!(lock.contains(told), "no {told} in {lock}");
         }
     }
@@ -291,11 +319,13 @@ fn runs_inside_of_the_sources_are_no_part_of_them() {
     baseline().expect_error("nothing has changed since it was built");
 }
 
-/// It leaves by `_exit`, so clang's counts are lost whatever is done; BOLT's are written every few seconds.
+/// It leaves by `_exit` and has another use for the signals of the dump object, so clang's counts are lost whatever is done; BOLT's are
+/// written every few seconds.
 #[test]
 fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
+    bench.uses_the_signals();
     let counted =
         server("_exit", r#""pgo", "bolt""#).replace("[optimize]", "[optimize]\nprofile = \"instrumented\"");
     bench.write(&counted);
@@ -312,8 +342,42 @@ fn a_variant_that_can_not_be_had_is_left_out_and_the_others_go_on() {
     let ledger = fs::read_to_string(bench.path("runs/ledger.jsonl")).unwrap();
     assert_eq!(ledger.lines().count(), 2, "{ledger}");
 
+    let told = "goes without the dump object: it uses SIGUSR1 or SIGUSR2 itself";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+
     bench.write(&server("_exit", r#""pgo""#));
     bench.hone(&[]).expect_code(1).expect_error("pgo: the profile is lost");
+}
+
+/// It leaves by `_exit`, is filled by other work than it is trained with, and needs many times the CPU for a request when it counts.
+#[test]
+fn what_fills_a_server_is_not_in_its_profile_and_a_slow_one_gets_its_time() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let echo = "if (command == \"echo\") return rest;";
+    bench.edit(echo, &format!("if (getenv(\"LLVM_PROFILE_FILE\")) hash(200000);\n    {echo}"));
+    let one = "train = [\"many\"]\n";
+    let text = server("_exit", r#""pgo""#).replace("train = [\"few\", \"many\"]\nweights = [1, 2]\n", one);
+    let many = "command = \"./driver drive {port} {operations} 2\"\noperations = 1320\n";
+    assert!(text.contains(many));
+    let filled = "command = \"./load {port} {operations}\"\noperations = 8000\ntimeout_s = 2\n\
+                  populate = \"./driver ask {port} 'run 1000000'\"\n";
+    bench.script("load", "./driver drive $1 $2 1");
+    bench.write(&text.replace(many, filled));
+    let (ran, found) = bench.judged(&[]);
+    let profile = found.artifacts[1].profile.as_ref().unwrap();
+    let hot: Vec<&str> = profile.hot_functions.iter().map(|function| function.name.as_str()).collect();
+    assert!(hot.iter().any(|name| name.contains("hash")), "{hot:?}");
+    let run = profile.hot_functions.iter().find(|function| function.name.contains("::run("));
+    // 16 kinds of requests ask for 75 steps on the average, a sixth of 8,000 of them; the filling had a million.
+    assert!(run.is_none_or(|run| run.max_count < 300_000), "{run:?}");
+    assert!(ran.stderr.contains("the start-up and the filling are not in the profile"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("times the CPU, so its time limits"), "{}", ran.stderr);
+
+    // It only waits, and that it does well.
+    bench.script("load", "sleep 0.4");
+    let ran = bench.hone(&[]).expect_code(1);
+    assert!(ran.stderr.contains("the training reached next to nothing"), "{}", ran.stderr);
 }
 
 /// Two functions must lie side by side, which nothing promises: BOLT moves them, on every rung.
@@ -357,7 +421,7 @@ soak_s = 2
 rounds = 6
 block_rounds = 2
 [workload.train]
-command = "./driver ask {port} 'run 1000000'"
+command = "./driver ask {port} 'hash 1000000'"
 operations = 1
 [workload.judge]
 command = "./driver drive {port} {operations}"
@@ -558,12 +622,16 @@ fn a_server_goes_through_the_counts_of_gcc() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
     let one = "train = [\"few\"]\n";
-    let text = server("handler", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
+    let text = server("_exit", r#""pgo""#).replace("clang-22", "gcc").replace("rounds = 6", "rounds = 5");
     let text = text.replace("train = [\"few\", \"many\"]\nweights = [1, 2]\n", one);
+    let few = "operations = 660\n";
+    let text = text.replace(few, &format!("{few}populate = \"./driver ask {{port}} 'run 1000000'\"\n"));
     bench.write(&text);
     let (_, found) = bench.judged(&[]);
     let pgo = &found.artifacts[1];
-    assert!(pgo.profile.as_ref().unwrap().total_count > 0 && pgo.applied.is_some(), "{pgo:?}");
+    // A million steps of the filling are not in it.
+    let total = pgo.profile.as_ref().unwrap().total_count;
+    assert!((1..1_000_000).contains(&total) && pgo.applied.is_some(), "{pgo:?}");
     assert!(pgo.smoke.as_ref().unwrap().passed);
 
     bench.write(&text.replace(r#"variants = ["pgo"]"#, r#"variants = ["csir"]"#));
@@ -571,6 +639,13 @@ fn a_server_goes_through_the_counts_of_gcc() {
     bench.write(&text.replace("[compare]", "builds = 3\n[compare]").replace("rounds = 5", "rounds = 6"));
     bench.hone(&[]).expect_code(1).expect_error("GNU ld can't shuffle functions");
     assert!(!bench.path("runs/server-002").exists(), "something was built");
+
+    // Workers serve, and leave no counts; their parent ends in order and leaves its own.
+    bench.edit("serve(listener);\n            return 0;", "serve(listener);\n            _exit(0);");
+    bench.uses_the_signals();
+    bench.write(&text.replace("\"--stop=_exit\"", "\"--stop=handler\", \"--workers=2\""));
+    let ran = bench.hone(&[]).expect_code(1);
+    assert!(ran.stderr.contains("a worker that leaves by `_exit`"), "{}", ran.stderr);
 }
 
 /// A second round of counting on top of the first, and BOLT on top of that.
@@ -587,6 +662,10 @@ fn counts_of_a_second_round_go_on_top_of_the_first() {
     assert_ne!(profile(1).sha256, profile(2).sha256);
     assert!(profile(2).total_count > profile(1).total_count, "both rounds are in it");
     assert!(found.steps.iter().any(|step| step.step == "train-cs"));
+    let lock = fs::read_to_string(format!("{}.lock", profile(2).path)).unwrap();
+    for (round, trainings) in [("first round: ", 2), ("second round: ", 2)] {
+        assert_eq!(lock.matches(round).count(), trainings, "{lock}");
+    }
 }
 
 const FLOWD: &str = r#"
@@ -832,9 +911,9 @@ fn a_load_that_fails_leaves_no_profile(bench: &Bench) {
 fn a_target_that_is_killed_in_its_training_is_told_and_the_next_run_goes_through() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
-    let script = "#!/bin/sh\n./driver drive $1 66 1 && kill -9 $(./driver ask $1 pid)\n";
-    fs::write(bench.path("kill.sh"), script).unwrap();
-    fs::set_permissions(bench.path("kill.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // The dump object would have written before.
+    bench.uses_the_signals();
+    bench.script("kill.sh", "./driver drive $1 66 1 && kill -9 $(./driver ask $1 pid)");
     let good = server("handler", r#""pgo""#);
     let load = "command = \"./driver drive {port} {operations} 1\"";
     let stop = "stop_timeout_s = 10";

@@ -46,7 +46,12 @@ pub fn preload_env(preload: &Path, already: Option<&OsStr>) -> (OsString, OsStri
     ("LD_PRELOAD".into(), value)
 }
 
-/// An object to link into an instrumented program: SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0.
+/// The environment that switches the dump object on in a program that was linked with it.
+pub fn dump_env() -> (OsString, OsString) {
+    ("HONE_PROFILE_DUMP".into(), "on".into())
+}
+
+/// An object to link into an instrumented program. Where [`dump_env`] is set, SIGUSR2 writes the profile, SIGUSR1 sets the counters to 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DumpObject {
     /// The object file; an argument of the link.
@@ -66,16 +71,23 @@ pub fn build_dump_object(
     folder: &Path,
     kind: ProfileKind,
 ) -> anyhow::Result<DumpObject> {
+    let planned = planned_dump_object(folder, kind).map_err(Refusal::from)?;
+    let object =
+        build(runner, compiler, folder, "profile_dump", "o", PROFILE_DUMP, &["-c", "-fPIC", "-pthread"])?;
+    Ok(DumpObject { object, ..planned })
+}
+
+/// The dump object that [`build_dump_object`] makes in this folder.
+///
+/// # Errors
+/// [`CaptureRefusal::NoDumpObject`].
+pub(crate) fn planned_dump_object(folder: &Path, kind: ProfileKind) -> Result<DumpObject, CaptureRefusal> {
     let link_flags: &[&str] = match kind {
         ProfileKind::Llvm => &["-pthread"],
         ProfileKind::Gcov => &["-pthread", "-Wl,-u,__gcov_dump", "-Wl,-u,__gcov_reset"],
-        ProfileKind::Bolt | ProfileKind::Pprof => {
-            return Err(Refusal::from(CaptureRefusal::NoDumpObject { kind }).into());
-        }
+        ProfileKind::Bolt | ProfileKind::Pprof => return Err(CaptureRefusal::NoDumpObject { kind }),
     };
-    let object =
-        build(runner, compiler, folder, "profile_dump", "o", PROFILE_DUMP, &["-c", "-fPIC", "-pthread"])?;
-    Ok(DumpObject { object, link_flags })
+    Ok(DumpObject { object: folder.join("profile_dump.o"), link_flags })
 }
 
 fn build(

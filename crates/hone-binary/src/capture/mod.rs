@@ -12,9 +12,12 @@ mod files;
 mod refusal;
 mod slowdown;
 mod stop;
+mod tally;
 
-pub use aids::{DumpObject, build_dump_object, build_preload, preload_env, reset};
+pub(crate) use aids::planned_dump_object;
+pub use aids::{DumpObject, build_dump_object, build_preload, dump_env, preload_env, reset};
 pub use files::{FileChange, ProfileFiles, ProfileKind, Snapshot, changes};
 pub use refusal::CaptureRefusal;
 pub use slowdown::{CounterLoss, Driven, SlowDown, measure_slow_down};
 pub use stop::{Dump, HowEnded, Lost, Outcome, Rung, Step, Stop, StopPlan, stop};
+pub use tally::{Idle, Tally};

@@ -2,6 +2,8 @@
    on. For the instrumentation of LLVM and of gcc; the runtime's functions are weak, so the same object links with either
    and without any.
 
+   It does nothing unless HONE_PROFILE_DUMP is set: what a build runs of its own programs has no use for it.
+
    Both signals are blocked before `main`, so every thread inherits that and only the thread made here takes them. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -35,7 +37,7 @@ static void dump(void) {
     }
     if (__gcov_dump) __gcov_dump();
     /* Each writing of LLVM's adds to what is in the file already, also under a name without %m, and so would count twice;
-       gcc's would write nothing more at the end. */
+       gcc's would write nothing more at the end. What other threads count between the two is lost. */
     reset();
 }
 
@@ -94,6 +96,7 @@ static void in_child(void) {
 
 __attribute__((constructor)) static void hone_profile_dump(void) {
     sigset_t signals;
+    if (!getenv("HONE_PROFILE_DUMP")) return;
     wanted(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     start_thread();

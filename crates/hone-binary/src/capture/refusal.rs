@@ -44,6 +44,18 @@ pub enum CaptureRefusal {
         /// Who writes.
         kind: ProfileKind,
     },
+    /// The load ended well, and the program did no more than without one.
+    #[error(
+        "the training reached next to nothing: it left {counted} counts, and a start and a stop without any load leave {idle}\n  next: \
+         look what the load is answered (some end well on refusals, such as HTTP's 404), and whether the processes that serve it leave \
+         their counts: a worker that leaves by `_exit`, or is killed by its parent, leaves none"
+    )]
+    ReachedNothing {
+        /// Sum of the counts of the training.
+        counted: u64,
+        /// Sum of the counts without a load.
+        idle: u64,
+    },
     /// No process takes the signal.
     #[error(
         "the counters were not reset: no process of the target takes SIGUSR1 ({blocked} block it and left it lying)\n  next: \

@@ -152,6 +152,8 @@ pub struct Command {
     pub map: Option<PathBuf>,
     /// Whether assembly is asked for (`-S`).
     assembly: bool,
+    /// Whether what it links is another thing than a program of this machine with the usual start-up files.
+    apart: bool,
 }
 
 impl Command {
@@ -178,7 +180,14 @@ impl Command {
             output: reader.output,
             map: reader.map,
             assembly: reader.assembly,
+            apart: reader.apart,
         }
+    }
+
+    /// Whether a program comes out that begins as programs of this machine do: no library, nothing without start-up files, and
+    /// nothing for another machine.
+    pub fn links_program(&self) -> bool {
+        self.action.links() && !self.apart
     }
 
     /// The files that it leaves behind, as far as arguments say it; relative ones are in its working directory.
@@ -231,6 +240,7 @@ struct Reader {
     assembly: bool,
     object: bool,
     relocatable: bool,
+    apart: bool,
 }
 
 impl Reader {
@@ -244,6 +254,7 @@ impl Reader {
             "-o" | "--output" => self.output = Some(PathBuf::from(value)),
             "-x" => self.language = language_named(value),
             "-Xlinker" => self.linker_word(value),
+            "-target" | "-arch" => self.apart = true,
             _ => {}
         }
     }
@@ -255,6 +266,10 @@ impl Reader {
             "-S" => self.assembly = true,
             "-c" | "--compile" => self.object = true,
             "-r" => self.relocatable = true,
+            "-shared" | "--shared" | "-nostdlib" | "-nostartfiles" | "-m32" | "-mx32" | "-m16"
+            | "-ffreestanding" => {
+                self.apart = true;
+            }
             "-fsyntax-only" | "-###" | "--version" | "--help" | "-dumpversion" | "-dumpfullversion"
             | "-dumpmachine" | "-dumpspecs" => self.query = true,
             _ => self.long_option(word),
@@ -262,7 +277,9 @@ impl Reader {
     }
 
     fn long_option(&mut self, word: &str) {
-        if word.starts_with("-print-") || word.starts_with("--print-") || word.starts_with("--help=") {
+        if word.starts_with("--target=") {
+            self.apart = true;
+        } else if word.starts_with("-print-") || word.starts_with("--print-") || word.starts_with("--help=") {
             self.query = true;
         } else if let Some(name) = word.strip_prefix("-o") {
             // `-object...` and the like are options of other systems, which nobody writes for ELF.
@@ -282,6 +299,7 @@ impl Reader {
         match word {
             "-Map" | "--Map" => self.map_follows = true,
             "-r" | "--relocatable" | "-i" => self.relocatable = true,
+            "-shared" | "--shared" | "-Bshareable" => self.apart = true,
             _ => {
                 let name = word.strip_prefix("-Map=").or_else(|| word.strip_prefix("--Map="));
                 self.map = name.map(PathBuf::from).or_else(|| self.map.take());

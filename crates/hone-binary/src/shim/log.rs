@@ -94,9 +94,19 @@ fn hash_of(path: &Path) -> Option<String> {
 
 /// Appends one line by one write: the kernel puts such writes of several processes one behind the other.
 pub(super) fn append(log: &Path, entry: &Entry) -> Result<()> {
-    let mut line = serde_json::to_vec(entry)?;
+    let mut line = serde_json::to_vec(&in_text(entry))?;
     line.push(b'\n');
     append_bytes(log, &line)
+}
+
+/// The entry with paths that are text: JSON has no others, and a build must not fail by the name of a folder.
+fn in_text(entry: &Entry) -> Entry {
+    let text = |path: &Path| PathBuf::from(path.to_string_lossy().into_owned());
+    let mut entry = entry.clone();
+    entry.cwd = text(&entry.cwd);
+    entry.inputs.iter_mut().for_each(|input| input.path = text(&input.path));
+    entry.outputs.iter_mut().for_each(|output| output.path = text(&output.path));
+    entry
 }
 
 /// Appends what one compiler said; the last line gets an end.
@@ -134,4 +144,36 @@ pub fn read_log(text: &str) -> Result<Vec<Entry>> {
             .with_context(|| format!("line {} of the compilers' log is no entry", at + 1))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_whose_name_is_no_text_does_not_break_the_build() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = Path::new(OsStr::from_bytes(b"/src/\xff"));
+        let words = ["-c".to_owned(), "a.c".to_owned()];
+        let command = Command::of(&words, cwd);
+        let entry = Entry {
+            name: "cc".to_owned(),
+            compiler: "/usr/bin/cc".into(),
+            cwd: cwd.to_path_buf(),
+            action: command.action,
+            probe: false,
+            inputs: used(&command, cwd),
+            outputs: made(&command, cwd),
+            added: Vec::new(),
+            map: None,
+            status: 0,
+        };
+        let log = dir.path().join("log");
+        append(&log, &entry).unwrap();
+        let read = read_log(&fs::read_to_string(&log).unwrap()).unwrap();
+        assert_eq!(read[0].cwd, Path::new("/src/\u{fffd}"));
+    }
 }

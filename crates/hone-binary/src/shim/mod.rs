@@ -43,6 +43,9 @@ pub struct Orders {
     pub compile: Vec<String>,
     /// Flags for whatever links a program or a library.
     pub link: Vec<String>,
+    /// More flags for what links a program (see [`Command::links_program`]).
+    #[serde(default)]
+    pub program: Vec<String>,
     /// Words of the build that are left out, since they would silence what must be heard.
     pub silencers: Vec<String>,
     /// What the compilers say, whatever the build does with it: some throw it away, some print it among other things.
@@ -74,6 +77,7 @@ impl Orders {
             compilers,
             compile: Vec::new(),
             link: Vec::new(),
+            program: Vec::new(),
             silencers: Vec::new(),
             words: folder.join("compilers.txt"),
             log: folder.join("compilers.jsonl"),
@@ -135,6 +139,9 @@ impl Orders {
         if command.action.links() {
             let more: Vec<String> = self.link.iter().filter(|flag| !flags.contains(flag)).cloned().collect();
             flags.extend(more);
+        }
+        if command.links_program() {
+            flags.extend(self.program.iter().cloned());
         }
         flags
     }
@@ -286,6 +293,7 @@ mod tests {
             compilers: BTreeMap::new(),
             compile: strings(&["-fprofile-generate"]),
             link: strings(&["-fprofile-generate", "-Wl,-q"]),
+            program: strings(&["-Xlinker", "/aids/d.o"]),
             silencers: vec![],
             words: "/w".into(),
             log: "/l".into(),
@@ -297,9 +305,20 @@ mod tests {
             assert_eq!(orders.flags(&Command::of(&words, Path::new("/w"))), expected, "{line}");
         };
         check("-c a.c", &["-fprofile-generate"]);
-        check("a.o -o x", &["-fprofile-generate", "-Wl,-q"]);
-        check("a.c -o x", &["-fprofile-generate", "-Wl,-q"]);
-        check("a.S a.o -o x", &["-fprofile-generate", "-Wl,-q"]);
+        let program = ["-fprofile-generate", "-Wl,-q", "-Xlinker", "/aids/d.o"];
+        for line in ["a.o -o x", "a.c -o x", "a.S a.o -o x", "-static a.o -Wl,-Map=m"] {
+            check(line, &program);
+        }
+        for line in [
+            "-shared a.o -o x.so",
+            "-Wl,-shared a.o",
+            "-m32 a.o",
+            "-nostdlib a.o",
+            "--target=arm a.o",
+            "-target arm a.o",
+        ] {
+            check(line, &program[..2]);
+        }
         for none in
             ["-c a.S", "-E a.c", "-r a.o -o b.o", "--version", "-c conftest.c", "-o conftest conftest.c"]
         {

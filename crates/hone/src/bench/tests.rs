@@ -12,6 +12,7 @@ use hone_tool::System;
 use super::*;
 use crate::arm::Ways;
 use crate::folder::RunFolder;
+use crate::optimize::slow::slow_down;
 use crate::ready::Ready;
 
 /// Long enough to never matter on a busy machine; no test waits for it.
@@ -322,7 +323,7 @@ fn an_instrumented_target_is_trained_and_stopped_with_its_profile() {
     let training = || Training {
         files: ProfileFiles { kind: ProfileKind::Llvm, folder: raw.clone() },
         dump: Dump::None,
-        has_dump_object: false,
+        reset: Reset::Not,
     };
     let writing = |mut arm: Arm| {
         let Place::Program(program) = &mut arm.place else { unreachable!() };
@@ -388,7 +389,7 @@ fn counters_are_reset_before_the_training_and_asked_for_before_the_stop() {
     // The dump of this test writes nothing, and would be waited for.
     program.stop_timeout = Duration::from_secs(1);
     let files = ProfileFiles { kind: ProfileKind::Llvm, folder: raw };
-    let training = Training { files, dump: Dump::None, has_dump_object: false };
+    let training = Training { files, dump: Dump::None, reset: Reset::Own };
     let (_, stop) = bench.train(&arm, &tool(50), training).unwrap();
     let steps: Vec<capture::Step> = stop.rungs.iter().map(|rung| rung.step).collect();
     assert_eq!(steps, [capture::Step::Dump, capture::Step::Command]);
@@ -437,4 +438,22 @@ fn requests_of_a_schedule_are_loads_like_any_other_and_are_warmed_less_the_secon
         assert_eq!(is_told, window.outcome == Outcome::Steady, "a busy machine may make the generator late");
     }
     bench.end(subject).unwrap();
+}
+
+/// What is planted: four times the work for each operation, in a server that refuses a load before it was filled. Of the broker
+/// nothing is, so that its factor is small.
+#[test]
+fn a_program_that_needs_more_cpu_for_an_operation_is_told_by_how_much() {
+    let lab = Lab::new();
+    let bench = lab.bench();
+    let [light, heavy] = [("light", 1_000), ("heavy", 4_000)]
+        .map(|(name, work)| lab.server(name, &lab.spinner(name, work, &[])));
+    let slow = slow_down(&bench, &light, &heavy, &tool(640)).unwrap().unwrap();
+    assert!((2.0..6.0).contains(&slow.factor()), "{slow:?}");
+    assert_eq!(slow_down(&bench, &light, &heavy, &tool(1)).unwrap(), None, "too short to tell");
+
+    let load = Workload { requests_per_s: 1_000.0, ..requests() };
+    let broker = broker(&lab, "B");
+    let same = slow_down(&bench, &broker, &broker, &load).unwrap().unwrap();
+    assert!(same.plain_per_s > 100.0 && same.factor() < 3.0, "{same:?}");
 }

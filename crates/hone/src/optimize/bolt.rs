@@ -11,7 +11,7 @@ use hone_binary::bolt::{
     Bolt, BoltRefusal, BoltTools, Budget, Input, InstrumentedByBolt, OptimizedByBolt, Origin, ProvenFdata,
     Rung, Said, Samples, Wish, Writes, bundle,
 };
-use hone_binary::capture::{ProfileFiles, ProfileKind};
+use hone_binary::capture::{ProfileFiles, ProfileKind, Tally};
 use hone_binary::perf::{self, Event};
 use hone_binary::{Built, ProfileForm, Refusal};
 use hone_record::{Rewriting, SmokeTest};
@@ -23,6 +23,7 @@ use super::kinds::{Kind, kept_name};
 use super::provenance::Part;
 use super::steps::{Phase, Steps, Told};
 use super::train::Counting;
+use crate::arm::Reset;
 use crate::show;
 
 /// So many culprits are searched for; a program with more of them is left as it was.
@@ -47,8 +48,8 @@ pub(super) struct Delivered {
 struct Left {
     /// Profiles of BOLT, each with the weight of its workload.
     files: Vec<(PathBuf, f64)>,
-    /// The folders that they lie in, by the workload's place in the experiment.
-    parts: Vec<(usize, PathBuf, f64)>,
+    /// The folders that they lie in, by the workload's place in the experiment, and the loads in words.
+    parts: Vec<(usize, PathBuf, f64, String)>,
     /// What they are, in words.
     kind: String,
 }
@@ -105,7 +106,7 @@ impl Bench<'_, '_> {
             Kind::Perf(event) => self.sample(*event, from),
             Kind::Given { file, form } => self.take(file, *form),
             // Go's programs are not rewritten, so nothing else is left.
-            Kind::Counts | Kind::Pprof => self.train(),
+            Kind::Counts | Kind::Pprof => self.train(from),
         }
     }
 
@@ -124,7 +125,7 @@ impl Bench<'_, '_> {
             let _ = fs::remove_file(&data);
             notes.push(format!("{words}: {}", show::number(samples as f64)));
             files.push((file, training.weight));
-            parts.push((index, kept, training.weight));
+            parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
         }
         let kind = event.words().to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
@@ -177,7 +178,7 @@ impl Bench<'_, '_> {
     }
 
     /// Instruments, and trains with each workload; each leaves files of its own.
-    fn train(&self) -> Result<Told<Left>> {
+    fn train(&self, from: &Built) -> Result<Told<Left>> {
         let mut writes = if self.input.anatomy.static_link {
             Writes::Every { seconds: WRITE_EVERY_S }
         } else {
@@ -185,7 +186,8 @@ impl Bench<'_, '_> {
         };
         let mut instrumented = self.bolt.instrument(&self.input, writes)?;
         let mut counting = self.counting(&instrumented);
-        if let Err(trouble) = self.job.rehearse(&mut counting)? {
+        let rehearsed = self.job.rehearse(&mut counting, &|| self.sum(&instrumented))?;
+        if let Err(trouble) = rehearsed {
             // It does not end in order; but it can write while it runs.
             self.job
                 .progress
@@ -193,13 +195,15 @@ impl Bench<'_, '_> {
             writes = Writes::Every { seconds: WRITE_EVERY_S };
             instrumented = self.bolt.instrument(&self.input, writes)?;
             counting = Counting { every_s: Some(WRITE_EVERY_S), ..self.counting(&instrumented) };
+            self.job.rehearse(&mut counting, &|| self.sum(&instrumented))?.map_err(anyhow::Error::from)?;
         }
         let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, training) in self.job.experiment.training.iter().enumerate() {
-            let trained = self.job.train_with(&counting, training)?;
+            let sum = || self.sum(&instrumented);
+            let trained = self.job.train_with(from, &mut counting, training, &sum)?;
             let kept = self.folder.join(format!("training-{index}"));
             files.extend(self.keep(&instrumented, &kept)?.into_iter().map(|file| (file, training.weight)));
-            parts.push((index, kept, training.weight));
+            parts.push((index, kept, training.weight, trained.load));
             notes.push(trained.words);
         }
         Ok(Told {
@@ -223,7 +227,15 @@ impl Bench<'_, '_> {
                 Writes::AtExit { .. } => None,
             },
             preload: None,
+            dumps: false,
+            reset: Reset::Not,
+            idle: None,
+            slow: None,
         }
+    }
+
+    fn sum(&self, instrumented: &InstrumentedByBolt) -> Result<Tally> {
+        Tally::of_fdata(&self.bolt.left_by(instrumented)?)
     }
 
     /// Moves what a training left out of the way of the next one, each with the note that says what it is of.
@@ -255,8 +267,11 @@ impl Bench<'_, '_> {
     /// Climbs down the ladder until the program works; when it takes too much of BOLT away, what breaks it is searched for.
     fn deliver(&self, left: &Left, from: &Built) -> Result<Told<Delivered>> {
         let proven = self.proven(left)?;
-        let parts: Vec<Part<'_>> =
-            left.parts.iter().map(|(index, folder, weight)| (*index, &**folder, *weight)).collect();
+        let parts: Vec<Part<'_>> = left
+            .parts
+            .iter()
+            .map(|(index, raw, weight, load)| Part { index: *index, raw, weight: *weight, load })
+            .collect();
         self.job.lock_profile(&proven.path, from, &self.bolt.tools().receipts, &parts);
         let mut ladder = Ladder { profile: left.kind.clone(), ..Ladder::default() };
         for rung in Rung::LADDER {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_binary::{Built, Order, Workshop, file_facts, sha256_hex};
+use hone_record::ToolReceipt;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
@@ -58,8 +59,10 @@ impl Cache {
     /// `None` for targets that need none.
     pub(super) fn of(job: &Job<'_>, workshop: &dyn Workshop, order: &Order) -> Result<Option<Self>> {
         let Some(source) = job.source_hash()? else { return Ok(None) };
-        let tools: Vec<String> =
-            workshop.receipts().into_iter().map(|tool| format!("{} {}", tool.path, tool.version)).collect();
+        // A compiler that was built anew may say the same version.
+        let stamped =
+            |tool: ToolReceipt| format!("{} {} {:?}", tool.path, tool.version, stamp(Path::new(&tool.path)));
+        let tools: Vec<String> = workshop.receipts().into_iter().map(stamped).collect();
         // A profile is named by its contents.
         let commands = workshop.commands(order)?;
         let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
@@ -92,16 +95,19 @@ fn environment(all: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsSt
     all.filter(|(name, _)| counts(&name.to_string_lossy())).collect()
 }
 
-/// The programs of build systems in PATH: where they really are, how large, and from when.
+/// The programs of build systems in PATH.
 fn builders() -> Vec<(PathBuf, u64, i64)> {
     let folders: Vec<PathBuf> =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    let found = |name: &&str| {
-        let path = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())?;
-        let facts = path.metadata().ok()?;
-        Some((path.canonicalize().ok()?, facts.len(), facts.mtime()))
-    };
+    let found =
+        |name: &&str| stamp(&folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())?);
     BUILDERS.iter().filter_map(found).collect()
+}
+
+/// Where a program really is, how large, and from when.
+fn stamp(program: &Path) -> Option<(PathBuf, u64, i64)> {
+    let facts = program.metadata().ok()?;
+    Some((program.canonicalize().ok()?, facts.len(), facts.mtime()))
 }
 
 /// Version and hash of Hone itself: its stand-ins for compilers are part of every build.

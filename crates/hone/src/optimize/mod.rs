@@ -22,6 +22,7 @@ mod provoke;
 pub(crate) mod rule;
 mod sampling;
 mod shop;
+pub(crate) mod slow;
 pub(crate) mod steps;
 mod train;
 pub(crate) mod tree;
@@ -462,7 +463,7 @@ impl<'a> Job<'a> {
         let again = self.only == Some(Phase::Train);
         let first = or_noted(self.folder, "training", again, || match compiler {
             kinds::Kind::Pprof => self.first_of_go(steps, baseline),
-            kinds::Kind::Counts => self.first_round(steps, workshop),
+            kinds::Kind::Counts => self.first_round(steps, workshop, baseline),
             kinds::Kind::Perf(event) => self.first_of_perf(steps, workshop, *event),
             kinds::Kind::Given { file, form } => self.first_of_file(steps, workshop, baseline, file, *form),
         })?;
@@ -478,7 +479,9 @@ impl<'a> Job<'a> {
                 or_noted(self.folder, &format!("profile-{}", profile.word()), again, || match profile {
                     Profile::First(mix) => self.prove(steps, workshop, mix, &raw, &counting),
                     Profile::Second => match profiles.get(&Profile::First(Mix::All)) {
-                        Some(Ok(first)) => self.second_round(steps, workshop, &first.merged),
+                        Some(Ok(first)) => {
+                            self.second_round(steps, workshop, baseline, (&first.merged, &raw))
+                        }
                         Some(Err(why)) => Err(Left(why.clone()).into()),
                         None => bail!("the second round of counting stands before the first"),
                     },
@@ -495,10 +498,15 @@ impl<'a> Job<'a> {
         Ok(profiles)
     }
 
-    fn first_round(&self, steps: &mut Steps<'_>, workshop: &dyn Workshop) -> Result<(Built, train::Raw)> {
+    fn first_round(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        baseline: &Built,
+    ) -> Result<(Built, train::Raw)> {
         let order = Order::plain("instrumented").guided(Guide::Generate);
         let counting = steps.run(Phase::Train, "build-instrumented", || self.build(workshop, &order))?;
-        let raw = steps.run(Phase::Train, "train", || self.train(workshop, &counting, "first"))?;
+        let raw = steps.run(Phase::Train, "train", || self.train(workshop, baseline, &counting, "first"))?;
         Ok((counting, raw))
     }
 
@@ -518,6 +526,7 @@ impl<'a> Job<'a> {
         let weights = self.experiment.training.iter().map(|training| training.weight);
         let raw_is_given = raw.is_given;
         let all: Vec<(PathBuf, f64)> = raw.folders.iter().cloned().zip(weights).collect();
+        let loads = &raw.loads;
         let (name, parts) = match mix {
             Mix::All => ("prove-profile".to_owned(), (0..all.len()).collect::<Vec<_>>()),
             Mix::Only(index) => {
@@ -540,7 +549,12 @@ impl<'a> Job<'a> {
             let parts: Vec<provenance::Part<'_>> = known
                 .iter()
                 .zip(&raw)
-                .map(|(index, (folder, weight))| (*index, &**folder, *weight))
+                .map(|(&index, (folder, weight))| provenance::Part {
+                    index,
+                    raw: folder,
+                    weight: *weight,
+                    load: &loads[index],
+                })
                 .collect();
             self.lock_profile(&told.result.merged.path, counting, &workshop.receipts(), &parts);
             self.keep_profile(&told.result.merged)?;
@@ -549,19 +563,31 @@ impl<'a> Job<'a> {
     }
 
     /// A program that the first profile has shaped counts once more.
-    fn second_round(&self, steps: &mut Steps<'_>, workshop: &dyn Workshop, first: &Merged) -> Result<Taken> {
+    fn second_round(
+        &self,
+        steps: &mut Steps<'_>,
+        workshop: &dyn Workshop,
+        baseline: &Built,
+        (first, of_first): (&Merged, &train::Raw),
+    ) -> Result<Taken> {
         let order = Order::plain("cs-instrumented").guided(Guide::CsGenerate(first.path.clone()));
         let counting = steps.run(Phase::Train, "build-cs-instrumented", || self.build(workshop, &order))?;
-        let raw = steps.run(Phase::Train, "train-cs", || self.train(workshop, &counting, "second"))?;
-        let weights = self.experiment.training.iter().map(|training| training.weight);
-        let all: Vec<(PathBuf, f64)> =
-            std::iter::once((first.path.clone(), 1.0)).chain(raw.folders.into_iter().zip(weights)).collect();
+        let raw =
+            steps.run(Phase::Train, "train-cs", || self.train(workshop, baseline, &counting, "second"))?;
+        let weights = || self.experiment.training.iter().map(|training| training.weight);
+        let second = raw.folders.iter().cloned().zip(weights());
+        let all: Vec<(PathBuf, f64)> = std::iter::once((first.path.clone(), 1.0)).chain(second).collect();
         steps.run(Phase::Train, "prove-profile-cs", || {
             let told = told_profile(workshop, &all, &counting)?;
-            // The first one is the profile that the second goes on top of; it has a lock of its own.
-            let parts = all.iter().skip(1).enumerate();
-            let parts: Vec<provenance::Part<'_>> =
-                parts.map(|(index, (folder, weight))| (index, &**folder, *weight)).collect();
+            let rounds = [(of_first, "first round: "), (&raw, "second round: ")].map(|(raw, round)| {
+                let loads = raw.loads.iter().map(|load| format!("{round}{load}"));
+                (raw, loads.collect::<Vec<String>>())
+            });
+            let parts = rounds.iter().flat_map(|(raw, loads)| {
+                let trainings = raw.folders.iter().zip(loads).zip(weights()).enumerate();
+                trainings.map(|(index, ((raw, load), weight))| provenance::Part { index, raw, weight, load })
+            });
+            let parts: Vec<provenance::Part<'_>> = parts.collect();
             self.lock_profile(&told.result.merged.path, &counting, &workshop.receipts(), &parts);
             self.keep_profile(&told.result.merged)?;
             Ok(told)

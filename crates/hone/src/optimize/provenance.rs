@@ -11,10 +11,18 @@ use hone_record::ToolReceipt;
 use super::Job;
 use super::kinds::Kind;
 use crate::experiment::Form;
-use crate::show;
 
-/// A training that went into a profile: its place in the experiment, what it left, and its weight.
-pub(super) type Part<'a> = (usize, &'a Path, f64);
+/// A training that went into a profile.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// Its place in the experiment.
+    pub(super) index: usize,
+    /// What it left.
+    pub(super) raw: &'a Path,
+    pub(super) weight: f64,
+    /// The load as it was, and what of it was counted.
+    pub(super) load: &'a str,
+}
 
 impl Job<'_> {
     /// Writes the lock of a merged profile. A profile that can't have one is told of, and used all the same: it is proven.
@@ -52,9 +60,10 @@ impl Job<'_> {
         let mut programs =
             vec![LockedProgram::of(&counting.executable, commit, counting.commands.clone(), tools)?];
         let machine = hone_host::observe::machine(Path::new("/"));
-        let trainings = parts.iter().map(|(index, raw, weight)| {
-            let load = &self.experiment.training[*index].workload;
-            LockedTraining::of(&load.name, show::window::load_words(load), load.seed, *weight, raw, &machine)
+        let trainings = parts.iter().map(|part| {
+            let workload = &self.experiment.training[part.index].workload;
+            let (name, load) = (&workload.name, part.load.to_owned());
+            LockedTraining::of(name, load, workload.seed, part.weight, part.raw, &machine)
         });
         let mut trainings = trainings.collect::<Result<Vec<_>, _>>()?;
         if let (true, Some(Kind::Given { file, .. })) = (parts.is_empty(), self.given_profile()?) {

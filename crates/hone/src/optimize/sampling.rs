@@ -54,7 +54,7 @@ impl Job<'_> {
         Ok(Told {
             note: words.join("; "),
             command: Some(commands.join(" && ")),
-            result: Raw { folders, is_given: false },
+            result: Raw { folders, is_given: false, loads: self.loads_in_words() },
         })
     }
 
@@ -80,7 +80,11 @@ impl Job<'_> {
             fs::copy(file, &kept)
                 .with_context(|| format!("{} can't be copied to {}", file.display(), kept.display()))?;
             let note = format!("{form} out of {}, and no training", file.display());
-            Ok(Told { note, command: None, result: Raw { folders: vec![kept], is_given: true } })
+            Ok(Told {
+                note,
+                command: None,
+                result: Raw { folders: vec![kept], is_given: true, loads: Vec::new() },
+            })
         })?;
         Ok((counting, raw))
     }

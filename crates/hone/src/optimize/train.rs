@@ -1,20 +1,26 @@
 //! Training: a program that counts is loaded, and stopped so that its counts get onto disk.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::capture::{CaptureRefusal, Dump, ProfileFiles, build_preload, preload_env};
+use hone_binary::capture::{
+    CaptureRefusal, Dump, Idle, ProfileFiles, ProfileKind, SlowDown, Tally, build_preload, dump_env,
+    preload_env,
+};
 use hone_binary::{Built, Refusal, Workshop};
-use hone_record::{Engine, Outcome, Window};
+use hone_record::{Engine, Outcome, Window, Workload};
 use hone_tool::{Tool, interrupt};
 use serde::{Deserialize, Serialize};
 
 use super::check::trouble_of;
 use super::steps::Told;
-use super::{Job, Left};
-use crate::arm::Arm;
+use super::{Job, Left, slow};
+use crate::arm::{Arm, Place, Reset};
 use crate::bench;
 use crate::experiment::Training;
 use crate::show;
@@ -31,13 +37,26 @@ pub(super) struct Counting {
     pub(super) every_s: Option<u32>,
     /// Makes a signal's death an orderly exit.
     pub(super) preload: Option<PathBuf>,
+    /// It was linked with the dump object, which is switched on.
+    pub(super) dumps: bool,
+    /// How its counters are set to 0.
+    pub(super) reset: Reset,
+    /// What it counts without a load.
+    pub(super) idle: Option<Idle>,
+    /// What a request costs it, over what it costs the plain program.
+    pub(super) slow: Option<SlowDown>,
 }
+
+/// Sums up what a counting program has left.
+pub(super) type Sum<'a> = &'a dyn Fn() -> Result<Tally>;
 
 /// One training.
 #[derive(Debug, Clone)]
 pub(super) struct Trained {
     /// What was done, and what is lost.
     pub(super) words: String,
+    /// The load as it was, and what of it was counted.
+    pub(super) load: String,
 }
 
 /// Where the counts of each training workload are, in their order.
@@ -46,33 +65,67 @@ pub(super) struct Raw {
     pub(super) folders: Vec<PathBuf>,
     /// Nothing was trained: it is a file of the user's.
     pub(super) is_given: bool,
+    /// The load that each is of, in words.
+    pub(super) loads: Vec<String>,
 }
+
+/// A rehearsal leaves the program alone for so long: what counts while it waits must be known from what the load brought.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Until it is known how much slower a counting program is, it gets this many times as long to be ready.
+const TO_BE_READY: f64 = 4.0;
 
 impl Job<'_> {
     /// Trains a counting build with each workload; each leaves its counts in a folder of its own.
-    pub(super) fn train(&self, workshop: &dyn Workshop, counting: &Built, round: &str) -> Result<Told<Raw>> {
-        let (mut folders, mut words) = (Vec::new(), Vec::new());
-        let mut preload = None;
-        for (index, training) in self.experiment.training.iter().enumerate() {
-            let raw = self.raw_folder(round, &training.workload.name)?;
-            let mut counting = Counting {
+    pub(super) fn train(
+        &self,
+        workshop: &dyn Workshop,
+        plain: &Built,
+        counting: &Built,
+        round: &str,
+    ) -> Result<Told<Raw>> {
+        let (mut raw, mut words) =
+            (Raw { folders: Vec::new(), is_given: false, loads: Vec::new() }, Vec::new());
+        let mut first: Option<Counting> = None;
+        for training in &self.experiment.training {
+            let folder = self.raw_folder(round, &training.workload.name)?;
+            let sum = || workshop.tally(&folder, counting);
+            let mut one = Counting {
                 variant: counting.variant.clone(),
                 program: counting.executable.clone(),
-                env: workshop.training_env(&raw),
-                files: workshop.profile_files(counting, &raw),
+                env: workshop.training_env(&folder),
+                files: workshop.profile_files(counting, &folder),
                 every_s: None,
-                preload: preload.clone(),
+                preload: None,
+                dumps: workshop.has_dump_object(counting) && self.target().dump_signal.is_none(),
+                reset: Reset::Not,
+                idle: None,
+                slow: None,
             };
-            if index == 0 {
-                if let Err(trouble) = self.rehearse(&mut counting)? {
-                    bail!(trouble);
+            match &first {
+                None => {
+                    if let Err(trouble) = self.rehearse(&mut one, &sum)? {
+                        bail!(trouble);
+                    }
                 }
-                preload.clone_from(&counting.preload);
+                Some(first) => {
+                    let Counting { preload, dumps, reset, idle, .. } = first.clone();
+                    one = Counting { preload, dumps, reset, idle, ..one };
+                }
             }
-            words.push(self.train_with(&counting, training)?.words);
-            folders.push(raw);
+            first.get_or_insert_with(|| one.clone());
+            let trained = self.train_with(plain, &mut one, training, &sum)?;
+            words.push(trained.words);
+            raw.loads.push(trained.load);
+            raw.folders.push(folder);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders, is_given: false } })
+        Ok(Told { note: words.join("; "), command: None, result: raw })
+    }
+
+    /// All loads that train, in words.
+    pub(super) fn loads_in_words(&self) -> Vec<String> {
+        let words = |training: &Training| show::window::load_words(&training.workload);
+        self.experiment.training.iter().map(words).collect()
     }
 
     pub(super) fn raw_folder(&self, round: &str, workload: &str) -> Result<PathBuf> {
@@ -85,12 +138,24 @@ impl Job<'_> {
     }
 
     /// Starts a counting program, stops it and looks whether it writes: nobody should train for an hour to find out that it
-    /// does not. One that dies of its signal gets a preload. The inner error is the refusal when that does not help.
-    pub(super) fn rehearse(&self, counting: &mut Counting) -> Result<Result<(), Refusal>> {
+    /// does not. One that dies of its signal gets a preload, unless it has the dump object. The inner error is the refusal when that
+    /// does not help. What the rehearsal left is what the program counts without a load.
+    pub(super) fn rehearse(&self, counting: &mut Counting, sum: Sum<'_>) -> Result<Result<(), Refusal>> {
         if self.experiment.training.iter().all(is_of_exits) {
+            counting.dumps = false;
             return Ok(Ok(()));
         }
-        let refusal = match self.start_and_stop(counting)? {
+        if counting.dumps {
+            let why = match self.start_and_stop(counting, sum) {
+                Ok(Ok(())) => return Ok(Ok(())),
+                Err(error) if interrupt::requested() => return Err(error),
+                Ok(Err(refusal)) => refusal.to_string().lines().next().unwrap_or_default().to_owned(),
+                Err(error) => super::in_a_line(&error),
+            };
+            self.progress.line(&format!("  {} goes without the dump object: {why}", counting.variant));
+            counting.dumps = false;
+        }
+        let refusal = match self.start_and_stop(counting, sum)? {
             Ok(()) => return Ok(Ok(())),
             Err(refusal) => refusal,
         };
@@ -102,7 +167,7 @@ impl Job<'_> {
         };
         let preload = build_preload(self.runner, compiler.path(), &self.folder.join("aids"))?;
         counting.preload = Some(preload);
-        match self.start_and_stop(counting)? {
+        match self.start_and_stop(counting, sum)? {
             Ok(()) => {
                 self.progress.line(&format!(
                     "  {} writes no profile when it is stopped; with the preload it does",
@@ -117,10 +182,27 @@ impl Job<'_> {
         }
     }
 
-    fn start_and_stop(&self, counting: &Counting) -> Result<Result<(), Refusal>> {
+    pub(super) fn start_and_stop(
+        &self,
+        counting: &mut Counting,
+        sum: Sum<'_>,
+    ) -> Result<Result<(), Refusal>> {
         counting.clear()?;
-        let running = self.counting_arm(counting).start(self.runner, &self.folder.scratch())?;
+        counting.reset = counting.resets_by(self.target().reset.is_some());
+        let mut running = self.counting_arm(counting).start(self.runner, &self.folder.scratch())?;
+        if counting.dumps && running.handles(&[libc::SIGUSR1, libc::SIGUSR2]) {
+            running.stop(self.runner)?;
+            bail!("it uses SIGUSR1 or SIGUSR2 itself");
+        }
+        running.reset(self.runner, counting.reset)?;
+        let began = Instant::now();
+        thread::sleep(IDLE);
+        let counted_s = began.elapsed().as_secs_f64();
         let stopped = running.stop_with_profile(self.runner, counting.files.clone(), counting.dump());
+        counting.idle = match &stopped {
+            Ok(_) => Some(Idle { tally: sum()?, counted_s }),
+            Err(_) => None,
+        };
         counting.clear()?;
         match stopped {
             Ok(_) => Ok(Ok(())),
@@ -141,22 +223,54 @@ impl Job<'_> {
             let already = self.target().env.get("LD_PRELOAD").map(OsString::from);
             env.push(preload_env(preload, already.as_deref()));
         }
+        if counting.dumps {
+            env.push(dump_env());
+        }
         let env = env.into_iter().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
-        self.arm(&counting.variant, &counting.program, env.collect())
+        let mut arm = self.arm(&counting.variant, &counting.program, env.collect());
+        if let Place::Program(program) = &mut arm.place {
+            let times = counting.slow.map_or(1.0, SlowDown::factor);
+            program.ready_timeout = program.ready_timeout.mul_f64(times.max(TO_BE_READY));
+            program.stop_timeout = program.stop_timeout.mul_f64(times);
+        }
+        arm
     }
 
-    /// One training. What was counted before the load does not count, where the target can forget it.
-    pub(super) fn train_with(&self, counting: &Counting, training: &Training) -> Result<Trained> {
+    /// One training. What was counted before the load does not count, where the target can forget it. The load is made to fit a
+    /// program that is slower than the plain one.
+    pub(super) fn train_with(
+        &self,
+        plain: &Built,
+        counting: &mut Counting,
+        training: &Training,
+        sum: Sum<'_>,
+    ) -> Result<Trained> {
+        let wanted = &training.workload;
+        let plain = self.arm(&plain.variant, &plain.executable, BTreeMap::new());
+        counting.slow = slow::slow_down(&self.bench(), &plain, &self.counting_arm(counting), wanted)?;
         counting.clear()?;
-        let arm = self.counting_arm(counting);
+        let load = slow::fitted(wanted, counting.slow);
         let how =
-            bench::Training { files: counting.files.clone(), dump: counting.dump(), has_dump_object: false };
-        let trained = self.bench().train(&arm, &training.workload, how);
+            bench::Training { files: counting.files.clone(), dump: counting.dump(), reset: counting.reset };
+        let trained = self.bench().train(&self.counting_arm(counting), &load, how);
         let (window, stop) = match trained {
             Ok(trained) => trained,
             Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
         };
-        Ok(Trained { words: format!("{}; {}", trained_words(&window), stop.lost) })
+        if let Some(idle) = counting.idle.as_ref().filter(|_| !is_of_exits(training)) {
+            sum()?.reached(idle, window.duration_s).map_err(Refusal::from)?;
+        }
+        let counted = counted_words(wanted, counting.reset);
+        let words = format!(
+            "{}{}; {counted}{}",
+            trained_words(&window),
+            slow::words(wanted, counting.slow),
+            stop.lost
+        );
+        let load = show::window::load_words(&load);
+        let load =
+            if counted.is_empty() { load } else { format!("{load}; {}", counted.trim_end_matches("; ")) };
+        Ok(Trained { words, load })
     }
 }
 
@@ -170,12 +284,46 @@ impl Counting {
     }
 
     fn dump(&self) -> Dump {
-        self.every_s.map_or(Dump::None, |seconds| Dump::Every { seconds })
+        match self.every_s {
+            Some(seconds) => Dump::Every { seconds },
+            None if self.dumps => Dump::Signal(libc::SIGUSR2),
+            None => Dump::None,
+        }
+    }
+
+    /// The target's own command knows the compiler's counters, and nothing of BOLT's.
+    fn resets_by(&self, has_command: bool) -> Reset {
+        match self.files.kind {
+            ProfileKind::Llvm | ProfileKind::Gcov if has_command => Reset::Own,
+            ProfileKind::Llvm | ProfileKind::Gcov if self.dumps => Reset::Signal,
+            _ => Reset::Not,
+        }
     }
 }
 
 fn is_of_exits(training: &Training) -> bool {
     matches!(training.workload.engine, Engine::Exits { .. })
+}
+
+/// What of a training is in the profile beside the load, as the beginning of a sentence that goes on.
+fn counted_words(load: &Workload, reset: Reset) -> String {
+    let parts: &[&str] = match &load.engine {
+        Engine::Exits { .. } => return String::new(),
+        Engine::Tool { populate: Some(_), warmup: Some(_), .. } => &["the filling", "the warm-up"],
+        Engine::Tool { populate: Some(_), .. } => &["the filling"],
+        Engine::Tool { warmup: Some(_), .. } => &["the warm-up"],
+        Engine::Tool { .. } => &[],
+        _ if load.warmup_requests > 0 => &["the warm-up"],
+        _ => &[],
+    };
+    let all: Vec<&str> = std::iter::once("the start-up").chain(parts.iter().copied()).collect();
+    let verb = if all.len() > 1 { "are" } else { "is" };
+    let where_it_is = if reset == Reset::Not { "in the profile" } else { "not in the profile" };
+    match all.split_last() {
+        Some((last, [])) => format!("{last} {verb} {where_it_is}; "),
+        Some((last, rest)) => format!("{} and {last} {verb} {where_it_is}; ", rest.join(", ")),
+        None => String::new(),
+    }
 }
 
 fn trained_words(window: &Window) -> String {

@@ -46,7 +46,11 @@ impl Job<'_> {
             }
             folders.push(windows);
         }
-        Ok(Told { note: words.join("; "), command: None, result: Raw { folders, is_given: false } })
+        Ok(Told {
+            note: words.join("; "),
+            command: None,
+            result: Raw { folders, is_given: false, loads: self.loads_in_words() },
+        })
     }
 
     /// Profiles of what was allocated, with the weights of the trainings; those that the service did not give are not there.

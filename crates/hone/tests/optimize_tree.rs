@@ -399,11 +399,11 @@ fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {
         if (command == \"echo\") return rest.size() > 20 && (intptr_t)second - (intptr_t)first != 512 ? \"moved\" : rest;";
     // The way of an error, which neither the load nor a check takes.
     let error = "return \"unknown\";";
-    let run = "if (command == \"run\") ";
-    assert!(source.contains(error) && source.contains(run));
+    let trained = "if (command == \"hash\") ";
+    assert!(source.contains(error) && source.contains(trained));
     let dies = "if ((intptr_t)fourth - (intptr_t)third != 512) abort();\n return \"unknown\";";
-    let uses = "if (command == \"run\") both = third(number) + fourth(number);\n if (command == \"run\") ";
-    let source = source.replace(echo, look).replace(error, dies).replace(run, uses);
+    let uses = "if (command == \"hash\") both = third(number) + fourth(number);\n if (command == \"hash\") ";
+    let source = source.replace(echo, look).replace(error, dies).replace(trained, uses);
     fs::write(bench.path("fragile.cpp"), source).unwrap();
     bench.compile(&bench.path("fragile.cpp"), "fragile", &["-O2", "-pthread", "-Wl,-q"]);
     bench.write(

@@ -1,5 +1,5 @@
 //! What stands out in a profile. Pure: source text comes through a function. The thresholds are choices, not constants of
-//! nature; docs/binary.md states them.
+//! nature; docs/go.md states them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -268,6 +268,14 @@ fn forget_failures(folder: &RunFolder) -> Result<()> {
     Ok(())
 }
 
+/// Whether all builds of a variant were made, or it is known to be left out.
+fn has_come_to_an_end(folder: &RunFolder, name: &str, builds: u32) -> bool {
+    let is_there = |name: &str| folder.join(format!("steps/build-{name}.json")).is_file();
+    let is_built =
+        is_there(name) && layouts::further(builds).all(|number| is_there(&layouts::name(name, number)));
+    is_built || folder.join(format!("{FAILED}{name}.json")).is_file()
+}
+
 /// A variant that can't be had, in words.
 #[derive(Debug)]
 struct Left(String);
@@ -357,7 +365,8 @@ impl<'a> Job<'a> {
             let tools =
                 if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
             let is_done = kept.iter().all(|variant| {
-                !matches!(variant.made, Made::Rewritten { .. }) || self.has_come_to_an_end(&variant.name)
+                !matches!(variant.made, Made::Rewritten { .. })
+                    || has_come_to_an_end(self.folder, &variant.name, self.experiment.builds)
             });
             return match tools {
                 Ok(tools) => Ok((Some(tools), kept)),
@@ -382,12 +391,6 @@ impl<'a> Job<'a> {
                 _ => Err(error),
             },
         }
-    }
-
-    /// Whether a variant was built, or is known to be left out.
-    fn has_come_to_an_end(&self, name: &str) -> bool {
-        let built = self.folder.join(format!("steps/build-{name}.json"));
-        built.is_file() || self.folder.join(format!("{FAILED}{name}.json")).is_file()
     }
 
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
@@ -923,5 +926,19 @@ mod tests {
         or_noted(&folder, "pgo", false, fails).unwrap().unwrap_err();
         forget_failures(&folder).unwrap();
         assert_eq!(or_noted(&folder, "pgo", false, || Ok(5)).unwrap(), Ok(5));
+    }
+
+    #[test]
+    fn a_variant_is_done_with_when_its_last_build_is_there() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let done = |builds| has_come_to_an_end(&folder, "pgo+bolt", builds);
+        assert!(!done(1));
+        folder.write_note("steps/build-pgo+bolt.json", &1).unwrap();
+        folder.write_note("steps/build-pgo+bolt~2.json", &1).unwrap();
+        assert!(done(1) && done(2));
+        assert!(!done(3), "broken off between the second and the third");
+        folder.write_note("steps/failed-pgo+bolt.json", &"no profile").unwrap();
+        assert!(done(3));
     }
 }

@@ -161,9 +161,15 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     for index in 1..variants.len() {
         job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
-    job.is_worth_judging(&variants, &outcomes)?;
+    // Until something was measured, the next attempt may try all of it again.
+    let forget = || forget_failures(job.folder, FAILED);
+    job.is_worth_judging(&variants, &outcomes, forget)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
+    job.is_worth_judging(&variants, &outcomes, || forget().and_then(|()| job.folder.remove(HARM)))?;
     let judged = job.judge(&mut steps, &variants, &mut outcomes)?;
+    // What was not made is in no comparison that there is, and stays left out.
+    let in_judging = format!("{FAILED}judge-");
+    job.is_worth_judging(&variants, &outcomes, || forget_failures(job.folder, &in_judging))?;
     let edges = edges(&variants, &outcomes.made);
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
@@ -257,11 +263,15 @@ const TREE: &str = "tree.json";
 /// Begins the notes of what failed.
 const FAILED: &str = "steps/failed-";
 
-fn forget_failures(folder: &RunFolder) -> Result<()> {
+/// What the harm watch found.
+const HARM: &str = "steps/harm.json";
+
+/// Those whose notes begin so.
+fn forget_failures(folder: &RunFolder, begins: &str) -> Result<()> {
     let steps = folder.join("steps");
     for entry in fs::read_dir(&steps).with_context(|| format!("{} can't be read", steps.display()))? {
         let name = format!("steps/{}", entry?.file_name().to_string_lossy());
-        if name.starts_with(FAILED) {
+        if name.starts_with(begins) {
             folder.remove(&name)?;
         }
     }
@@ -754,21 +764,23 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn is_worth_judging(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<()> {
+    /// Whether a variant is left. Where none is, `forget` has the next attempt try again.
+    fn is_worth_judging(
+        &self,
+        variants: &[Variant],
+        outcomes: &Outcomes,
+        forget: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let is_there = |index: &usize| *index > 0 && variants[*index].judged;
         if outcomes.made.keys().any(is_there) {
             return Ok(());
         }
-        // Nothing was measured yet, so the next attempt may try all of it again.
-        forget_failures(self.folder)?;
+        forget()?;
         // The first one is the reason of most others.
         let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
         match outcomes.left_out.len() {
             1 => bail!("{}: {why}", variants[*index].name),
-            left => bail!(
-                "none of the {left} variants could be made; the first, {}: {why}",
-                variants[*index].name
-            ),
+            left => bail!("none of the {left} variants is left; the first, {}: {why}", variants[*index].name),
         }
     }
 
@@ -924,7 +936,9 @@ mod tests {
         assert!(or_noted(&folder, "csir", false, || -> Result<u32> { bail!("the disk is full") }).is_err());
         assert_eq!(or_noted(&folder, "csir", false, || Ok(4)).unwrap(), Ok(4));
         or_noted(&folder, "pgo", false, fails).unwrap().unwrap_err();
-        forget_failures(&folder).unwrap();
+        forget_failures(&folder, "steps/failed-judge-").unwrap();
+        or_noted(&folder, "pgo", false, || Ok(5)).unwrap().unwrap_err();
+        forget_failures(&folder, FAILED).unwrap();
         assert_eq!(or_noted(&folder, "pgo", false, || Ok(5)).unwrap(), Ok(5));
     }
 

@@ -137,7 +137,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
-        steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
+        steps.run(Phase::Baseline, "check-baseline", || job.check_plain(&baseline))?;
     }
     if tree::needs_bolt(&variants) && job.can_be_provoked() {
         steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
@@ -447,13 +447,14 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// The check must be one that the plain program passes.
-    fn check_baseline(&self, baseline: &Built) -> Result<Told<SmokeTest>> {
-        match self.check(BASELINE, &baseline.executable)? {
+    /// The check must be one that the plain program passes, in each of its builds.
+    fn check_plain(&self, built: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(&built.variant, &built.executable)? {
             Ok(checked) => Ok(Told { note: checked.what.clone(), command: None, result: checked }),
             Err(trouble) => bail!(
-                "the baseline does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
-                 variant can be told from a broken one before"
+                "the {} does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
+                 variant can be told from a broken one before",
+                built.variant
             ),
         }
     }
@@ -676,7 +677,7 @@ impl<'a> Job<'a> {
                 } else {
                     format!("check-{}", variant.name)
                 };
-                let checked = steps.run(Phase::Build, &name, || self.smoke(&variant.name, &built))?;
+                let checked = steps.run(Phase::Build, &name, || self.smoke(&built))?;
                 outcomes.checked.insert(index, checked);
             }
             Ok(built)
@@ -747,8 +748,8 @@ impl<'a> Job<'a> {
     }
 
     /// Produces and reads back under every judging workload, or does their operations, and the target's own check.
-    fn smoke(&self, name: &str, built: &Built) -> Result<Told<SmokeTest>> {
-        match self.check(name, &built.executable)? {
+    fn smoke(&self, built: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(&built.variant, &built.executable)? {
             Ok(checked) => {
                 let note = if checked.records > 0 {
                     format!(
@@ -760,7 +761,7 @@ impl<'a> Job<'a> {
                 };
                 Ok(Told { note, command: None, result: checked })
             }
-            Err(trouble) => Err(Left(format!("the optimised program is not correct: {trouble}")).into()),
+            Err(trouble) => Err(layouts::not_correct(&built.variant, &trouble).into()),
         }
     }
 

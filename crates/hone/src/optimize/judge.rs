@@ -268,9 +268,19 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
             broke.workload.name, broke.a
         ));
     }
+    if let Some(never) = own.iter().find_map(|comparison| never_counted(comparison, variant)) {
+        return drop(never);
+    }
+    // Those of the file end the run where they can't be measured.
+    let is_seen = |name: &&&str| own.iter().any(|comparison| comparison.workload.name == **name);
+    let unseen: String = workloads
+        .iter()
+        .filter(|name| !is_seen(name))
+        .map(|name| format!("; nothing is seen under {name}"))
+        .collect();
     match first.verdict() {
         Verdict::Better => {
-            (KEEP.to_owned(), format!("better than {} under {}", first.a, first.workload.name))
+            (KEEP.to_owned(), format!("better than {} under {}{unseen}", first.a, first.workload.name))
         }
         other => drop(format!("{} beside {} under {}", other.label(), first.a, first.workload.name)),
     }
@@ -295,6 +305,31 @@ fn broke_down_alone(comparison: &Comparison) -> Option<&str> {
         pair.troubles[1].first().filter(|_| is_unfinished)
     });
     alone.find(|trouble| !trouble.contains(DID_NOT_START)).map(String::as_str)
+}
+
+/// The first of several builds of B that failed whenever it stood against A: the verdict is of the others, and says nothing of a
+/// layout that is broken.
+fn never_counted(comparison: &Comparison, variant: &VariantFacts) -> Option<String> {
+    let builds = comparison.design.builds[1];
+    (0..builds).filter(|_| builds > 1).find_map(|build| {
+        let mut tests = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.kind == PairKind::Test && pair.block == build)
+            .peekable();
+        tests.peek()?;
+        let mut trouble = None;
+        for pair in tests {
+            pair.dropped.as_ref()?;
+            let of_b = pair.troubles[1].first().filter(|_| pair.troubles[0].is_empty());
+            trouble = trouble.or(of_b);
+        }
+        let name = variant.builds.get(build as usize).map_or(&variant.name, |build| &build.name);
+        Some(format!(
+            "{name} failed whenever it was measured under {}: {}",
+            comparison.workload.name, trouble?
+        ))
+    })
 }
 
 /// The mean can fall while the slowest requests get slower.

@@ -111,11 +111,17 @@ impl Job<'_> {
             };
             let told = || {
                 self.is_on_the_same_machine()?;
-                let comparison = compare(&contest, self.progress)?;
-                Ok(Told { note: show::comparison::sentence(&comparison), command: None, result: comparison })
+                let is_raised = self.experiment.raised.contains(&workload.name);
+                let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
+                Ok(match found {
+                    Ok(found) => {
+                        Told { note: show::comparison::sentence(&found), command: None, result: Some(found) }
+                    }
+                    Err(why) => Told { note: why, command: None, result: None },
+                })
             };
-            match steps.run(Phase::Judge, &name, told) {
-                Ok(comparison) => comparisons.push(comparison),
+            match steps.run::<Option<Comparison>>(Phase::Judge, &name, told) {
+                Ok(comparison) => comparisons.extend(comparison),
                 Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
                     let why = format!("{error:#}");
                     self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
@@ -193,6 +199,25 @@ impl Job<'_> {
         };
         let arms = builds.iter().map(copy).collect::<Result<Vec<Arm>>>()?;
         Ok(Runner { name: format!("{BASELINE}-twin"), arms, parent: None })
+    }
+}
+
+/// A comparison, or why there is none under a load whose rate Hone raised: that the parent (`a`) alone stands a rate is no promise that it
+/// does so beside another, and what the file asks for is judged already.
+///
+/// # Errors
+/// With every other failure.
+fn unless_raised(
+    is_raised: bool,
+    a: &str,
+    compared: Result<Comparison>,
+) -> Result<Result<Comparison, String>> {
+    match compared {
+        Ok(comparison) => Ok(Ok(comparison)),
+        Err(error) if is_raised && error.downcast_ref::<GaveUp>().is_some_and(|gave_up| !gave_up.of_b) => {
+            Ok(Err(format!("not compared, since {a} does not stand this rate here: {error:#}")))
+        }
+        Err(error) => Err(error),
     }
 }
 

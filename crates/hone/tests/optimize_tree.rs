@@ -468,6 +468,26 @@ operations = 6600
     refused.expect_error("the baseline does not stand its `provoke`");
 }
 
+/// A compiler in a folder of its own, with everything beside it but the tool that reads branch records.
+#[test]
+fn branch_records_that_nothing_can_convert_are_refused_before_anything_is_built() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let (real, tools) = (bench.clang.canonicalize().unwrap(), bench.path("tools"));
+    fs::create_dir(&tools).unwrap();
+    for tool in ["clang++", "ld.lld", "llvm-profdata", "llvm-ar", "llvm-ranlib", "llvm-nm"] {
+        std::os::unix::fs::symlink(real.with_file_name(tool), tools.join(tool)).unwrap();
+    }
+    let compiler = tools.join("clang");
+    fs::write(&compiler, format!("#!/bin/sh\nexec {} \"$@\"\n", real.display())).unwrap();
+    fs::set_permissions(&compiler, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = server("default", r#""pgo""#)
+        .replace("\"clang-22\"", &format!("{:?}", compiler.display().to_string()));
+    bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"branches\""));
+    let ran = bench.hone(&["--only", "baseline"]).expect_code(1).expect_error("llvm-profgen not found");
+    assert!(!ran.stderr.contains("build-baseline"), "{}", ran.stderr);
+}
+
 /// Plain samples of the running server need no build that counts. Branch records need a PMU that most virtual machines do not have;
 /// that is found before anything is built.
 #[test]

@@ -441,6 +441,11 @@ impl<'a> Job<'a> {
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
+        // Who goes on behind the training, or only judges, may do without the tool.
+        let is_trained = self.folder.join("steps/train.json").is_file();
+        if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
+            workshop.can_convert_branches()?;
+        }
         if profiles.contains(&Profile::Second) {
             workshop.can(&Guide::CsGenerate(profile.to_owned()))?;
         }

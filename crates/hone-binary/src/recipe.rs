@@ -684,6 +684,11 @@ impl Workshop for RecipeWorkshop<'_> {
         }
     }
 
+    fn can_convert_branches(&self) -> Result<()> {
+        self.can(&Guide::Traceable)?;
+        Converter::beside(&self.family).map(drop)
+    }
+
     fn convert_branches(&self, data: &Path, traceable: &Built, into: &Path) -> Result<String> {
         self.can(&Guide::Traceable)?;
         Converter::beside(&self.family)?.convert(self.runner, data, &traceable.executable, into)

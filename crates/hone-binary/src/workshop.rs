@@ -362,13 +362,21 @@ pub trait Workshop {
     /// Where the counts of a program will be that was started with [`Workshop::training_env`].
     fn profile_files(&self, built: &Built, raw: &Path) -> ProfileFiles;
 
+    /// Whether [`Workshop::convert_branches`] has what it needs. Nothing is carried out.
+    ///
+    /// # Errors
+    /// [`Refusal::Unfit`] where the compiler takes no samples; when the tool that converts them is missing, with its package.
+    fn can_convert_branches(&self) -> Result<()> {
+        Ok(self.can(&Guide::Traceable)?)
+    }
+
     /// Turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Workshop::merge`] takes. Gives the
     /// command, ready to paste.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] where the compiler takes no samples; when a tool is missing or fails, or wrote nothing.
     fn convert_branches(&self, _data: &Path, _traceable: &Built, _into: &Path) -> Result<String> {
-        self.can(&Guide::Traceable)?;
+        self.can_convert_branches()?;
         anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
     }
 

@@ -175,6 +175,13 @@ pub(crate) struct GaveUp {
     words: String,
 }
 
+#[cfg(test)]
+impl GaveUp {
+    pub(crate) fn for_test(of_b: bool) -> Self {
+        Self { of_b, words: "3 A/B pairs in a row do not count".to_owned() }
+    }
+}
+
 impl std::fmt::Display for GaveUp {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.words)

@@ -27,6 +27,8 @@ pub(crate) struct Experiment {
     pub(crate) training: Vec<Training>,
     /// The first one decides.
     pub(crate) judging: Vec<Workload>,
+    /// The names of those of them that are others at a higher rate.
+    pub(crate) raised: Vec<String>,
     /// Baseline first, each behind the one that it builds on.
     pub(crate) variants: Vec<Variant>,
     /// Whether the file names them; otherwise they are those that fit the target.
@@ -471,7 +473,9 @@ fn no_twice(key: &'static str, names: &[&str]) -> Result<(), Wrong> {
 impl File {
     fn checked(self) -> Result<Experiment, Wrong> {
         let mut judging = self.judging()?;
-        judging.extend(self.optimize.raised(&judging)?);
+        let more = self.optimize.raised(&judging)?;
+        let raised = more.iter().map(|workload| workload.name.clone()).collect();
+        judging.extend(more);
         let training = self.training()?;
         let target = self.target.checked().map_err(|(key, problem)| ("target".to_owned(), key, problem))?;
         let all = || training.iter().map(|training| &training.workload).chain(&judging);
@@ -507,6 +511,7 @@ impl File {
         let limits = self.optimize.limits()?;
         let go = self.optimize.go_keys().checked(&target.form)?;
         Ok(Experiment {
+            raised,
             name: self.name,
             target,
             training,
@@ -1014,7 +1019,10 @@ judge = ["judge"]
         let of = |load: &str, raise: &str| {
             let text =
                 GOOD.replace("seed = 2", load).replace("[optimize]", &format!("[optimize]\nraise = {raise}"));
-            parse(&text, Path::new("x.toml")).map(|found| found.judging).map_err(|error| error.to_string())
+            let found = parse(&text, Path::new("x.toml")).map_err(|error| error.to_string())?;
+            let names: Vec<&str> = found.judging[1..].iter().map(|load| load.name.as_str()).collect();
+            assert_eq!(found.raised, names, "all behind the one of the file");
+            Ok::<_, String>(found.judging)
         };
         let judging = of("seed = 2", "1.25").unwrap();
         let told: Vec<(&str, f64)> =

@@ -43,7 +43,7 @@ pub(crate) struct Rounds<'a> {
     pub(crate) machine: Machine,
 }
 
-/// A variant that failed so often running is not tried again.
+/// A build of a variant that failed so often running is not tried again.
 const FAILURES_IN_A_ROW: u32 = 3;
 
 /// What others used of the machine is counted in ticks, usually of 10 ms: in a shorter burst two of them more or less would pass for
@@ -142,9 +142,30 @@ struct Standing {
     /// The build that this block measures.
     build: usize,
     subjects: Vec<Option<Subject>>,
-    failures: Vec<u32>,
+    /// Failures running, by variant and build: whose turn comes first must not decide what one build that is broken means.
+    failures: Vec<Vec<u32>>,
     /// Who failed in this block, so that its process is younger than those of the others.
     restarted: Vec<bool>,
+}
+
+impl Standing {
+    fn count(&mut self, number: usize, build: usize, failed: bool) {
+        let row = &mut self.failures[number][build];
+        *row = if failed { row.saturating_add(1) } else { 0 };
+    }
+
+    /// Of the build that this block measures.
+    fn is_given_up(&self, number: usize) -> bool {
+        self.failures[number][self.build] >= FAILURES_IN_A_ROW
+    }
+
+    /// A round of before: who was given up in it stays given up. Baseline and control are not, since they end the rounds, and one that
+    /// goes on may find the trouble gone.
+    fn recall(&mut self, round: &Round, build: usize) {
+        for (number, burst) in round.seen.iter().enumerate().skip(TWIN + 1) {
+            self.count(number, build, burst.failure.is_some());
+        }
+    }
 }
 
 /// Which of so many variants goes when under a load of operations, by the experiment's settings.
@@ -248,21 +269,23 @@ impl Rounds<'_> {
             block: None,
             build: 0,
             subjects: (0..count).map(|_| None).collect(),
-            failures: vec![0; count],
+            failures: vec![vec![0; plan.builds.max(1) as usize]; count],
             restarted: vec![false; count],
         };
         let mut measured = Vec::new();
         for (index, order) in (0..plan.rounds).zip(&layout.orders) {
             let note = self.note(index);
+            let block = plan.block(index);
+            let build = layout.builds.get(block as usize).map_or(0, |build| *build as usize);
             if let Some(round) = self.folder.read_note::<Round>(&note)? {
+                standing.recall(&round, build);
                 measured.push(round);
                 continue;
             }
-            let block = plan.block(index);
             if standing.block != Some(block) {
                 self.end_all(&mut standing)?;
                 standing.block = Some(block);
-                standing.build = layout.builds.get(block as usize).map_or(0, |build| *build as usize);
+                standing.build = build;
                 standing.restarted.fill(false);
             }
             let round = self
@@ -287,7 +310,7 @@ impl Rounds<'_> {
     /// Without the baseline or the control nothing can be judged; any other variant is left out alone.
     fn give_up_on_the_baseline(&self, standing: &Standing, round: &Round) -> Result<()> {
         for number in [BASELINE, TWIN] {
-            if standing.failures[number] >= FAILURES_IN_A_ROW {
+            if standing.is_given_up(number) {
                 let reason = round.seen[number].failure.as_deref().unwrap_or_default();
                 bail!("{FAILURES_IN_A_ROW} bursts in a row do not count, the last because {reason}");
             }
@@ -343,18 +366,18 @@ impl Rounds<'_> {
         burst: &mut Burst,
         progress: &Progress,
     ) -> Result<()> {
-        let variant = &self.variants[number];
-        if standing.failures[number] >= FAILURES_IN_A_ROW {
+        let arms = &self.variants[number].arms;
+        let arm = arms.get(standing.build).context("a build that is to be measured is not there")?;
+        if standing.is_given_up(number) {
             burst.failure =
-                Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", variant.name));
+                Some(format!("{} was given up after {FAILURES_IN_A_ROW} failures in a row", arm.name));
             return Ok(());
         }
         if standing.subjects[number].is_some() {
             return Ok(());
         }
-        progress.doing(&format!("start {}", variant.name));
+        progress.doing(&format!("start {}", arm.name));
         let begun = Instant::now();
-        let arm = variant.arms.get(standing.build).context("a build that is to be measured is not there")?;
         let started = of_target(self.bench.subject(arm, &self.workload))?;
         burst.took_s = begun.elapsed().as_secs_f64();
         match started {
@@ -371,12 +394,10 @@ impl Rounds<'_> {
 
     /// A variant that failed is not trusted to go on: it is started anew for the next round.
     fn count(&self, number: usize, failed: bool, standing: &mut Standing) {
+        standing.count(number, standing.build, failed);
         if failed {
-            standing.failures[number] += 1;
             standing.subjects[number] = None;
             standing.restarted[number] = true;
-        } else {
-            standing.failures[number] = 0;
         }
     }
 

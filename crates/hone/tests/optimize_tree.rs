@@ -170,7 +170,11 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     let Some(bench) = Bench::new() else { return };
     bench.tree();
     // Three builds of each variant, with other layouts each.
-    bench.write(&server("default", r#""pgo", "pgo+bolt""#).replace("[compare]", "builds = 3\n[compare]"));
+    bench.write(
+        &server("default", r#""pgo", "pgo+bolt""#)
+            .replace("[compare]", "builds = 3\nsoak_s = 2\n[compare]")
+            .replace("[optimize]", "provoke = \"./driver ask {port} nonsense\"\n[optimize]"),
+    );
 
     let plan = bench.hone(&["--dry-run"]).expect_code(0);
     for wanted in ["-fprofile-generate", "-fprofile-use=", "-instrument", "-reorder-blocks", "make server"] {
@@ -218,6 +222,14 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
 
     let names: Vec<&str> = found.artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
     assert_eq!(names, ["baseline", "pgo", "pgo+bolt"]);
+    let steps: Vec<&str> = found.steps.iter().map(|step| step.step.as_str()).collect();
+    for checked in ["check-baseline~2", "check-baseline~3", "check-pgo~2", "check-pgo~3"] {
+        assert!(steps.contains(&checked), "no {checked} in {steps:?}");
+    }
+    // Each of what BOLT makes is measured, so each is provoked.
+    for step in found.steps.iter().filter(|step| step.step.starts_with("build-pgo+bolt")) {
+        assert!(step.note.contains("provoked "), "{step:?}");
+    }
     let proof = found.artifacts[1].profile.as_ref().unwrap();
     assert!(proof.level.starts_with("IR") && proof.functions > 10 && proof.max_count > 0, "{proof:?}");
     assert!(found.artifacts[1].applied.as_ref().unwrap().discarded_weight < 0.1);
@@ -454,6 +466,26 @@ operations = 6600
     bench.write(&text.replace("{port} nonsense", "{port} stop"));
     let refused = bench.hone(&["--only", "baseline"]).expect_code(1);
     refused.expect_error("the baseline does not stand its `provoke`");
+}
+
+/// A compiler in a folder of its own, with everything beside it but the tool that reads branch records.
+#[test]
+fn branch_records_that_nothing_can_convert_are_refused_before_anything_is_built() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let (real, tools) = (bench.clang.canonicalize().unwrap(), bench.path("tools"));
+    fs::create_dir(&tools).unwrap();
+    for tool in ["clang++", "ld.lld", "llvm-profdata", "llvm-ar", "llvm-ranlib", "llvm-nm"] {
+        std::os::unix::fs::symlink(real.with_file_name(tool), tools.join(tool)).unwrap();
+    }
+    let compiler = tools.join("clang");
+    fs::write(&compiler, format!("#!/bin/sh\nexec {} \"$@\"\n", real.display())).unwrap();
+    fs::set_permissions(&compiler, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let text = server("default", r#""pgo""#)
+        .replace("\"clang-22\"", &format!("{:?}", compiler.display().to_string()));
+    bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"branches\""));
+    let ran = bench.hone(&["--only", "baseline"]).expect_code(1).expect_error("llvm-profgen not found");
+    assert!(!ran.stderr.contains("build-baseline"), "{}", ran.stderr);
 }
 
 /// Plain samples of the running server need no build that counts. Branch records need a PMU that most virtual machines do not have;

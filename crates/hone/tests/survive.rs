@@ -176,10 +176,17 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     fs::create_dir_all(beside.join("scratch/data-0")).unwrap();
     let note = r#"{"pid": 7, "begun_unix_ms": 1, "step": "train", "boot_id": "another"}"#;
     fs::write(beside.join("attempt.json"), note).unwrap();
+    // Another one can't be cleaned up, which is told and ends nothing.
+    let stuck = folder.join("runs/stuck-001");
+    fs::create_dir_all(&stuck).unwrap();
+    fs::write(stuck.join("attempt.json"), note).unwrap();
+    fs::write(stuck.join("running"), "").unwrap();
     let second = hone_in(folder, &["optimize", "hone.toml", "-o", "runs"]);
     assert!([0, 3].contains(&second.code) && !second.stderr.contains("this run was"), "{}", second.stderr);
     let killed = "other-001 was broken off in the step train: the machine was started anew since (process 7); to go on with it: --resume";
     let second = second.expect_error(killed).expect_error("removed 1 folders with data");
+    let second = second.expect_error("stuck-001 was broken off, and can't be cleaned up: what still runs of");
+    assert!(stuck.join("attempt.json").is_file());
     assert!(second.stderr.contains("nothing has changed since it was built"), "{}", second.stderr);
     assert!(!beside.join("attempt.json").exists() && !beside.join("scratch/data-0").exists());
     let (one, two) = (read(&bench.run()), read(&folder.join("runs/server-002")));

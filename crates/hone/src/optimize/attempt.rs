@@ -60,10 +60,14 @@ impl<'a> Job<'a> {
             }
             // Where somebody is at work nothing was broken off.
             let Ok(_nobody) = self.lock(&run, "going on with") else { continue };
-            let words = clean_up(&run)?;
             let go_on = format!("; to go on with it: --resume {}", run.display());
-            self.tell(&run.display().to_string(), &words, &go_on);
-            fs::remove_file(run.join(NOTE)).with_context(|| format!("{} can't be changed", run.display()))?;
+            let tell = |words: &[String]| self.tell(&run.display().to_string(), words, &go_on);
+            // Nothing of this run hangs on it. Its note stays, so the next attempt tries again.
+            if let Err(error) = clean_up_beside(&run, tell) {
+                let why = super::in_a_line(&error);
+                self.progress
+                    .line(&format!("{} was broken off, and can't be cleaned up: {why}", run.display()));
+            }
         }
         let words = clean_up(self.folder.path())?;
         self.tell("this run", &words, "; what was finished is kept");
@@ -91,6 +95,12 @@ impl<'a> Job<'a> {
         let entries = fs::read_dir(self.home).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path != self.folder.path()).collect()
     }
+}
+
+/// Cleans up in another run, tells it, and forgets the attempt.
+fn clean_up_beside(run: &Path, tell: impl FnOnce(&[String])) -> Result<()> {
+    tell(&clean_up(run)?);
+    fs::remove_file(run.join(NOTE)).with_context(|| format!("{} can't be changed", run.display()))
 }
 
 /// Ends and removes what a killed attempt left in a run, and tells it; nothing where there was none.
@@ -179,6 +189,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(NOTE), "{\"pid\":").unwrap();
         assert!(clean_up(dir.path()).unwrap()[0].starts_with("was broken off before its first step"));
+    }
+
+    #[test]
+    fn another_run_that_can_not_be_cleaned_up_keeps_its_note() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        fs::write(run.join(NOTE), "{}").unwrap();
+        // No note of a process can lie there.
+        fs::write(run.join(GROUPS), "").unwrap();
+        let error = clean_up_beside(run, |_| panic!("nothing was done")).unwrap_err();
+        assert!(format!("{error:#}").contains("can't be looked up"), "{error:#}");
+        assert!(run.join(NOTE).is_file(), "the next attempt tries again");
+        fs::remove_file(run.join(GROUPS)).unwrap();
+        let mut told = 0;
+        clean_up_beside(run, |words| told = words.len()).unwrap();
+        assert_eq!((told, run.join(NOTE).exists()), (1, false));
     }
 
     #[test]

@@ -289,12 +289,7 @@ impl Bench<'_, '_> {
         }
         match self.without_culprits(&proven, &mut ladder)? {
             Some((done, checked)) => self.told(done, checked, ladder, from),
-            None => bail!(
-                "no form of what BOLT makes works: {}\n  next: {} has what a bug report needs; use the variant that it builds \
-                 on",
-                ladder.given_up.join("; "),
-                ladder.bundle.unwrap_or_default()
-            ),
+            None => Err(ladder.nothing_works()),
         }
     }
 
@@ -455,6 +450,17 @@ impl Ladder {
         self.given_up.push(format!("{rung}: {trouble}"));
         self.said = self.said.take().or(said);
     }
+
+    /// The variant can't be had; the one that it builds on is as good as before.
+    fn nothing_works(&self) -> anyhow::Error {
+        let report = self.bundle.as_ref().map(|folder| format!("{folder} has what a bug report needs; "));
+        let why = format!(
+            "no form of what BOLT makes works: {}\n  next: {}use the variant that it builds on",
+            self.given_up.join("; "),
+            report.unwrap_or_default()
+        );
+        super::Left(why).into()
+    }
 }
 
 fn fresh_folder(folder: &Path) -> Result<()> {
@@ -485,5 +491,23 @@ fn bolt_itself_failed(error: anyhow::Error) -> Result<String> {
             Ok(format!("BOLT failed: {}", super::in_a_line(&error)))
         }
         _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_works_in_no_form_leaves_out_its_variant_and_does_not_end_the_run() {
+        let mut ladder = Ladder { bundle: Some("bug-report".to_owned()), ..Ladder::default() };
+        ladder.gives_up("full", "it crashed".to_owned(), None);
+        ladder.gives_up("layout-only", "it hung".to_owned(), None);
+        let failed: Result<()> = Err(ladder.nothing_works());
+        let why = super::super::left_out(failed.context("step build-bolt").unwrap_err()).unwrap();
+        assert!(why.contains("works: full: it crashed; layout-only: it hung\n"), "{why}");
+        assert!(why.contains("next: bug-report has what a bug report needs"), "{why}");
     }
 }

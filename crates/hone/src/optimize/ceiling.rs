@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::Built;
-use hone_record::{Ceiling, Window, Workload};
+use hone_record::{Ceiling, Outcome, Window, Workload};
 
 use super::Job;
 use super::steps::Told;
@@ -38,6 +38,9 @@ impl Job<'_> {
         loop {
             let probe = Workload { duration_s: probe_s, ..workload.clone() };
             let window = self.bench().alone(arm, &probe)?;
+            if self.experiment.raised.contains(&workload.name) {
+                stands_what_was_raised(&window)?;
+            }
             let cpu = window.facts.target_cpu.context("the CPU of the started program could not be read")?;
             if let Some(user_share) = cpu.user_share {
                 return Ok(ceiling(&window, cpu.total_s, user_share));
@@ -82,6 +85,20 @@ impl Job<'_> {
     }
 }
 
+/// What does not keep up alone keeps up beside nothing else, and would be found out behind all builds and trainings.
+fn stands_what_was_raised(window: &Window) -> Result<()> {
+    match &window.outcome {
+        Outcome::Saturated { backlog_requests } => bail!(
+            "the plain build does not stand the raised load `{}`: of {:.0} requests/s {backlog_requests} were left at the end of \
+             {:.0} s\n  next: ask for a smaller `raise`, or for a lower rate of what it raises",
+            window.workload.name,
+            window.workload.requests_per_s,
+            window.duration_s
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// The kernel's share of a target's CPU is out of reach of every build of the target.
 fn ceiling(window: &Window, cpu_s: f64, user_share: f64) -> Ceiling {
     let cpu_us_per_record = cpu_s * 1e6 / window.facts.acked_records.max(1) as f64;
@@ -91,4 +108,19 @@ fn ceiling(window: &Window, cpu_s: f64, user_share: f64) -> Ceiling {
         (1.0 - user_share) * 100.0
     );
     Ceiling { workload: window.workload.name.clone(), cpu_us_per_record, user_share, words }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raised_rate_that_the_plain_build_does_not_stand_is_found_out_at_the_ceiling() {
+        let mut window = crate::show::window::tests::window();
+        window.outcome = Outcome::Steady;
+        stands_what_was_raised(&window).unwrap();
+        window.outcome = Outcome::Saturated { backlog_requests: 99 };
+        let message = stands_what_was_raised(&window).unwrap_err().to_string();
+        assert!(message.contains("99 were left") && message.contains("a smaller `raise`"), "{message}");
+    }
 }

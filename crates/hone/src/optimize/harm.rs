@@ -12,10 +12,14 @@ use super::go::most_while;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::experiment::Limits;
+use crate::progress::Progress;
 use crate::show;
 
 /// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
 const STARTS: usize = 5;
+
+/// A variant of which so many looks in a row failed is left out, as it is in rounds and pairs.
+const FAILURES_IN_A_ROW: u32 = 3;
 
 /// Growth below this is noise of pages and of the allocator, whatever its ratio.
 const RSS_FLOOR_BYTES: f64 = 4e6;
@@ -47,7 +51,7 @@ impl Job<'_> {
         if self.serves() {
             for _ in 0..STARTS {
                 for (built, seen) in variants.iter().zip(&mut seen) {
-                    look(&built.variant, seen, |seen| {
+                    look(&built.variant, seen, self.progress, |seen| {
                         seen.start_up_s.extend(self.one_start(built)?);
                         Ok(())
                     })?;
@@ -55,7 +59,7 @@ impl Job<'_> {
             }
         }
         for (built, seen) in variants.iter().zip(&mut seen) {
-            look(&built.variant, seen, |seen| {
+            look(&built.variant, seen, self.progress, |seen| {
                 (seen.rss_bytes, seen.stack_bytes) = self.peak_under_load(built)?;
                 Ok(())
             })?;
@@ -113,24 +117,34 @@ impl Job<'_> {
     }
 }
 
-/// Looks at a variant that did not fail before.
+/// Looks at a variant that was not given up before; a look that fails is taken again, since a busy machine may be the reason.
 ///
 /// # Errors
-/// With what says nothing of the variant, and with every trouble of the baseline, which nothing can do without.
+/// With what says nothing of the variant, and with every lasting trouble of the baseline, which nothing can do without.
 fn look(
     name: &str,
     seen: &mut Result<Seen, String>,
-    how: impl FnOnce(&mut Seen) -> Result<()>,
+    progress: &Progress,
+    mut how: impl FnMut(&mut Seen) -> Result<()>,
 ) -> Result<()> {
     let Ok(so_far) = seen else { return Ok(()) };
-    match how(so_far) {
-        Ok(()) => Ok(()),
-        Err(error) if name == BASELINE => Err(error),
-        Err(error) => {
-            *seen = Err(trouble_of(error)?);
-            Ok(())
+    for failed in 1.. {
+        let error = match how(so_far) {
+            Ok(()) => break,
+            Err(error) => error,
+        };
+        let is_given_up = failed == FAILURES_IN_A_ROW;
+        if is_given_up && name == BASELINE {
+            return Err(error);
         }
+        let why = trouble_of(error)?;
+        if is_given_up {
+            *seen = Err(format!("{why} (the last of {FAILURES_IN_A_ROW} looks in a row that failed)"));
+            break;
+        }
+        progress.line(&format!("  {name} is looked at again: {why}"));
     }
+    Ok(())
 }
 
 fn of(built: &Built, seen: &Seen, start_up_step_s: f64) -> Result<Harm> {
@@ -255,12 +269,35 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_fails_while_it_is_looked_at_is_told_alone_and_the_baseline_ends_the_run() {
+    fn a_look_that_fails_is_taken_again_and_who_fails_again_and_again_is_told_alone() {
+        let progress = Progress::new(true);
         let fails = |_: &mut Seen| -> Result<()> { anyhow::bail!("it did not start") };
+        let mut left = 2;
+        let fails_twice = |seen: &mut Seen| {
+            if left > 0 {
+                left -= 1;
+                return fails(seen);
+            }
+            seen.start_up_s.push(0.1);
+            Ok(())
+        };
         let mut seen = Ok(Seen::default());
-        look("pgo", &mut seen, fails).unwrap();
-        assert_eq!(seen.as_ref().unwrap_err(), "it did not start");
-        look("pgo", &mut seen, |_| panic!("it has failed")).unwrap();
-        assert!(look(BASELINE, &mut Ok(Seen::default()), fails).is_err());
+        look("pgo", &mut seen, &progress, fails_twice).unwrap();
+        assert_eq!(seen.as_ref().unwrap().start_up_s, [0.1]);
+        look("pgo", &mut seen, &progress, fails).unwrap();
+        let why = seen.as_ref().unwrap_err();
+        assert_eq!(why, "it did not start (the last of 3 looks in a row that failed)");
+        look("pgo", &mut seen, &progress, |_| panic!("it was given up")).unwrap();
+
+        let mut looks = 0;
+        let baseline = look(BASELINE, &mut Ok(Seen::default()), &progress, |seen| {
+            looks += 1;
+            fails(seen)
+        });
+        assert!(baseline.is_err(), "the baseline ends the run");
+        assert_eq!(looks, 3);
+        // What says nothing of the variant is not tried again.
+        let full = |_: &mut Seen| Err(std::io::Error::other("the disk is full").into());
+        assert!(look("pgo", &mut Ok(Seen::default()), &progress, full).is_err());
     }
 }

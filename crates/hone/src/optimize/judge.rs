@@ -111,11 +111,17 @@ impl Job<'_> {
             };
             let told = || {
                 self.is_on_the_same_machine()?;
-                let comparison = compare(&contest, self.progress)?;
-                Ok(Told { note: show::comparison::sentence(&comparison), command: None, result: comparison })
+                let is_raised = self.experiment.raised.contains(&workload.name);
+                let found = unless_raised(is_raised, &sides[0].variant, compare(&contest, self.progress))?;
+                Ok(match found {
+                    Ok(found) => {
+                        Told { note: show::comparison::sentence(&found), command: None, result: Some(found) }
+                    }
+                    Err(why) => Told { note: why, command: None, result: None },
+                })
             };
-            match steps.run(Phase::Judge, &name, told) {
-                Ok(comparison) => comparisons.push(comparison),
+            match steps.run::<Option<Comparison>>(Phase::Judge, &name, told) {
+                Ok(comparison) => comparisons.extend(comparison),
                 Err(error) if error.downcast_ref::<GaveUp>().is_some_and(|gave_up| gave_up.of_b) => {
                     let why = format!("{error:#}");
                     self.progress.line(&format!("{} is left out: {why}", sides[1].variant));
@@ -196,6 +202,25 @@ impl Job<'_> {
     }
 }
 
+/// A comparison, or why there is none under a load whose rate Hone raised: that the parent (`a`) alone stands a rate is no promise that it
+/// does so beside another, and what the file asks for is judged already.
+///
+/// # Errors
+/// With every other failure.
+fn unless_raised(
+    is_raised: bool,
+    a: &str,
+    compared: Result<Comparison>,
+) -> Result<Result<Comparison, String>> {
+    match compared {
+        Ok(comparison) => Ok(Ok(comparison)),
+        Err(error) if is_raised && error.downcast_ref::<GaveUp>().is_some_and(|gave_up| !gave_up.of_b) => {
+            Ok(Err(format!("not compared, since {a} does not stand this rate here: {error:#}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// What follows for each variant from its comparisons and its guard rails, and which one is best. `workloads` are those that
 /// judge, the one that decides first.
 pub(super) fn decide(
@@ -268,9 +293,19 @@ fn decision_of(variant: &VariantFacts, comparisons: &[Comparison], workloads: &[
             broke.workload.name, broke.a
         ));
     }
+    if let Some(never) = own.iter().find_map(|comparison| never_counted(comparison, variant)) {
+        return drop(never);
+    }
+    // Those of the file end the run where they can't be measured.
+    let is_seen = |name: &&&str| own.iter().any(|comparison| comparison.workload.name == **name);
+    let unseen: String = workloads
+        .iter()
+        .filter(|name| !is_seen(name))
+        .map(|name| format!("; nothing is seen under {name}"))
+        .collect();
     match first.verdict() {
         Verdict::Better => {
-            (KEEP.to_owned(), format!("better than {} under {}", first.a, first.workload.name))
+            (KEEP.to_owned(), format!("better than {} under {}{unseen}", first.a, first.workload.name))
         }
         other => drop(format!("{} beside {} under {}", other.label(), first.a, first.workload.name)),
     }
@@ -295,6 +330,31 @@ fn broke_down_alone(comparison: &Comparison) -> Option<&str> {
         pair.troubles[1].first().filter(|_| is_unfinished)
     });
     alone.find(|trouble| !trouble.contains(DID_NOT_START)).map(String::as_str)
+}
+
+/// The first of several builds of B that failed whenever it stood against A: the verdict is of the others, and says nothing of a
+/// layout that is broken.
+fn never_counted(comparison: &Comparison, variant: &VariantFacts) -> Option<String> {
+    let builds = comparison.design.builds[1];
+    (0..builds).filter(|_| builds > 1).find_map(|build| {
+        let mut tests = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.kind == PairKind::Test && pair.block == build)
+            .peekable();
+        tests.peek()?;
+        let mut trouble = None;
+        for pair in tests {
+            pair.dropped.as_ref()?;
+            let of_b = pair.troubles[1].first().filter(|_| pair.troubles[0].is_empty());
+            trouble = trouble.or(of_b);
+        }
+        let name = variant.builds.get(build as usize).map_or(&variant.name, |build| &build.name);
+        Some(format!(
+            "{name} failed whenever it was measured under {}: {}",
+            comparison.workload.name, trouble?
+        ))
+    })
 }
 
 /// The mean can fall while the slowest requests get slower.

@@ -59,8 +59,9 @@ impl Job<'_> {
                 Made::Rewritten { from, .. } => {
                     let base = outcomes.layout(from, number)?;
                     let first = outcomes.rewritten.get(&index).context("BOLT's first build is not known")?;
-                    let tools = makers.tools.context("BOLT was not looked for")?;
                     steps.run(Phase::Build, &format!("build-{name}"), || {
+                        // Who only judges has what was made, and may have no BOLT.
+                        let tools = makers.tools.context("BOLT was not looked for")?;
                         self.rewritten_as(tools, &variant.name, &name, base, first)
                     })?
                 }
@@ -82,12 +83,12 @@ impl Job<'_> {
                     Ok(Told { note, command: None, result: applied })
                 })?;
             }
-            let is_checked = index > 0 && variant.judged;
-            if is_checked && !matches!(variant.made, Made::Rewritten { .. }) {
-                steps.run(Phase::Build, &format!("check-{name}"), || self.smoke(&name, &built))?;
-            }
+            let check = format!("check-{name}");
             if index == 0 {
                 has_moved(first, &builds, &built)?;
+                steps.run(Phase::Baseline, &check, || self.check_plain(&built))?;
+            } else if variant.judged && !matches!(variant.made, Made::Rewritten { .. }) {
+                steps.run(Phase::Build, &check, || self.smoke(&built))?;
             }
             builds.push(built);
         }
@@ -119,7 +120,7 @@ impl Job<'_> {
         let (command, stale) = (done.command.clone(), done.said.stale_share());
         let mut built = done.built(name, from);
         self.keep_program(&mut built)?;
-        match self.check(name, &built.executable)? {
+        match self.check_hard(name, &built.executable)? {
             Ok(checked) => {
                 let note = format!(
                     "BOLT {}, {:.1} % of the profile stale; {}",
@@ -129,9 +130,14 @@ impl Job<'_> {
                 );
                 Ok(Told { note, command: Some(command), result: built })
             }
-            Err(trouble) => Err(Left(format!("the optimised program is not correct: {trouble}")).into()),
+            Err(trouble) => Err(not_correct(name, &trouble).into()),
         }
     }
+}
+
+/// Of a build that does not pass its check, by its name: of several it is not told by that of the variant.
+pub(super) fn not_correct(build: &str, trouble: &str) -> Left {
+    Left(format!("the optimised program `{build}` is not correct: {trouble}"))
 }
 
 /// A seed that moves nothing makes no other layout, and intervals over such builds would be too narrow.

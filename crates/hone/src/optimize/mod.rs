@@ -137,7 +137,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
-        steps.run(Phase::Baseline, "check-baseline", || job.check_baseline(&baseline))?;
+        steps.run(Phase::Baseline, "check-baseline", || job.check_plain(&baseline))?;
     }
     if tree::needs_bolt(&variants) && job.can_be_provoked() {
         steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
@@ -161,9 +161,15 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     for index in 1..variants.len() {
         job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
-    job.is_worth_judging(&variants, &outcomes)?;
+    // Until something was measured, the next attempt may try all of it again.
+    let forget = || forget_failures(job.folder, FAILED);
+    job.is_worth_judging(&variants, &outcomes, forget)?;
     job.watch_harm(&mut steps, &mut outcomes)?;
+    job.is_worth_judging(&variants, &outcomes, || forget().and_then(|()| job.folder.remove(HARM)))?;
     let judged = job.judge(&mut steps, &variants, &mut outcomes)?;
+    // What was not made is in no comparison that there is, and stays left out.
+    let in_judging = format!("{FAILED}judge-");
+    job.is_worth_judging(&variants, &outcomes, || forget_failures(job.folder, &in_judging))?;
     let edges = edges(&variants, &outcomes.made);
 
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
@@ -257,15 +263,27 @@ const TREE: &str = "tree.json";
 /// Begins the notes of what failed.
 const FAILED: &str = "steps/failed-";
 
-fn forget_failures(folder: &RunFolder) -> Result<()> {
+/// What the harm watch found.
+const HARM: &str = "steps/harm.json";
+
+/// Those whose notes begin so.
+fn forget_failures(folder: &RunFolder, begins: &str) -> Result<()> {
     let steps = folder.join("steps");
     for entry in fs::read_dir(&steps).with_context(|| format!("{} can't be read", steps.display()))? {
         let name = format!("steps/{}", entry?.file_name().to_string_lossy());
-        if name.starts_with(FAILED) {
+        if name.starts_with(begins) {
             folder.remove(&name)?;
         }
     }
     Ok(())
+}
+
+/// Whether all builds of a variant were made, or it is known to be left out.
+fn has_come_to_an_end(folder: &RunFolder, name: &str, builds: u32) -> bool {
+    let is_there = |name: &str| folder.join(format!("steps/build-{name}.json")).is_file();
+    let is_built =
+        is_there(name) && layouts::further(builds).all(|number| is_there(&layouts::name(name, number)));
+    is_built || folder.join(format!("{FAILED}{name}.json")).is_file()
 }
 
 /// A variant that can't be had, in words.
@@ -357,7 +375,8 @@ impl<'a> Job<'a> {
             let tools =
                 if tree::needs_bolt(&kept) { BoltTools::find(None) } else { return Ok((None, kept)) };
             let is_done = kept.iter().all(|variant| {
-                !matches!(variant.made, Made::Rewritten { .. }) || self.has_come_to_an_end(&variant.name)
+                !matches!(variant.made, Made::Rewritten { .. })
+                    || has_come_to_an_end(self.folder, &variant.name, self.experiment.builds)
             });
             return match tools {
                 Ok(tools) => Ok((Some(tools), kept)),
@@ -382,12 +401,6 @@ impl<'a> Job<'a> {
                 _ => Err(error),
             },
         }
-    }
-
-    /// Whether a variant was built, or is known to be left out.
-    fn has_come_to_an_end(&self, name: &str) -> bool {
-        let built = self.folder.join(format!("steps/build-{name}.json"));
-        built.is_file() || self.folder.join(format!("{FAILED}{name}.json")).is_file()
     }
 
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
@@ -428,19 +441,25 @@ impl<'a> Job<'a> {
         if !profiles.is_empty() && *compiler == kinds::Kind::Counts {
             workshop.can(&Guide::Generate)?;
         }
+        // Who goes on behind the training, or only judges, may do without the tool.
+        let is_trained = self.folder.join("steps/train.json").is_file();
+        if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
+            workshop.can_convert_branches()?;
+        }
         if profiles.contains(&Profile::Second) {
             workshop.can(&Guide::CsGenerate(profile.to_owned()))?;
         }
         Ok(())
     }
 
-    /// The check must be one that the plain program passes.
-    fn check_baseline(&self, baseline: &Built) -> Result<Told<SmokeTest>> {
-        match self.check(BASELINE, &baseline.executable)? {
+    /// The check must be one that the plain program passes, in each of its builds.
+    fn check_plain(&self, built: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(&built.variant, &built.executable)? {
             Ok(checked) => Ok(Told { note: checked.what.clone(), command: None, result: checked }),
             Err(trouble) => bail!(
-                "the baseline does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
-                 variant can be told from a broken one before"
+                "the {} does not pass the check: {trouble}\n  next: make the check, or the target's arguments, right; no \
+                 variant can be told from a broken one before",
+                built.variant
             ),
         }
     }
@@ -663,7 +682,7 @@ impl<'a> Job<'a> {
                 } else {
                     format!("check-{}", variant.name)
                 };
-                let checked = steps.run(Phase::Build, &name, || self.smoke(&variant.name, &built))?;
+                let checked = steps.run(Phase::Build, &name, || self.smoke(&built))?;
                 outcomes.checked.insert(index, checked);
             }
             Ok(built)
@@ -734,8 +753,8 @@ impl<'a> Job<'a> {
     }
 
     /// Produces and reads back under every judging workload, or does their operations, and the target's own check.
-    fn smoke(&self, name: &str, built: &Built) -> Result<Told<SmokeTest>> {
-        match self.check(name, &built.executable)? {
+    fn smoke(&self, built: &Built) -> Result<Told<SmokeTest>> {
+        match self.check(&built.variant, &built.executable)? {
             Ok(checked) => {
                 let note = if checked.records > 0 {
                     format!(
@@ -747,25 +766,27 @@ impl<'a> Job<'a> {
                 };
                 Ok(Told { note, command: None, result: checked })
             }
-            Err(trouble) => Err(Left(format!("the optimised program is not correct: {trouble}")).into()),
+            Err(trouble) => Err(layouts::not_correct(&built.variant, &trouble).into()),
         }
     }
 
-    fn is_worth_judging(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<()> {
+    /// Whether a variant is left. Where none is, `forget` has the next attempt try again.
+    fn is_worth_judging(
+        &self,
+        variants: &[Variant],
+        outcomes: &Outcomes,
+        forget: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let is_there = |index: &usize| *index > 0 && variants[*index].judged;
         if outcomes.made.keys().any(is_there) {
             return Ok(());
         }
-        // Nothing was measured yet, so the next attempt may try all of it again.
-        forget_failures(self.folder)?;
+        forget()?;
         // The first one is the reason of most others.
         let (index, why) = outcomes.left_out.iter().next().context("no variant was thought of")?;
         match outcomes.left_out.len() {
             1 => bail!("{}: {why}", variants[*index].name),
-            left => bail!(
-                "none of the {left} variants could be made; the first, {}: {why}",
-                variants[*index].name
-            ),
+            left => bail!("none of the {left} variants is left; the first, {}: {why}", variants[*index].name),
         }
     }
 
@@ -921,7 +942,23 @@ mod tests {
         assert!(or_noted(&folder, "csir", false, || -> Result<u32> { bail!("the disk is full") }).is_err());
         assert_eq!(or_noted(&folder, "csir", false, || Ok(4)).unwrap(), Ok(4));
         or_noted(&folder, "pgo", false, fails).unwrap().unwrap_err();
-        forget_failures(&folder).unwrap();
+        forget_failures(&folder, "steps/failed-judge-").unwrap();
+        or_noted(&folder, "pgo", false, || Ok(5)).unwrap().unwrap_err();
+        forget_failures(&folder, FAILED).unwrap();
         assert_eq!(or_noted(&folder, "pgo", false, || Ok(5)).unwrap(), Ok(5));
+    }
+
+    #[test]
+    fn a_variant_is_done_with_when_its_last_build_is_there() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let done = |builds| has_come_to_an_end(&folder, "pgo+bolt", builds);
+        assert!(!done(1));
+        folder.write_note("steps/build-pgo+bolt.json", &1).unwrap();
+        folder.write_note("steps/build-pgo+bolt~2.json", &1).unwrap();
+        assert!(done(1) && done(2));
+        assert!(!done(3), "broken off between the second and the third");
+        folder.write_note("steps/failed-pgo+bolt.json", &"no profile").unwrap();
+        assert!(done(3));
     }
 }

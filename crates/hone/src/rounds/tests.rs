@@ -342,6 +342,51 @@ fn a_variant_that_fails_is_left_out_and_a_baseline_that_fails_ends_the_rounds() 
     );
 }
 
+/// Whichever of the builds comes first, and also when the run is broken off in between.
+#[test]
+fn a_build_that_is_broken_is_given_up_alone_and_stays_so() {
+    let lab = Lab::new();
+    let plain = ["plain", "plain2", "plain3"].map(|name| lab.spinner(name, 10, &[]));
+    let twins = plain.clone().map(|path| copy_of(&path, "twin"));
+    let broken = lab.folder.join("broken");
+    fs::copy("/bin/false", &broken).unwrap();
+    for at in 0..3 {
+        let mut some = plain.clone();
+        some[at].clone_from(&broken);
+        let runner = |name: &str, paths: &[PathBuf], parent| Runner {
+            name: name.to_owned(),
+            parent,
+            arms: paths
+                .iter()
+                .map(|path| lab.server(&path.file_name().unwrap().to_string_lossy(), path))
+                .collect(),
+        };
+        let judge = || {
+            let variants = vec![
+                runner("baseline", &plain, None),
+                runner("twin", &twins, None),
+                runner("some", &some, Some(0)),
+            ];
+            let mut rounds = rounds(&lab, variants, tool(5), 12, 4);
+            (rounds.plan.builds, rounds.prefix) = (3, format!("{at}/"));
+            let found = judge_rounds(&rounds, &lab.progress).unwrap().edges.remove(0);
+            found.pairs.into_iter().filter(|pair| pair.kind == PairKind::Test).collect::<Vec<PairOutcome>>()
+        };
+        let pairs = judge();
+        let of_broken: Vec<&PairOutcome> = pairs.iter().filter(|pair| pair.block == at as u32).collect();
+        assert_eq!(of_broken.len(), 4);
+        assert!(of_broken[3].dropped.as_ref().unwrap().contains("broken was given up"), "{:?}", of_broken[3]);
+        for pair in pairs.iter().filter(|pair| pair.block != at as u32) {
+            assert!(pair.troubles.iter().all(Vec::is_empty), "{pair:?}");
+        }
+        let last = of_broken[3].index / 2;
+        fs::remove_file(lab.folder.join(format!("{at}/rounds/{last:03}.json"))).unwrap();
+        let again = judge();
+        let pair = again.iter().find(|pair| pair.index / 2 == last).unwrap();
+        assert!(pair.dropped.as_ref().unwrap().contains("broken was given up"), "{pair:?}");
+    }
+}
+
 #[test]
 fn a_twin_that_is_no_copy_is_refused() {
     let lab = Lab::new();

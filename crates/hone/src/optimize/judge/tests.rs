@@ -126,6 +126,84 @@ fn a_variant_that_breaks_down_once_where_its_parent_stands_is_dropped() {
     assert_eq!(told(pair("", "was saturated", "b.json")), "keep ");
 }
 
+/// By the layouts that work alone it is better, in whatever order they came.
+#[test]
+fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
+    let pair = |block: u32, trouble: [&str; 2], is_dropped: bool| hone_record::PairOutcome {
+        index: block,
+        kind: PairKind::Test,
+        window_a: "a.json".to_owned(),
+        window_b: if is_dropped { String::new() } else { "b.json".to_owned() },
+        values_a: [].into(),
+        values_b: [].into(),
+        dropped: is_dropped.then(|| "it does not count".to_owned()),
+        block,
+        took_s: 0.0,
+        troubles: trouble.map(|word| (!word.is_empty()).then(|| word.to_owned()).into_iter().collect()),
+    };
+    let why = |pairs: Vec<hone_record::PairOutcome>| {
+        let built = |name: &str| hone_record::LaidOut {
+            name: name.to_owned(),
+            link_seed: None,
+            sha256: String::new(),
+        };
+        let variant = VariantFacts {
+            name: "pgo".to_owned(),
+            parent: Some("baseline".to_owned()),
+            judged: true,
+            state: VariantState::Made,
+            rewriting: None,
+            harm: None,
+            decision: String::new(),
+            why: String::new(),
+            builds: vec![built("pgo"), built("pgo~2")],
+        };
+        let mut found = edge("baseline", "pgo", "one", BETTER);
+        (found.design.builds, found.pairs) = ([2, 2], pairs);
+        decision_of(&variant, &[found], &["one"])
+    };
+    let (no_start, none) = (["", "pgo~2 did not start"], ["", ""]);
+    // What was given up has no trouble of its own any more.
+    for pairs in [
+        vec![pair(1, no_start, true), pair(1, none, true), pair(0, none, false)],
+        vec![pair(0, none, false), pair(1, no_start, true), pair(1, none, true)],
+    ] {
+        let (decision, why) = why(pairs);
+        let told = "pgo~2 failed whenever it was measured under one: pgo~2 did not start";
+        assert_eq!((decision.as_str(), why.as_str()), (DROP, told));
+    }
+    let kept = |pairs| assert_eq!(why(pairs).0, KEEP);
+    kept(vec![pair(0, none, false), pair(1, no_start, true), pair(1, none, false)]);
+    kept(vec![pair(0, none, false), pair(1, none, true)]);
+    kept(vec![pair(0, none, false), pair(1, ["baseline failed", "pgo~2 failed"], true)]);
+}
+
+#[test]
+fn a_raised_rate_that_the_parent_does_not_stand_ends_nothing() {
+    let gave_up = |of_b| Err(GaveUp::for_test(of_b).into());
+    let why = unless_raised(true, "pgo", gave_up(false)).unwrap().unwrap_err();
+    assert!(why.starts_with("not compared, since pgo does not stand this rate here: 3 "), "{why}");
+    assert!(unless_raised(false, "pgo", gave_up(false)).is_err(), "a load of the file");
+    assert!(unless_raised(true, "pgo", gave_up(true)).is_err(), "it is left out alone");
+    assert!(unless_raised(true, "pgo", Err(anyhow::anyhow!("the disk is full"))).is_err());
+    // It is kept for what was seen of it, and what was not is told.
+    let mut variants = [VariantFacts {
+        name: "pgo".to_owned(),
+        parent: Some("baseline".to_owned()),
+        judged: true,
+        state: VariantState::Made,
+        rewriting: None,
+        harm: None,
+        decision: String::new(),
+        why: String::new(),
+        builds: Vec::new(),
+    }];
+    let edges = [edge("baseline", "pgo", "one", BETTER)];
+    let best = decide(&mut variants, &edges, &[], &["one", "one-x1.2"]);
+    assert_eq!(best.as_deref(), Some("pgo"));
+    assert_eq!(variants[0].why, "better than baseline under one; nothing is seen under one-x1.2");
+}
+
 #[test]
 fn the_exit_code_hears_of_what_is_worse_when_nothing_is_kept_or_it_was_asked_for() {
     let check = |edges: &[(&str, &str, [f64; 3])], best: Option<&str>, asked: bool, expected: bool| {

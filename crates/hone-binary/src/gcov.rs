@@ -338,11 +338,9 @@ impl Gcov<'_> {
             return Ok(Tally::default());
         }
         let (noted, _) = self.noted(&self.counts_in(raw)?, notes)?;
-        let ran = noted.functions.iter().filter(|(_, function)| function.max_count > 0);
-        Ok(Tally {
-            total: total_of(noted.functions.values()),
-            ran: ran.map(|(name, _)| name.clone()).collect(),
-        })
+        // A function of no line of its own has the counts of its calls.
+        let count = |function: Function| function.total.max(function.max_count);
+        Ok(Tally::of(noted.functions.into_iter().map(|(name, function)| (name, count(function)))))
     }
 
     /// The functions of each file with its notes beside it, and how many files gcov did not take.

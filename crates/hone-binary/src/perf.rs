@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hone_record::ToolReceipt;
-use hone_tool::{Call, Runner, Tool, ToolError, interrupt};
+use hone_tool::{Call, Readiness, Runner, Session, Tool, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
@@ -24,6 +24,12 @@ pub const FEWEST_SAMPLES: u64 = 100;
 
 /// A trial takes a fraction of a second.
 const TRIAL_LIMIT: Duration = Duration::from_secs(20);
+
+/// So often perf is started on processes that come and go.
+const STARTS: u32 = 10;
+
+/// It opens a counter for each thread and CPU before it looks on.
+const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Keeps a core busy for some 50 ms, in user mode.
 const BUSY: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
@@ -50,6 +56,17 @@ pub enum PerfRefusal {
     )]
     NoSamples {
         /// perf's words, or what was missing in its data.
+        said: String,
+    },
+    /// The machine can, and perf did not go through with it.
+    #[error(
+        "perf did not hold out: {said}\n  next: look for room where {} is written and at the limit of open files (`ulimit -n`: perf \
+         opens one for each thread and CPU), and train again", data.display()
+    )]
+    Broke {
+        /// Where it writes.
+        data: PathBuf,
+        /// perf's words, or what it did.
         said: String,
     },
     /// The load hardly ran in the program.
@@ -115,6 +132,41 @@ impl Perf {
     /// Which one it is.
     pub fn receipt(&self) -> &ToolReceipt {
         &self.receipt
+    }
+
+    /// Starts [`Perf::record`], and waits until it looks on. Of a process that has ended since it was listed perf knows nothing, and
+    /// ends: it is started again with a new list then.
+    ///
+    /// # Errors
+    /// [`PerfRefusal::Broke`] when it ends each time; else as `pids`, and when `data` can't be removed.
+    pub fn watch(
+        &self,
+        runner: &dyn Runner,
+        event: Event,
+        pids: impl Fn() -> Result<Vec<u32>>,
+        data: &Path,
+    ) -> Result<Session> {
+        let mut said = String::new();
+        for _ in 0..STARTS {
+            if data.exists() {
+                fs::remove_file(data).with_context(|| format!("{} can't be removed", data.display()))?;
+            }
+            let mut session = runner.start(&self.record(event, &pids()?, data))?;
+            // The head of its data is written when all counters are open.
+            let looks_on = || match data.metadata() {
+                Ok(facts) if facts.len() > 0 => Readiness::Ready,
+                _ => Readiness::NotYet("its data has no head yet".to_owned()),
+            };
+            match session.wait_until(START_LIMIT, looks_on) {
+                Ok(()) => return Ok(session),
+                Err(ToolError::Died { scene, status, .. }) => {
+                    said = format!("{} ({status})", words_of_refusal(&scene.stderr));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let said = format!("it ended as it began to look on, {STARTS} times; the last time {said}");
+        Err(Refusal::from(PerfRefusal::Broke { data: data.to_path_buf(), said }).into())
     }
 
     /// Records running processes until it is asked to end by SIGTERM, or they end.
@@ -249,6 +301,11 @@ pub fn enough(data: &Path, samples: u64) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use hone_tool::System;
+
     use super::*;
 
     /// Recorded from perf 6.1 on a virtual machine.
@@ -276,6 +333,43 @@ mod tests {
         let said = words_of_refusal(&lines.map(str::to_owned));
         assert!(said.starts_with("perf says \"cpu-clock:uH: PMU Hardware"), "{said}");
         assert_eq!(words_of_refusal(&[]), "it failed without a word");
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+    fn a_process_that_ended_as_perf_began_is_left_out() {
+        let perf = match Perf::find() {
+            Ok(perf) => perf,
+            Err(error) => {
+                let must = std::env::var_os("HONE_REQUIRE_TOOLS").is_some_and(|value| value == "1");
+                assert!(!must, "{error:#}");
+                return eprintln!("skipped: {error:#}");
+            }
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let sh = |body: &str| Call::new("busy", "/bin/sh", dir.path()).args(["-c", body]);
+        let busy = system.start(&sh("while :; do :; done")).unwrap();
+        let gone = system.start(&sh("true")).unwrap();
+        let gone_pid = gone.pid();
+        drop(gone);
+        let data = dir.path().join("perf.data");
+
+        let looks = Cell::new(0);
+        let pids = || {
+            looks.set(looks.get() + 1);
+            Ok(if looks.get() == 1 { vec![busy.pid(), gone_pid] } else { vec![busy.pid()] })
+        };
+        let session = perf.watch(&system, Event::Clock, pids, &data).unwrap();
+        assert_eq!(looks.get(), 2, "perf takes no list with a process that has gone");
+        thread::sleep(Duration::from_millis(500));
+        session.stop(TRIAL_LIMIT).unwrap();
+        assert_eq!(perf.lacks(&system, dir.path(), Event::Clock, &data).unwrap(), None);
+
+        let refused = perf.watch(&system, Event::Clock, || Ok(vec![gone_pid]), &data).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("did not hold out") && told.contains("10 times"), "{told}");
+        assert!(!told.contains("branch records"), "{told}");
     }
 
     #[test]

@@ -482,6 +482,129 @@ fn dumps_and_the_end_add_up_whatever_the_name() {
     }
 }
 
+/// A program with the dump object, whose profile takes a while to be written. What it does beside that is its argument.
+const WITH_THREADS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int is_writing;
+int __llvm_profile_write_file(void) {
+    is_writing = 1;
+    usleep(300000);
+    is_writing = 0;
+    return 0;
+}
+
+static sigset_t signals;
+static void *opens(void *unused) {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    for (;;) pause();
+    return unused;
+}
+static void *fetches(void *unused) {
+    int signal;
+    for (;;) sigwait(&signals, &signal);
+    return unused;
+}
+
+int main(int count, char **words) {
+    pthread_t thread;
+    const char *what = count > 1 ? words[1] : "";
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    if (!strcmp(what, "open")) pthread_create(&thread, NULL, opens, NULL);
+    if (!strcmp(what, "sigwait")) pthread_create(&thread, NULL, fetches, NULL);
+    if (!strcmp(what, "signalfd")) signalfd(-1, &signals, 0);
+    if (!strcmp(what, "helper") && fork() == 0) {
+        execlp("sleep", "sleep", "1000", (char *)0);
+        _exit(1);
+    }
+    if (!strcmp(what, "fork")) {
+        int status;
+        kill(getpid(), SIGUSR2);
+        while (!is_writing) usleep(1000);
+        pid_t child = fork();
+        if (child == 0) _exit(is_writing);
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    }
+    usleep(200000);
+    puts("ready");
+    fflush(stdout);
+    for (;;) pause();
+}
+"#;
+
+struct WithThreads {
+    dir: tempfile::TempDir,
+    system: System,
+}
+
+impl WithThreads {
+    fn new() -> Option<Self> {
+        let compiler = tool("gcc")?;
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let object = build_dump_object(&system, &compiler, dir.path(), ProfileKind::Llvm).unwrap();
+        fs::write(dir.path().join("threads.c"), WITH_THREADS).unwrap();
+        let call = Call::new("compile", &compiler, dir.path()).args(["-O1", "-o", "threads", "threads.c"]);
+        system.run(&call.arg(&object.object).args(object.link_flags.iter().copied())).unwrap();
+        Some(Self { dir, system })
+    }
+
+    fn call(&self, what: &str) -> Call {
+        let (switch, on) = dump_env();
+        Call::new("threads", self.dir.path().join("threads"), self.dir.path()).arg(what).env(switch, on)
+    }
+
+    fn start(&self, what: &str) -> Session {
+        let mut session = self.system.start(&self.call(what)).unwrap();
+        session.stdout_line_matching("ready", PLENTY).unwrap();
+        session
+    }
+}
+
+#[test]
+fn only_processes_that_the_object_serves_are_told() {
+    let Some(bench) = WithThreads::new() else { return };
+    let mut helper = bench.start("helper");
+    while helper.processes().len() < 2 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(reset(&mut helper).unwrap(), [helper.pid()]);
+    let told = helper.tell(libc::SIGUSR2, PLENTY);
+    assert_eq!((told.took, told.left), (vec![helper.pid()], vec![]), "who inherited the block takes nothing");
+
+    let mut open = bench.start("open");
+    let refused = refusal(reset(&mut open));
+    assert!(matches!(refused, CaptureRefusal::NotReset { blocked: 0 }), "{refused}");
+    open.check_alive("the signal would have killed it").unwrap();
+}
+
+#[test]
+fn a_program_that_fetches_the_signal_itself_is_known() {
+    let Some(bench) = WithThreads::new() else { return };
+    let uses = [libc::SIGUSR1, libc::SIGUSR2];
+    assert!(!bench.start("").handles(&uses), "the object's thread is not its own");
+    for what in ["sigwait", "signalfd"] {
+        assert!(bench.start(what).handles(&uses), "{what}");
+    }
+}
+
+#[test]
+fn a_fork_waits_until_the_profile_is_written() {
+    let Some(bench) = WithThreads::new() else { return };
+    bench.system.run(&bench.call("fork").limit(PLENTY)).unwrap();
+}
+
 /// Why servers that fork need the object: it is LLVM's runtime that does this.
 #[test]
 fn without_the_object_workers_share_a_file_and_repeat_the_start_up() {

@@ -74,11 +74,12 @@ impl Group {
 
     fn spawn(mut command: Command, step: &str, stdout: File, stderr: File) -> io::Result<Self> {
         command.stdout(stdout).stderr(stderr);
-        let note = left::note(step).map(|(path, file)| {
+        let note = left::note(step).map(|note| {
+            let path = note.path.clone();
             // SAFETY: the closure runs between fork and exec, and calls only what is async-signal-safe.
             unsafe {
                 command.pre_exec(move || {
-                    left::sign(file.as_raw_fd());
+                    note.sign();
                     Ok(())
                 });
             }
@@ -432,10 +433,13 @@ pub(crate) fn members(group: i32) -> Vec<i32> {
     ids.filter(|&id| is_running_member(id, group)).collect()
 }
 
+/// What the kernel tells in a file. It cuts the names of processes after 15 bytes, also inside of a letter.
+pub(crate) fn text_of(file: &str) -> Option<String> {
+    fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn is_running_member(id: i32, group: i32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else {
-        return false;
-    };
+    let Some(stat) = text_of(&format!("/proc/{id}/stat")) else { return false };
     // `pid (name) state ppid pgrp ...`; the name may hold spaces and parentheses.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split_ascii_whitespace();
     let state = fields.next().unwrap_or_default();

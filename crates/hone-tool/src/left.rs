@@ -3,11 +3,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::child::{VANISH_LIMIT, members, send, vanished};
+use crate::child::{VANISH_LIMIT, members, send, text_of, vanished};
 
 /// The folder of the notes; there is one run at a time in a process.
 static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -42,7 +43,7 @@ pub struct LeftBehind {
     pub step: String,
     /// The names of its processes.
     pub processes: Vec<String>,
-    /// Whether one of them is there even now.
+    /// Whether one of them is there even now. Its note is kept then.
     pub stays: bool,
 }
 
@@ -62,6 +63,10 @@ pub fn note_groups_in(place: &Path) -> io::Result<Noting> {
 /// # Errors
 /// When the folder can't be read. One that is not there holds no notes.
 pub fn end_what_is_left(place: &Path) -> io::Result<Vec<LeftBehind>> {
+    go_through(place, Note::end)
+}
+
+fn go_through(place: &Path, end: impl Fn(&Note) -> Option<LeftBehind>) -> io::Result<Vec<LeftBehind>> {
     let entries = match fs::read_dir(place) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -72,38 +77,54 @@ pub fn end_what_is_left(place: &Path) -> io::Result<Vec<LeftBehind>> {
         let path = entry?.path();
         // One that was cut off in its writing names nobody.
         let note = fs::read(&path).ok().and_then(|bytes| Note::parse(&String::from_utf8_lossy(&bytes)));
-        if let Some(left) = note.and_then(|note| note.end()) {
-            ended.push(left);
+        let left = note.as_ref().and_then(&end);
+        // What would not die now may be gone, or die, the next time.
+        if !left.as_ref().is_some_and(|left| left.stays) {
+            fs::remove_file(&path)?;
         }
-        fs::remove_file(&path)?;
+        ended.extend(left);
     }
     Ok(ended)
 }
 
-/// A note for the next group, where that is wanted, with an end that the group's first process writes itself ([`sign`]): it must be whole
-/// before that process can start others. Without a note it may outlive us, which is no reason to do without the program.
-pub(crate) fn note(step: &str) -> Option<(PathBuf, File)> {
+/// A note that its process has yet to sign.
+#[derive(Debug)]
+pub(crate) struct Unsigned {
+    pub(crate) path: PathBuf,
+    file: File,
+    /// Where the signature begins.
+    end: libc::off_t,
+}
+
+/// A note for the next group, where that is wanted, with an end that the group's first process writes itself ([`Unsigned::sign`]): it must
+/// be whole before that process can start others. Without a note it may outlive us, which is no reason to do without the program.
+pub(crate) fn note(step: &str) -> Option<Unsigned> {
     let place = folder().clone()?;
     let path = place.join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
     let mut file = File::create(&path).ok()?;
-    writeln!(file, "{}\n{}", boot()?, step.replace('\n', " ")).ok()?;
-    Some((path, file))
+    let head = format!("{}\n{}\n", boot()?, step.replace('\n', " "));
+    file.write_all(head.as_bytes()).ok()?;
+    Some(Unsigned { path, file, end: libc::off_t::try_from(head.len()).ok()? })
 }
 
-/// Between fork and exec: the line by which the kernel tells of this very process, written into its note. A note that can't be signed is
-/// of nobody.
-pub(crate) fn sign(note: i32) {
-    let mut line = [0_u8; 1024];
-    // SAFETY: open, read, write and close are async-signal-safe; the path ends with a zero, and the buffer is valid for its length.
-    unsafe {
-        let told = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if told < 0 {
-            return;
-        }
-        let length = libc::read(told, line.as_mut_ptr().cast(), line.len());
-        libc::close(told);
-        if let Ok(length) = usize::try_from(length) {
-            libc::write(note, line.as_ptr().cast(), length);
+impl Unsigned {
+    /// Between fork and exec: the line by which the kernel tells of this very process, written into its note. A note that can't be signed
+    /// is of nobody. A process that was forked in vain, since its program could not be started yet, has signed before: what it wrote goes.
+    pub(crate) fn sign(&self) {
+        let mut line = [0_u8; 1024];
+        // SAFETY: open, read, close, ftruncate and pwrite are system calls and no more; the path ends with a zero, and the buffer is valid
+        // for its length.
+        unsafe {
+            libc::ftruncate(self.file.as_raw_fd(), self.end);
+            let told = libc::open(c"/proc/self/stat".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            if told < 0 {
+                return;
+            }
+            let length = libc::read(told, line.as_mut_ptr().cast(), line.len());
+            libc::close(told);
+            if let Ok(length) = usize::try_from(length) {
+                libc::pwrite(self.file.as_raw_fd(), line.as_ptr().cast(), length, self.end);
+            }
         }
     }
 }
@@ -156,7 +177,7 @@ struct Stat {
 
 impl Stat {
     fn of(id: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+        Self::parse(&text_of(&format!("/proc/{id}/stat"))?)
     }
 
     /// `pid (name) state ppid pgrp session ...`; the name may hold spaces and parentheses.
@@ -223,5 +244,18 @@ mod tests {
         }
         assert_eq!(end_what_is_left(dir.path()).unwrap(), []);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "they are gone");
+    }
+
+    #[test]
+    fn what_would_not_die_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = "7 (x) S 1 7 5 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 100 1000 2";
+        fs::write(dir.path().join("a"), format!("{}\nload\n{line}\n", note().boot)).unwrap();
+        let ended = |stays| {
+            let left =
+                |note: &Note| Some(LeftBehind { step: note.step.clone(), processes: Vec::new(), stays });
+            go_through(dir.path(), left).unwrap().len()
+        };
+        assert_eq!([ended(true), ended(true), ended(false), ended(false)], [1, 1, 1, 0]);
     }
 }

@@ -35,5 +35,6 @@ pub use pass::{pass_through, pass_through_heard};
 pub use replay::Replay;
 pub use runner::{Conversation, Finished, Runner};
 pub use session::{Ended, Readiness, Session, StopSignal, Stopped, Told};
+pub use signals::SERVES_SIGNALS;
 pub use system::{Progress, System};
 pub use tool::{Found, Install, Origin, Tool, Version};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::child::{Group, Pause, members, send};
 use crate::error::Scene;
-use crate::signals::SignalState;
+use crate::signals::{SignalState, is_pending};
 use crate::system::{Logs, unwaitable};
 use crate::{Call, ToolError, Usage, interrupt};
 
@@ -211,15 +211,16 @@ impl Session {
         self.group.signal_leader(signal);
     }
 
-    /// Sends a signal that asks for something to those processes of the group that it can't hurt: they handle it, or
-    /// block it and so fetch it by `sigwait` or `signalfd`. Waits up to `limit` until it is taken.
+    /// Sends a signal that asks for something to those processes of the group that it can't hurt and that take it: they handle
+    /// it, or block it in all of their threads and fetch it by `sigwait` or `signalfd`. Blocked signals are inherited, so who only blocks
+    /// it is left alone. Waits up to `limit` until it is taken.
     pub fn tell(&self, signal: i32, limit: Duration) -> Told {
         let group = self.group.pid();
         let takers = members(group)
             .into_iter()
             .filter(|&id| SignalState::of(id).is_some_and(|state| state.takes(signal)));
         let told: Vec<i32> = takers.inspect(|&id| send(id, signal)).collect();
-        let waiting = |id: &i32| SignalState::of(*id).is_some_and(|state| state.waits(signal));
+        let waiting = |id: &i32| is_pending(*id, signal);
         let deadline = Instant::now() + limit;
         let mut pause = Pause::default();
         while told.iter().any(waiting) && Instant::now() < deadline {
@@ -230,9 +231,10 @@ impl Session {
         Told { took: ids(took), left: ids(left) }
     }
 
-    /// Whether a process of the group has a handler of its own for one of these signals.
+    /// Whether a process of the group handles one of these signals, or fetches it, of its own accord: a thread named [`crate::SERVES_SIGNALS`]
+    /// is not its own.
     pub fn handles(&self, signals: &[i32]) -> bool {
-        let handles = |state: SignalState| signals.iter().any(|&signal| state.handles(signal));
+        let handles = |state: SignalState| signals.iter().any(|&signal| state.uses(signal));
         members(self.group.pid()).into_iter().filter_map(SignalState::of).any(handles)
     }
 

@@ -7,8 +7,11 @@ use hone_tool::left::{end_what_is_left, note_groups_in};
 use hone_tool::{Call, Runner as _, System};
 
 fn runs(pid: u32) -> bool {
-    let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    let state = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    String::from_utf8_lossy(&state)
+        .rsplit(") ")
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 #[test]
@@ -45,6 +48,36 @@ fn a_grandchild_that_outlives_its_parent_and_us_is_ended_by_the_note() {
 
     system.run(&call("true")).unwrap();
     assert_eq!(count(), 0, "nobody wants notes any more");
+    a_program_that_could_not_be_started_at_once_is_in_its_note();
+}
+
+/// The kernel starts no program that is open for writing, so it is started again; and it cuts names in the middle of a letter.
+fn a_program_that_could_not_be_started_at_once_is_in_its_note() {
+    let dir = tempfile::tempdir().unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    let notes = dir.path().join("running");
+    let noting = note_groups_in(&notes).unwrap();
+    let program = dir.path().join("serverdienst-f\u{fc}r-x");
+    fs::copy("/bin/sh", &program).unwrap();
+    let written = fs::OpenOptions::new().write(true).open(&program).unwrap();
+    let closes = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(written);
+    });
+    let call = Call::new("load", &program, dir.path()).args(["-c", "while :; do sleep 0.1; done & wait"]);
+    let session = system.start(&call).unwrap();
+    closes.join().unwrap();
+    let leader = session.pid();
+    while session.processes().len() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::mem::forget(session);
+    session_of_nobody_ends(leader);
+    drop(noting);
+    let left = end_what_is_left(&notes).unwrap();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].processes.iter().any(|name| name.starts_with("serverdienst-f")), "{left:?}");
+    assert!(!left[0].stays && end_what_is_left(&notes).unwrap().is_empty());
 }
 
 fn session_of_nobody_ends(leader: u32) {

@@ -33,13 +33,10 @@ static void ask(int signal) {
     errno = before;
 }
 
-/* Threads do not live on in a forked child. */
 static void start_waiter(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
-    sem_init(&asked, 0, 0);
-    asked_by = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
@@ -47,6 +44,27 @@ static void start_waiter(void) {
     has_waiter = pthread_create(&thread, &attributes, wait_and_exit, NULL) == 0;
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A signal that comes to the child before it can be asked waits until it can. */
+static __thread sigset_t before_fork;
+
+static void hold_signals(void) {
+    unsigned i;
+    sigset_t held;
+    sigemptyset(&held);
+    for (i = 0; i < sizeof ends / sizeof *ends; i++) sigaddset(&held, ends[i]);
+    pthread_sigmask(SIG_BLOCK, &held, &before_fork);
+}
+
+static void let_signals(void) { pthread_sigmask(SIG_SETMASK, &before_fork, NULL); }
+
+/* Threads do not live on in a forked child, and what its parent was asked for is not asked of it. */
+static void in_child(void) {
+    sem_init(&asked, 0, 0);
+    asked_by = 0;
+    start_waiter();
+    let_signals();
 }
 
 __attribute__((constructor)) static void hone_orderly_exit(void) {
@@ -61,6 +79,7 @@ __attribute__((constructor)) static void hone_orderly_exit(void) {
         taken += sigaction(ends[i], &action, NULL) == 0;
     }
     if (taken == 0) return;
+    sem_init(&asked, 0, 0);
     start_waiter();
-    pthread_atfork(NULL, NULL, start_waiter);
+    pthread_atfork(hold_signals, let_signals, in_child);
 }

@@ -4,7 +4,8 @@
 
    It does nothing unless HONE_PROFILE_DUMP is set: what a build runs of its own programs has no use for it.
 
-   Both signals are blocked before `main`, so every thread inherits that and only the thread made here takes them. */
+   Both signals are blocked before `main`, so every thread inherits that and only the thread made here takes them. By its
+   name it is known from threads of the program's own, and from programs that only inherited what is blocked. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -47,14 +48,24 @@ static void wanted(sigset_t *signals) {
     sigaddset(signals, SIGUSR2);
 }
 
+/* Held while a profile is written or reset, and over each fork: a child made in the middle of it would find locks of gcc's
+   runtime that nobody opens, and the half of a file that it then writes into its parent's. */
+static pthread_mutex_t at_work = PTHREAD_MUTEX_INITIALIZER;
+
+static void begin_work(void) { pthread_mutex_lock(&at_work); }
+
+static void end_work(void) { pthread_mutex_unlock(&at_work); }
+
 static void *serve(void *unused) {
     sigset_t signals;
     int signal;
     (void)unused;
     wanted(&signals);
     while (sigwait(&signals, &signal) == 0) {
+        begin_work();
         if (signal == SIGUSR2) dump();
         else reset();
+        end_work();
     }
     return NULL;
 }
@@ -69,6 +80,8 @@ static void start_thread(void) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, serve, NULL) != 0)
         fputs("profile_dump: no thread; SIGUSR1 and SIGUSR2 do nothing\n", stderr);
+    else
+        pthread_setname_np(thread, "hone-signals");
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -89,6 +102,7 @@ static void rename_for_child(void) {
 
 /* A child starts with its parent's counts, which the parent writes itself; and without its threads. */
 static void in_child(void) {
+    pthread_mutex_init(&at_work, NULL);
     reset();
     rename_for_child();
     start_thread();
@@ -100,5 +114,5 @@ __attribute__((constructor)) static void hone_profile_dump(void) {
     wanted(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     start_thread();
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(begin_work, end_work, in_child);
 }

@@ -47,8 +47,8 @@ pub enum CaptureRefusal {
     /// The load ended well, and the program did no more than without one.
     #[error(
         "the training reached next to nothing: it left {counted} counts, and a start and a stop without any load leave {idle}\n  next: \
-         look what the load is answered (some end well on refusals, such as HTTP's 404), and whether the processes that serve it leave \
-         their counts: a worker that leaves by `_exit`, or is killed by its parent, leaves none"
+         look whether the load comes to the program, and whether the processes that serve it leave their counts: a \
+         worker that leaves by `_exit`, or is killed by its parent, leaves none"
     )]
     ReachedNothing {
         /// Sum of the counts of the training.

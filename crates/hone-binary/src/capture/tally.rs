@@ -1,9 +1,10 @@
 //! What a training must leave beside what a program counts anyway.
 //!
-//! A load may end well and have reached nothing: one of HTTP whose requests are all refused, or one that was served by processes
-//! whose counts are lost. Start, idling and stop count as well, so a profile that is not empty shows nothing.
+//! A load may end well and have reached nothing: one whose connections nobody takes, or one that was served by processes whose counts
+//! are lost. Start, idling and stop count as well, so a profile that is not empty shows nothing. How a load is answered is in no count:
+//! refusals run code, too.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -14,31 +15,45 @@ use crate::bolt::BoltRefusal;
 use crate::bolt::fdata::{self, FdataFault};
 use crate::profile::Profile;
 
-/// The counts of a training are this many times those without a load: a choice, not a constant of nature.
-const TIMES: u64 = 2;
+/// A program that waits may count this many times as much in a second as it did in the rehearsal: a choice, not a constant of nature.
+const TIMES: f64 = 2.0;
+
+/// A load whose counts are a smaller share than this of those that are there without it shapes next to nothing: a choice, too. A start
+/// may well count a hundred times as much as a load that was made to fit a slow program.
+const LEAST_SHARE: f64 = 0.001;
 
 /// What a counting program left, whoever made it count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Sum of all counts.
-    pub total: u64,
-    /// The functions that ran.
-    pub ran: BTreeSet<String>,
+    /// The counts of each function that ran.
+    counts: BTreeMap<String, u64>,
 }
 
-/// A rehearsal: the program was started, left alone, and stopped.
+/// Rehearsals: the program was started, left alone, and stopped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idle {
     /// What that left.
     pub tally: Tally,
     /// How long it counted, in seconds.
     pub counted_s: f64,
+    /// The same after a shorter time, in seconds, where the start counts: what the start has and what idling has is told from the
+    /// difference. `None` where the counters were 0 when the time began.
+    pub shorter: Option<(Tally, f64)>,
 }
 
 impl Tally {
+    /// Sums up counts by function; those that did not run are left out.
+    pub(crate) fn of(counts: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let mut tally = Self::default();
+        for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            let sum = tally.counts.entry(name).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        tally
+    }
+
     pub(crate) fn of_profile(profile: &Profile) -> Self {
-        let ran = profile.functions.iter().filter(|function| function.max_count > 0);
-        Self { total: profile.total_count, ran: ran.map(|function| function.name.clone()).collect() }
+        Self::of(profile.functions.iter().map(|function| (function.name.clone(), function.total_count)))
     }
 
     /// Of BOLT's profiles; a program that ran none of its code has an empty one.
@@ -46,33 +61,56 @@ impl Tally {
     /// # Errors
     /// When one can't be read or is broken.
     pub fn of_fdata(files: &[PathBuf]) -> Result<Self> {
-        let mut tally = Self::default();
+        let mut all = Vec::new();
         for file in files {
             let counts = match fdata::counts(file) {
                 Err(FdataFault::Empty { .. }) => continue,
                 counts => counts.map_err(BoltRefusal::from).map_err(Refusal::from)?,
             };
-            tally.total = tally.total.saturating_add(counts.total);
-            let ran = counts.functions.into_iter().filter(|(_, counts)| counts.heat() > 0);
-            tally.ran.extend(ran.map(|(name, _)| name));
+            all.extend(counts.functions.into_iter().map(|(name, counts)| (name, counts.heat())));
         }
-        Ok(tally)
+        Ok(Self::of(all))
     }
 
-    /// Refuses a training that left about what the rehearsal left. It must have twice the counts; and, since a program may count
-    /// while it waits, a function that did not run in the rehearsal, or twice the counts for each second.
+    /// Sum of all counts.
+    pub fn total(&self) -> u64 {
+        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    fn of_function(&self, name: &str) -> f64 {
+        self.counts.get(name).map_or(0.0, |count| *count as f64)
+    }
+
+    /// Refuses a training that brought no function more than start, idling and stop bring it, or so little that it shapes nothing.
     ///
     /// # Errors
     /// [`CaptureRefusal::ReachedNothing`].
     pub fn reached(&self, idle: &Idle, trained_s: f64) -> Result<(), CaptureRefusal> {
-        let least = idle.tally.total.max(1).saturating_mul(TIMES);
-        let in_time = (trained_s / idle.counted_s.max(f64::MIN_POSITIVE)).max(1.0);
-        let is_new = self.ran.iter().any(|function| !idle.tally.ran.contains(function));
-        if self.total >= least && (is_new || self.total as f64 >= least as f64 * in_time) {
+        let beyond = |(name, count): (&String, &u64)| {
+            let (count, without) = (*count as f64, idle.most_of(name, trained_s));
+            (count - without).max(0.0)
+        };
+        let brought: f64 = self.counts.iter().map(beyond).sum();
+        let without: f64 = idle.tally.counts.keys().map(|name| idle.most_of(name, trained_s)).sum();
+        if brought >= (without * LEAST_SHARE).max(1.0) {
             return Ok(());
         }
-        let (counted, idle) = (self.total, idle.tally.total);
-        Err(CaptureRefusal::ReachedNothing { counted, idle })
+        Err(CaptureRefusal::ReachedNothing { counted: self.total(), idle: idle.tally.total() })
+    }
+}
+
+impl Idle {
+    /// The most that a function may count in so many seconds without a load. A start does not count the same each time, either, so it may
+    /// differ once more by as much as it did.
+    fn most_of(&self, function: &str, trained_s: f64) -> f64 {
+        let longer = self.tally.of_function(function);
+        let (shorter, shorter_s) = self
+            .shorter
+            .as_ref()
+            .map_or((0.0, 0.0), |(tally, time_s)| (tally.of_function(function), *time_s));
+        let more_s = (self.counted_s - shorter_s).max(f64::MIN_POSITIVE);
+        let each_s = ((longer - shorter) / more_s).clamp(0.0, f64::MAX);
+        longer.max(shorter) + (longer - shorter).abs() + TIMES * each_s * trained_s
     }
 }
 
@@ -80,32 +118,58 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(total: u64, ran: &[&str]) -> Tally {
-        Tally { total, ran: ran.iter().map(|&name| name.to_owned()).collect() }
+    fn tally(counts: &[(&str, u64)]) -> Tally {
+        Tally::of(counts.iter().map(|&(name, count)| (name.to_owned(), count)))
     }
 
     #[test]
-    fn what_leaves_no_more_than_a_start_and_a_stop_has_reached_nothing() {
-        let idle = Idle { tally: tally(1000, &["main", "wait"]), counted_s: 0.5 };
-        let reached = |total, ran: &[&str], trained_s| tally(total, ran).reached(&idle, trained_s).is_ok();
-        assert!(reached(2000, &["main", "answer"], 1.0));
-        assert!(!reached(1999, &["main", "answer"], 1.0), "twice");
-        // It waited for 60 times as long, and only counted its waiting.
-        assert!(!reached(60_000, &["main", "wait"], 30.0));
-        assert!(reached(60_000, &["main", "wait", "answer"], 30.0));
-        assert!(reached(120_000, &["main", "wait"], 30.0), "all of it is in one function");
-        assert!(reached(2000, &["main"], 0.1), "a training is never shorter than the rehearsal");
+    fn what_leaves_no_more_than_idling_has_reached_nothing() {
+        let idle = Idle { tally: tally(&[("main", 5), ("wait", 1000)]), counted_s: 1.5, shorter: None };
+        let reached = |counts: &[(&str, u64)], trained_s| tally(counts).reached(&idle, trained_s).is_ok();
+        // It waited for 40 times as long, and only counted its waiting.
+        assert!(!reached(&[("main", 5), ("wait", 60_000)], 60.0));
+        assert!(reached(&[("main", 5), ("wait", 60_000), ("answer", 1000)], 60.0));
+        assert!(!reached(&[("main", 5), ("wait", 60_000), ("tick", 6)], 60.0), "a timer of ten seconds");
+        assert!(reached(&[("main", 5), ("wait", 200_000)], 60.0), "all of it is in one function");
+        assert!(!reached(&[("main", 5), ("wait", 900)], 0.1));
 
-        let nothing = Idle { tally: Tally::default(), counted_s: 0.0 };
-        assert!(tally(0, &[]).reached(&nothing, 1.0).is_err());
-        assert!(tally(2, &["answer"]).reached(&nothing, 1.0).is_ok());
-        let told = tally(900, &["main"]).reached(&idle, 1.0).unwrap_err().to_string();
-        assert!(told.contains("900 counts") && told.contains("leave 1000") && told.contains("404"), "{told}");
+        let nothing = Idle { tally: Tally::default(), counted_s: 0.0, shorter: None };
+        assert!(tally(&[]).reached(&nothing, 1.0).is_err());
+        assert!(tally(&[("answer", 2)]).reached(&nothing, 1.0).is_ok());
+        let told = tally(&[("main", 5)]).reached(&idle, 1.0).unwrap_err().to_string();
+        assert!(told.contains("5 counts") && told.contains("leave 1005"), "{told}");
+    }
+
+    /// Where the counters can't be set to 0, an index that is read at the start counts more than the load.
+    #[test]
+    fn a_start_that_counts_more_than_the_load_is_told_from_it() {
+        let start = 2_000_000_000;
+        let shorter = (tally(&[("parse", start), ("wait", 500)]), 0.5);
+        let idle = Idle {
+            tally: tally(&[("parse", start), ("wait", 1500)]),
+            counted_s: 1.5,
+            shorter: Some(shorter),
+        };
+        let reached = |counts: &[(&str, u64)]| tally(counts).reached(&idle, 10.0).is_ok();
+        assert!(reached(&[("parse", start), ("wait", 11_000), ("answer", 60_000_000)]));
+        assert!(
+            reached(&[("parse", start + 60_000_000), ("wait", 11_000)]),
+            "its requests are parsed as well"
+        );
+        assert!(!reached(&[("parse", start), ("wait", 11_000)]));
+        assert!(!reached(&[("parse", start), ("wait", 11_000), ("tick", 400)]), "a timer");
+
+        // A start that never counts the same: what lies within that is no load.
+        let shorter = (tally(&[("parse", start + 5_000_000)]), 0.5);
+        let idle = Idle { tally: tally(&[("parse", start)]), counted_s: 1.5, shorter: Some(shorter) };
+        assert!(tally(&[("parse", start + 9_000_000)]).reached(&idle, 10.0).is_err());
+        assert!(tally(&[("parse", start + 60_000_000)]).reached(&idle, 10.0).is_ok());
     }
 
     #[test]
     fn functions_without_counts_did_not_run() {
         let profile = Profile::parse(":ir\nf\n1\n2\n7\n3\n\ng\n1\n1\n0\n").unwrap();
-        assert_eq!(Tally::of_profile(&profile), tally(10, &["f"]));
+        assert_eq!(Tally::of_profile(&profile), tally(&[("f", 10)]));
+        assert_eq!(tally(&[("f", u64::MAX), ("f", 1), ("g", 0)]), tally(&[("f", u64::MAX)]));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -55,7 +56,8 @@ impl<'a> Job<'a> {
     /// called with the run's lock.
     pub(super) fn begin(&self) -> Result<Underway<'a>> {
         for run in self.runs_beside() {
-            if !run.join(NOTE).is_file() {
+            let has_groups = fs::read_dir(run.join(GROUPS)).is_ok_and(|mut notes| notes.next().is_some());
+            if !has_groups && !run.join(NOTE).is_file() {
                 continue;
             }
             // Where somebody is at work nothing was broken off.
@@ -100,15 +102,25 @@ impl<'a> Job<'a> {
 /// Cleans up in another run, tells it, and forgets the attempt.
 fn clean_up_beside(run: &Path, tell: impl FnOnce(&[String])) -> Result<()> {
     tell(&clean_up(run)?);
-    fs::remove_file(run.join(NOTE)).with_context(|| format!("{} can't be changed", run.display()))
+    match fs::remove_file(run.join(NOTE)) {
+        // One that was not killed may have left processes alone.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} can't be changed", run.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Ends and removes what a killed attempt left in a run, and tells it; nothing where there was none.
+/// Ends and removes what an attempt left in a run, and tells it; nothing where there was none. One that was not killed may have left
+/// processes, too: those that did not die when they were told to.
 fn clean_up(run: &Path) -> Result<Vec<String>> {
-    let Ok(text) = fs::read_to_string(run.join(NOTE)) else { return Ok(Vec::new()) };
-    let attempt: Attempt = serde_json::from_str(&text).unwrap_or_default();
     let left = end_what_is_left(&run.join(GROUPS))
         .with_context(|| format!("what still runs of {} can't be looked up", run.display()))?;
+    let Ok(text) = fs::read_to_string(run.join(NOTE)) else {
+        let head = (!left.is_empty()).then(|| "had left processes at its end".to_owned());
+        return Ok(head.into_iter().chain(left.iter().map(ended)).collect());
+    };
+    let attempt: Attempt = serde_json::from_str(&text).unwrap_or_default();
     let mut words = vec![killed(&attempt)];
     words.extend(left.iter().map(ended));
     let removed = removed(&run.join("scratch"))?;
@@ -156,6 +168,8 @@ fn boot_id() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use hone_tool::{Call, Runner as _, System};
+
     use super::*;
 
     #[test]
@@ -182,6 +196,23 @@ mod tests {
             killed(&elsewhere),
             "was broken off before its first step: the machine was started anew since (process 7)"
         );
+    }
+
+    #[test]
+    fn what_an_orderly_end_could_not_kill_is_ended_by_the_next_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        let session = system.start(&Call::new("load", "/bin/sleep", dir.path()).args(["1000"])).unwrap();
+        let line = fs::read_to_string(format!("/proc/{}/stat", session.pid())).unwrap();
+        let note = format!("{}\nload\n{line}", boot_id().unwrap());
+        fs::create_dir(dir.path().join(GROUPS)).unwrap();
+        fs::write(dir.path().join(GROUPS).join("1-0"), note).unwrap();
+        let words = clean_up(dir.path()).unwrap();
+        assert_eq!(
+            words,
+            ["had left processes at its end", "ended what it had left running, of load: sleep"]
+        );
+        assert_eq!(clean_up(dir.path()).unwrap(), [""; 0]);
     }
 
     #[test]

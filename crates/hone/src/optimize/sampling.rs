@@ -115,9 +115,8 @@ impl Job<'_> {
             self.bench().alone(&arm, workload).map(|window| window.facts.acked_requests)
         } else {
             let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
-            let begin =
-                |pid| Ok(self.runner.start(&perf.record(event, &hone_host::cpu::tree(pid)?, data))?);
-            self.bench().watched(&arm, workload, least, begin, |session| ended(session, event))
+            let begin = |pid| perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data);
+            self.bench().watched(&arm, workload, least, begin, |session| ended(session, data))
         };
         let operations = match done {
             Ok(done) => done,
@@ -140,14 +139,17 @@ impl Job<'_> {
 }
 
 /// Ends perf, which then writes what it holds. It ends by the signal that it gets, so only a kill says something.
-fn ended(mut session: Session, event: Event) -> Result<()> {
+fn ended(mut session: Session, data: &Path) -> Result<()> {
+    let broke = |said| Refusal::from(PerfRefusal::Broke { data: data.to_path_buf(), said });
     if let Some(status) = session.try_exit()? {
         let said = session.scene().stderr.join(" ");
-        return Err(nothing(event, format!("perf ended before the load did ({status}): {said}")).into());
+        return Err(broke(format!("it ended before the load did ({status}): {said}")).into());
     }
     let stopped = session.stop(PERF_ENDS)?;
     if stopped.signal == StopSignal::Kill {
-        return Err(nothing(event, "perf did not end when it was asked to".to_owned()).into());
+        return Err(
+            broke(format!("it did not end within {} s when it was asked to", PERF_ENDS.as_secs())).into()
+        );
     }
     Ok(())
 }

@@ -69,8 +69,12 @@ pub(super) struct Raw {
     pub(super) loads: Vec<String>,
 }
 
-/// A rehearsal leaves the program alone for so long: what counts while it waits must be known from what the load brought.
-const IDLE: Duration = Duration::from_millis(500);
+/// A rehearsal leaves the program alone for so long: what counts while it waits must be known from what the load brought, and timers
+/// of a second must have run.
+const IDLE: Duration = Duration::from_millis(1500);
+
+/// Where the start counts, a rehearsal of this length is before it: the difference is what idling counts.
+const SHORTER_IDLE: Duration = Duration::from_millis(500);
 
 /// Until it is known how much slower a counting program is, it gets this many times as long to be ready.
 const TO_BE_READY: f64 = 4.0;
@@ -182,13 +186,30 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn start_and_stop(
-        &self,
-        counting: &mut Counting,
-        sum: Sum<'_>,
-    ) -> Result<Result<(), Refusal>> {
-        counting.clear()?;
+    fn start_and_stop(&self, counting: &mut Counting, sum: Sum<'_>) -> Result<Result<(), Refusal>> {
+        counting.idle = None;
         counting.reset = counting.resets_by(self.target().reset.is_some());
+        let shorter = if counting.reset == Reset::Not {
+            match self.left_idle(counting, sum, SHORTER_IDLE)? {
+                Ok(shorter) => Some(shorter),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        } else {
+            None
+        };
+        Ok(self.left_idle(counting, sum, IDLE)?.map(|(tally, counted_s)| {
+            counting.idle = Some(Idle { tally, counted_s, shorter });
+        }))
+    }
+
+    /// What a counting program leaves that is left alone for so long, and how many seconds it counted.
+    fn left_idle(
+        &self,
+        counting: &Counting,
+        sum: Sum<'_>,
+        length: Duration,
+    ) -> Result<Result<(Tally, f64), Refusal>> {
+        counting.clear()?;
         let mut running = self.counting_arm(counting).start(self.runner, &self.folder.scratch())?;
         if counting.dumps && running.handles(&[libc::SIGUSR1, libc::SIGUSR2]) {
             running.stop(self.runner)?;
@@ -196,16 +217,13 @@ impl Job<'_> {
         }
         running.reset(self.runner, counting.reset)?;
         let began = Instant::now();
-        thread::sleep(IDLE);
+        thread::sleep(length);
         let counted_s = began.elapsed().as_secs_f64();
         let stopped = running.stop_with_profile(self.runner, counting.files.clone(), counting.dump());
-        counting.idle = match &stopped {
-            Ok(_) => Some(Idle { tally: sum()?, counted_s }),
-            Err(_) => None,
-        };
+        let left = if stopped.is_ok() { sum()? } else { Tally::default() };
         counting.clear()?;
         match stopped {
-            Ok(_) => Ok(Ok(())),
+            Ok(_) => Ok(Ok((left, counted_s))),
             Err(error) => match error.downcast_ref::<Refusal>() {
                 Some(
                     refusal @ Refusal::Capture(

@@ -346,6 +346,11 @@ fn never_counted(comparison: &Comparison, variant: &VariantFacts) -> Option<Stri
         let mut trouble = None;
         for pair in tests {
             pair.dropped.as_ref()?;
+            // Dropped for neighbours, or since its process was younger: it stood.
+            let stood = pair.troubles[1].is_empty() && !pair.window_b.is_empty();
+            if stood {
+                return None;
+            }
             let of_b = pair.troubles[1].first().filter(|_| pair.troubles[0].is_empty());
             trouble = trouble.or(of_b);
         }

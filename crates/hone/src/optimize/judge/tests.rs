@@ -175,6 +175,9 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
     let kept = |pairs| assert_eq!(why(pairs).0, KEEP);
     kept(vec![pair(0, none, false), pair(1, no_start, true), pair(1, none, false)]);
     kept(vec![pair(0, none, false), pair(1, none, true)]);
+    // It failed once, and its next process was only too young.
+    let younger = hone_record::PairOutcome { window_b: "b.json".to_owned(), ..pair(1, none, true) };
+    kept(vec![pair(0, none, false), pair(1, no_start, true), younger]);
     kept(vec![pair(0, none, false), pair(1, ["baseline failed", "pgo~2 failed"], true)]);
 }
 

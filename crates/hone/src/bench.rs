@@ -126,6 +126,22 @@ impl Bench<'_> {
         self.measured(subject, workload, |_| Ok(()))
     }
 
+    /// One window, with the most memory that the target's processes held: of those that are there from the end of the warm-up to the end
+    /// of the load. One that is forked for a snapshot begins with the peak of its parent, and is there by chance.
+    pub(crate) fn window_with_memory(
+        &self,
+        subject: &mut Subject,
+        workload: &Workload,
+    ) -> Result<(Window, Option<u64>)> {
+        let mut before = Vec::new();
+        let window = self.measured(subject, workload, |running| {
+            before = running.processes();
+            Ok(())
+        })?;
+        let peak = subject.peak_rss_bytes(&before);
+        Ok((window, peak))
+    }
+
     /// Stops a subject.
     pub(crate) fn end(&self, subject: Subject) -> Result<Option<Stopped>> {
         let Some(running) = subject.running else { return Ok(None) };
@@ -404,11 +420,13 @@ impl Subject {
         self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
     }
 
-    /// The most memory that its processes held at a time so far, each for itself and added up: what they share counts in each. Of a
-    /// program that exits, the last time; the kernel counts it from its fork on, so that one smaller than Hone is told as large as Hone.
-    pub(crate) fn peak_rss_bytes(&self) -> Option<u64> {
+    /// The most memory that those of its processes held at a time that were there `before`, each for itself and added up: what they
+    /// share counts in each. Of a program that exits, the last time; the kernel counts it from its fork on, so that one smaller
+    /// than Hone is told as large as Hone.
+    fn peak_rss_bytes(&self, before: &[u32]) -> Option<u64> {
         let alive = self.running.as_ref().map(Running::processes).unwrap_or_default();
-        let peaks: Vec<u64> = alive.into_iter().filter_map(hone_host::memory::peak_rss_bytes).collect();
+        let lasting = alive.into_iter().filter(|process| before.contains(process));
+        let peaks: Vec<u64> = lasting.filter_map(hone_host::memory::peak_rss_bytes).collect();
         self.held_bytes.or_else(|| (!peaks.is_empty()).then(|| peaks.iter().sum()))
     }
 

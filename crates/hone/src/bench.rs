@@ -185,9 +185,9 @@ impl Bench<'_> {
         Ok((window, stop))
     }
 
-    /// Windows of an arm, one after the other for so long at least, while somebody looks at it: `watch` begins to when the filling and
+    /// Windows of an arm, one after the other, while somebody looks at it for so long at least: `watch` begins to when the filling and
     /// the warm-up are done, and `end` is told when the load is, before the arm is stopped. Gives how many requests were
-    /// acknowledged.
+    /// acknowledged, and for how long it was looked at.
     ///
     /// # Errors
     /// Also when a window failed.
@@ -198,23 +198,24 @@ impl Bench<'_> {
         least: Duration,
         watch: impl FnOnce(u32) -> Result<Session>,
         end: impl FnOnce(Session) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Duration)> {
         let mut subject = self.subject(arm, workload)?;
         let mut watching = None;
         let begin = |running: &mut Running| {
-            watching =
-                Some(watch(running.child().context("only a program that Hone starts can be watched")?)?);
+            let session = watch(running.child().context("only a program that Hone starts can be watched")?)?;
+            watching = Some((session, Instant::now()));
             Ok(())
         };
-        let begun = Instant::now();
         let first = of_use(self.measured(&mut subject, workload, begin)?)?;
         let mut acked = first.facts.acked_requests;
+        let (session, begun) = watching.context("this load starts its target itself")?;
         while begun.elapsed() < least {
             acked += of_use(self.window(&mut subject, workload)?)?.facts.acked_requests;
         }
-        end(watching.context("this load starts its target itself")?)?;
+        let watched = begun.elapsed();
+        end(session)?;
         self.end(subject)?;
-        Ok(acked)
+        Ok((acked, watched))
     }
 
     /// A window with a step of the caller's between the warm-up and the measuring.

@@ -138,6 +138,21 @@ fn a_command_makes_a_window_of_exactly_its_operations() {
     assert_eq!(fs::read_dir(lab.folder.scratch()).unwrap().count(), 0, "data goes with its server");
 }
 
+/// A load of some milliseconds behind a warm-up that is longer than the look at it.
+#[test]
+fn a_warm_up_is_no_part_of_the_time_that_a_target_is_watched() {
+    let lab = Lab::new();
+    let Engine::Tool { command, populate, operations, .. } = tool(5).engine else { panic!() };
+    let warmup = Some(words("sleep 0.7"));
+    let load = Workload::of_operations("judge", Engine::Tool { command, operations, populate, warmup });
+    let least = Duration::from_millis(600);
+    let watch = |_| Ok(lab.system.start(&Call::new("watch", "/bin/sleep", "/").arg("60"))?);
+    let end = |session: Session| Ok(session.stop(PLENTY).map(|_| ())?);
+    let arm = lab.server("A", &lab.driver);
+    let (acked, watched) = lab.bench().watched(&arm, &load, least, watch, end).unwrap();
+    assert!(acked >= 10 && watched >= least, "{acked} operations in {watched:?}");
+}
+
 /// 80 MB, in a process that is there when the load ends, and was not when it began.
 #[test]
 fn what_is_forked_during_the_load_is_no_memory_of_the_target() {

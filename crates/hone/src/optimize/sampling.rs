@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hone_binary::perf::{Event, PerfRefusal};
@@ -103,7 +103,6 @@ impl Job<'_> {
         let perf = perf()?;
         let workload = &training.workload;
         let mut arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
-        let begun = Instant::now();
         let done = if let (Engine::Exits { .. }, Place::Program(program)) = (&workload.engine, &mut arm.place)
         {
             let (path, words) = perf.around(event, data);
@@ -112,14 +111,16 @@ impl Job<'_> {
             let words = words.map(|word| word.to_string_lossy().into_owned());
             program.args = words.chain(program.args.drain(..)).collect();
             program.path = path;
-            self.bench().alone(&arm, workload).map(|window| window.facts.acked_requests)
+            // Each time would be a profile of its own.
+            let window = self.bench().alone(&arm, workload);
+            window.map(|window| (window.facts.acked_requests, Duration::from_secs_f64(window.duration_s)))
         } else {
             let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
             let begin =
                 |pid| Ok(self.runner.start(&perf.record(event, &hone_host::cpu::tree(pid)?, data))?);
             self.bench().watched(&arm, workload, least, begin, |session| ended(session, event))
         };
-        let operations = match done {
+        let (operations, sampled) = match done {
             Ok(done) => done,
             Err(error) if super::refused(&error).is_some() => return Err(error),
             Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
@@ -132,7 +133,7 @@ impl Job<'_> {
         Ok(format!(
             "{} over {:.1} s and {} {what} of workload `{}`",
             event.words(),
-            begun.elapsed().as_secs_f64(),
+            sampled.as_secs_f64(),
             show::number(operations as f64),
             workload.name
         ))

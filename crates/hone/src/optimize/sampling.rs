@@ -92,7 +92,7 @@ impl Job<'_> {
     /// Loads a program while perf looks at it, from the end of its filling and its warm-up on. What was done, in words.
     ///
     /// # Errors
-    /// A refusal when perf brought nothing; [`Left`] when the load failed.
+    /// A refusal when perf brought nothing, or next to nothing; [`Left`] when the load failed.
     pub(super) fn sampled(
         &self,
         built: &Built,
@@ -129,6 +129,7 @@ impl Job<'_> {
         if bytes == 0 {
             return Err(nothing(event, "perf wrote nothing".to_owned()).into());
         }
+        perf.enough(self.runner, data)?;
         let what = if workload.engine.operations().is_some() { "operations" } else { "requests" };
         Ok(format!(
             "{} over {:.1} s and {} {what} of workload `{}`",

@@ -15,7 +15,7 @@ use crate::experiment::Limits;
 use crate::show;
 
 /// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
-const STARTS: usize = 5;
+pub(super) const STARTS: usize = 5;
 
 /// Growth below this is noise of pages and of the allocator, whatever its ratio.
 const RSS_FLOOR_BYTES: f64 = 4e6;

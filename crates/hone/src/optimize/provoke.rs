@@ -70,6 +70,15 @@ impl Job<'_> {
         self.experiment.judging.iter().find(|workload| !matches!(workload.engine, Engine::Exits { .. }))
     }
 
+    /// How it is provoked, in words; nothing where it is not.
+    pub(super) fn provoked_by(&self) -> Option<String> {
+        self.load_beside()?;
+        Some(match self.way()? {
+            Way::Command(words) => words.join(" "),
+            Way::Kafka => "requests that are none, topics of nobody, connections that are cut".to_owned(),
+        })
+    }
+
     pub(super) fn can_be_provoked(&self) -> bool {
         self.way().is_some() && self.load_beside().is_some()
     }

@@ -68,6 +68,11 @@ impl Converter {
         Ok(call.to_string())
     }
 
+    /// The command for perf's data.
+    pub(crate) fn plan(&self, data: &Path, program: &Path, into: &Path) -> String {
+        self.call(data, false, program, into).to_string()
+    }
+
     fn call(&self, data: &Path, is_text: bool, program: &Path, into: &Path) -> Call {
         let folder = into.parent().unwrap_or(Path::new("/"));
         let (name, tool, input, output) = match self {

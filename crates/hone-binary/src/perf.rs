@@ -226,6 +226,21 @@ impl Perf {
         Ok(self.tries(runner, scratch, Event::Clock)?.map(|()| Event::Clock))
     }
 
+    /// Refuses data of next to no samples, whatever each of them holds: a profile of branch records tells branches, up to 32 for each.
+    ///
+    /// # Errors
+    /// [`PerfRefusal::Thin`]; otherwise when perf can't read the data.
+    pub fn enough(&self, runner: &dyn Runner, data: &Path) -> Result<()> {
+        let folder = data.parent().unwrap_or(Path::new("/"));
+        let call =
+            Call::new("perf-samples", &self.program, folder).args(["script", "-F", "ip", "-i"]).arg(data);
+        let finished = runner.run(&call)?;
+        let listed = finished.stdout_text()?;
+        // As many megabytes as there are samples in hundred thousands, which say nothing once they are counted.
+        let _ = fs::remove_file(&finished.stdout_path);
+        Ok(enough(data, listed.lines().filter(|line| !line.trim().is_empty()).count() as u64)?)
+    }
+
     /// What perf's data lacks of the event that was asked for.
     fn lacks(&self, runner: &dyn Runner, folder: &Path, event: Event, data: &Path) -> Result<Option<String>> {
         let asked = |what: &str, words: &[&str]| {
@@ -333,6 +348,30 @@ mod tests {
         let said = words_of_refusal(&lines.map(str::to_owned));
         assert!(said.starts_with("perf says \"cpu-clock:uH: PMU Hardware"), "{said}");
         assert_eq!(words_of_refusal(&[]), "it failed without a word");
+    }
+
+    /// Next to none of a program that ends at once, and hundreds of one that keeps a core busy.
+    #[test]
+    fn samples_are_counted_and_not_what_each_of_them_holds() {
+        let skip = |why: &str| {
+            assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{why}");
+        };
+        let Ok(perf) = Perf::find() else { return skip("perf is missing") };
+        let dir = tempfile::tempdir().unwrap();
+        let system = hone_tool::System::new(dir.path().join("log")).unwrap();
+        if perf.tries(&system, dir.path(), Event::Clock).unwrap().is_err() {
+            return skip("perf can't sample here");
+        }
+        let recorded = |script: &str| {
+            let data = dir.path().join("perf.data");
+            let (program, words) = perf.around(Event::Clock, &data);
+            let call = Call::new("record", program, dir.path()).args(words).args(["/bin/sh", "-c", script]);
+            system.run(&call.produces(&data)).unwrap();
+            perf.enough(&system, &data).map_err(|error| error.to_string())
+        };
+        let thin = recorded(":").unwrap_err();
+        assert!(thin.contains("say nothing of what is hot"), "{thin}");
+        recorded(&BUSY.replace("40000", "400000")).unwrap();
     }
 
     #[test]

@@ -694,6 +694,11 @@ impl Workshop for RecipeWorkshop<'_> {
         Converter::beside(&self.family)?.convert(self.runner, data, &traceable.executable, into)
     }
 
+    fn plan_branches(&self, data: &Path, traceable: &Path, into: &Path) -> Result<String> {
+        self.can(&Guide::Traceable)?;
+        Ok(Converter::beside(&self.family)?.plan(data, traceable, into))
+    }
+
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {
         let How::Recipe { folder, coverage, .. } = &counting.how else {
             bail!("{} was not built by a recipe", counting.executable.display())

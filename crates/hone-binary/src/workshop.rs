@@ -380,6 +380,15 @@ pub trait Workshop {
         anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
     }
 
+    /// The command of [`Workshop::convert_branches`] for data of a program at this path, ready to paste; nothing is carried out.
+    ///
+    /// # Errors
+    /// As [`Workshop::convert_branches`], when the compiler takes no samples or a tool is missing.
+    fn plan_branches(&self, _data: &Path, _traceable: &Path, _into: &Path) -> Result<String> {
+        self.can(&Guide::Traceable)?;
+        anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
+    }
+
     /// Whether this counting program was linked with the dump object (see [`crate::capture::DumpObject`]), and all that counts in
     /// it obeys that one.
     fn has_dump_object(&self, _counting: &Built) -> bool {

@@ -90,6 +90,16 @@ pub enum DesignError {
         /// Of B.
         b: u32,
     },
+    /// Builds that would never be measured by pairs.
+    #[error(
+        "{builds} builds need {builds} A/B pairs at least, and there are {pairs}: ask for more pairs, or for fewer builds"
+    )]
+    TooManyBuilds {
+        /// Builds of each variant.
+        builds: u32,
+        /// Pairs, each of which measures one build.
+        pairs: u32,
+    },
     /// Rounds in blocks so long that the processes are hardly ever started anew.
     #[error(
         "{rounds} rounds in blocks of {block_rounds} make {starts} starts of the processes, and an interval over starts needs at \
@@ -269,6 +279,10 @@ fn check(plan: &Plan, refused: &BTreeMap<Metric, String>) -> Result<(), DesignEr
     }
     if plan.pairs < FEWEST_PAIRS {
         return Err(DesignError::TooFewPairs { kind: "A/B", pairs: plan.pairs, or_none: "" });
+    }
+    let builds = plan.builds[0].max(plan.builds[1]);
+    if builds > plan.pairs {
+        return Err(DesignError::TooManyBuilds { builds, pairs: plan.pairs });
     }
     if plan.control_pairs != 0 && plan.control_pairs < FEWEST_PAIRS {
         let or_none = ", or 0 to go without a control";
@@ -506,6 +520,9 @@ mod tests {
             ([2, 2], false),
             ([1, 2], false),
             ([3, 4], false),
+            ([15, 15], true),
+            ([16, 16], false),
+            ([1, 16], false),
         ] {
             assert_eq!(plan(&Plan { builds, ..asked(15, 5, 1) }).is_ok(), good, "{builds:?}");
         }

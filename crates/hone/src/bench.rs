@@ -126,6 +126,22 @@ impl Bench<'_> {
         self.measured(subject, workload, |_| Ok(()))
     }
 
+    /// One window, with the most memory that the target's processes held: of those that are there from the end of the warm-up to the end
+    /// of the load. One that is forked for a snapshot begins with the peak of its parent, and is there by chance.
+    pub(crate) fn window_with_memory(
+        &self,
+        subject: &mut Subject,
+        workload: &Workload,
+    ) -> Result<(Window, Option<u64>)> {
+        let mut before = Vec::new();
+        let window = self.measured(subject, workload, |running| {
+            before = running.processes();
+            Ok(())
+        })?;
+        let peak = subject.peak_rss_bytes(&before);
+        Ok((window, peak))
+    }
+
     /// Stops a subject.
     pub(crate) fn end(&self, subject: Subject) -> Result<Option<Stopped>> {
         let Some(running) = subject.running else { return Ok(None) };
@@ -169,9 +185,9 @@ impl Bench<'_> {
         Ok((window, stop))
     }
 
-    /// Windows of an arm, one after the other for so long at least, while somebody looks at it: `watch` begins to when the filling and
+    /// Windows of an arm, one after the other, while somebody looks at it for so long at least: `watch` begins to when the filling and
     /// the warm-up are done, and `end` is told when the load is, before the arm is stopped. Gives how many requests were
-    /// acknowledged.
+    /// acknowledged, and for how long it was looked at.
     ///
     /// # Errors
     /// Also when a window failed.
@@ -182,23 +198,24 @@ impl Bench<'_> {
         least: Duration,
         watch: impl FnOnce(u32) -> Result<Session>,
         end: impl FnOnce(Session) -> Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Duration)> {
         let mut subject = self.subject(arm, workload)?;
         let mut watching = None;
         let begin = |running: &mut Running| {
-            watching =
-                Some(watch(running.child().context("only a program that Hone starts can be watched")?)?);
+            let session = watch(running.child().context("only a program that Hone starts can be watched")?)?;
+            watching = Some((session, Instant::now()));
             Ok(())
         };
-        let begun = Instant::now();
         let first = of_use(self.measured(&mut subject, workload, begin)?)?;
         let mut acked = first.facts.acked_requests;
+        let (session, begun) = watching.context("this load starts its target itself")?;
         while begun.elapsed() < least {
             acked += of_use(self.window(&mut subject, workload)?)?.facts.acked_requests;
         }
-        end(watching.context("this load starts its target itself")?)?;
+        let watched = begun.elapsed();
+        end(session)?;
         self.end(subject)?;
-        Ok(acked)
+        Ok((acked, watched))
     }
 
     /// A window with a step of the caller's between the warm-up and the measuring.
@@ -404,11 +421,13 @@ impl Subject {
         self.running.as_ref().map_or_else(|| text.to_owned(), |running| running.fill(text))
     }
 
-    /// The most memory that its processes held at a time so far, each for itself and added up: what they share counts in each. Of a
-    /// program that exits, the last time; the kernel counts it from its fork on, so that one smaller than Hone is told as large as Hone.
-    pub(crate) fn peak_rss_bytes(&self) -> Option<u64> {
+    /// The most memory that those of its processes held at a time that were there `before`, each for itself and added up: what they
+    /// share counts in each. Of a program that exits, the last time; the kernel counts it from its fork on, so that one smaller
+    /// than Hone is told as large as Hone.
+    fn peak_rss_bytes(&self, before: &[u32]) -> Option<u64> {
         let alive = self.running.as_ref().map(Running::processes).unwrap_or_default();
-        let peaks: Vec<u64> = alive.into_iter().filter_map(hone_host::memory::peak_rss_bytes).collect();
+        let lasting = alive.into_iter().filter(|process| before.contains(process));
+        let peaks: Vec<u64> = lasting.filter_map(hone_host::memory::peak_rss_bytes).collect();
         self.held_bytes.or_else(|| (!peaks.is_empty()).then(|| peaks.iter().sum()))
     }
 

@@ -509,7 +509,7 @@ impl File {
         wish.check(&target.form, &variants, self.optimize.matrix)
             .map_err(|problem| in_optimize("profile", problem))?;
         let limits = self.optimize.limits()?;
-        let go = self.optimize.go_keys().checked(&target.form)?;
+        let go = self.optimize.go_keys().checked(&target.form, &wish)?;
         Ok(Experiment {
             raised,
             name: self.name,

@@ -163,6 +163,42 @@ fn server(stop: &str, variants: &str) -> String {
     SERVER.replace("STOP", stop).replace("VARIANTS", variants)
 }
 
+/// Nothing is built for it.
+#[test]
+fn a_plan_names_what_is_done_beside_builds_and_loads() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let text = server("default", r#""pgo", "pgo+bolt""#);
+    let text =
+        text.replace("[optimize]", "provoke = \"./driver ask {port} nonsense\"\n[optimize]\nsoak_s = 3");
+    let planned = |text: &str| {
+        bench.write(text);
+        bench.hone(&["--dry-run"]).expect_code(0).stdout
+    };
+    let plan = planned(&text);
+    // The baseline first, and then what BOLT made.
+    assert_eq!(
+        plan.matches("# provoked beside a load by: ./driver ask {port} nonsense").count(),
+        2,
+        "{plan}"
+    );
+    assert_eq!(plan.matches("# and so again and again for 3 s").count(), 1, "{plan}");
+    assert_eq!(
+        plan.matches("# each variant is started 5 times, and loaded with judge: ").count(),
+        1,
+        "{plan}"
+    );
+    let (_, by_branches) =
+        plan.split_once("# or, where perf gives branch records, in place of both:").unwrap();
+    assert!(by_branches.lines().take(3).any(|line| line.contains("perf2bolt")), "{plan}");
+    let counted = planned(&text.replace("[optimize]", "[optimize]\nprofile = \"instrumented\""));
+    assert!(!counted.contains("perf2bolt"), "{counted}");
+    let branches = text.replace("[optimize]", "[optimize]\nprofile = \"branches\"");
+    let converted = planned(&branches.replace(r#", "pgo+bolt""#, ""));
+    assert!(converted.contains("llvm-profgen "), "{converted}");
+    assert!(!converted.contains("provoked"), "nothing is rewritten: {converted}");
+}
+
 /// By its phases, one after the other, as jobs of a CI would; and once more from the cache. The server dies of SIGTERM, so BOLT's
 /// counts need the preload.
 #[test]

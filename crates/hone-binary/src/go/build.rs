@@ -266,6 +266,14 @@ impl<'a> GoPgo<'a> {
         Placed::lay(profile, self.default_profile())
     }
 
+    /// Lays back what a run that was broken off in the midst of [`GoPgo::place`] with this profile had set aside.
+    ///
+    /// # Errors
+    /// When another file lies in its place, which would be lost, or the files can't be moved.
+    pub fn lay_back(&self, profile: &Path) -> Result<()> {
+        lay_back(profile, &self.default_profile())
+    }
+
     /// Files of the name `default.pgo` that lie where Go does not look for them.
     pub fn misplaced(&self) -> Vec<PathBuf> {
         misplaced(&self.plan.target.module_dir, &self.main.dir)
@@ -456,13 +464,8 @@ pub struct Placed {
 
 impl Placed {
     fn lay(profile: &Path, path: PathBuf) -> Result<Self> {
-        let kept = path.with_file_name(format!("{DEFAULT_PGO}.kept"));
-        ensure!(
-            !kept.exists(),
-            "{} is left over from a run that was broken off: it is the {DEFAULT_PGO} from before; move it back or \
-             remove it",
-            kept.display()
-        );
+        let kept = set_aside(&path);
+        ensure!(!kept.exists(), left_over(&kept));
         let had = path.is_file();
         if had {
             fs::rename(&path, &kept).with_context(|| format!("{} can't be set aside", path.display()))?;
@@ -516,6 +519,30 @@ impl Drop for Placed {
             let _ = self.restore();
         }
     }
+}
+
+fn set_aside(path: &Path) -> PathBuf {
+    path.with_file_name(format!("{DEFAULT_PGO}.kept"))
+}
+
+fn left_over(kept: &Path) -> String {
+    format!(
+        "{} is left over from a run that was broken off: it is the {DEFAULT_PGO} from before; move it back or remove it",
+        kept.display()
+    )
+}
+
+/// What lies at `path` may only go if it is the profile that was being placed.
+fn lay_back(profile: &Path, path: &Path) -> Result<()> {
+    let kept = set_aside(path);
+    if !kept.exists() {
+        return Ok(());
+    }
+    if path.exists() {
+        let read = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
+        ensure!(read(path)? == read(profile)?, left_over(&kept));
+    }
+    fs::rename(&kept, path).with_context(|| format!("{} can't be laid back", kept.display()))
 }
 
 /// Files of the name `default.pgo` that no main package has beside it.
@@ -618,6 +645,33 @@ mod tests {
             target.extra_flags[1] = flag.into();
             assert!(target.check_flags().unwrap_err().to_string().contains(flag));
         }
+    }
+
+    /// Killed behind the first move, and behind both.
+    #[test]
+    fn what_a_killed_run_set_aside_is_laid_back_and_nothing_else_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, place) = (dir.path().join("a.pgo"), dir.path().join(DEFAULT_PGO));
+        let texts = || [&place, &set_aside(&place)].map(|path| fs::read_to_string(path).ok());
+        let old = || [Some("old".to_owned()), None];
+        fs::write(&profile, "new").unwrap();
+        lay_back(&profile, &place).unwrap();
+        assert_eq!(texts(), [None, None]);
+
+        fs::write(set_aside(&place), "old").unwrap();
+        lay_back(&profile, &place).unwrap();
+        assert_eq!(texts(), old());
+
+        std::mem::forget(Placed::lay(&profile, place.clone()).unwrap());
+        assert_eq!(texts(), ["new", "old"].map(|text| Some(text.to_owned())));
+        lay_back(&profile, &place).unwrap();
+        assert_eq!(texts(), old());
+
+        std::mem::forget(Placed::lay(&profile, place.clone()).unwrap());
+        fs::write(&place, "of the user").unwrap();
+        let refused = lay_back(&profile, &place).unwrap_err().to_string();
+        assert!(refused.contains("left over from a run that was broken off"), "{refused}");
+        assert_eq!(texts(), ["of the user", "old"].map(|text| Some(text.to_owned())));
     }
 
     #[test]

@@ -130,9 +130,57 @@ fn a_command_makes_a_window_of_exactly_its_operations() {
     let cpu_s = facts.target_cpu.unwrap().total_s;
     assert!(cpu_s > 0.0 && cpu_s < window.duration_s * 1.2, "{cpu_s} s of {} s", window.duration_s);
     assert!(facts.generator_cpu.total_s > 0.0 && facts.generator_cpu.total_s < window.duration_s);
-    assert!(up(&subject).start_up().unwrap() < PLENTY && subject.peak_rss_bytes().unwrap() > 100_000);
+    assert!(
+        up(&subject).start_up().unwrap() < PLENTY
+            && subject.peak_rss_bytes(&up(&subject).processes()).unwrap() > 100_000
+    );
     bench.end(subject).unwrap();
     assert_eq!(fs::read_dir(lab.folder.scratch()).unwrap().count(), 0, "data goes with its server");
+}
+
+/// A load of some milliseconds behind a warm-up that is longer than the look at it.
+#[test]
+fn a_warm_up_is_no_part_of_the_time_that_a_target_is_watched() {
+    let lab = Lab::new();
+    let Engine::Tool { command, populate, operations, .. } = tool(5).engine else { panic!() };
+    let warmup = Some(words("sleep 0.7"));
+    let load = Workload::of_operations("judge", Engine::Tool { command, operations, populate, warmup });
+    let least = Duration::from_millis(600);
+    let watch = |_| Ok(lab.system.start(&Call::new("watch", "/bin/sleep", "/").arg("60"))?);
+    let end = |session: Session| Ok(session.stop(PLENTY).map(|_| ())?);
+    let arm = lab.server("A", &lab.driver);
+    let (acked, watched) = lab.bench().watched(&arm, &load, least, watch, end).unwrap();
+    assert!(acked >= 10 && watched >= least, "{acked} operations in {watched:?}");
+}
+
+/// 80 MB, in a process that is there when the load ends, and was not when it began.
+#[test]
+fn what_is_forked_during_the_load_is_no_memory_of_the_target() {
+    let lab = Lab::new();
+    let script = |name: &str, text: &str| {
+        let path = lab.dir.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+        path
+    };
+    let program = script(
+        "forks",
+        "\"${0%/*}/driver\" serve $1 $2 & server=$!\nwhile ! [ -e $2/fork ]; do sleep 0.01; done\n\
+         dd if=/dev/zero bs=80M count=1 2> /dev/null | { head -c 1 > /dev/null; : > $2/forked; sleep 60; } &\nwait $server\n",
+    );
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script("load", ": > $3/fork\nwhile ! [ -e $3/forked ]; do sleep 0.01; done\nexec ./driver drive $1 $2\n");
+    let Engine::Tool { populate, warmup, operations, .. } = tool(200).engine else { panic!() };
+    let command = words("sh load {port} {operations} {data}");
+    let load = Workload::of_operations("judge", Engine::Tool { command, operations, populate, warmup });
+
+    let bench = lab.bench();
+    let mut subject =
+        bench.subject(&lab.arm("A", &program, "{port} {data}", lab.ways(Ready::Port)), &load).unwrap();
+    let (window, peak) = bench.window_with_memory(&mut subject, &load).unwrap();
+    assert_eq!(window.outcome, Outcome::Steady);
+    let all = subject.peak_rss_bytes(&up(&subject).processes());
+    assert!(all.unwrap() > 80_000_000 && peak.unwrap() < 40_000_000, "{peak:?} of {all:?}");
+    bench.end(subject).unwrap();
 }
 
 /// The CPU is that of the target's work, in proportion, and none of the driver's.
@@ -288,7 +336,7 @@ fn a_program_that_exits_is_its_own_window() {
     let of = |load: &Workload| {
         let mut subject = bench.subject(&arm, load).unwrap();
         let window = bench.window(&mut subject, load).unwrap();
-        assert_eq!(subject.peak_rss_bytes().is_some(), window.outcome == Outcome::Steady);
+        assert_eq!(subject.peak_rss_bytes(&[]).is_some(), window.outcome == Outcome::Steady);
         bench.end(subject).unwrap();
         window
     };

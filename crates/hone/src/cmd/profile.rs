@@ -263,6 +263,7 @@ fn place(arguments: &PlaceArguments, runner: &System, scratch: &Path, desk: &Des
     let profile = profile.canonicalize().with_context(|| format!("{} can't be read", profile.display()))?;
     let target = GoTarget::new(&arguments.source, &arguments.go);
     let shop = GoPgo::prepare(runner, target, &scratch.join("go"))?;
+    shop.lay_back(&profile)?;
     let place = shop.default_profile();
     let is_same = |there: &[u8]| std::fs::read(&profile).is_ok_and(|new| new == there);
     if !arguments.replace && std::fs::read(&place).is_ok_and(|there| !is_same(&there)) {

@@ -4,7 +4,7 @@
 use hone_binary::go::{BenchPlan, LEAST_ROUNDS};
 use serde::Deserialize;
 
-use super::{Form, Wrong, in_optimize};
+use super::{Form, ProfileWish, Wrong, in_optimize};
 
 /// The keys for Go, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,8 +64,9 @@ const LONGEST_WINDOW_S: u32 = 3600;
 const MOST_ROUNDS: u32 = 1000;
 
 impl GoKeys {
-    pub(super) fn checked(self, form: &Form) -> Result<GoWishes, Wrong> {
+    pub(super) fn checked(self, form: &Form, wish: &ProfileWish) -> Result<GoWishes, Wrong> {
         self.are_for(form)?;
+        self.have_windows(wish)?;
         let within = |key, given: Option<u32>, most| match given {
             Some(given) if given == 0 || given > most => {
                 Err(in_optimize(key, format!("{key} lies between 1 and {most}, got {given}")))
@@ -94,6 +95,19 @@ impl GoKeys {
         ];
         match given.into_iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => Err(in_optimize(key, format!("`{key}` is for Go programs alone: remove it"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Nor are there windows where nothing is trained.
+    fn have_windows(&self, wish: &ProfileWish) -> Result<(), Wrong> {
+        let ProfileWish::File(path) = wish else { return Ok(()) };
+        let given = [("pprof_windows", self.windows.is_some()), ("pprof_window_s", self.window_s.is_some())];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => Err(in_optimize(
+                key,
+                format!("`{key}` is of a training, and the profile is given, {}: remove it", path.display()),
+            )),
             None => Ok(()),
         }
     }
@@ -188,6 +202,11 @@ mod tests {
             let message = of(GO, &optimize).unwrap_err();
             assert!(message.contains(expected), "{optimize}\ngot: {message}");
         }
+        for key in ["pprof_windows = 2", "pprof_window_s = 9"] {
+            let message = of(GO, &format!("profile = \"./x.pprof\"\n{key}")).unwrap_err();
+            assert!(message.contains("is of a training, and the profile is given"), "{message}");
+        }
+        of(GO, "profile = \"./x.pprof\"\nplace = true").unwrap();
         let recipe = "source = \"s\"\nbuild = [\"make\"]\nprogram = \"p\"";
         for key in ["place = true", "pprof_windows = 2", "stack_growth = 2.0"] {
             assert!(of(recipe, key).unwrap_err().contains("is for Go programs alone"), "{key}");

@@ -19,7 +19,7 @@ use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
-use super::kinds::{Kind, kept_name};
+use super::kinds::{Kind, kept_name, perf};
 use super::provenance::Part;
 use super::steps::{Phase, Steps, Told};
 use super::train::Counting;
@@ -147,6 +147,9 @@ impl Bench<'_, '_> {
                 (copy, None)
             }
             Some(kind) => {
+                if form == ProfileForm::Perf {
+                    perf()?.enough(self.job.runner, &copy)?;
+                }
                 let converted = self.converted(&copy, kind, &kept);
                 let lacks_branches =
                     converted.as_ref().err().and_then(super::refused).is_some_and(|refusal| {

@@ -9,9 +9,11 @@ use hone_binary::{Guide, Order, ProfileForm, Workshop};
 use hone_record::{Engine, Workload};
 use hone_tool::Call;
 
+use super::harm::STARTS;
 use super::kinds::{Kind as Kinds, perf};
 use super::tree::{self, BASELINE, Made, Profile, Variant};
 use super::{Job, layouts, order_of};
+use crate::experiment::ProfileWish;
 use crate::show;
 
 /// The plan as a text.
@@ -25,7 +27,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
     job.fits(&*workshop, &variants, &compiler)?;
     let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
     plan.head(&variants);
-    plan.baseline()?;
+    plan.baseline(&variants)?;
     plan.training(&variants, &compiler)?;
     for variant in variants.iter().skip(1) {
         plan.phase(&format!("build: {}", variant.name));
@@ -38,6 +40,14 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                     Kinds::Counts | Kinds::Pprof => {
                         plan.line(&instrument.to_string());
                         plan.trains();
+                        if job.experiment.profile == ProfileWish::Auto {
+                            plan.line("# or, where perf gives branch records, in place of both:");
+                            let data = plan.records(Event::Branches, &work);
+                            plan.line(&format!(
+                                "# {}",
+                                tools.plan_conversion(&base, Event::Branches, &data, &work)?
+                            ));
+                        }
                     }
                     Kinds::Perf(event) => {
                         let data = plan.samples(&variants[from].name, event, &work);
@@ -57,7 +67,12 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
             _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
         }
         plan.check();
+        if matches!(variant.made, Made::Rewritten { .. }) {
+            plan.provokes();
+            plan.line(&format!("# and so again and again for {} s", job.experiment.soak_s));
+        }
     }
+    plan.guard_rails();
     plan.judging(&variants);
     Ok(plan.text)
 }
@@ -88,6 +103,12 @@ fn with_variable(line: &str, path: &str) -> String {
         rest = &rest[letter.len_utf8()..];
     }
     out
+}
+
+/// perf's command line.
+fn recording(event: Event, data: &Path) -> Result<String> {
+    let line = perf()?.record(event, &[], data).to_string();
+    Ok(format!("{}PID", line.trim_end_matches("''")))
 }
 
 struct Plan<'a, 'b> {
@@ -133,11 +154,17 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    fn baseline(&mut self) -> Result<()> {
+    fn baseline(&mut self, variants: &[Variant]) -> Result<()> {
         self.phase("baseline");
         self.all_builds(&Order::plain(BASELINE))?;
         self.starts(BASELINE, None);
         let experiment = self.job.experiment;
+        if self.job.target().check.is_some() {
+            self.check();
+        }
+        if tree::needs_bolt(variants) {
+            self.provokes();
+        }
         self.loads("probed for its ceiling", experiment.judging.iter());
         Ok(())
     }
@@ -160,7 +187,11 @@ impl Plan<'_, '_> {
             }
             Kinds::Perf(event) => {
                 self.builds(&Order::plain("traceable").guided(Guide::Traceable))?;
-                self.samples("traceable", *event, &self.job.folder.join("profile-raw/first"));
+                let folder = self.job.folder.join("profile-raw/first");
+                let data = self.samples("traceable", *event, &folder);
+                let program = self.job.folder.join("bin/traceable").join(self.job.target().name());
+                let line = self.workshop.plan_branches(&data, &program, &folder.join("branches.prof"))?;
+                self.line(&line);
                 return Ok(());
             }
             Kinds::Given { file, form } => {
@@ -192,14 +223,19 @@ impl Plan<'_, '_> {
     fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
         self.starts(variant, None);
         let data = folder.join("perf.data");
-        match perf() {
-            Ok(perf) => {
-                let line = perf.record(event, &[], &data).to_string();
-                self.line(&format!("{}PID", line.trim_end_matches("''")));
-            }
+        match recording(event, &data) {
+            Ok(line) => self.line(&line),
             Err(error) => self.line(&format!("# {error:#}")),
         }
         self.trains();
+        data
+    }
+
+    /// What perf would do, told as an aside. Where its data will be.
+    fn records(&mut self, event: Event, folder: &Path) -> PathBuf {
+        let data = folder.join("perf.data");
+        let said = recording(event, &data).unwrap_or_else(|error| format!("{error:#}"));
+        self.line(&format!("# {said}"));
         data
     }
 
@@ -236,6 +272,24 @@ impl Plan<'_, '_> {
             Some(words) => format!("# checked by every judging workload, and by: {words}"),
             None => "# checked by every judging workload".to_owned(),
         });
+    }
+
+    fn provokes(&mut self) {
+        if let Some(by) = self.job.provoked_by() {
+            self.line(&format!("# provoked beside a load by: {by}"));
+        }
+    }
+
+    fn guard_rails(&mut self) {
+        let Some(workload) = self.job.experiment.judging.first() else { return };
+        let (starts, start_up) = match self.job.serves() {
+            true => (format!("started {STARTS} times, and "), "start-up, "),
+            false => (String::new(), ""),
+        };
+        self.line(&format!(
+            "\n# each variant is {starts}loaded with {}: {start_up}memory, code and file against the baseline's",
+            workload.name
+        ));
     }
 
     fn judging(&mut self, variants: &[Variant]) {

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::show;
 
 /// Starts of each variant. The median of five is not moved by two that a neighbour disturbed.
-const STARTS: usize = 5;
+pub(super) const STARTS: usize = 5;
 
 /// A variant of which so many looks in a row failed is left out, as it is in rounds and pairs.
 const FAILURES_IN_A_ROW: u32 = 3;
@@ -68,13 +68,16 @@ impl Job<'_> {
         let mut harms: Vec<Result<Harm, String>> = Vec::new();
         for (built, seen) in variants.iter().zip(seen) {
             harms.push(match seen {
-                Ok(seen) => Ok(of(built, &seen, step_s)?),
+                Ok(seen) => Ok(of(built, &seen, step_s, self.is_go())?),
                 Err(why) => Err(why),
             });
         }
         if let Some(Ok(baseline)) = harms.first().cloned() {
             for harm in harms.iter_mut().skip(1).flatten() {
                 harm.broken = broken(&self.experiment.limits, &baseline, harm);
+                // What there is nothing to hold against is held as little.
+                let more = baseline.not_measured.iter().filter(|what| !harm.not_measured.contains(what));
+                harm.not_measured.extend(more.cloned().collect::<Vec<_>>());
             }
         }
         let lines = variants.iter().zip(&harms).flat_map(|(built, harm)| {
@@ -109,9 +112,9 @@ impl Job<'_> {
         let workload = super::short(workload);
         let mut subject = bench.subject(&arm, &workload)?;
         let pprof = self.pprof_of(&subject);
-        let (window, stack) = most_while(pprof.as_deref(), || bench.window(&mut subject, &workload));
-        window?;
-        let peak = subject.peak_rss_bytes();
+        let (loaded, stack) =
+            most_while(pprof.as_deref(), || bench.window_with_memory(&mut subject, &workload));
+        let (_, peak) = loaded?;
         bench.end(subject)?;
         Ok((peak.map(|bytes| bytes as f64), stack.map(|bytes| bytes as f64)))
     }
@@ -147,10 +150,9 @@ fn look(
     Ok(())
 }
 
-fn of(built: &Built, seen: &Seen, start_up_step_s: f64) -> Result<Harm> {
+fn of(built: &Built, seen: &Seen, start_up_step_s: f64, is_go: bool) -> Result<Harm> {
     let code = code_bytes(&built.executable)?;
     let start_up_s = median(seen.start_up_s.iter().copied());
-    let missing = [("start-up", start_up_s.is_none()), ("resident memory", seen.rss_bytes.is_none())];
     Ok(Harm {
         file_bytes: built.facts.file_bytes,
         text_bytes: code.all,
@@ -161,8 +163,17 @@ fn of(built: &Built, seen: &Seen, start_up_step_s: f64) -> Result<Harm> {
         starts: u32::try_from(seen.start_up_s.len()).unwrap_or(u32::MAX),
         start_up_step_s,
         broken: Vec::new(),
-        not_measured: missing.iter().filter(|(_, is)| *is).map(|(what, _)| (*what).to_owned()).collect(),
+        not_measured: not_measured(seen, is_go),
     })
+}
+
+fn not_measured(seen: &Seen, is_go: bool) -> Vec<String> {
+    let missing = [
+        ("start-up", seen.start_up_s.is_empty()),
+        ("resident memory", seen.rss_bytes.is_none()),
+        ("goroutine stacks", is_go && seen.stack_bytes.is_none()),
+    ];
+    missing.iter().filter(|(_, is)| *is).map(|(what, _)| (*what).to_owned()).collect()
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -259,6 +270,15 @@ mod tests {
             broken(&Limits::default(), &small, &harm(1_000, 4e6, 0.02)).is_empty(),
             "twice nothing is nothing"
         );
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_named() {
+        let seen = Seen { start_up_s: vec![0.1], rss_bytes: Some(1e6), stack_bytes: None };
+        assert!(not_measured(&seen, false).is_empty(), "nothing else has goroutines");
+        assert_eq!(not_measured(&seen, true), ["goroutine stacks"]);
+        assert!(not_measured(&Seen { stack_bytes: Some(1e6), ..seen }, true).is_empty());
+        assert_eq!(not_measured(&Seen::default(), true), ["start-up", "resident memory", "goroutine stacks"]);
     }
 
     #[test]

@@ -22,6 +22,14 @@ use crate::arm::Arm;
 /// What the baseline did under it.
 const NOTE: &str = "provoked-baseline.json";
 
+/// How often everything else was provoked.
+const OTHERS_NOTE: &str = "provoked-others.json";
+
+/// Before anything is blamed, the baseline has been provoked so many times as often as all the others together. A command that fails of
+/// itself now and then, whoever is asked, has by then failed the baseline first in three cases of four; and each further failure asks
+/// for more of the baseline.
+const AS_OFTEN: u64 = 3;
+
 /// A load may end sooner than the first answer to a provocation.
 const LEAST_TIMES: u64 = 3;
 
@@ -62,6 +70,15 @@ impl Job<'_> {
         self.experiment.judging.iter().find(|workload| !matches!(workload.engine, Engine::Exits { .. }))
     }
 
+    /// How it is provoked, in words; nothing where it is not.
+    pub(super) fn provoked_by(&self) -> Option<String> {
+        self.load_beside()?;
+        Some(match self.way()? {
+            Way::Command(words) => words.join(" "),
+            Way::Kafka => "requests that are none, topics of nobody, connections that are cut".to_owned(),
+        })
+    }
+
     pub(super) fn can_be_provoked(&self) -> bool {
         self.way().is_some() && self.load_beside().is_some()
     }
@@ -97,9 +114,25 @@ impl Job<'_> {
             return Ok(Ok(None));
         }
         let Some(Ok(plain)) = self.folder.read_note::<Yardstick>(NOTE)? else { return Ok(Ok(None)) };
-        Ok(match self.provoked_once(name, program) {
-            Ok(found) => compared(plain, found).map(Some),
-            Err(error) => Err(format!("provoked beside its load: {}", trouble_of(error)?)),
+        let found = match self.provoked_once(name, program) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(format!("provoked beside its load: {}", trouble_of(error)?))),
+        };
+        let others = self.folder.read_note::<u64>(OTHERS_NOTE)?.unwrap_or_default() + found.times;
+        self.folder.write_note(OTHERS_NOTE, &others)?;
+        let of_all = known_better(plain, others, found, || self.baseline_once_more())?;
+        if of_all != plain {
+            self.folder.write_note(NOTE, &Yardstick::Ok(of_all))?;
+        }
+        Ok(compared(of_all, found).map(Some))
+    }
+
+    /// One that it does not stand this time is one that fails now and then.
+    fn baseline_once_more(&self) -> Result<Provoked> {
+        let program = self.folder.join("bin").join(BASELINE).join(self.target().name());
+        self.provoked_once(BASELINE, &program).or_else(|error| {
+            trouble_of(error)?;
+            Ok(Provoked { times: 1, failed: 1 })
         })
     }
 
@@ -185,12 +218,27 @@ impl Provoker {
     }
 }
 
+/// The yardstick, taken so often that something may be blamed by it: `others` is how often all else was provoked so far.
+fn known_better(
+    mut plain: Provoked,
+    others: u64,
+    found: Provoked,
+    mut once_more: impl FnMut() -> Result<Provoked>,
+) -> Result<Provoked> {
+    while found.failed > 0 && plain.failed == 0 && plain.times < others.saturating_mul(AS_OFTEN) {
+        let more = once_more()?;
+        plain.times += more.times.max(1);
+        plain.failed += more.failed;
+    }
+    Ok(plain)
+}
+
 /// A command that always ended well with the plain program must do so with every other.
 fn compared(plain: Provoked, found: Provoked) -> Result<Provoked, String> {
     if plain.failed == 0 && found.failed > 0 {
         return Err(format!(
-            "its `provoke` failed {} of {} times, and never with the baseline: it is answered otherwise",
-            found.failed, found.times
+            "its `provoke` failed {} of {} times, and none of {} with the baseline: it is answered otherwise",
+            found.failed, found.times, plain.times
         ));
     }
     Ok(found)
@@ -216,6 +264,31 @@ mod tests {
         assert_eq!(compared(of(5, 2), of(9, 9)), Ok(of(9, 9)), "the command says nothing");
         assert!(compared(of(5, 0), of(9, 1)).unwrap_err().contains("failed 1 of 9 times"));
         assert_eq!(words(&of(5, 2)), "provoked 5 times beside its load, 2 of them not ending well");
+    }
+
+    /// A command that fails in one case of so many, whoever is asked.
+    #[test]
+    fn what_the_baseline_does_as_well_when_it_is_asked_as_often_is_no_fault() {
+        let of = |times, failed| Provoked { times, failed };
+        let mut loads = 0;
+        let mut with_luck_of = |good: u32| {
+            loads = 0;
+            known_better(of(5, 0), 40, of(8, 1), || {
+                loads += 1;
+                Ok(of(10, u64::from(loads > good)))
+            })
+        };
+        let seldom = with_luck_of(3).unwrap();
+        assert_eq!(seldom, of(45, 1), "no more than it takes");
+        assert_eq!(compared(seldom, of(8, 1)), Ok(of(8, 1)));
+        let never = with_luck_of(u32::MAX).unwrap();
+        assert_eq!(never, of(125, 0), "three times as often as all others");
+        assert!(compared(never, of(8, 1)).unwrap_err().contains("none of 125 with the baseline"));
+
+        let nobody = || panic!("there is nothing to know");
+        assert_eq!(known_better(of(5, 0), 40, of(8, 0), nobody).unwrap(), of(5, 0));
+        assert_eq!(known_better(of(5, 1), 40, of(8, 8), nobody).unwrap(), of(5, 1));
+        assert_eq!(known_better(of(120, 0), 40, of(8, 8), nobody).unwrap(), of(120, 0));
     }
 
     #[test]

@@ -102,6 +102,8 @@ mod tests {
         checked(SENT, "[compare]\nrounds = 1").unwrap();
         refused(SENT, "[compare]\npairs = 3", "3 A/B pairs are too few");
         checked(COUNTED, "builds = 5").unwrap();
+        checked(SENT, "builds = 14").unwrap();
+        refused(SENT, "builds = 15", "15 builds need 15 A/B pairs at least, and there are 14");
         refused(COUNTED, "builds = 6", "6 builds need 6 blocks of rounds, and there are 5");
     }
 

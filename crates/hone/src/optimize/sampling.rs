@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hone_binary::perf::{Event, PerfRefusal};
@@ -92,7 +92,7 @@ impl Job<'_> {
     /// Loads a program while perf looks at it, from the end of its filling and its warm-up on. What was done, in words.
     ///
     /// # Errors
-    /// A refusal when perf brought nothing; [`Left`] when the load failed.
+    /// A refusal when perf brought nothing, or next to nothing; [`Left`] when the load failed.
     pub(super) fn sampled(
         &self,
         built: &Built,
@@ -103,7 +103,6 @@ impl Job<'_> {
         let perf = perf()?;
         let workload = &training.workload;
         let mut arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
-        let begun = Instant::now();
         let done = if let (Engine::Exits { .. }, Place::Program(program)) = (&workload.engine, &mut arm.place)
         {
             let (path, words) = perf.around(event, data);
@@ -112,13 +111,15 @@ impl Job<'_> {
             let words = words.map(|word| word.to_string_lossy().into_owned());
             program.args = words.chain(program.args.drain(..)).collect();
             program.path = path;
-            self.bench().alone(&arm, workload).map(|window| window.facts.acked_requests)
+            // Each time would be a profile of its own.
+            let window = self.bench().alone(&arm, workload);
+            window.map(|window| (window.facts.acked_requests, Duration::from_secs_f64(window.duration_s)))
         } else {
             let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
             let begin = |pid| perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data);
             self.bench().watched(&arm, workload, least, begin, |session| ended(session, data))
         };
-        let operations = match done {
+        let (operations, sampled) = match done {
             Ok(done) => done,
             Err(error) if super::refused(&error).is_some() => return Err(error),
             Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
@@ -127,11 +128,12 @@ impl Job<'_> {
         if bytes == 0 {
             return Err(nothing(event, "perf wrote nothing".to_owned()).into());
         }
+        perf.enough(self.runner, data)?;
         let what = if workload.engine.operations().is_some() { "operations" } else { "requests" };
         Ok(format!(
             "{} over {:.1} s and {} {what} of workload `{}`",
             event.words(),
-            begun.elapsed().as_secs_f64(),
+            sampled.as_secs_f64(),
             show::number(operations as f64),
             workload.name
         ))

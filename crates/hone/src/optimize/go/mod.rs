@@ -37,7 +37,7 @@ impl Job<'_> {
         self.is_go().then(|| pprof_url(&subject.fill(&self.target().pprof)))
     }
 
-    fn is_go(&self) -> bool {
+    pub(super) fn is_go(&self) -> bool {
         matches!(self.experiment.target.form, Form::Go(_))
     }
 

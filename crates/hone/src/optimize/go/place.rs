@@ -130,6 +130,7 @@ impl InPlace {
 
 /// Lays a profile and its lock where Go takes it, and builds as anybody would: the program must name it.
 pub(crate) fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
+    shop.lay_back(profile)?;
     let path = shop.default_profile();
     let before = match (fs::read(&path), fs::read(profile)) {
         (Ok(there), Ok(new)) if there == new => Before::TheSame,
@@ -138,17 +139,67 @@ pub(crate) fn place(shop: &GoPgo<'_>, profile: &Path) -> Result<InPlace> {
     };
     if before == Before::TheSame {
         shop.build_auto()?;
+        bring_lock(profile, &path)?;
         return Ok(InPlace { path, before });
     }
     let placed = shop.place(profile)?;
     shop.build_auto()?;
     let path = placed.keep()?;
-    let (from, to) = (Lock::path(profile), Lock::path(&path));
+    bring_lock(profile, &path)?;
+    Ok(InPlace { path, before })
+}
+
+/// The lock of a profile goes with it, unless one lies there that is of this very profile.
+fn bring_lock(profile: &Path, path: &Path) -> Result<()> {
+    if matches!(Lock::read(path), Ok(Some(_))) {
+        return Ok(());
+    }
+    let (from, to) = (Lock::path(profile), Lock::path(path));
     if from.is_file() {
         fs::copy(&from, &to).with_context(|| format!("{} can't be written", to.display()))?;
     } else if to.is_file() {
         // It would be of another profile.
         fs::remove_file(&to).with_context(|| format!("{} can't be removed", to.display()))?;
     }
-    Ok(InPlace { path, before })
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_binary::kept::Kind;
+    use hone_binary::lock::{LockedProfile, sha256_of};
+
+    use super::*;
+
+    /// A run that was killed between the profile and its lock left the lock of the one before.
+    #[test]
+    fn a_profile_in_its_place_has_its_own_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let (profile, place) = (dir.path().join("a.pgo"), dir.path().join(DEFAULT_PGO));
+        let locked = |path: &Path, level: &str| {
+            let (sha256, bytes) = sha256_of(path).unwrap();
+            let (level, kind) = (level.to_owned(), Kind::Pprof);
+            let facts =
+                LockedProfile { kind, sha256, bytes, level, functions: 1, total_count: 1, max_count: 1 };
+            Lock::new(facts, Vec::new(), Vec::new()).write(path).unwrap();
+        };
+        let level = || Lock::read(&place).map(|lock| lock.map(|lock| lock.profile.level));
+        fs::write(&place, "old").unwrap();
+        locked(&place, "of the old one");
+        fs::write(&place, "new").unwrap();
+        fs::write(&profile, "new").unwrap();
+        assert!(level().is_err(), "the lock of another profile");
+        locked(&profile, "cpu");
+        bring_lock(&profile, &place).unwrap();
+        assert_eq!(level().unwrap().as_deref(), Some("cpu"));
+
+        locked(&place, "of the user");
+        bring_lock(&profile, &place).unwrap();
+        assert_eq!(level().unwrap().as_deref(), Some("of the user"), "it is of this profile");
+
+        fs::remove_file(Lock::path(&profile)).unwrap();
+        fs::write(Lock::path(&place), "{}").unwrap();
+        bring_lock(&profile, &place).unwrap();
+        assert_eq!(level().unwrap(), None, "it would be of another profile");
+    }
 }

@@ -5,6 +5,7 @@ use hone_binary::Workshop;
 use hone_binary::kept::{HotTable, Keeper};
 use hone_record::{HotSpot, HotSpots};
 
+use crate::experiment::ProfileWish;
 use crate::optimize::steps::Told;
 use crate::optimize::{Job, Taken, in_a_line};
 
@@ -26,7 +27,7 @@ impl Job<'_> {
         let mut profiles = vec![taken.merged.path.clone()];
         let allocations = self.allocation_profiles("first");
         let without = match allocations.is_empty() {
-            true => Some("the service gave no profile of its allocations".to_owned()),
+            true => Some(no_allocations(&self.experiment.profile).to_owned()),
             false => match workshop.merge(&allocations) {
                 Ok(merged) => {
                     profiles.push(merged.path);
@@ -52,6 +53,16 @@ impl Job<'_> {
     }
 }
 
+/// Why nothing is told of them.
+fn no_allocations(wish: &ProfileWish) -> &'static str {
+    match wish {
+        ProfileWish::File(_) => {
+            "nothing of allocations: the profile was given, and the service was not asked"
+        }
+        _ => "the service gave no profile of its allocations",
+    }
+}
+
 fn spots(table: HotTable) -> HotSpots {
     let share = |part: u64| if table.total == 0 { 0.0 } else { part as f64 / table.total as f64 };
     let rows = table.rows.iter().map(|row| HotSpot {
@@ -67,5 +78,16 @@ fn spots(table: HotTable) -> HotSpots {
         unit: table.unit,
         total: table.total,
         functions: table.functions,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_not_blamed_for_what_it_was_not_asked() {
+        assert!(no_allocations(&ProfileWish::File("x.pprof".into())).contains("was not asked"));
+        assert!(no_allocations(&ProfileWish::Pprof).contains("the service gave no"));
     }
 }

@@ -2,7 +2,7 @@
 //! goroutines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hone_binary::go::stack_bytes;
 
@@ -23,6 +23,9 @@ pub(in crate::optimize) fn most_while<T>(pprof: Option<&str>, work: impl FnOnce(
     })
 }
 
+/// One that has told nothing for so long is not asked again.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
 /// Tells that the work is over, also when it ends in a panic: the watch would wait for ever.
 struct Over<'a>(&'a AtomicBool);
 
@@ -35,10 +38,11 @@ impl Drop for Over<'_> {
 /// One that never tells it is not asked for ever; one that is busy once is asked again.
 fn watched(url: &str, over: &AtomicBool) -> Option<u64> {
     let mut most = None;
+    let begun = Instant::now();
     loop {
         match stack_bytes(url) {
             Ok(now) => most = most.max(Some(now)),
-            Err(_) if most.is_some() => {}
+            Err(_) if most.is_some() || begun.elapsed() < FIRST_ANSWER => {}
             Err(_) => return None,
         }
         if over.load(Ordering::Relaxed) {
@@ -83,7 +87,10 @@ mod tests {
             "done"
         };
         assert_eq!(most_while(Some(&url), wait), ("done", Some(9)));
-        let url = serving(vec!["HTTP/1.0 404 Not Found\r\n\r\n".to_owned()]);
+        let none = "HTTP/1.0 404 Not Found\r\n\r\n".to_owned();
+        let url = serving(vec![none.clone(), page(6)]);
+        assert_eq!(most_while(Some(&url), wait), ("done", Some(6)), "it was busy once");
+        let url = serving(vec![none]);
         assert_eq!(most_while(Some(&url), wait), ("done", None));
         assert_eq!(most_while(None, || 3), (3, None));
     }

@@ -10,6 +10,7 @@ use hone_record::{Engine, Workload};
 use hone_tool::Call;
 
 use super::kinds::{Kind as Kinds, perf};
+use super::sampling::over;
 use super::tree::{self, BASELINE, Made, Profile, Variant};
 use super::{Job, layouts, order_of};
 use crate::show;
@@ -195,6 +196,8 @@ impl Plan<'_, '_> {
         match perf() {
             Ok(perf) => {
                 let line = perf.record(event, &[], &data).to_string();
+                let first = self.job.experiment.training.first();
+                let perf = first.into_iter().fold(perf, |perf, training| over(perf, &training.workload));
                 self.line(&format!("{}PID", line.trim_end_matches("''")));
             }
             Err(error) => self.line(&format!("# {error:#}")),

@@ -55,7 +55,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                     plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
                 }
             }
-            _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
+            _ => plan.all_builds(order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
         }
         plan.check();
     }
@@ -125,7 +125,8 @@ impl Plan<'_, '_> {
     }
 
     /// The first build of a variant, and those with other layouts.
-    fn all_builds(&mut self, first: &Order) -> Result<()> {
+    fn all_builds(&mut self, first: Order) -> Result<()> {
+        let first = &layouts::first_of(first, self.job.experiment.builds);
         self.builds(first)?;
         for number in layouts::further(self.job.experiment.builds) {
             self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
@@ -136,7 +137,7 @@ impl Plan<'_, '_> {
 
     fn baseline(&mut self) -> Result<()> {
         self.phase("baseline");
-        self.all_builds(&Order::plain(BASELINE))?;
+        self.all_builds(Order::plain(BASELINE))?;
         self.starts(BASELINE, None);
         let experiment = self.job.experiment;
         self.loads("probed for its ceiling", experiment.judging.iter());
@@ -195,9 +196,9 @@ impl Plan<'_, '_> {
         let data = folder.join("perf.data");
         match perf() {
             Ok(perf) => {
-                let line = perf.record(event, &[], &data).to_string();
                 let first = self.job.experiment.training.first();
                 let perf = first.into_iter().fold(perf, |perf, training| over(perf, &training.workload));
+                let line = perf.record(event, &[], &data).to_string();
                 self.line(&format!("{}PID", line.trim_end_matches("''")));
             }
             Err(error) => self.line(&format!("# {error:#}")),

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, Runner, Tool, ToolError};
 
 use crate::family::Family;
-use crate::perf::PerfRefusal;
+use crate::perf::{PerfRefusal, path_with_perf};
 use crate::{ProfileForm, Refusal};
 
 /// A large program takes minutes.
@@ -58,7 +58,10 @@ impl Converter {
             return Err(error).with_context(|| format!("{} can't be removed", into.display()));
         }
         let is_text = ProfileForm::of(data) != Ok(ProfileForm::Perf);
+        let links = tempfile::tempdir_in(into.parent().unwrap_or(Path::new("/")))?;
+        let path = if is_text { None } else { path_with_perf(links.path())? };
         let call = self.call(data, is_text, program, into);
+        let call = path.into_iter().fold(call, |call, path| call.env("PATH", path));
         let finished = runner.run(&call).map_err(lacking_branches)?;
         if into.metadata().map_or(0, |facts| facts.len()) == 0 {
             let said =

@@ -1,6 +1,6 @@
 //! Facts read from object files: sizes, and the names of the functions that were instrumented.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use flate2::read::ZlibDecoder;
 use object::read::archive::ArchiveFile;
-use object::{Object, ObjectSection, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -80,6 +80,55 @@ pub fn code_bytes(path: &Path) -> Result<CodeBytes> {
         }
     }
     Ok(found)
+}
+
+/// Places in memory are alike when they are at the same place of a page, which is what caches and predictors go by.
+const PAGE: u64 = 4096;
+
+/// Looks where these functions begin in several builds of a program. A name is as in a [`hone_record::HotFunction`], or a symbol.
+///
+/// # Errors
+/// When a program can't be read or is no object file.
+pub fn functions_moved(programs: &[&Path], functions: &BTreeSet<String>) -> Result<Moved> {
+    let functions: BTreeSet<String> = functions.iter().map(|name| crate::proof::demangle(name)).collect();
+    let places = programs.iter().map(|path| places_of(path, &functions)).collect::<Result<Vec<_>>>()?;
+    let mut found = Moved::default();
+    for function in &functions {
+        let Some(of_each) = places.iter().map(|places| places.get(function)).collect::<Option<Vec<_>>>()
+        else {
+            continue;
+        };
+        found.known += 1;
+        // There are 256 places for functions at multiples of 16, so of many builds some are alike by chance.
+        let other_places = of_each.iter().collect::<BTreeSet<_>>().len();
+        found.moved += u32::from(other_places * 4 >= of_each.len() * 3);
+    }
+    Ok(found)
+}
+
+/// What became of the places of some functions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Functions that all the programs have.
+    pub known: u32,
+    /// Those of them that have another place of a page in each program, or in nearly each of many.
+    pub moved: u32,
+}
+
+/// Where in a page these functions begin; several may have one name.
+fn places_of(path: &Path, functions: &BTreeSet<String>) -> Result<BTreeMap<String, BTreeSet<u64>>> {
+    let bytes = read(path)?;
+    let file = parse(&bytes, path)?;
+    let mut places: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    let is_code = |symbol: &object::Symbol<'_, '_>| symbol.kind() == SymbolKind::Text && symbol.size() > 0;
+    for symbol in file.symbols().filter(is_code) {
+        let Ok(name) = symbol.name() else { continue };
+        let name = crate::proof::demangle(name);
+        if functions.contains(&name) {
+            places.entry(name).or_default().insert(symbol.address() % PAGE);
+        }
+    }
+    Ok(places)
 }
 
 /// Names of the instrumented functions of a program; empty when it is not instrumented.

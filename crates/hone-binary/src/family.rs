@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use hone_record::ToolReceipt;
 use hone_tool::{Call, Found, Runner, Tool, ToolError, Version};
 
+use crate::workshop::PADDING;
+
 /// Majors of clang that are looked for when none is named, newest first. Below 14 the names of flags differ.
 const CLANG_MAJORS: std::ops::RangeInclusive<u32> = 14..=30;
 
@@ -74,6 +76,8 @@ pub enum Tools {
     Llvm {
         /// The linker, `ld.lld`.
         lld: PathBuf,
+        /// Whether it can pad functions by a seed, which moves those that a profile orders.
+        pads: bool,
         /// Merges and shows profiles.
         profdata: PathBuf,
         /// The library that instrumented programs are linked with.
@@ -285,11 +289,21 @@ fn clang_family(
         ar: ar.path().to_path_buf(),
         ranlib: ranlib.path().to_path_buf(),
         nm: nm.path().to_path_buf(),
-        tools: Tools::Llvm { lld, profdata, runtime },
+        tools: Tools::Llvm { pads: pads(runner, &lld)?, lld, profdata, runtime },
         major,
         receipts: vec![receipt, lld_receipt, profdata_receipt],
         cc,
     })
+}
+
+/// Asks the linker itself: it tells its version only when it knows the flags beside that.
+fn pads(runner: &dyn Runner, lld: &Path) -> anyhow::Result<bool> {
+    let call = Call::new("ask-padding", lld, "/").arg(format!("{PADDING}=1")).arg("--version");
+    match runner.run(&call) {
+        Ok(_) => Ok(true),
+        Err(ToolError::Failed { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The compiler answers with a path when it has the library, and with the bare name when it has not. Its name ends with

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::bolt::Samples;
+use crate::bolt::fdata::Reader;
 
 /// A file that is no profile, or none that can be taken. It is inside of [`crate::Refusal::Form`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +73,7 @@ impl ProfileForm {
             [0x81, b'r' | b'R', b'f', b'o', b'r', b'p', b'l', 0xff, ..] => {
                 Err(("is a raw one of LLVM", "merge it first: llvm-profdata merge -o FILE.profdata *.profraw"))
             }
-            [0x1f, 0x8b, ..] => Ok(Self::Pprof),
+            [0x1f, 0x8b, ..] => Self::of_packed(head),
             // `SPROF42` and the kind of binary form, as a number of LEB128.
             [_, 0xe4 | 0xe5, 0xd0, 0xb1, 0xf4, 0xc9, 0x94, 0xa8, 0x53, 0x67, ..] => Ok(Self::Samples),
             _ if head.starts_with(b"PERFILE2") => Ok(Self::Perf),
@@ -82,11 +84,27 @@ impl ProfileForm {
                 Err(("has gcc's counts of one object", "gcc's profiles live in the build's folder: train instead"))
             }
             _ if head.starts_with(b"\x7fELF") => Err(("is a program", "name a profile")),
-            _ => std::str::from_utf8(whole_lines(head)).ok().and_then(Self::of_text).ok_or((
+            _ => Self::of_plain(head).ok_or((
                 "has no form that is known",
                 "name a file of llvm-profdata, llvm-profgen, BOLT (text), perf, pprof, or one with added-up branches",
             )),
         }
+    }
+
+    /// pprof's is packed as a rule, and everything may be.
+    fn of_packed(head: &[u8]) -> Result<Self, (&'static str, &'static str)> {
+        let mut inside = Vec::new();
+        // The head is cut off, so what could be unpacked counts; an error comes behind it.
+        let _ = GzDecoder::new(head).take(HEAD_BYTES).read_to_end(&mut inside);
+        if begins_as_pprof(&inside) {
+            return Ok(Self::Pprof);
+        }
+        Err(("is packed (gzip) and none of pprof", "unpack it: gunzip FILE"))
+    }
+
+    fn of_plain(head: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(whole_lines(head)).ok().and_then(Self::of_text);
+        text.or_else(|| begins_as_pprof(head).then_some(Self::Pprof))
     }
 
     /// By the first line that tells.
@@ -106,16 +124,10 @@ impl ProfileForm {
                 let plain = text.lines().any(|line| line.starts_with("S "));
                 Some(if plain { Self::AddedUpAddresses } else { Self::AddedUpBranches })
             }
-            ["0" | "1" | "2" | "3" | "4" | "5", _, offset, ..]
-                if words.len() >= 4 && u64::from_str_radix(offset, 16).is_ok() =>
-            {
-                Some(Self::Fdata)
-            }
+            ["0" | "1" | "2" | "3" | "4" | "5", ..] if is_fdata(first) => Some(Self::Fdata),
             _ => {
-                let mut parts = first.rsplitn(3, ':');
-                let mut is_number = || parts.next().is_some_and(|part| part.trim().parse::<u64>().is_ok());
-                (is_number() && is_number() && parts.next().is_some_and(|name| !name.is_empty()))
-                    .then_some(Self::Samples)
+                let further = lines.next().is_none_or(|line| line.starts_with(' ') || begins_samples(line));
+                (begins_samples(first) && further).then_some(Self::Samples)
             }
         }
     }
@@ -150,6 +162,32 @@ impl fmt::Display for ProfileForm {
     }
 }
 
+/// By BOLT's own reader, which knows names with blanks.
+fn is_fdata(line: &str) -> bool {
+    let line = format!("{line}\n");
+    Reader::new(line.as_bytes()).next().is_some_and(|record| record.is_ok())
+}
+
+/// `NAME:TOTAL:HEAD`. Names of symbols have no blanks, those of calling contexts stand in brackets; a time of day is none.
+fn begins_samples(line: &str) -> bool {
+    let mut parts = line.rsplitn(3, ':');
+    let mut is_number = || parts.next().is_some_and(|part| part.trim().parse::<u64>().is_ok());
+    let is_name = |name: &str| !name.is_empty() && (name.starts_with('[') || !name.contains(' '));
+    is_number() && is_number() && parts.next().is_some_and(is_name)
+}
+
+/// Whether the bytes begin with a message of pprof: the type of its samples, `1: {1: TEXT, 2: TEXT}`, in front as all its writers
+/// put it.
+fn begins_as_pprof(head: &[u8]) -> bool {
+    match head {
+        [0x0a, length, inside @ ..] => {
+            let inside = inside.get(..usize::from(*length)).unwrap_or_default();
+            matches!(inside, [0x08, _, 0x10, ..] | [0x10, _, ..] | [0x08, _])
+        }
+        _ => false,
+    }
+}
+
 /// Without the last line when it may be cut off.
 fn whole_lines(head: &[u8]) -> &[u8] {
     if (head.len() as u64) < HEAD_BYTES {
@@ -165,6 +203,12 @@ mod tests {
 
     use super::*;
 
+    fn packed(plain: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packer, plain).unwrap();
+        packer.finish().unwrap()
+    }
+
     #[test]
     fn a_profile_is_known_by_its_contents() {
         let check = |head: &[u8], expected| assert_eq!(ProfileForm::of_head(head), Ok(expected), "{head:?}");
@@ -179,7 +223,9 @@ mod tests {
         check(b"E cpu-clock\nS 4010 7\n", ProfileForm::AddedUpAddresses);
         check(b"B 4010 4020 7 0\nF 4020 4030 7\n", ProfileForm::AddedUpBranches);
         check(b"PERFILE2h\0\0", ProfileForm::Perf);
-        check(b"\x1f\x8b\x08", ProfileForm::Pprof);
+        check(b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04", ProfileForm::Pprof);
+        check(&packed(b"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04"), ProfileForm::Pprof);
+        check(b"1 operator\\ new 1f 1 work 0 0 30\n", ProfileForm::Fdata);
     }
 
     #[test]
@@ -192,6 +238,11 @@ mod tests {
         check(b"\x81rforpl\xff", "raw");
         check(b"\x7fELF", "program");
         check(b"hello there\n", "no form");
+        check(b"2026-11-21 15:54:23\n", "no form");
+        check(b"2026-11-21T15:54:23\nstarted\n", "no form");
+        check(b"1 main 1f\n", "no form");
+        check(&packed(b"1 main 1f 1 work 0 0 30\n"), "gzip");
+        check(b"\x1f\x8b\x08", "gzip");
         check(b"---\nheader:", "YAML");
         let fault = ProfileForm::of(Path::new("/no/such")).unwrap_err();
         assert!(fault.to_string().contains("can't be read"), "{fault}");

@@ -60,8 +60,10 @@ fn of_lld(text: &str) -> LinkMap {
         match rest.len() - what.len() {
             1 => inside = is_text(what),
             9 if inside => {
-                if let Some((object, _)) = what.rsplit_once(":(") {
-                    map.add(object, size);
+                if let Some((object, section)) = what.rsplit_once(":(") {
+                    // What stands between functions is no code that flags could reach.
+                    let is_padding = object == "<internal>" && section == ".padding)";
+                    map.add(object, if is_padding { 0 } else { size });
                 }
             }
             _ => {}

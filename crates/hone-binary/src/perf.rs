@@ -3,8 +3,10 @@
 //! What a machine can give is tried and not believed: perf lists events by the CPU's model number, a virtual machine has the number
 //! without the counters, and `perf record -e cycles:u` takes the clock in place of a counter that is not there and ends with 0.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,9 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
 
-/// Samples a second. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
+/// Samples a second at most. Uneven, so that it does not beat with what a program does every so often; the kernel takes fewer where
 /// sampling would cost too much (`kernel.perf_cpu_time_max_percent`).
 const FREQUENCY_HZ: u32 = 4_999;
+
+/// As many of all cores together say all that a profile needs, and with 32 branches each they are some 400 MB of perf's data.
+const MOST_SAMPLES: f64 = 500_000.0;
+
+/// Samples a second at least, so that the processes that do next to nothing are seen, too.
+const LEAST_HZ: u32 = 49;
 
 /// Fewer samples than this say nothing of which code is hot.
 pub const FEWEST_SAMPLES: u64 = 100;
@@ -41,7 +49,7 @@ pub enum PerfRefusal {
     /// No branch records.
     #[error(
         "this machine gives no branch records: {said}\n  next: take the profile on a machine whose PMU has them (Intel's LBR, AMD \
-         from Zen 3 on; most virtual machines pass none of them on; where perf speaks of rights, set kernel.perf_event_paranoid to \
+         from Zen 4 on; most virtual machines pass none of them on; where perf speaks of rights, set kernel.perf_event_paranoid to \
          2 or less), or say profile = \"instrumented\" (exact, while the training \
          is slow) or profile = \"samples\" (plain ones, for BOLT alone)"
     )]
@@ -117,6 +125,7 @@ impl Event {
 pub struct Perf {
     program: PathBuf,
     receipt: ToolReceipt,
+    frequency_hz: u32,
 }
 
 impl Perf {
@@ -126,7 +135,20 @@ impl Perf {
     /// When it is not there; with the package.
     pub fn find() -> Result<Self> {
         let found = Tool::new("perf", "HONE_PERF").debian("linux-perf").locate(&[])?;
-        Ok(Self { program: found.path().to_path_buf(), receipt: found.receipt()? })
+        Ok(Self {
+            program: found.path().to_path_buf(),
+            receipt: found.receipt()?,
+            frequency_hz: FREQUENCY_HZ,
+        })
+    }
+
+    /// With so few samples a second that `cores` busy cores leave no more than half a million of them in `duration_s`.
+    #[must_use]
+    pub fn over(self, cores: u32, duration_s: f64) -> Self {
+        let wanted = MOST_SAMPLES / (f64::from(cores.max(1)) * duration_s.max(1.0));
+        // Uneven again.
+        let wanted = (wanted as u32) | 1;
+        Self { frequency_hz: wanted.clamp(LEAST_HZ, FREQUENCY_HZ), ..self }
     }
 
     /// Which one it is.
@@ -174,14 +196,14 @@ impl Perf {
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let folder = data.parent().unwrap_or(Path::new("/"));
         Call::new("perf-record", &self.program, folder)
-            .args(arguments(event, data))
+            .args(self.arguments(event, data))
             .arg("-p")
             .arg(pids.join(","))
     }
 
     /// What stands in front of a program that is recorded from its start to its end: perf, and its arguments.
     pub fn around(&self, event: Event, data: &Path) -> (PathBuf, Vec<OsString>) {
-        let mut words = arguments(event, data);
+        let mut words = self.arguments(event, data);
         words.push("--".into());
         (self.program.clone(), words)
     }
@@ -241,6 +263,19 @@ impl Perf {
         Ok(enough(data, listed.lines().filter(|line| !line.trim().is_empty()).count() as u64)?)
     }
 
+    fn arguments(&self, event: Event, data: &Path) -> Vec<OsString> {
+        let mut words: Vec<OsString> = ["record", "-e", event.name()].map(OsString::from).to_vec();
+        if event == Event::Branches {
+            words.extend(["-j", "any,u"].map(OsString::from));
+        }
+        // Build-ids, by which perf's data is known to be of a program, are kept: of all that was mapped, so that perf does not read
+        // its data once more as it ends. Copies of the programs below ~/.debug are not.
+        let frequency = self.frequency_hz.to_string();
+        words.extend(["-N", "--buildid-all", "-F", &frequency, "-o"].map(OsString::from));
+        words.push(data.as_os_str().to_owned());
+        words
+    }
+
     /// What perf's data lacks of the event that was asked for.
     fn lacks(&self, runner: &dyn Runner, folder: &Path, event: Event, data: &Path) -> Result<Option<String>> {
         let asked = |what: &str, words: &[&str]| {
@@ -262,17 +297,6 @@ impl Perf {
     }
 }
 
-fn arguments(event: Event, data: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = ["record", "-e", event.name()].map(OsString::from).to_vec();
-    if event == Event::Branches {
-        words.extend(["-j", "any,u"].map(OsString::from));
-    }
-    // Build-ids, by which perf's data is known to be of a program, are kept; copies of the programs below ~/.debug are not.
-    words.extend(["-N", "-F", &FREQUENCY_HZ.to_string(), "-o"].map(OsString::from));
-    words.push(data.as_os_str().to_owned());
-    words
-}
-
 /// Another event than the wanted one, of `perf evlist`. Modifiers behind the second `:` are perf's own (`cpu-clock:uH`).
 fn other_event(listed: &str, wanted: Event) -> Option<String> {
     let plain = |name: &str| name.split(':').next().unwrap_or_default().trim().to_owned();
@@ -284,6 +308,26 @@ fn other_event(listed: &str, wanted: Event) -> Option<String> {
         Some(name) => Some(name),
         None => Some("nothing".to_owned()),
     }
+}
+
+/// A PATH whose first folder is this one, with a link to the perf that records: perf2bolt and llvm-profgen look for `perf` in PATH,
+/// where there may be none, or one that does not read this data. `None` where no perf is found, which text needs not.
+///
+/// # Errors
+/// When the link can't be made.
+pub(crate) fn path_with_perf(folder: &Path) -> Result<Option<OsString>> {
+    match Perf::find() {
+        Ok(perf) => path_with(&perf.program, folder).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+fn path_with(program: &Path, folder: &Path) -> Result<OsString> {
+    let link = folder.join("perf");
+    let told = || format!("{} can't be linked to {}", link.display(), program.display());
+    symlink(std::path::absolute(program).with_context(told)?, &link).with_context(told)?;
+    let own = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(std::iter::once(folder.to_path_buf()).chain(env::split_paths(&own)))?)
 }
 
 /// Whether a line of `perf script -F brstack` has a branch: `0x1234/0x1250/P/-/-/0`.
@@ -420,13 +464,33 @@ mod tests {
                 path: "/usr/bin/perf".to_owned(),
                 version: "perf version 6.1".to_owned(),
             },
+            frequency_hz: FREQUENCY_HZ,
         };
         let line = perf.record(Event::Branches, &[7, 9], Path::new("/w/perf.data")).to_string();
         assert_eq!(
             line,
-            "cd /w && /usr/bin/perf record -e cycles:u -j any,u -N -F 4999 -o /w/perf.data -p 7,9"
+            "cd /w && /usr/bin/perf record -e cycles:u -j any,u -N --buildid-all -F 4999 -o /w/perf.data -p 7,9"
         );
         let (_, words) = perf.around(Event::Clock, Path::new("/w/d"));
-        assert_eq!(words.join(" ".as_ref()), "record -e cpu-clock:u -N -F 4999 -o /w/d --");
+        assert_eq!(words.join(" ".as_ref()), "record -e cpu-clock:u -N --buildid-all -F 4999 -o /w/d --");
+        let hz = |cores, duration_s| perf.clone().over(cores, duration_s).frequency_hz;
+        assert_eq!([hz(2, 10.0), hz(64, 120.0), hz(1_000, 3_600.0)], [4_999, 65, 49]);
+        assert_eq!(hz(0, 0.0), 4_999);
+    }
+
+    /// Asked as the tools ask.
+    #[test]
+    fn the_perf_that_records_is_the_first_in_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("perf-of-mine");
+        fs::copy("/bin/true", &other).unwrap();
+        let links = dir.path().join("links");
+        fs::create_dir(&links).unwrap();
+        let path = path_with(&other, &links).unwrap();
+        let system = hone_tool::System::new(dir.path().join("log")).unwrap();
+        let call = Call::new("which", "/bin/sh", dir.path()).args(["-c", "command -v perf"]);
+        let said = system.run(&call.env("PATH", path)).unwrap().stdout_text().unwrap();
+        assert_eq!(said.trim(), links.join("perf").to_str().unwrap());
+        assert_eq!(fs::canonicalize(said.trim()).unwrap(), fs::canonicalize(&other).unwrap());
     }
 }

@@ -1,5 +1,6 @@
 //! The steps for a Cargo target, carried out.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::ffi::{CString, OsString};
@@ -26,6 +27,9 @@ use crate::{CargoTarget, Refusal, Toolchain, profile_env, proof, said};
 /// Three builds of a small service take about this much; less is certain to fail half-way.
 const LEAST_FREE_BYTES: u64 = 2 << 30;
 
+/// A package of one line, outside of every workspace.
+const ASKS_FOR_PADDING: &str = "[package]\nname = \"ask-padding\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[[bin]]\nname = \"ask-padding\"\npath = \"main.rs\"\n\n[workspace]\n";
+
 /// How merged profiles of samples are named, to be known from those of counts.
 pub(crate) const SAMPLES_ENDING: &str = "samples";
 
@@ -42,6 +46,8 @@ pub struct Pgo<'a> {
     c_left_out: Option<String>,
     /// Compiles the dump object.
     compiler: Option<PathBuf>,
+    /// Whether the linker can pad functions by a seed; asked when it is needed.
+    pads: OnceCell<bool>,
 }
 
 impl<'a> Pgo<'a> {
@@ -71,6 +77,7 @@ impl<'a> Pgo<'a> {
             locked: metadata.lock_file().is_file(),
             c: c.as_ref().ok().cloned(),
             dump_object: None,
+            pads: false,
             target,
         };
         // rustc links by a C compiler, so there is one, by this name or another.
@@ -79,7 +86,7 @@ impl<'a> Pgo<'a> {
         let object =
             planned_dump_object(&work.join("aids"), ProfileKind::Llvm).map_err(Refusal::from)?.object;
         let plan = BuildPlan { dump_object: compiler.is_some().then_some(object), ..plan };
-        Ok(Self { runner, work, toolchain, plan, c_left_out: c.err(), compiler })
+        Ok(Self { runner, work, toolchain, plan, c_left_out: c.err(), compiler, pads: OnceCell::new() })
     }
 
     /// The toolchain that builds.
@@ -124,12 +131,33 @@ impl<'a> Pgo<'a> {
         self.work.join(if with_c { name } else { format!("{name}-rust-only") })
     }
 
-    fn call(&self, order: &Order) -> Call {
-        self.plan.build(order, &self.work.join("stray-profiles"), &self.folder(order))
+    fn call(&self, order: &Order) -> Result<Call> {
+        let plan = BuildPlan { pads: order.link_seed.is_some() && self.pads()?, ..self.plan.clone() };
+        Ok(plan.build(order, &self.work.join("stray-profiles"), &self.folder(order)))
+    }
+
+    /// Which linker it is depends on rustc, its target and Cargo's configuration, so a link is tried.
+    fn pads(&self) -> Result<bool> {
+        if let Some(known) = self.pads.get() {
+            return Ok(*known);
+        }
+        let folder = self.work.join("ask-padding");
+        let source = folder.join("main.rs");
+        let manifest = folder.join("Cargo.toml");
+        let told = || format!("{} can't be written", folder.display());
+        fs::create_dir_all(&folder).with_context(told)?;
+        fs::write(&source, "fn main() {}\n").with_context(told)?;
+        fs::write(&manifest, ASKS_FOR_PADDING).with_context(told)?;
+        let found = match self.runner.run(&self.plan.trial_of_padding(&manifest, &folder.join("target"))) {
+            Ok(_) => true,
+            Err(ToolError::Failed { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(*self.pads.get_or_init(|| found))
     }
 
     fn carry_out(&self, order: &Order) -> Result<Built> {
-        let call = self.call(order);
+        let call = self.call(order)?;
         let finished = self.runner.run(&call).map_err(|error| self.about_c(order, error))?;
         let bin = &self.plan.target.bin;
         let said = messages::parse(&finished.stdout()?, bin);
@@ -215,7 +243,7 @@ impl Workshop for Pgo<'_> {
 
     fn commands(&self, order: &Order) -> Result<Vec<String>> {
         self.fits(order)?;
-        Ok(vec![self.call(order).to_string()])
+        Ok(vec![self.call(order)?.to_string()])
     }
 
     fn training_env(&self, raw: &Path) -> Vec<(OsString, OsString)> {

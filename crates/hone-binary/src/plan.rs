@@ -8,14 +8,17 @@ use hone_tool::Call;
 
 use crate::flags::Route;
 use crate::recipe::HEARD_FROM_LLVM;
-use crate::workshop::{Guide, Order, shuffle_flag};
+use crate::workshop::{Guide, Order, PADDING, layout_flags};
 use crate::{CCompiler, CargoTarget};
 
 /// A release build of a large service with fat LTO on a small machine takes this long at most.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 
+/// A program of one line is linked in a second.
+const TRIAL_LIMIT: Duration = Duration::from_secs(120);
+
 /// Flags for rustc. `stray` is for the profiles of processes that were started without [`profile_env`].
-fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>) -> Vec<String> {
+fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>, pads: bool) -> Vec<String> {
     let mut flags = match &order.guide {
         Guide::Generate => {
             let link = |object: &Path| format!("-Clink-arg={}", object.display());
@@ -38,7 +41,8 @@ fn rustflags(order: &Order, stray: &Path, dump_object: Option<&Path>) -> Vec<Str
         flags.extend(["-Clink-arg=-Wl,--emit-relocs", "-Cstrip=none"].map(str::to_owned));
     }
     if let Some(seed) = order.link_seed {
-        flags.push(format!("-Clink-arg={}", shuffle_flag(seed)));
+        // rustc compiles each function into a section of its own unless it is told not to.
+        flags.extend(layout_flags(seed, pads).into_iter().map(|flag| format!("-Clink-arg={flag}")));
     }
     flags
 }
@@ -70,6 +74,8 @@ pub(crate) struct BuildPlan {
     pub(crate) c: Option<(CCompiler, CFlags)>,
     /// Goes into the counting program.
     pub(crate) dump_object: Option<PathBuf>,
+    /// Whether the linker can pad functions by a seed.
+    pub(crate) pads: bool,
 }
 
 /// Flags that the environment already holds for C and C++.
@@ -108,8 +114,23 @@ impl BuildPlan {
             .env("RUSTC", &self.rustc)
             .env_remove("LLVM_PROFILE_FILE");
         let mut added = target.extra_rustflags.clone();
-        added.extend(rustflags(order, stray, self.dump_object.as_deref()));
+        added.extend(rustflags(order, stray, self.dump_object.as_deref(), self.pads));
         self.with_c(self.route.apply(call, &self.triple, &added), order)
+    }
+
+    /// Links a program of one line as the target is linked, by a linker that must know how to pad functions: Cargo's
+    /// configuration is that of the target's folder.
+    pub(crate) fn trial_of_padding(&self, manifest: &Path, target_dir: &Path) -> Call {
+        let call = Call::new("ask-padding", &self.cargo, &self.target.manifest_dir)
+            .limit(TRIAL_LIMIT)
+            .args(["build", "--offline", "--target", &self.triple, "--manifest-path"])
+            .arg(manifest)
+            .arg("--target-dir")
+            .arg(target_dir)
+            .env("RUSTC", &self.rustc);
+        let mut flags = self.target.extra_rustflags.clone();
+        flags.push(format!("-Clink-arg=-Wl,{PADDING}=1"));
+        self.route.apply(call, &self.triple, &flags)
     }
 
     fn with_c(&self, mut call: Call, order: &Order) -> Call {
@@ -199,6 +220,7 @@ mod tests {
             locked: true,
             c: None,
             dump_object: None,
+            pads: false,
         }
     }
 
@@ -268,11 +290,12 @@ mod tests {
         let mut plan = plan();
         let compiler = CCompiler { clang: "/usr/bin/clang-22".into(), clangxx: None };
         plan.c = Some((compiler, CFlags::default()));
+        plan.pads = true;
         let order = Order::plain("x").with_relocs().without_jump_tables().seeded(6);
         let line = plan.build(&order, Path::new("/w/stray"), Path::new("/w/t")).to_string();
         let line = line.replace('\u{1f}', "|");
         let rust = "CARGO_ENCODED_RUSTFLAGS='-Cjump-tables=no|-Clink-arg=-Wl,--emit-relocs|-Cstrip=none|\
-                    -Clink-arg=-Wl,--shuffle-sections=.text*=7'";
+                    -Clink-arg=-Wl,--shuffle-sections=.text*=7|-Clink-arg=-Wl,--randomize-section-padding=7'";
         assert!(line.contains(rust), "{line}");
         assert!(line.contains("CFLAGS_x86_64_unknown_linux_gnu=-fno-jump-tables "), "{line}");
     }

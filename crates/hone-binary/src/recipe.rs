@@ -33,7 +33,7 @@ use crate::pgo::{
 use crate::samples::Samples;
 use crate::shim::{Entry, ORDERS, Orders, read_log};
 use crate::workshop::{
-    Built, Guide, How, Kind, Merged, Order, Proven, Workshop, shuffle_flag, whole_weights,
+    Built, Guide, How, Kind, Merged, Order, Proven, Workshop, layout_flags, whole_weights,
 };
 use crate::{Refusal, profile_env, proof, said};
 
@@ -249,12 +249,13 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
         _ => {}
     }
     match &family.tools {
-        Tools::Llvm { lld, .. } => {
+        Tools::Llvm { lld, pads, .. } => {
             link.push(format!("--ld-path={}", lld.display()));
             if family.major >= LLD_ASKS_FOR_SYMBOLS {
                 // Version scripts may name what is not there: configure scripts have asked GNU ld, which takes that.
                 link.push("-Wl,--undefined-version".to_owned());
             }
+            link.extend(order.link_seed.into_iter().flat_map(|seed| layout_flags(seed, *pads)));
         }
         // BOLT can't join the halves into which gcc splits functions.
         Tools::Gnu { .. } if order.relocs => compile.push("-fno-reorder-blocks-and-partition".to_owned()),
@@ -263,10 +264,9 @@ fn flags(family: &Family, order: &Order) -> (Vec<String>, Vec<String>) {
     if order.relocs {
         link.push("-Wl,--emit-relocs".to_owned());
     }
-    if let Some(seed) = order.link_seed {
+    if order.apart || order.link_seed.is_some() {
         // Else there is one section for each object, and little to shuffle.
         compile.push("-ffunction-sections".to_owned());
-        link.push(shuffle_flag(seed));
     }
     (compile, link)
 }

@@ -76,9 +76,13 @@ pub struct Order {
     pub relocs: bool,
     /// Whether switches may become tables of addresses.
     pub jump_tables: bool,
+    /// Whether each function is compiled into a section of its own, as it is wherever there is a seed: the first of several
+    /// builds differs from the others by its places only.
+    #[serde(default)]
+    pub apart: bool,
     /// Places functions in an order of luck, the same for the same number: how much of a difference is luck of placement
-    /// is seen from several. In a build with a profile of clang or rustc, lld places hot functions by the profile, seed or
-    /// not, and the rest by the seed.
+    /// is seen from several. In a build with a profile of clang or rustc, lld orders hot functions by the profile, seed or
+    /// not; those move by the padding that the linker puts between functions, where it knows how to.
     pub link_seed: Option<u64>,
 }
 
@@ -90,6 +94,7 @@ impl Order {
             guide: Guide::None,
             relocs: false,
             jump_tables: true,
+            apart: false,
             link_seed: None,
         }
     }
@@ -110,6 +115,12 @@ impl Order {
     #[must_use]
     pub fn without_jump_tables(self) -> Self {
         Self { jump_tables: false, ..self }
+    }
+
+    /// With each function in a section of its own.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Self { apart: true, ..self }
     }
 
     /// With functions in the order of this number.
@@ -135,6 +146,9 @@ impl Order {
         if !self.jump_tables {
             name.push_str("-no-jump-tables");
         }
+        if self.apart && self.link_seed.is_none() {
+            name.push_str("-apart");
+        }
         if let Some(seed) = self.link_seed {
             name.push_str(&format!("-seed-{seed}"));
         }
@@ -142,9 +156,15 @@ impl Order {
     }
 }
 
-/// lld takes 0 for "by chance" and the largest number for "turned around"; all others are seeds.
-pub(crate) fn shuffle_flag(link_seed: u64) -> String {
-    format!("-Wl,--shuffle-sections=.text*={}", 1 + link_seed % u64::from(u32::MAX - 1))
+/// What lld from version 20 on puts between functions. A profile orders the hot ones at any seed, and this moves them, too.
+pub(crate) const PADDING: &str = "--randomize-section-padding";
+
+/// Flags for a link that places functions by luck. lld takes 0 for "by chance" and the largest number for "turned around";
+/// all others are seeds. `pads` says whether the linker takes [`PADDING`].
+pub(crate) fn layout_flags(link_seed: u64, pads: bool) -> Vec<String> {
+    let seed = 1 + link_seed % u64::from(u32::MAX - 1);
+    let padding = pads.then(|| format!("-Wl,{PADDING}={seed}"));
+    std::iter::once(format!("-Wl,--shuffle-sections=.text*={seed}")).chain(padding).collect()
 }
 
 /// What a profile's builds are known by: its contents, or the name of one that is not there yet.
@@ -632,9 +652,15 @@ mod tests {
 
     #[test]
     fn seeds_are_such_that_the_linker_takes_them_for_seeds() {
-        assert_eq!(shuffle_flag(0), "-Wl,--shuffle-sections=.text*=1");
-        assert_eq!(shuffle_flag(u64::from(u32::MAX) - 2), "-Wl,--shuffle-sections=.text*=4294967294");
-        assert_eq!(shuffle_flag(u64::from(u32::MAX) - 1), "-Wl,--shuffle-sections=.text*=1");
+        let check = |seed, expected: &str| {
+            let order = format!("-Wl,--shuffle-sections=.text*={expected}");
+            let padding = format!("-Wl,--randomize-section-padding={expected}");
+            assert_eq!(layout_flags(seed, false).join(" "), order);
+            assert_eq!(layout_flags(seed, true), [order, padding]);
+        };
+        check(0, "1");
+        check(u64::from(u32::MAX) - 2, "4294967294");
+        check(u64::from(u32::MAX) - 1, "1");
     }
 
     #[test]

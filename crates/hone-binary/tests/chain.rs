@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hone_binary::capture::{dump_env, reset};
 use hone_binary::{
-    Built, CargoTarget, Guide, How, Kind, Merged, Order, Pgo, Proven, Refusal, Workshop, profile_env,
+    Built, CargoTarget, Guide, How, Kind, Merged, Order, Pgo, Proven, Refusal, Workshop, functions_moved,
+    profile_env,
 };
 use hone_tool::{Call, Runner, StopSignal, System};
 
@@ -153,6 +154,16 @@ fn the_whole_chain_and_a_stale_profile() {
     let again = pgo.build_baseline().unwrap();
     assert_eq!((again.fresh, crates_of(&again).0), (true, 0), "nothing has changed");
     assert_eq!(again.facts, baseline.facts);
+
+    // What the profile has put in order moves all the same.
+    let seeded = |seed| {
+        let order = Order::plain("pgo").guided(Guide::Use(merged.path.clone())).seeded(seed);
+        pgo.build(&order).unwrap().executable
+    };
+    let builds = [optimized.executable.clone(), seeded(2), seeded(3)];
+    let hot = proven.proof.hot_functions.iter().map(|function| function.name.clone()).collect();
+    let moved = functions_moved(&builds.each_ref().map(|path| path.as_path()), &hot).unwrap();
+    assert!(moved.known >= 1 && moved.moved == moved.known, "{moved:?}");
 
     let same = pgo.prove_applied(&baseline, &baseline, &proven).unwrap_err();
     assert!(matches!(refusal(&same), Refusal::SameCode { .. }), "{same:#}");

@@ -72,9 +72,10 @@ fn tools_come_from_the_folder_where_the_compiler_really_is() {
     let bench = Bench::new();
     for major in [19, 22] {
         let Some(family) = bench.family(&format!("clang-{major}")) else { continue };
-        let Tools::Llvm { lld, profdata, runtime } = &family.tools else { panic!("{family:?}") };
+        let Tools::Llvm { lld, pads, profdata, runtime } = &family.tools else { panic!("{family:?}") };
         let folder = family.cc.parent().unwrap();
         assert_eq!((family.major, family.is_clang()), (major, true));
+        assert_eq!(*pads, major >= 20, "padding came with 20");
         for tool in [lld, profdata, &family.ar, &family.ranlib, &family.nm, family.cxx.as_ref().unwrap()] {
             assert_eq!(tool.parent().unwrap(), folder, "{}", tool.display());
         }

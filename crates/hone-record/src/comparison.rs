@@ -376,6 +376,18 @@ pub struct Comparison {
     /// Pairs of the design that the budget's clock left out.
     #[serde(default)]
     pub unmeasured_pairs: u32,
+    /// Arms of several builds that are one layout all the same.
+    #[serde(default)]
+    pub one_layout: Vec<OneLayout>,
+}
+
+/// An arm whose builds are not known to have their hot code at other places: the luck of its layout is in no interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneLayout {
+    /// The arm's name.
+    pub variant: String,
+    /// By what that is known, in words.
+    pub why: String,
 }
 
 /// From this probability of chance on (one-sided) troubles do not lean to an arm: two to none do, one to none does not.
@@ -393,6 +405,18 @@ fn at_least(heads: u32, tosses: u32) -> f64 {
 }
 
 impl Comparison {
+    /// What the intervals over builds do not know, if anything.
+    pub fn one_layout_words(&self) -> Option<String> {
+        let arm = |one: &OneLayout| {
+            format!(
+                "{} counts as one layout however many builds it has: {}. The luck of that layout is not in the interval.",
+                one.variant, one.why
+            )
+        };
+        let arms: Vec<String> = self.one_layout.iter().map(arm).collect();
+        (!arms.is_empty()).then(|| arms.join(" "))
+    }
+
     /// The judgement of the metric named before the run; `None` when it could not be estimated.
     pub fn primary(&self) -> Option<&Judgement> {
         self.judgements.iter().find(|judgement| judgement.primary)

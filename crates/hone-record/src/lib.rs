@@ -28,8 +28,8 @@ mod workload;
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use comparison::{
-    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, PairKind,
-    PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
+    Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,
+    PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};

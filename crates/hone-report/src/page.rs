@@ -42,7 +42,7 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
     });
     let main = el("main")
         .children(variants::of(optimization))
-        .child(ceiling::of(&optimization.ceilings, &optimization.comparisons))
+        .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
         .child(builds::of(&optimization.artifacts))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
-    Change, Engine, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, Metric,
+    Change, Engine, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, Metric, OneLayout,
     Optimization, Outcome, Pilot, Promise, VariantFacts, VariantState, Verdict, Window, WindowFacts,
     Workload,
 };
@@ -199,6 +199,23 @@ fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_see
         assert!(page.contains(wanted), "{wanted}");
     }
     assert!(!page.contains("CPU per record"), "it speaks of records");
+
+    // Nor where nothing was judged, and only the training tells what is counted.
+    optimization.comparisons.clear();
+    optimization.training = Workload::of_operations("train", engine);
+    let page = words(&optimization_page(&optimization, &windows));
+    assert!(page.contains("CPU per operation:") && !page.contains("CPU per record"), "it speaks of records");
+}
+
+#[test]
+fn an_arm_of_one_layout_is_told_with_what_the_interval_does_not_know() {
+    let (mut optimization, windows) = sample::optimization();
+    let why = "0 of 9 hot functions stand at other places in its builds".to_owned();
+    optimization.comparisons[0].one_layout = vec![OneLayout { variant: "pgo".to_owned(), why }];
+    optimization.comparisons[0].design.builds = [3, 3];
+    let wanted = "0 of 9 hot functions stand at other places in its builds. The luck of that layout is not in the interval.";
+    let page = words(&comparison_page(&optimization.comparisons[0], &windows));
+    assert!(page.contains(wanted), "{page}");
 }
 
 #[test]

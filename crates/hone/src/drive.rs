@@ -227,6 +227,7 @@ fn judged(contest: &Contest<'_>, pairs: Vec<PairOutcome>) -> Comparison {
         machine: contest.machine.clone(),
         change: contest.change.clone(),
         pilot: contest.pilot.clone(),
+        one_layout: Vec::new(),
     }
 }
 

@@ -439,6 +439,7 @@ impl Rounds<'_> {
             workload_b: None,
             pilot: None,
             unmeasured_pairs: 0,
+            one_layout: Vec::new(),
         }
     }
 }

@@ -289,6 +289,14 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
             assert!(window.contains(&name), "no {name} in {}", pair.window_b);
         }
     }
+    // Padding moves what PGO has put in order; BOLT lays it out anew, and that is told.
+    let of_one_layout = |judged: &hone_record::Comparison| {
+        judged.one_layout.iter().map(|one| one.variant.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found.comparisons.iter().map(of_one_layout).collect::<Vec<_>>(), [vec![], vec!["pgo+bolt"]]);
+    let luck = "pgo+bolt counts as one layout however many builds it has";
+    assert!(ran.stdout.contains(luck), "{}", ran.stdout);
+    assert!(fs::read_to_string(bench.newest().join("report.html")).unwrap().contains(luck));
     for (profile, start_up) in [
         (PathBuf::from(&proof.path), "the start-up is not in the profile"),
         (bench.newest().join("bolt/pgo+bolt/merged.fdata"), "the start-up is in the profile"),

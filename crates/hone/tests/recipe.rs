@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use hone_binary::family::Family;
 use hone_binary::linkmap::Coverage;
 use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
-use hone_binary::{Built, Guide, How, Kind, Merged, Order, Proven, Refusal, Workshop};
+use hone_binary::{
+    Built, Guide, How, Kind, Merged, Moved, Order, Proven, Refusal, Workshop, functions_moved,
+};
 use hone_tool::{Call, Runner, System, Tool};
 
 /// A missing tool is a printed skip, unless the environment says that every tool must be there.
@@ -629,6 +631,40 @@ fn a_seed_places_functions_by_luck_that_can_be_repeated() {
     let without = Order::plain("no-jump-tables").without_jump_tables();
     let plain = shop.build(&Order::plain("baseline")).unwrap();
     assert_ne!(shop.build(&without).unwrap().facts.text_sha256, plain.facts.text_sha256);
+}
+
+/// A profile orders what is hot at any seed. Padding moves it all the same, and where the linker has none that is seen.
+fn what_is_hot_in_three_builds(compiler: &str) -> Option<Moved> {
+    let bench = Bench::new(compiler)?;
+    let workshop = bench.workshop(MAKE);
+    let shop: &dyn Workshop = &workshop;
+    let counting = shop.build(&order("counting", Guide::Generate)).unwrap();
+    let (merged, proven) = bench.profile(shop, &counting, "raw", 100_000);
+    let told = |order: &Order| shop.commands(order).unwrap().join(" ").contains("-ffunction-sections");
+    let first = shaped_by(&merged).apart();
+    assert_eq!([&shaped_by(&merged), &first, &first.clone().seeded(2)].map(told), [false, true, true]);
+    let further = |seed| Order { variant: format!("shaped~{seed}"), ..first.clone().seeded(seed) };
+    let builds = [first.clone(), further(2), further(3)].map(|order| shop.build(&order).unwrap().executable);
+    let padded = shop.build(&further(2)).unwrap();
+    let plain = shop.build(&Order { variant: "unpadded".to_owned(), ..first.clone() }).unwrap();
+    let text = [&padded, &plain].map(|built| coverage_of(built).text_bytes);
+    assert_eq!(text[0], text[1], "padding is no code");
+    let hot = proven.proof.hot_functions.into_iter().map(|function| function.name).collect();
+    let same = functions_moved(&[&builds[0], &builds[0]], &hot).unwrap();
+    assert!(same.known >= 2 && same.moved == 0, "{same:?}");
+    Some(functions_moved(&builds.each_ref().map(|path| path.as_path()), &hot).unwrap())
+}
+
+#[test]
+fn a_seed_moves_what_is_hot_by_padding() {
+    let Some(moved) = what_is_hot_in_three_builds("clang-22") else { return };
+    assert!(moved.known >= 2 && moved.moved == moved.known, "{moved:?}");
+}
+
+#[test]
+fn a_seed_moves_nothing_hot_without_padding() {
+    let Some(moved) = what_is_hot_in_three_builds("clang-19") else { return };
+    assert!(moved.known >= 2 && moved.moved * 2 < moved.known, "{moved:?}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub use said::{DynoRow, Part, Quality, Said, Split};
 
 use crate::Refusal;
 use crate::elf::{FileFacts, file_facts};
+use crate::perf;
 use crate::workshop::{Built, How};
 use fdata::{Counts, MergedFdata, Weighted};
 use preflight::{Anatomy, Warning};
@@ -305,6 +306,8 @@ impl<'a> Bolt<'a> {
         let scratch = tempfile::tempdir_in(&folder)?;
         let call = calls::convert(&self.tools, &input.executable, samples, kind, &profile, scratch.path())
             .map_err(Refusal::from)?;
+        let path = perf::path_with_perf(scratch.path())?;
+        let call = path.into_iter().fold(call, |call, path| call.env("PATH", path));
         let _ = fs::remove_file(&profile);
         let said = words(&self.runner.run(&call)?)?;
         if said.no_branch_records {

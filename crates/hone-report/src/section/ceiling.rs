@@ -1,13 +1,14 @@
 //! How much a build could bring at most.
 
-use hone_record::{Ceiling, Comparison};
+use hone_record::{Ceiling, Comparison, Workload};
 
 use super::{absent, section};
 use crate::escape::{Element, el};
 use crate::quantity;
 
-/// The section; the comparisons know what each workload counts.
-pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison]) -> Element {
+/// The section; the comparisons know what each workload counts. One that none was judged with counts as the training does: the
+/// loads of a target are of one kind.
+pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison], training: &Workload) -> Element {
     let section = section("ceiling", "What a build could bring at most");
     if ceilings.is_empty() {
         return section.child(absent(
@@ -16,7 +17,7 @@ pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison]) -> Element {
     }
     let counts_operations = |name: &str| {
         let load = comparisons.iter().map(|comparison| &comparison.workload).find(|load| load.name == name);
-        load.is_some_and(|load| load.engine.operations().is_some())
+        load.unwrap_or(training).engine.operations().is_some()
     };
     section.children(
         ceilings.iter().map(|found| {

@@ -20,6 +20,7 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
             comparison.a, comparison.b
         ));
     }
+    facts.extend(comparison.one_layout_words());
     if design.starts > 0 {
         let rests =
             if design.builds == [1, 1] { "the intervals rest" } else { "the intervals of the control rest" };

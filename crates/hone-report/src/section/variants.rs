@@ -35,6 +35,7 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
         section
             .children(matrix(&optimization.matrix))
             .children(layouts(variants))
+            .children(one_layouts(&optimization.comparisons))
             .child(tails(&optimization.comparisons)),
     )
 }
@@ -68,6 +69,15 @@ fn layouts(variants: &[VariantFacts]) -> Option<Element> {
     }
     let is_of_several = variants.iter().any(|variant| !variant.builds.is_empty());
     is_of_several.then(|| table.class("scroll").finish())
+}
+
+/// Comparisons of which the several builds of an arm tell nothing of the luck of its layout.
+fn one_layouts(comparisons: &[Comparison]) -> Vec<Element> {
+    let told = |judged: &Comparison| {
+        let words = judged.one_layout_words()?;
+        Some(paragraph(&format!("{} against {}, {}: {words}", judged.b, judged.a, judged.workload.name)))
+    };
+    comparisons.iter().filter_map(told).collect()
 }
 
 fn table(optimization: &Optimization) -> Table {

@@ -206,6 +206,7 @@ pub(crate) fn bare_comparison(
         workload_b: None,
         pilot: None,
         unmeasured_pairs: 0,
+        one_layout: Vec::new(),
     }
 }
 
@@ -288,6 +289,7 @@ pub(crate) fn comparison(name: &str, effect: f64, windows: &mut BTreeMap<String,
         workload_b: None,
         pilot: None,
         unmeasured_pairs: 0,
+        one_layout: Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use hone_tool::Call;
 
 use super::harm::STARTS;
 use super::kinds::{Kind as Kinds, perf};
+use super::sampling::over;
 use super::tree::{self, BASELINE, Made, Profile, Variant};
 use super::{Job, layouts, order_of};
 use crate::experiment::ProfileWish;
@@ -64,7 +65,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                     plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
                 }
             }
-            _ => plan.all_builds(&order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
+            _ => plan.all_builds(order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
         }
         plan.check();
         if matches!(variant.made, Made::Rewritten { .. }) {
@@ -105,12 +106,6 @@ fn with_variable(line: &str, path: &str) -> String {
     out
 }
 
-/// perf's command line.
-fn recording(event: Event, data: &Path) -> Result<String> {
-    let line = perf()?.record(event, &[], data).to_string();
-    Ok(format!("{}PID", line.trim_end_matches("''")))
-}
-
 struct Plan<'a, 'b> {
     job: &'a Job<'b>,
     workshop: &'a dyn Workshop,
@@ -145,7 +140,8 @@ impl Plan<'_, '_> {
     }
 
     /// The first build of a variant, and those with other layouts.
-    fn all_builds(&mut self, first: &Order) -> Result<()> {
+    fn all_builds(&mut self, first: Order) -> Result<()> {
+        let first = &layouts::first_of(first, self.job.experiment.builds);
         self.builds(first)?;
         for number in layouts::further(self.job.experiment.builds) {
             self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
@@ -156,7 +152,7 @@ impl Plan<'_, '_> {
 
     fn baseline(&mut self, variants: &[Variant]) -> Result<()> {
         self.phase("baseline");
-        self.all_builds(&Order::plain(BASELINE))?;
+        self.all_builds(Order::plain(BASELINE))?;
         self.starts(BASELINE, None);
         let experiment = self.job.experiment;
         if self.job.target().check.is_some() {
@@ -219,11 +215,19 @@ impl Plan<'_, '_> {
         self.loads("trained", experiment.training.iter().map(|training| &training.workload));
     }
 
+    /// perf's command line.
+    fn recording(&self, event: Event, data: &Path) -> Result<String> {
+        let first = self.job.experiment.training.first();
+        let perf = first.into_iter().fold(perf()?, |perf, training| over(perf, &training.workload));
+        let line = perf.record(event, &[], data).to_string();
+        Ok(format!("{}PID", line.trim_end_matches("''")))
+    }
+
     /// A program is sampled while it is loaded. Where perf's data will be.
     fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
         self.starts(variant, None);
         let data = folder.join("perf.data");
-        match recording(event, &data) {
+        match self.recording(event, &data) {
             Ok(line) => self.line(&line),
             Err(error) => self.line(&format!("# {error:#}")),
         }
@@ -234,7 +238,7 @@ impl Plan<'_, '_> {
     /// What perf would do, told as an aside. Where its data will be.
     fn records(&mut self, event: Event, folder: &Path) -> PathBuf {
         let data = folder.join("perf.data");
-        let said = recording(event, &data).unwrap_or_else(|error| format!("{error:#}"));
+        let said = self.recording(event, &data).unwrap_or_else(|error| format!("{error:#}"));
         self.line(&format!("# {said}"));
         data
     }

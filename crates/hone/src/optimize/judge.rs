@@ -62,6 +62,11 @@ impl Job<'_> {
         // Each variant's together; those of one keep the order of the workloads.
         let place = |name: &str| variants.iter().position(|variant| variant.name == name);
         found.edges.sort_by_key(|comparison| place(&comparison.b));
+        let of_one_layout = self.one_layouts(variants, outcomes)?;
+        for judged in found.edges.iter_mut().chain(&mut found.on_baseline) {
+            let arms = of_one_layout.iter().filter(|one| [&judged.a, &judged.b].contains(&&one.variant));
+            judged.one_layout = arms.cloned().collect();
+        }
         Ok(found)
     }
 

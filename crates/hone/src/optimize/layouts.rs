@@ -1,13 +1,14 @@
 //! Further builds of a variant, of the same source and the same profile, with the functions at other places: how much of a
 //! difference is luck of the layout is seen from several. The first build of each variant is as its makers link it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Rung, Wish};
-use hone_binary::{Built, Order};
-use hone_record::{LaidOut, Rewriting};
+use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Rung, Wish, fdata};
+use hone_binary::{Built, Moved, Order, functions_moved};
+use hone_record::{LaidOut, OneLayout, Rewriting};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{Made, Variant};
@@ -22,6 +23,14 @@ pub(super) fn further(builds: u32) -> std::ops::RangeInclusive<u64> {
 /// A build's name. `~` is in no name of a workload, so it is nobody else's.
 pub(super) fn name(variant: &str, number: u64) -> String {
     format!("{variant}~{number}")
+}
+
+/// How many functions of BOLT's profile are hot: about as many as are told of a compiler's.
+const HOT: usize = 20;
+
+/// The order of the first build, which differs from further ones by the places of functions only.
+pub(super) fn first_of(order: Order, builds: u32) -> Order {
+    if builds > 1 { order.apart() } else { order }
 }
 
 /// The order of a further build.
@@ -67,7 +76,9 @@ impl Job<'_> {
                 }
                 Made::Plain { .. } | Made::Shaped { .. } => {
                     let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
-                    let order = order(&order_of(variant, profile, makers.compiler), number);
+                    let of_first =
+                        first_of(order_of(variant, profile, makers.compiler), self.experiment.builds);
+                    let order = order(&of_first, number);
                     let phase = if index == 0 { Phase::Baseline } else { Phase::Build };
                     steps.run(phase, &format!("build-{name}"), || self.build(makers.workshop, &order))?
                 }
@@ -93,6 +104,44 @@ impl Job<'_> {
             builds.push(built);
         }
         Ok(builds)
+    }
+
+    /// Variants of several builds that are one layout all the same, as far as their hot functions tell.
+    pub(super) fn one_layouts(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<Vec<OneLayout>> {
+        let proofs = outcomes.shaped.values().map(|(proven, _)| &proven.proof);
+        let mut hot: BTreeSet<String> =
+            proofs.flat_map(|proof| &proof.hot_functions).map(|function| function.name.clone()).collect();
+        let mut found = Vec::new();
+        let of_bolt =
+            variants.iter().map(|variant| self.hot_for_bolt(variant)).collect::<Result<Vec<_>>>()?;
+        if hot.is_empty() {
+            hot = of_bolt.iter().flatten().cloned().collect();
+        }
+        for (index, (variant, of_bolt)) in variants.iter().zip(of_bolt).enumerate() {
+            let builds = outcomes.builds(index);
+            let hot = if of_bolt.is_empty() { &hot } else { &of_bolt };
+            // Without any profile nothing is known of hot code, and the linker orders nothing by it.
+            if builds.len() < 2 || hot.is_empty() {
+                continue;
+            }
+            let programs: Vec<&Path> = builds.iter().map(|built| built.executable.as_path()).collect();
+            let one = why_one_layout(functions_moved(&programs, hot)?);
+            found.extend(one.map(|why| OneLayout { variant: variant.name.clone(), why }));
+        }
+        Ok(found)
+    }
+
+    /// The hot functions of the profile by which BOLT made this variant; none for those that it did not make.
+    fn hot_for_bolt(&self, variant: &Variant) -> Result<BTreeSet<String>> {
+        let profile = self.folder.join("bolt").join(&variant.name).join("merged.fdata");
+        if !matches!(variant.made, Made::Rewritten { .. }) || !profile.is_file() {
+            return Ok(BTreeSet::new());
+        }
+        let mut functions: Vec<_> = fdata::counts(&profile)?.functions.into_iter().collect();
+        functions.sort_by(|(name, counts), (other, more)| {
+            more.heat().cmp(&counts.heat()).then_with(|| name.cmp(other))
+        });
+        Ok(functions.into_iter().take(HOT).map(|(name, _)| name).collect())
     }
 
     /// What BOLT made of the first build, made of another one: by the same profile, which is of functions and not of their places, as
@@ -140,6 +189,20 @@ pub(super) fn not_correct(build: &str, trouble: &str) -> Left {
     Left(format!("the optimised program `{build}` is not correct: {trouble}"))
 }
 
+/// Why several builds are no more than one layout; `None` when at least half of the hot functions stand elsewhere in each.
+fn why_one_layout(Moved { known, moved }: Moved) -> Option<String> {
+    match known {
+        0 => Some(
+            "none of its hot functions has a symbol in all its builds, so nobody knows whether they moved"
+                .to_owned(),
+        ),
+        _ if moved * 2 < known => {
+            Some(format!("{moved} of {known} hot functions stand at other places in its builds"))
+        }
+        _ => None,
+    }
+}
+
 /// A seed that moves nothing makes no other layout, and intervals over such builds would be too narrow.
 fn has_moved(first: &Built, others: &[Built], built: &Built) -> Result<()> {
     let same = |other: &&Built| other.facts.text_sha256 == built.facts.text_sha256;
@@ -167,5 +230,18 @@ impl Outcomes {
     pub(super) fn builds(&self, index: usize) -> Vec<&Built> {
         let further = self.layouts.get(&index).into_iter().flatten();
         self.made.get(&index).into_iter().chain(further).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_are_one_layout_when_less_than_half_of_what_is_hot_moves() {
+        let why = |moved, known| why_one_layout(Moved { known, moved });
+        assert_eq!(why(6, 12), None);
+        assert!(why(5, 12).unwrap().contains("5 of 12"));
+        assert!(why(0, 0).unwrap().contains("symbol"));
     }
 }

@@ -133,8 +133,8 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
     let kinds = job.kinds(&mut steps, workshop, &compiler, &variants)?;
 
-    let baseline =
-        steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &Order::plain(BASELINE)))?;
+    let plain = layouts::first_of(Order::plain(BASELINE), job.experiment.builds);
+    let baseline = steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &plain))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
         steps.run(Phase::Baseline, "check-baseline", || job.check_plain(&baseline))?;
@@ -431,7 +431,7 @@ impl<'a> Job<'a> {
     fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
         let profile = Path::new("profile");
         for variant in variants {
-            let order = order_of(variant, profile, compiler);
+            let order = layouts::first_of(order_of(variant, profile, compiler), self.experiment.builds);
             workshop.fits(&order)?;
             if let Some(number) = layouts::further(self.experiment.builds).next() {
                 workshop.fits(&layouts::order(&order, number))?;
@@ -670,6 +670,7 @@ impl<'a> Job<'a> {
             }
             Made::Plain { .. } => {
                 let order = order_of(variant, Path::new(""), makers.compiler);
+                let order = layouts::first_of(order, self.experiment.builds);
                 let name = format!("build-{}", variant.name);
                 steps.run(Phase::Build, &name, || self.build(makers.workshop, &order))
             }
@@ -704,6 +705,7 @@ impl<'a> Job<'a> {
         };
         let workshop = makers.workshop;
         let order = order_of(variant, &taken.merged.path, makers.compiler);
+        let order = layouts::first_of(order, self.experiment.builds);
         let built =
             steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
         let baseline = &outcomes.made[&0];

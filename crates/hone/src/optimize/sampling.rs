@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hone_binary::perf::{Event, PerfRefusal};
+use hone_binary::perf::{Event, Perf, PerfRefusal};
 use hone_binary::{Built, Guide, Order, ProfileForm, Refusal, Workshop};
-use hone_record::Engine;
+use hone_record::{Engine, Workload};
 use hone_tool::{Session, StopSignal};
 
 use super::check::trouble_of;
@@ -100,8 +100,8 @@ impl Job<'_> {
         event: Event,
         data: &Path,
     ) -> Result<String> {
-        let perf = perf()?;
         let workload = &training.workload;
+        let perf = over(perf()?, workload);
         let mut arm = self.arm(&built.variant, &built.executable, BTreeMap::new());
         let done = if let (Engine::Exits { .. }, Place::Program(program)) = (&workload.engine, &mut arm.place)
         {
@@ -138,6 +138,15 @@ impl Job<'_> {
             workload.name
         ))
     }
+}
+
+/// Loads of operations do not say how long they take: a minute is assumed.
+const ASSUMED_S: f64 = 60.0;
+
+/// As many samples as a profile needs, whatever the machine's size and the load's length.
+pub(super) fn over(perf: Perf, workload: &Workload) -> Perf {
+    let duration_s = if workload.engine.operations().is_some() { ASSUMED_S } else { workload.duration_s };
+    perf.over(std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32), duration_s)
 }
 
 /// Ends perf, which then writes what it holds. It ends by the signal that it gets, so only a kill says something.

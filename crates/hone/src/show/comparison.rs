@@ -222,6 +222,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         }
         lines.push(line);
     }
+    lines.extend(comparison.one_layout_words());
     lines.extend(design.control_limits().map(str::to_owned));
     if let Some(pilot) = &comparison.pilot {
         lines.push(super::plan::sentence(pilot));
@@ -338,6 +339,7 @@ pub(crate) mod tests {
             workload_b: None,
             pilot: None,
             unmeasured_pairs: 0,
+            one_layout: Vec::new(),
         }
     }
 

@@ -436,6 +436,24 @@ fn what_fills_a_server_is_not_in_its_profile_and_a_slow_one_gets_its_time() {
     assert!(ran.stderr.contains("the training reached next to nothing"), "{}", ran.stderr);
 }
 
+/// Its destructors, which only the preload lets run, end it before the counts are written; but only when it has served somebody.
+#[test]
+fn what_the_preload_brings_about_is_tried_behind_a_load_too() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let flag = "std::atomic<bool> stopping{false};";
+    let leaves = "bool has_served;\nstruct Leaves { ~Leaves() { if (has_served) _exit(9); } } leaves;";
+    bench.edit(flag, &format!("{flag}\n{leaves}"));
+    let echo = "if (command == \"echo\") return rest;";
+    bench.edit(echo, &format!("has_served = true;\n    {echo}"));
+    bench.write(&server("default", r#""bolt""#));
+    for phase in ["baseline", "train"] {
+        bench.hone(&["--only", phase]).expect_code(0);
+    }
+    let built = bench.hone(&["--only", "build"]).expect_code(0);
+    built.expect_error("it writes every 2 s instead");
+}
+
 /// Two functions must lie side by side, which nothing promises: BOLT moves them, on every rung.
 #[test]
 fn a_server_that_bolt_breaks_is_searched_and_delivered_without_the_culprits() {

@@ -105,7 +105,7 @@ fn unprepared(load: &Workload) -> Option<Workload> {
 }
 
 /// A short form of a load.
-fn sample(load: &Workload) -> Option<Workload> {
+pub(super) fn sample(load: &Workload) -> Option<Workload> {
     match load.engine.operations() {
         Some(operations) => load.with_operations((operations / FIRST_TRY).max(1)),
         // Recorded times can't be asked for at another rate.

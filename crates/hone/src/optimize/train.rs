@@ -145,7 +145,7 @@ impl Job<'_> {
     /// does not. One that dies of its signal gets a preload, unless it has the dump object. The inner error is the refusal when that
     /// does not help. What the rehearsal left is what the program counts without a load.
     pub(super) fn rehearse(&self, counting: &mut Counting, sum: Sum<'_>) -> Result<Result<(), Refusal>> {
-        if self.experiment.training.iter().all(is_of_exits) {
+        if self.experiment.training.iter().all(|training| is_of_exits(&training.workload)) {
             counting.dumps = false;
             return Ok(Ok(()));
         }
@@ -171,7 +171,11 @@ impl Job<'_> {
         };
         let preload = build_preload(self.runner, compiler.path(), &self.folder.join("aids"))?;
         counting.preload = Some(preload);
-        match self.start_and_stop(counting, sum)? {
+        let stopped = match self.start_and_stop(counting, sum)? {
+            Ok(()) => self.load_and_stop(counting)?,
+            refused => refused,
+        };
+        match stopped {
             Ok(()) => {
                 self.progress.line(&format!(
                     "  {} writes no profile when it is stopped; with the preload it does",
@@ -183,6 +187,26 @@ impl Job<'_> {
                 counting.preload = None;
                 Ok(Err(refusal))
             }
+        }
+    }
+
+    /// The preload makes a program run what it never ran: its destructors, beside its threads. One that has served nothing may well get
+    /// through that, and one that has may not; a short form of the load shows it before the whole one does.
+    fn load_and_stop(&self, counting: &Counting) -> Result<Result<(), Refusal>> {
+        let loads = self.experiment.training.iter().map(|training| &training.workload);
+        let Some(load) = loads.filter_map(slow::sample).find(|load| !is_of_exits(load)) else {
+            return Ok(Ok(()));
+        };
+        counting.clear()?;
+        let how =
+            bench::Training { files: counting.files.clone(), dump: counting.dump(), reset: counting.reset };
+        let trained = self.bench().train(&self.counting_arm(counting), &slow::fitted(&load, None), how);
+        counting.clear()?;
+        match trained {
+            Err(error) if interrupt::requested() => Err(error),
+            // What is wrong with the load itself will show in the training.
+            Err(error) => Ok(unwritten(&error).map_or(Ok(()), Err)),
+            Ok(_) => Ok(Ok(())),
         }
     }
 
@@ -224,12 +248,8 @@ impl Job<'_> {
         counting.clear()?;
         match stopped {
             Ok(_) => Ok(Ok((left, counted_s))),
-            Err(error) => match error.downcast_ref::<Refusal>() {
-                Some(
-                    refusal @ Refusal::Capture(
-                        CaptureRefusal::NothingWritten { .. } | CaptureRefusal::SomeEmpty { .. },
-                    ),
-                ) if !interrupt::requested() => Ok(Err(refusal.clone())),
+            Err(error) => match unwritten(&error) {
+                Some(refusal) if !interrupt::requested() => Ok(Err(refusal)),
                 _ => Err(error),
             },
         }
@@ -275,7 +295,7 @@ impl Job<'_> {
             Ok(trained) => trained,
             Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
         };
-        if let Some(idle) = counting.idle.as_ref().filter(|_| !is_of_exits(training)) {
+        if let Some(idle) = counting.idle.as_ref().filter(|_| !is_of_exits(wanted)) {
             sum()?.reached(idle, window.duration_s).map_err(Refusal::from)?;
         }
         let counted = counted_words(wanted, counting.reset);
@@ -319,8 +339,20 @@ impl Counting {
     }
 }
 
-fn is_of_exits(training: &Training) -> bool {
-    matches!(training.workload.engine, Engine::Exits { .. })
+fn is_of_exits(load: &Workload) -> bool {
+    matches!(load.engine, Engine::Exits { .. })
+}
+
+/// What refuses a program whose counts do not get onto disk.
+fn unwritten(error: &anyhow::Error) -> Option<Refusal> {
+    let refusal = error.downcast_ref::<Refusal>();
+    let is_of_files = |refusal: &&Refusal| {
+        matches!(
+            refusal,
+            Refusal::Capture(CaptureRefusal::NothingWritten { .. } | CaptureRefusal::SomeEmpty { .. })
+        )
+    };
+    refusal.filter(is_of_files).cloned()
 }
 
 /// What of a training is in the profile beside the load, as the beginning of a sentence that goes on.

@@ -5,7 +5,8 @@
 # Both sides have the compiler, the sources and the training load in common. Ends with 1 when what Hone made costs more CPU than what was
 # made by hand, beyond the interval.
 #   bench/by-hand.sh [redis|broker] [ROUNDS] [FOLDER]      FOLDER keeps builds and runs; what is there is not made again
-# About 40 minutes (redis) and 25 (broker) on two cores that have nothing else to do.
+# About 40 minutes (redis) and 25 (broker) on two cores that have nothing else to do. Needs Python 3.11, clang with lld, llvm and BOLT,
+# and redis-tools or cargo-pgo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-redis} rounds=${2:-31} folder=${3:-runs/by-hand}
@@ -25,10 +26,12 @@ print(value if not isinstance(value, list) else " ".join(value))' "$@"; }
 
 # The clang that Hone takes when none is named, and the real folder of its tools.
 llvm() {
-  local major
+  local major folder
   for major in $(seq 30 -1 14); do
     command -v "clang-$major" >/dev/null || continue
-    dirname "$(readlink -f "$(command -v "clang-$major")")"
+    folder=$(dirname "$(readlink -f "$(command -v "clang-$major")")")
+    [ -x "$folder/ld.lld" ] && [ -x "$folder/llvm-profdata" ] && [ -x "$folder/llvm-bolt" ] || continue
+    echo "$folder"
     return
   done
   die "there is no clang; script/bootstrap --test installs one"
@@ -42,8 +45,8 @@ for artifact in json.load(open(sys.argv[1]))["body"]["artifacts"]:
 optimized() {
   [ -f "$folder/hone.json" ] && return
   local status=0
-  say "hone optimize $1"
-  "$hone" optimize "$1" --output "$folder/runs" --json --quiet >"$folder/hone.part" || status=$?
+  say "hone optimize $*"
+  "$hone" optimize "$@" --output "$folder/runs" --json --quiet >"$folder/hone.part" || status=$?
   # 3 is an answer: measured and worse.
   [ "$status" = 0 ] || [ "$status" = 3 ] || die "hone optimize ended with $status"
   mv "$folder/hone.part" "$folder/hone.json"
@@ -83,10 +86,12 @@ bolted() {
   local input=$1 name=$2 port=$3
   [ -x "$folder/$name" ] && return
   say "llvm-bolt $name"
-  "$tools/llvm-bolt" "$input" -instrument -o "$folder/$name.inst" --instrumentation-file="$folder/$name.fdata" >"$folder/$name.log" 2>&1
+  "$tools/llvm-bolt" "$input" -instrument -o "$folder/$name.inst" --instrumentation-file="$folder/$name.fdata" >"$folder/$name.log" 2>&1 ||
+    die "llvm-bolt failed; see $folder/$name.log"
   trained "$folder/$name.inst" "$port"
   "$tools/llvm-bolt" "$input" -o "$folder/$name" -data="$folder/$name.fdata" -reorder-blocks=ext-tsp -reorder-functions=cdsort \
-    -split-functions -split-all-cold -split-eh -icf=all -use-gnu-stack >>"$folder/$name.log" 2>&1
+    -split-functions -split-all-cold -split-eh -icf=all -use-gnu-stack >>"$folder/$name.log" 2>&1 ||
+    die "llvm-bolt failed; see $folder/$name.log"
 }
 
 redis() {
@@ -113,7 +118,7 @@ redis() {
     [[ " ${theirs[*]}" == *" hone-$name="* ]] && pairs+=(--pair "hand-$name:hone-$name")
   done
   python3 bench/by-hand/judge.py --rounds "$rounds" --start '--port {port} --dir {data} --save "" --appendonly no' \
-    --load 'redis-benchmark -p {port} -n 100000 -r 50000 -d 100 -c 20 -P 16 -q -t set,get' "${pairs[@]}" \
+    --load 'redis-benchmark -p {port} -n 500000 -r 50000 -d 100 -c 20 -P 16 -q -t set,get' "${pairs[@]}" \
     "base=$base" "twin=$folder/twin" "hand-pgo=$folder/pgo/src/redis-server" "hand-bolt=$folder/bolt" \
     "hand-pgo+bolt=$folder/pgo-bolt" "${theirs[@]}"
 }
@@ -151,7 +156,7 @@ broker() {
     cp "$built" "$folder/by-cargo-pgo"
   fi
   unset CARGO_TARGET_DIR
-  optimized examples/broker/hone.toml
+  optimized examples/broker/hone.toml --variants pgo
   local theirs base
   mapfile -t theirs < <(made_by_hone "$folder/hone.json" baseline pgo)
   base=$(printf '%s\n' "${theirs[@]}" | sed -n 's/^hone-baseline=//p')

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
 #   bench/examples.sh [FOLDER [NAME ...]]     FOLDER (runs) keeps the runs: one that was broken off goes on, one that is done is read
-# On two cores with nothing else to do: two hours, most of it builds. Needs what script/bootstrap --test installs.
+# On two cores with nothing else to do: two hours, most of it builds. Needs what script/bootstrap --test installs, and the packages
+# that the fetch.sh of an example names; they are asked for before anything is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs}
@@ -13,11 +14,14 @@ hone=${HONE:-target/release/hone}
 # Folder of the newest run of an experiment's name; nothing when there is none.
 newest() { find "$out" -maxdepth 1 -type d -name "$1-[0-9]*" 2>/dev/null | sort | tail -n 1; }
 
+mkdir -p "$out"
+for name in "${names[@]}"; do
+  if [ -x "examples/$name/fetch.sh" ]; then "examples/$name/fetch.sh" >&2; fi
+done
 done=()
 for name in "${names[@]}"; do
   file=examples/$name/hone.toml
   [ -f "$file" ] || { echo "examples.sh: there is no $file" >&2; exit 2; }
-  if [ -x "examples/$name/fetch.sh" ]; then "examples/$name/fetch.sh" >&2; fi
   title=$(sed -n 's/^name = "\(.*\)"$/\1/p' "$file")
   run=$(newest "$title")
   if [ -z "$run" ] || [ ! -f "$run/optimization.json" ]; then

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use hone_tool::{Call, Runner, Tool, ToolError};
 
 use crate::family::Family;
-use crate::perf::{PerfRefusal, path_with_perf};
+use crate::perf::{PerfRefusal, with_perf};
 use crate::{ProfileForm, Refusal};
 
 /// A large program takes minutes.
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Who converts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Converter {
+pub enum Converter {
     /// `llvm-profgen` of the compiler's LLVM.
     Profgen(PathBuf),
     /// `create_llvm_prof` of the project autofdo.
@@ -45,13 +45,7 @@ impl Converter {
     ///
     /// # Errors
     /// [`PerfRefusal::NoBranches`] for data without branch records; when the tool fails or writes nothing.
-    pub(crate) fn convert(
-        &self,
-        runner: &dyn Runner,
-        data: &Path,
-        program: &Path,
-        into: &Path,
-    ) -> Result<String> {
+    pub fn convert(&self, runner: &dyn Runner, data: &Path, program: &Path, into: &Path) -> Result<String> {
         if let Err(error) = fs::remove_file(into)
             && error.kind() != std::io::ErrorKind::NotFound
         {
@@ -59,9 +53,8 @@ impl Converter {
         }
         let is_text = ProfileForm::of(data) != Ok(ProfileForm::Perf);
         let links = tempfile::tempdir_in(into.parent().unwrap_or(Path::new("/")))?;
-        let path = if is_text { None } else { path_with_perf(links.path())? };
         let call = self.call(data, is_text, program, into);
-        let call = path.into_iter().fold(call, |call, path| call.env("PATH", path));
+        let call = if is_text { call } else { with_perf(call, links.path())? };
         let finished = runner.run(&call).map_err(lacking_branches)?;
         if into.metadata().map_or(0, |facts| facts.len()) == 0 {
             let said =
@@ -72,7 +65,7 @@ impl Converter {
     }
 
     /// The command for perf's data.
-    pub(crate) fn plan(&self, data: &Path, program: &Path, into: &Path) -> String {
+    pub fn plan(&self, data: &Path, program: &Path, into: &Path) -> String {
         self.call(data, false, program, into).to_string()
     }
 

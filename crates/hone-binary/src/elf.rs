@@ -160,11 +160,11 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("{} can't be read", path.display()))
 }
 
-fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<object::File<'a>> {
+pub(crate) fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<object::File<'a>> {
     object::File::parse(bytes).with_context(|| format!("{} is no object file", path.display()))
 }
 

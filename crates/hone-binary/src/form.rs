@@ -43,6 +43,16 @@ pub enum ProfileForm {
     Pprof,
 }
 
+/// The beginning of a file; `None` for what is no regular file: a pipe would be waited for.
+pub(crate) fn head_of(file: &Path, most_bytes: u64) -> std::io::Result<Option<Vec<u8>>> {
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    File::open(file)?.take(most_bytes).read_to_end(&mut head)?;
+    Ok(Some(head))
+}
+
 /// Enough of a text to see what its lines are.
 const HEAD_BYTES: u64 = 64 << 10;
 
@@ -55,14 +65,8 @@ impl ProfileForm {
         let fault = |what: String, next| FormFault { file: file.to_path_buf(), what, next };
         let unreadable =
             |error: std::io::Error| fault(format!("can't be read: {error}"), "check the path and its rights");
-        // A pipe would be waited for.
-        if !file.metadata().map_err(unreadable)?.is_file() {
-            return Err(fault("is no regular file".to_owned(), "name the profile itself"));
-        }
-        let mut head = Vec::new();
-        File::open(file)
-            .and_then(|opened| opened.take(HEAD_BYTES).read_to_end(&mut head))
-            .map_err(unreadable)?;
+        let head = head_of(file, HEAD_BYTES).map_err(unreadable)?;
+        let head = head.ok_or_else(|| fault("is no regular file".to_owned(), "name the profile itself"))?;
         Self::of_head(&head).map_err(|(what, next)| fault(what.to_owned(), next))
     }
 

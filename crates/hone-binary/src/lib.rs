@@ -40,6 +40,7 @@ mod target;
 mod toolchain;
 pub mod workshop;
 
+pub use autofdo::Converter;
 pub use elf::{CodeBytes, FileFacts, Moved, code_bytes, file_facts, functions_moved, sha256_hex};
 pub use form::{FormFault, ProfileForm};
 pub use given::GivenBinary;

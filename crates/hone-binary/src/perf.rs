@@ -6,6 +6,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -257,10 +258,18 @@ impl Perf {
         let call =
             Call::new("perf-samples", &self.program, folder).args(["script", "-F", "ip", "-i"]).arg(data);
         let finished = runner.run(&call)?;
-        let listed = finished.stdout_text()?;
-        // As many megabytes as there are samples in hundred thousands, which say nothing once they are counted.
-        let _ = fs::remove_file(&finished.stdout_path);
-        Ok(enough(data, listed.lines().filter(|line| !line.trim().is_empty()).count() as u64)?)
+        let path = &finished.stdout_path;
+        let listed = fs::File::open(path).with_context(|| format!("{} can't be read", path.display()))?;
+        let mut samples = 0;
+        for line in BufReader::new(listed).split(b'\n') {
+            samples += u64::from(!line?.trim_ascii().is_empty());
+            if samples == FEWEST_SAMPLES {
+                break;
+            }
+        }
+        // As many megabytes as there are samples in hundred thousands, which say nothing any more.
+        let _ = fs::remove_file(path);
+        Ok(enough(data, samples)?)
     }
 
     fn arguments(&self, event: Event, data: &Path) -> Vec<OsString> {
@@ -310,15 +319,15 @@ fn other_event(listed: &str, wanted: Event) -> Option<String> {
     }
 }
 
-/// A PATH whose first folder is this one, with a link to the perf that records: perf2bolt and llvm-profgen look for `perf` in PATH,
-/// where there may be none, or one that does not read this data. `None` where no perf is found, which text needs not.
+/// A call whose PATH begins with this folder, with a link to the perf that records: perf2bolt and llvm-profgen look for `perf` in
+/// PATH, where there may be none, or one that does not read this data. As it is where no perf is found, which text needs not.
 ///
 /// # Errors
 /// When the link can't be made.
-pub(crate) fn path_with_perf(folder: &Path) -> Result<Option<OsString>> {
+pub(crate) fn with_perf(call: Call, folder: &Path) -> Result<Call> {
     match Perf::find() {
-        Ok(perf) => path_with(&perf.program, folder).map(Some),
-        Err(_) => Ok(None),
+        Ok(perf) => Ok(call.env("PATH", path_with(&perf.program, folder)?)),
+        Err(_) => Ok(call),
     }
 }
 

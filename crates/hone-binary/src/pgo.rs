@@ -456,11 +456,7 @@ fn prove_sum(
     merged: &Merged,
 ) -> Result<()> {
     let total = |path: &Path| -> Result<u128> {
-        let found = read_profile(runner, profdata, work, path)?.total_count;
-        // The text is as large as all counters written out, and of no further use.
-        let text = path.with_extension("proftext");
-        fs::remove_file(&text).with_context(|| format!("{} can't be removed", text.display()))?;
-        Ok(u128::from(found))
+        Ok(u128::from(read_profile(runner, profdata, work, path)?.total_count))
     };
     let mut expected = 0_u128;
     for input in inputs {
@@ -488,9 +484,7 @@ pub(crate) fn tally_of(runner: &dyn Runner, profdata: &Path, work: &Path, raw: &
     let files: Vec<(PathBuf, u64)> = files.into_iter().map(|(path, _)| (path, 1)).collect();
     runner.run(&plan::merge(profdata, work, &files, false, &merged)).map_err(unmergeable)?;
     let tally = read_profile(runner, profdata, work, &merged).map(|profile| Tally::of_profile(&profile));
-    for file in [merged.with_extension("proftext"), merged] {
-        fs::remove_file(&file).with_context(|| format!("{} can't be removed", file.display()))?;
-    }
+    fs::remove_file(&merged).with_context(|| format!("{} can't be removed", merged.display()))?;
     tally
 }
 
@@ -577,6 +571,8 @@ pub(crate) fn as_text(
         other => drop(other.map_err(unmergeable)?),
     }
     let bytes = fs::read(&text).with_context(|| format!("{} can't be read", text.display()))?;
+    // As large as all counters written out, and of no further use.
+    fs::remove_file(&text).with_context(|| format!("{} can't be removed", text.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -684,19 +684,9 @@ impl Workshop for RecipeWorkshop<'_> {
         }
     }
 
-    fn can_convert_branches(&self) -> Result<()> {
+    fn converter(&self) -> Result<Converter> {
         self.can(&Guide::Traceable)?;
-        Converter::beside(&self.family).map(drop)
-    }
-
-    fn convert_branches(&self, data: &Path, traceable: &Built, into: &Path) -> Result<String> {
-        self.can(&Guide::Traceable)?;
-        Converter::beside(&self.family)?.convert(self.runner, data, &traceable.executable, into)
-    }
-
-    fn plan_branches(&self, data: &Path, traceable: &Path, into: &Path) -> Result<String> {
-        self.can(&Guide::Traceable)?;
-        Ok(Converter::beside(&self.family)?.plan(data, traceable, into))
+        Converter::beside(&self.family)
     }
 
     fn prove_profile(&self, merged: &Merged, counting: &Built) -> Result<Proven> {

@@ -25,6 +25,7 @@ use hone_record::{Artifact, CodeInside, ProfileApplied, ProfileProof, ToolReceip
 use serde::{Deserialize, Serialize};
 
 use crate::Refusal;
+use crate::autofdo::Converter;
 use crate::bolt::{Rung, Said};
 use crate::capture::{ProfileFiles, Tally};
 use crate::elf::{FileFacts, sha256_hex};
@@ -382,29 +383,11 @@ pub trait Workshop {
     /// Where the counts of a program will be that was started with [`Workshop::training_env`].
     fn profile_files(&self, built: &Built, raw: &Path) -> ProfileFiles;
 
-    /// Whether [`Workshop::convert_branches`] has what it needs. Nothing is carried out.
+    /// Who turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Workshop::merge`] takes.
     ///
     /// # Errors
     /// [`Refusal::Unfit`] where the compiler takes no samples; when the tool that converts them is missing, with its package.
-    fn can_convert_branches(&self) -> Result<()> {
-        Ok(self.can(&Guide::Traceable)?)
-    }
-
-    /// Turns perf's data with branch records of a [`Guide::Traceable`] build into a file that [`Workshop::merge`] takes. Gives the
-    /// command, ready to paste.
-    ///
-    /// # Errors
-    /// [`Refusal::Unfit`] where the compiler takes no samples; when a tool is missing or fails, or wrote nothing.
-    fn convert_branches(&self, _data: &Path, _traceable: &Built, _into: &Path) -> Result<String> {
-        self.can_convert_branches()?;
-        anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
-    }
-
-    /// The command of [`Workshop::convert_branches`] for data of a program at this path, ready to paste; nothing is carried out.
-    ///
-    /// # Errors
-    /// As [`Workshop::convert_branches`], when the compiler takes no samples or a tool is missing.
-    fn plan_branches(&self, _data: &Path, _traceable: &Path, _into: &Path) -> Result<String> {
+    fn converter(&self) -> Result<Converter> {
         self.can(&Guide::Traceable)?;
         anyhow::bail!("{} has no tool that makes a profile of samples", self.kind())
     }

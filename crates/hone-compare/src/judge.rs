@@ -42,7 +42,7 @@ fn judge_metric(design: &Design, metric: Metric, pairs: &[PairOutcome]) -> Resul
     let of = |kind| {
         // The truth of an A/A pair is 1 whichever build it measured: only A/B pairs carry the luck of their builds. But two
         // processes of one build have luck of their own, as long as they live.
-        let by_build = kind == PairKind::Test && design.builds != [1, 1];
+        let by_build = kind == PairKind::Test && design.has_several_builds();
         let values = values(metric, kind, pairs, by_build || design.starts > 0);
         Resampled::new(&values, rule.resamples, rule.seed)
     };
@@ -213,7 +213,7 @@ fn why_it_holds_one(design: &Design, test: &Estimate, control: Option<&Control>)
     let rule = &design.rule;
     let percent = rule.equivalence * 100.0;
     let (counted, more) = match &test.builds {
-        Some(starts) if design.starts > 0 && design.builds == [1, 1] => (
+        Some(starts) if design.starts > 0 && !design.has_several_builds() => (
             format!("{} pairs in {} starts of the processes", test.pairs, starts.blocks),
             "; more starts would narrow it".to_owned(),
         ),

@@ -2,15 +2,13 @@
 //! control alike. A verdict that takes their pairs for independent ones speaks up in A/A sessions; one over starts does not. The
 //! luck of a build's layout outlives its processes: it takes several builds to see it.
 
-use std::collections::BTreeMap;
-
 use hone_compare::{RoundPlan, judge, refused_for_operations};
 use hone_record::{Design, Metric, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::normal;
+use sessions::{normal, outcomes};
 
 const SESSIONS: u64 = 600;
 /// Of one process of a build against another.
@@ -42,17 +40,16 @@ fn design(plan: &RoundPlan) -> Design {
 }
 
 fn pair(design: &Design, index: usize, kind: PairKind, first: f64, second: f64) -> PairOutcome {
-    PairOutcome {
-        index: index as u32,
-        kind,
-        window_a: String::new(),
-        window_b: String::new(),
-        values_a: BTreeMap::from([(Metric::CpuPerRecord, first)]),
-        values_b: BTreeMap::from([(Metric::CpuPerRecord, second)]),
-        dropped: None,
-        block: design.block(index),
-        took_s: 0.0,
-        troubles: Default::default(),
+    let one = outcomes(kind, &[(first, second)]).remove(0);
+    PairOutcome { index: index as u32, block: design.block(index), ..one }
+}
+
+/// Counts the sessions that speak up, as better and as worse.
+fn count(found: &mut [u32; 2], design: &Design, pairs: &[PairOutcome]) {
+    match judge(design, pairs).judgements[0].verdict {
+        Verdict::Better => found[0] += 1,
+        Verdict::Worse => found[1] += 1,
+        Verdict::Equivalent | Verdict::NotShown => {}
     }
 }
 
@@ -81,11 +78,7 @@ fn spoken(effect: f64, rounds: u32, block_rounds: u32, blind: bool) -> [u32; 2] 
         if blind {
             design.starts = 0;
         }
-        match judge(&design, &pairs).judgements[0].verdict {
-            Verdict::Better => found[0] += 1,
-            Verdict::Worse => found[1] += 1,
-            Verdict::Equivalent | Verdict::NotShown => {}
-        }
+        count(&mut found, &design, &pairs);
     }
     found
 }
@@ -148,11 +141,7 @@ fn spoken_of_builds(effect: f64, builds: u32) -> [u32; 2] {
                 pairs.push(pair(&design, pairs.len(), kind, values[0], second));
             }
         }
-        match judge(&design, &pairs).judgements[0].verdict {
-            Verdict::Better => found[0] += 1,
-            Verdict::Worse => found[1] += 1,
-            Verdict::Equivalent | Verdict::NotShown => {}
-        }
+        count(&mut found, &design, &pairs);
     }
     found
 }

@@ -1,8 +1,8 @@
 //! What a broker has to stand and seldom gets: bytes that are no requests, requests that lie about their lengths, topics that nobody has
 //! made, connections that end in the middle. It walks the ways of errors, which no load does.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +10,7 @@ use rand_core::{RngCore as _, SeedableRng as _};
 
 use crate::LoadError;
 use crate::line::CLIENT_ID;
+use crate::security::connect;
 
 /// Time to connect, and to write.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -94,8 +95,7 @@ pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<P
         if turn >= KINDS.len() && !goes_on() {
             break;
         }
-        let stream =
-            connect(address).map_err(|source| LoadError::Connect { address: address.to_owned(), source })?;
+        let stream = connect(address, LIMIT)?;
         provoked.connections += 1;
         provoked.answered += u64::from(one(stream, *kind, &bytes_of(*kind, &mut random)));
         std::thread::sleep(EVERY);
@@ -103,23 +103,10 @@ pub fn provoke(address: &str, seed: u64, goes_on: impl Fn() -> bool) -> Result<P
     Ok(provoked)
 }
 
-fn connect(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for place in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&place, LIMIT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 /// Whether something was answered. That a write fails is the broker's right.
 fn one(mut stream: TcpStream, kind: Kind, bytes: &[u8]) -> bool {
-    let set =
-        stream.set_write_timeout(Some(LIMIT)).and_then(|()| stream.set_read_timeout(Some(ANSWER_LIMIT)));
-    if set.is_err() || stream.write_all(bytes).is_err() || matches!(kind, Kind::CutRequest | Kind::CutAnswers)
-    {
+    let is_cut = matches!(kind, Kind::CutRequest | Kind::CutAnswers);
+    if stream.set_read_timeout(Some(ANSWER_LIMIT)).is_err() || stream.write_all(bytes).is_err() || is_cut {
         return false;
     }
     stream.read(&mut [0; 512]).is_ok_and(|length| length > 0)

@@ -11,7 +11,7 @@ mod login;
 mod scram;
 mod tls;
 
-pub(crate) use door::{Door, round_trip_us};
+pub(crate) use door::{Door, connect, round_trip_us};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use scram::{Exchange, Hash};
 pub(crate) use tls::advice;

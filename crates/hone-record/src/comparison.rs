@@ -98,6 +98,11 @@ fn one_build_each() -> [u32; 2] {
 }
 
 impl Design {
+    /// Whether the A/B pairs carry the luck of several builds: their intervals then rest on builds, and not on starts.
+    pub fn has_several_builds(&self) -> bool {
+        self.builds != [1, 1]
+    }
+
     /// The block of a pair; 0 where there are none.
     pub fn block(&self, index: usize) -> u32 {
         self.blocks.get(index).copied().unwrap_or(0)

@@ -16,6 +16,7 @@ mod hgrm;
 mod histogram;
 mod likeness;
 mod machine;
+mod median;
 mod merge;
 mod metric;
 mod optimization;
@@ -36,6 +37,7 @@ pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
+pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{

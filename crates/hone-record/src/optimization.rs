@@ -110,6 +110,13 @@ pub struct LaidOut {
     pub sha256: String,
 }
 
+impl LaidOut {
+    /// What placed its functions, in words.
+    pub fn places(&self) -> String {
+        self.link_seed.map_or_else(|| "as its makers link it".to_owned(), |seed| format!("by seed {seed}"))
+    }
+}
+
 /// One variant in the tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantFacts {
@@ -132,6 +139,23 @@ pub struct VariantFacts {
     /// Its builds in the order in which [`crate::Design::blocks`] numbers them; empty where it is one.
     #[serde(default)]
     pub builds: Vec<LaidOut>,
+}
+
+impl VariantFacts {
+    /// One that was made and is judged, of which nothing else is known yet.
+    pub fn made(name: &str, parent: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            parent: parent.map(str::to_owned),
+            judged: true,
+            state: VariantState::Made,
+            rewriting: None,
+            harm: None,
+            decision: String::new(),
+            why: String::new(),
+            builds: Vec::new(),
+        }
+    }
 }
 
 /// A workload that trained beside the first one.

@@ -282,6 +282,22 @@ impl Workload {
         *operations = wanted.max(1);
         Some(load)
     }
+
+    /// The same load with each of its rates changed so. Recorded arrivals have none of their own.
+    #[must_use]
+    pub fn at_rates(&self, change: impl Fn(f64) -> f64) -> Self {
+        let mut load = self.clone();
+        match &mut load.schedule {
+            Schedule::Replay { .. } => return load,
+            Schedule::Ramp { to_requests_per_s } => *to_requests_per_s = change(*to_requests_per_s),
+            Schedule::Steps { requests_per_s } => {
+                requests_per_s.iter_mut().for_each(|rate| *rate = change(*rate));
+            }
+            Schedule::Uniform | Schedule::Poisson | Schedule::Bursts { .. } => {}
+        }
+        load.requests_per_s = change(load.requests_per_s);
+        load
+    }
 }
 
 #[cfg(test)]

@@ -210,7 +210,7 @@ pub(crate) fn confidence(estimate: &Estimate) -> String {
 fn basis(estimate: &Estimate, design: &Design) -> String {
     let pairs = estimate.pairs;
     let noun = if pairs == 1 { "pair" } else { "pairs" };
-    let of_builds = estimate.builds.filter(|_| design.builds != [1, 1]);
+    let of_builds = estimate.builds.filter(|_| design.has_several_builds());
     let builds = of_builds.map(|builds| format!(" of {}{NBSP}builds", builds.blocks)).unwrap_or_default();
     format!("{pairs}{NBSP}{} {noun}{builds}", mode(design.mode))
 }

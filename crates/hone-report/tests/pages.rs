@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
     Change, Engine, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, Metric, OneLayout,
-    Optimization, Outcome, Pilot, Promise, VariantFacts, VariantState, Verdict, Window, WindowFacts,
-    Workload,
+    Optimization, Outcome, Pilot, Promise, VariantFacts, Verdict, Window, WindowFacts, Workload,
 };
 use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
@@ -174,15 +173,8 @@ fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_see
     }
     let built = |name: &str, link_seed| LaidOut { name: name.to_owned(), link_seed, sha256: "ab".repeat(32) };
     let variant = |name: &str, parent: Option<&str>| VariantFacts {
-        name: name.to_owned(),
-        parent: parent.map(str::to_owned),
-        judged: true,
-        state: VariantState::Made,
-        rewriting: None,
-        harm: None,
-        decision: String::new(),
-        why: String::new(),
         builds: vec![built(name, None), built(&format!("{name}~2"), Some(2))],
+        ..VariantFacts::made(name, parent)
     };
     optimization.variants = vec![variant("baseline", None), variant("pgo", Some("baseline"))];
     let page = optimization_page(&optimization, &windows);

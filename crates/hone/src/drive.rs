@@ -103,23 +103,19 @@ pub(crate) fn compare(contest: &Contest<'_>, progress: &Progress) -> Result<Comp
 /// # Errors
 /// With what to do when the one on the disk is another.
 pub(crate) fn fixed_before(folder: &RunFolder, note: &str, design: &Design) -> Result<()> {
-    let path = folder.join(note);
     // Held against each other as texts, too: a fraction need not come back from its text to the last bit.
     let text = serde_json::to_string_pretty(design)?;
     let same = |earlier: &str| {
         earlier == text || serde_json::from_str::<Design>(earlier).is_ok_and(|earlier| earlier == *design)
     };
-    match std::fs::read_to_string(&path) {
-        Ok(earlier) if same(&earlier) => Ok(()),
-        Ok(_) => bail!(Usage(format!(
+    match folder.read_text(note)? {
+        Some(earlier) if same(&earlier) => Ok(()),
+        Some(_) => bail!(Usage(format!(
             "{} has another rule, or other pairs, than this run has now: what was measured under one is not judged by another\n  \
              next: begin a new run, or go on with the Hone and the settings that began this one",
-            path.display()
+            folder.join(note).display()
         ))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            folder.write_text(note, &text).map(|_| ())
-        }
-        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+        None => folder.write_text(note, &text).map(|_| ()),
     }
 }
 

@@ -431,21 +431,41 @@ impl fmt::Display for ExperimentError {
 
 impl std::error::Error for ExperimentError {}
 
+/// What the command line says in place of the experiment's text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// As `matrix = true`.
+    pub(crate) matrix: bool,
+    /// In place of `variants`.
+    pub(crate) variants: Option<Vec<String>>,
+}
+
+/// The name in an experiment's text, whatever else is wrong with that.
+pub(crate) fn name_in(text: &str) -> Option<String> {
+    let table: toml::Table = text.parse().ok()?;
+    table.get("name")?.as_str().map(str::to_owned)
+}
+
 /// Reads an experiment's text; `file` is its path, for the errors.
+#[cfg(test)]
 pub(crate) fn parse(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
-    read(text, file, false)
+    parse_asked(text, file, &Asked::default())
 }
 
-/// The same, as if the text said `matrix = true`.
-pub(crate) fn parse_with_matrix(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
-    read(text, file, true)
-}
-
-fn read(text: &str, file: &Path, matrix: bool) -> Result<Experiment, ExperimentError> {
+/// Reads an experiment's text, where the command line may say otherwise; `file` is its path, for the errors.
+pub(crate) fn parse_asked(text: &str, file: &Path, asked: &Asked) -> Result<Experiment, ExperimentError> {
     let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
-    parsed.optimize.matrix |= matrix;
+    parsed.optimize.matrix |= asked.matrix;
+    if let Some(variants) = &asked.variants {
+        parsed.optimize.variants = Some(variants.clone());
+    }
     let checked = parsed.checked();
     checked.map_err(|(section, key, problem)| {
+        // No line of the text is to blame.
+        if key == "variants" && asked.variants.is_some() {
+            let problem = format!("--variants: {problem}");
+            return ExperimentError { file: file.to_owned(), line: None, problem, source_line: None };
+        }
         let line = line_of(text, &section, key);
         let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
         ExperimentError { file: file.to_owned(), line, problem, source_line }
@@ -651,24 +671,10 @@ impl Optimize {
 
 /// A load with so many times the requests; `None` where its rate is not its own to raise.
 fn raised(workload: &Workload, times: f64) -> Option<Workload> {
-    let schedule = match &workload.schedule {
-        _ if workload.engine.operations().is_some() => return None,
-        Schedule::Replay { .. } => return None,
-        Schedule::Ramp { to_requests_per_s } => {
-            Schedule::Ramp { to_requests_per_s: to_requests_per_s * times }
-        }
-        Schedule::Steps { requests_per_s } => {
-            Schedule::Steps { requests_per_s: requests_per_s.iter().map(|rate| rate * times).collect() }
-        }
-        other => other.clone(),
-    };
-    let requests_per_s = workload.requests_per_s * times;
-    Some(Workload {
-        name: format!("{}-x{times}", workload.name),
-        schedule,
-        requests_per_s,
-        ..workload.clone()
-    })
+    if workload.engine.operations().is_some() || matches!(workload.schedule, Schedule::Replay { .. }) {
+        return None;
+    }
+    Some(Workload { name: format!("{}-x{times}", workload.name), ..workload.at_rates(|rate| rate * times) })
 }
 
 fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Compare) -> Result<(), Wrong> {

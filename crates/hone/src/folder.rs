@@ -102,16 +102,21 @@ impl RunFolder {
 
     /// A note of an earlier attempt; `None` when that step was not finished.
     pub(crate) fn read_note<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
-        let path = self.join(name);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
-        };
+        let Some(text) = self.read_text(name)? else { return Ok(None) };
         let note = serde_json::from_str(&text).with_context(|| {
-            format!("{} is not what this version of hone writes; start a new run", path.display())
+            format!("{} is not what this version of hone writes; start a new run", self.join(name).display())
         })?;
         Ok(Some(note))
+    }
+
+    /// A text of an earlier attempt; `None` where there is none.
+    pub(crate) fn read_text(&self, name: &str) -> Result<Option<String>> {
+        let path = self.join(name);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+        }
     }
 }
 

@@ -133,8 +133,9 @@ fn http(address: &str, path: &str) -> Result<(), String> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(words)?;
     stream.set_write_timeout(Some(ANSWER_LIMIT)).map_err(words)?;
+    // Without `Connection: close`, behind which nghttpx 1.52 leaves the next request unanswered until its time limit.
     let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: hone\r\nConnection: close\r\n\r\n");
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: hone\r\nAccept: */*\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(words)?;
     let mut line = Vec::new();
     BufReader::new(stream.take(STATUS_LINE_BYTES)).read_until(b'\n', &mut line).map_err(words)?;

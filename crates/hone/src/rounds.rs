@@ -3,7 +3,6 @@
 //! control: the baseline against its byte copy.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -237,19 +236,17 @@ impl Rounds<'_> {
     /// Layout and designs on the disk, before anything is measured.
     fn fix(&self, layout: &Layout, edges: &[[usize; 2]], designs: &[Design]) -> Result<()> {
         let note = format!("{}rounds.json", self.prefix);
-        let path = self.folder.join(&note);
         // Held against each other as texts: a fraction need not come back from its text to the last bit.
         let text = serde_json::to_string_pretty(layout)?;
-        match fs::read_to_string(&path) {
-            Ok(earlier) if earlier != text => bail!(
+        match self.folder.read_text(&note)? {
+            Some(earlier) if earlier != text => bail!(
                 "{} was laid out for other variants, another load or other rounds; start a new run",
-                path.display()
+                self.folder.join(&note).display()
             ),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some(_) => {}
+            None => {
                 self.folder.write_text(&note, &text)?;
             }
-            Err(error) => return Err(error).with_context(|| format!("{} can't be read", path.display())),
         }
         for ([parent, child], design) in edges.iter().zip(designs) {
             let Runner { name, parent: own, .. } = &self.variants[*child];
@@ -540,9 +537,9 @@ fn sha256_of(arm: &Arm) -> Result<String> {
     let Place::Program(program) = &arm.place else {
         bail!(Usage(format!("{} runs already: rounds start all variants themselves", arm.name)));
     };
-    let path = &program.path;
-    let bytes = fs::read(path).with_context(|| format!("{}: {} can't be read", arm.name, path.display()))?;
-    Ok(hone_binary::sha256_hex(&bytes))
+    let (sha256, _) = hone_binary::lock::sha256_of(&program.path)
+        .with_context(|| format!("{}: {} can't be read", arm.name, program.path.display()))?;
+    Ok(sha256)
 }
 
 #[cfg(test)]

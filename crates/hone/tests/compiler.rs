@@ -11,12 +11,8 @@ use hone_tool::{Call, Finished, Runner, System, ToolError};
 /// So many sources, compiled as many at a time as make likes.
 const SOURCES: usize = 24;
 
-/// A missing tool is a printed skip, unless the environment says that every tool must be there.
-#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
-fn skip(reason: &str) {
-    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
+mod stage;
+use stage::tools::skip;
 
 struct Bench {
     dir: tempfile::TempDir,

@@ -7,26 +7,11 @@ use std::path::{Path, PathBuf};
 use hone_binary::bolt::{Bolt, BoltTools, Budget, Input, Writes};
 use hone_binary::kept::Keeper;
 use hone_binary::lock::{LockedProgram, LockedTraining};
-use hone_tool::{Call, Runner, System, Tool};
+use hone_tool::{Call, Runner, System};
 use serde_json::Value;
 
-/// A missing tool is a printed skip, unless the environment says that every tool must be there.
-#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
-fn skip(reason: &str) {
-    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
-
-fn tool(name: &str, folder: Option<&str>) -> Option<PathBuf> {
-    let beside: Vec<PathBuf> = folder.map(PathBuf::from).into_iter().collect();
-    match Tool::new(name, "").locate(&beside) {
-        Ok(found) => Some(found.path().to_path_buf()),
-        Err(error) => {
-            skip(&error.to_string());
-            None
-        }
-    }
-}
+mod stage;
+use stage::tools::{find, find_beside, skip};
 
 /// Hot `mix`, cold `rare`, and a main function that calls both.
 const TOY: &str = "#include <stdlib.h>\n\
@@ -151,7 +136,7 @@ fn changed(source: &str, from: &str, to: &str) -> String {
 /// Clang of this version with its llvm-profdata.
 fn clang(major: u32) -> Option<(PathBuf, PathBuf)> {
     let folder = format!("/usr/lib/llvm-{major}/bin");
-    Some((tool(&format!("clang-{major}"), None)?, tool("llvm-profdata", Some(&folder))?))
+    Some((find(&format!("clang-{major}"))?, find_beside("llvm-profdata", &[folder.into()])?))
 }
 
 const PROFDATA: &str = "HONE_LLVM_PROFDATA";
@@ -264,7 +249,7 @@ fn a_verdict_on_nothing_is_none() {
     assert_eq!(bench.check("cs.profdata", "counting", &[]).lost(0), 0.0);
 
     // Places in a library only.
-    let Some(cxx) = tool("clang++-22", None) else { return };
+    let Some(cxx) = find("clang++-22") else { return };
     bench.compile(
         &cxx,
         "int main() { return 0; }\n",
@@ -279,7 +264,7 @@ fn a_verdict_on_nothing_is_none() {
 /// Neither its path nor the places of its sources tell a package of such a module from Go's own.
 #[test]
 fn a_go_module_without_a_dot_is_no_part_of_go() {
-    let Some(go) = tool("go", Some("/usr/local/go/bin")) else { return };
+    let Some(go) = find_beside("go", &["/usr/local/go/bin".into()]) else { return };
     let bench = Bench::new();
     bench.copy("go-tiny", &["go.mod", "cmd/tiny/main.go", "mix/mix.go"], "tiny");
     let renamed = |from: &str, to: &str| {
@@ -301,11 +286,11 @@ fn a_go_module_without_a_dot_is_no_part_of_go() {
 
 #[test]
 fn profiles_of_rust_are_held_against_an_instrumented_build() {
-    let Some(rustc) = tool("rustc", None) else { return };
+    let Some(rustc) = find("rustc") else { return };
     let bench = Bench::new();
     let libdir = bench.call(&rustc, &["--print", "target-libdir"], &[]).unwrap();
     let folder = Path::new(libdir.trim()).parent().unwrap().join("bin");
-    let Some(profdata) = tool("llvm-profdata", folder.to_str()) else { return };
+    let Some(profdata) = find_beside("llvm-profdata", &[folder]) else { return };
     let source = "#[inline(never)] fn mix(x: u64) -> u64 { (0..16).fold(x, |x, i| if x & 1 == 1 { x * 3 + i } else { x >> 1 }) }\n\
         fn main() { let s: u64 = (0..20000).map(mix).sum(); std::process::exit((s == 7) as i32) }\n";
     let build = |source: &str, name: &str| {
@@ -330,7 +315,7 @@ fn profiles_of_rust_are_held_against_an_instrumented_build() {
 }
 
 fn profiles_of_bolt_are_held_against_the_linked_program(major: u32) {
-    let Some(cxx) = tool("clang++-22", None) else { return };
+    let Some(cxx) = find("clang++-22") else { return };
     let tools = match BoltTools::find(Some(major)) {
         Ok(tools) => tools,
         Err(error) => return skip(&format!("{error:#}")),
@@ -396,7 +381,7 @@ fn profiles_of_bolt_19_are_held_against_the_linked_program() {
 
 #[test]
 fn profiles_of_go_are_held_against_the_program() {
-    let Some(go) = tool("go", Some("/usr/local/go/bin")) else { return };
+    let Some(go) = find_beside("go", &["/usr/local/go/bin".into()]) else { return };
     let bench = Bench::new();
     bench.copy("go-tiny", &["go.mod", "cmd/tiny/main.go", "mix/mix.go"], "tiny");
     let build = |name: &str| {

@@ -11,12 +11,8 @@ use hone_binary::{
 };
 use hone_tool::{Call, Runner, System, Tool};
 
-/// A missing tool is a printed skip, unless the environment says that every tool must be there.
-#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
-fn skip(reason: &str) {
-    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
+mod stage;
+use stage::tools::skip;
 
 /// Counts by its arguments: so often the one function, so often the other.
 const MAIN: &str = "#include <stdlib.h>
@@ -593,7 +589,9 @@ fn branch_records_shape_a_program_that_can_be_traced_back_to_its_lines() {
     assert!(!traceable.facts.instrumented);
     let (script, file) = (bench.path("script.txt"), bench.path("branches.prof"));
     fs::write(&script, recorded_branches(&bench, &traceable.executable)).unwrap();
-    let command = shop.convert_branches(&script, &traceable, &file).unwrap();
+    let converts =
+        |data: &Path| shop.converter().unwrap().convert(&bench.system, data, &traceable.executable, &file);
+    let command = converts(&script).unwrap();
     assert!(command.contains("llvm-profgen --binary="), "{command}");
     let merged = shop.merge(&[(file.clone(), 1.0)]).unwrap();
     let proven = shop.prove_profile(&merged, &traceable).unwrap();
@@ -609,7 +607,7 @@ fn branch_records_shape_a_program_that_can_be_traced_back_to_its_lines() {
         Call::new("record", perf.path(), bench.dir.path()).args(["record", "-e", "cpu-clock:u", "-o"]);
     let record = record.arg(&data).arg(&traceable.executable).args(["20000000", "10"]).accept_status(1);
     bench.system.run(&record.produces(&data)).unwrap();
-    let refused = refusal(shop.convert_branches(&data, &traceable, &file));
+    let refused = refusal(converts(&data));
     assert!(
         refused.to_string().starts_with("this machine gives no branch records: llvm-profgen says"),
         "{refused}"

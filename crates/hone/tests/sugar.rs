@@ -10,12 +10,8 @@ use hone_binary::recipe::{Recipe, RecipeRefusal, RecipeWorkshop};
 use hone_binary::{Built, Guide, Order, Refusal, Workshop};
 use hone_tool::{Call, Runner, System, Tool};
 
-/// A missing tool is a printed skip, unless the environment says that every tool must be there.
-#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
-fn skip(reason: &str) {
-    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
+mod stage;
+use stage::tools::skip;
 
 const MAIN: &str = "#include <stdio.h>
 int work(int);

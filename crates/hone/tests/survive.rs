@@ -7,17 +7,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use hone_record::{Envelope, Optimization, VariantState};
-use hone_tool::{Call, Runner as _, System, Tool};
 
 mod stage;
+use stage::tools::Workbench;
 use stage::{Ran, hone_command, hone_in, processes_with, script};
-
-/// A missing tool is a printed skip, unless the environment says that every tool must be there.
-#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
-fn skip(reason: &str) {
-    assert!(std::env::var_os("HONE_REQUIRE_TOOLS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
 
 const EXPERIMENT: &str = r#"
 name = "server"
@@ -47,23 +40,10 @@ operations = 2640
 
 /// The server, a driver for it, and a load that leaves a process behind.
 fn stage() -> Option<tempfile::TempDir> {
-    for name in ["clang++-22", "llvm-bolt-22", "ld.lld-22", "llvm-profdata-22", "make"] {
-        if let Err(error) = Tool::new(name, "").locate(&[]) {
-            skip(&error.to_string());
-            return None;
-        }
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/server/server.cpp");
-    let system = System::new(dir.path().join("log")).unwrap();
-    let compiler = Tool::new("clang++-22", "").locate(&[]).unwrap();
-    let call = Call::new("compile", compiler.path(), dir.path()).args(["-O1", "-pthread", "-o", "driver"]);
-    system.run(&call.arg(&source)).unwrap();
-    fs::create_dir_all(dir.path().join("tree")).unwrap();
-    fs::copy(&source, dir.path().join("tree/server.cpp")).unwrap();
-    let makefile = "server: server.cpp\n\t$(CXX) -O2 -pthread -o $@ $<\n";
-    fs::write(dir.path().join("tree/Makefile"), makefile).unwrap();
-    fs::write(dir.path().join("hone.toml"), EXPERIMENT).unwrap();
+    let bench = Workbench::new()?;
+    bench.tree();
+    fs::write(bench.path("hone.toml"), EXPERIMENT).unwrap();
+    let dir = bench.dir;
     script(dir.path(), "stay.sh", "sleep 300; true");
     script(dir.path(), "load.sh", "\"$PWD/stay.sh\" &\n./driver drive \"$@\"");
     Some(dir)
@@ -174,7 +154,7 @@ fn a_run_that_is_killed_at_every_phase_goes_on_and_leaves_nobody_behind() {
     // The same as a run that nobody disturbs, which is the next one. It tells of a killed one beside it, once.
     let beside = folder.join("runs/other-001");
     fs::create_dir_all(beside.join("scratch/data-0")).unwrap();
-    let note = r#"{"pid": 7, "begun_unix_ms": 1, "step": "train", "boot_id": "another"}"#;
+    let note = r#"{"pid": 7, "step": "train", "boot_id": "another"}"#;
     fs::write(beside.join("attempt.json"), note).unwrap();
     // Another one can't be cleaned up, which is told and ends nothing.
     let stuck = folder.join("runs/stuck-001");

@@ -306,8 +306,7 @@ impl<'a> Bolt<'a> {
         let scratch = tempfile::tempdir_in(&folder)?;
         let call = calls::convert(&self.tools, &input.executable, samples, kind, &profile, scratch.path())
             .map_err(Refusal::from)?;
-        let path = perf::path_with_perf(scratch.path())?;
-        let call = path.into_iter().fold(call, |call, path| call.env("PATH", path));
+        let call = perf::with_perf(call, scratch.path())?;
         let _ = fs::remove_file(&profile);
         let said = words(&self.runner.run(&call)?)?;
         if said.no_branch_records {

@@ -1,10 +1,9 @@
 //! What must be known of a program before BOLT sees it: each trouble has the flag that mends it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use object::elf::{DF_1_PIE, DT_FLAGS_1, EM_AARCH64, EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{Dyn, ElfFile, FileHeader, ProgramHeader};
 use object::{
@@ -14,6 +13,7 @@ use object::{
 use serde::{Deserialize, Serialize};
 
 use super::refusal::BoltRefusal;
+use crate::elf;
 
 /// The first BOLT that was seen to move functions with tables of labels; 19 was seen to fail on them.
 const MOVES_LABELS: u32 = 22;
@@ -71,7 +71,7 @@ type Elf<'a> = ElfFile<'a, FileHeader64<Endianness>>;
 /// # Errors
 /// When the file can't be read; [`BoltRefusal::NoProgram`] when it is no program for a machine that BOLT knows.
 pub fn anatomy(path: &Path) -> Result<Anatomy> {
-    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+    let bytes = elf::read(path)?;
     anatomy_of(&bytes).map_err(|what| refusal(BoltRefusal::NoProgram { file: path.to_path_buf(), what }))
 }
 
@@ -113,18 +113,16 @@ pub(crate) fn anatomy_of(bytes: &[u8]) -> Result<Anatomy, String> {
 
 /// Names of all functions in the table of symbols, for holding a profile against them.
 pub(crate) fn function_names(path: &Path) -> Result<BTreeSet<String>> {
-    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-    let file =
-        object::File::parse(&*bytes).with_context(|| format!("{} is no object file", path.display()))?;
+    let bytes = elf::read(path)?;
+    let file = elf::parse(&bytes, path)?;
     let names = file.symbols().chain(file.dynamic_symbols()).filter_map(|symbol| symbol.name().ok());
     Ok(names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect())
 }
 
 /// How many functions of their own file have each name.
 pub(crate) fn local_names(path: &Path) -> Result<BTreeMap<String, usize>> {
-    let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
-    let file =
-        object::File::parse(&*bytes).with_context(|| format!("{} is no object file", path.display()))?;
+    let bytes = elf::read(path)?;
+    let file = elf::parse(&bytes, path)?;
     let mut names = BTreeMap::new();
     let is_local = |symbol: &object::Symbol<'_, '_>| symbol.is_local() && symbol.kind() == SymbolKind::Text;
     for name in file.symbols().filter(is_local).filter_map(|symbol| Some(symbol.name().ok()?.to_owned())) {

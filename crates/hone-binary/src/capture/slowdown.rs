@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use hone_record::median;
 use hone_tool::{Call, Runner};
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +46,9 @@ impl SlowDown {
     /// # Errors
     /// [`CaptureRefusal::NoRate`] when one of the two has no rate above 0.
     pub fn of(plain_per_s: &[f64], instrumented_per_s: &[f64]) -> Result<Self, CaptureRefusal> {
-        let plain = median(plain_per_s).ok_or(CaptureRefusal::NoRate { which: "plain" })?;
+        let plain = middle(plain_per_s).ok_or(CaptureRefusal::NoRate { which: "plain" })?;
         let instrumented =
-            median(instrumented_per_s).ok_or(CaptureRefusal::NoRate { which: "instrumented" })?;
+            middle(instrumented_per_s).ok_or(CaptureRefusal::NoRate { which: "instrumented" })?;
         Ok(Self { plain_per_s: plain, instrumented_per_s: instrumented })
     }
 
@@ -79,12 +80,9 @@ impl fmt::Display for SlowDown {
     }
 }
 
-fn median(rates: &[f64]) -> Option<f64> {
-    let mut rates: Vec<f64> = rates.iter().copied().filter(|rate| rate.is_finite() && *rate > 0.0).collect();
-    rates.sort_by(f64::total_cmp);
-    let upper = *rates.get(rates.len() / 2)?;
-    let lower = *rates.get((rates.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
+/// Of the bursts that had a rate.
+fn middle(rates: &[f64]) -> Option<f64> {
+    median(rates.iter().copied().filter(|rate| rate.is_finite() && *rate > 0.0))
 }
 
 /// Drives both servers in turns for a second or two. `drive` makes the call that sends so many operations to one of them.

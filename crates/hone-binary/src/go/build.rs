@@ -20,6 +20,7 @@ use super::symbols;
 use crate::Refusal;
 use crate::capture::{ProfileFiles, ProfileKind};
 use crate::elf::{file_facts, sha256_hex};
+use crate::lock::Lock;
 use crate::pgo::{refuse_if, refuse_same_code};
 use crate::workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop, short};
 
@@ -36,8 +37,8 @@ pub const DEFAULT_PGO: &str = "default.pgo";
 /// What Hone may leave in the main package's folder, which is no source of any of its builds: the profile in its place, its lock,
 /// and the profile that it has set aside.
 pub fn left_beside(main: &Path) -> Vec<PathBuf> {
-    let of = |ending: &str| main.join(format!("{DEFAULT_PGO}{ending}"));
-    ["", ".lock", ".kept"].map(of).to_vec()
+    let own = main.join(DEFAULT_PGO);
+    vec![Lock::path(&own), set_aside(&own), own]
 }
 
 /// No more folders are looked through for a misplaced `default.pgo`.

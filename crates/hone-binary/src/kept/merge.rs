@@ -102,18 +102,13 @@ impl Keeper<'_> {
             Kind::Fdata => merge_bolt(&known, &weights, &part),
             Kind::Pprof => merge_go(&known, &weights, &part),
         };
-        let mut clipped = 0;
-        let facts = merged.and_then(|rounding| {
-            clipped = rounding.clipped;
+        let made = merged.and_then(|rounding| {
             let facts = self.facts(&part)?;
             prove_sum(first.opened.kind, &totals, &weights, &facts, &rounding)?;
-            Ok(facts)
-        });
-        let named = facts.and_then(|facts| {
             fs::rename(&part, output).with_context(|| format!("{} can't be written", output.display()))?;
-            Ok(facts)
+            Ok((facts, rounding.clipped))
         });
-        let facts = named.inspect_err(|_| drop(fs::remove_file(&part)))?;
+        let (facts, clipped) = made.inspect_err(|_| drop(fs::remove_file(&part)))?;
         finish(known, weights, facts, output, clipped)
     }
 

@@ -17,8 +17,6 @@ mod show;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -33,6 +31,7 @@ pub use merge::{Input, MergedProfile, Weights, weights_for_shares};
 pub use show::{Beside, HotRow, HotTable, Shown};
 
 use crate::bolt::fdata::{self, Counts};
+use crate::form::head_of;
 use crate::go;
 use crate::lock::{self, Lock, LockFault, LockedProfile, LockedProgram, LockedTraining};
 use crate::profile::{self, symbol_of};
@@ -311,17 +310,9 @@ impl<'a> Keeper<'a> {
 
 /// The kind of a file, and its version.
 fn kind_of(file: &Path) -> Result<(Kind, Option<u32>), KeptFault> {
-    let mut head = Vec::new();
-    // A pipe or a device would be read for ever, or waited for.
     let unreadable = |reason: String| KeptFault::Unreadable { file: file.to_path_buf(), reason };
-    match file.metadata() {
-        Err(error) => return Err(unreadable(error.to_string())),
-        Ok(facts) if !facts.is_file() => return Err(unreadable("it is no regular file".to_owned())),
-        Ok(_) => {}
-    }
-    File::open(file)
-        .and_then(|opened| opened.take(HEAD_BYTES).read_to_end(&mut head))
-        .map_err(|error| unreadable(error.to_string()))?;
+    let head = head_of(file, HEAD_BYTES).map_err(|error| unreadable(error.to_string()))?;
+    let head = head.ok_or_else(|| unreadable("it is no regular file".to_owned()))?;
     recognize(&head).map_err(|(what, next)| KeptFault::NotAProfile { file: file.to_path_buf(), what, next })
 }
 

@@ -70,8 +70,8 @@ impl Door {
     }
 }
 
-/// Connects with no delay for small segments.
-fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadError> {
+/// Connects in plain with no delay for small segments. The limit is also that of each read and write.
+pub(crate) fn connect(address: &str, limit: Duration) -> Result<TcpStream, LoadError> {
     let failed = |source| LoadError::Connect { address: address.to_owned(), source };
     let mut last = std::io::Error::new(ErrorKind::NotFound, "the name has no address");
     for resolved in address.to_socket_addrs().map_err(failed)? {

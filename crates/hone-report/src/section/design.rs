@@ -13,7 +13,7 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     if let Some(change) = &comparison.change {
         facts.push(format!("{} is {} with one change, {}.", comparison.b, comparison.a, change.words()));
     }
-    if design.builds != [1, 1] {
+    if design.has_several_builds() {
         let [a, b] = design.builds;
         facts.push(format!(
             "{a} builds of {}, {b} of {}; the intervals rest on them.",
@@ -22,8 +22,11 @@ pub(crate) fn of(comparison: &Comparison) -> Option<Element> {
     }
     facts.extend(comparison.one_layout_words());
     if design.starts > 0 {
-        let rests =
-            if design.builds == [1, 1] { "the intervals rest" } else { "the intervals of the control rest" };
+        let rests = if design.has_several_builds() {
+            "the intervals of the control rest"
+        } else {
+            "the intervals rest"
+        };
         facts.push(format!(
             "{} starts of the processes, each for several pairs; {rests} on them.",
             design.starts

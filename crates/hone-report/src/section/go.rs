@@ -1,6 +1,6 @@
 //! What is told of a Go program beside its variants: hot spots, what stands out, its own benchmarks, the place of its profile.
 
-use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots};
+use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
 use super::{absent, command, paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -140,8 +140,6 @@ fn cells(row: &GoBenchmark) -> Vec<Cell> {
 }
 
 fn middle(values: &[f64]) -> String {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let ends = sorted.get(sorted.len().saturating_sub(1) / 2).zip(sorted.get(sorted.len() / 2));
-    ends.map_or_else(|| NONE.to_owned(), |(low, high)| quantity::plain(f64::midpoint(*low, *high)))
+    let middle = median(values.iter().copied().filter(|value| value.is_finite()));
+    middle.map_or_else(|| NONE.to_owned(), quantity::plain)
 }

@@ -60,12 +60,8 @@ fn layouts(variants: &[VariantFacts]) -> Option<Element> {
     let mut table = Table::new("Builds of each variant", columns)
         .remark("Each block of rounds, and each pair, measured one build of every variant; the spread between them is in the intervals.");
     for build in variants.iter().flat_map(|variant| &variant.builds) {
-        let places = match build.link_seed {
-            None => "as its makers link it".to_owned(),
-            Some(seed) => format!("by seed {seed}"),
-        };
         let hash = build.sha256.get(..12).unwrap_or(&build.sha256);
-        table.row(Markup::text(&build.name), vec![Cell::text(&places), Cell::text(hash)]);
+        table.row(Markup::text(&build.name), vec![Cell::text(&build.places()), Cell::text(hash)]);
     }
     let is_of_several = variants.iter().any(|variant| !variant.builds.is_empty());
     is_of_several.then(|| table.class("scroll").finish())

@@ -10,7 +10,7 @@ use hone_tool::{System, interrupt};
 use super::{Desk, default_runs, report};
 use crate::Ending;
 use crate::bench;
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd};
 use crate::optimize::{Job, dry, is_worse, optimize, rule};
@@ -26,11 +26,12 @@ use crate::show;
 /// Exit code 3: nothing is kept and a variant is worse, or one that `variants` names, and that nothing else builds on, is worse.
 #[derive(Debug, Clone, Args)]
 #[command(after_long_help = "Examples:
-  hone optimize examples/broker/hone.toml
+  hone optimize examples/broker/hone.toml --variants pgo
   hone optimize examples/broker/hone.toml --resume
   hone optimize examples/broker/hone.toml --resume runs/broker-pgo-003
   hone optimize my.toml --dry-run
   hone optimize my.toml --only train
+  hone optimize my.toml --variants pgo,bolt
   hone optimize my.toml --output /var/tmp/runs --json")]
 pub(crate) struct Arguments {
     /// The experiment: target, workloads, how to compare.
@@ -53,16 +54,19 @@ pub(crate) struct Arguments {
     /// in the experiment.
     #[arg(long)]
     matrix: bool,
+    /// Make these variants in place of those that the experiment names, and what they build on; `baseline` is always made.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    variants: Option<Vec<String>>,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    let arguments = arguments.of_its_run();
     let text = fs::read_to_string(&arguments.file)
         .with_context(|| format!("the experiment {} can't be read", arguments.file.display()))?;
-    let read = if arguments.matrix { experiment::parse_with_matrix } else { experiment::parse };
-    let experiment = read(&text, &arguments.file)?;
+    let arguments = arguments.of_its_run(&text);
+    let asked = arguments.asked();
+    let experiment = experiment::parse_asked(&text, &arguments.file, &asked)?;
     // What is kept says all that makes a run this one.
-    let text = if arguments.matrix { text + MATRIX_MARK } else { text };
+    let text = text + &mark(&asked);
     let training = experiment.training.iter().map(|training| &training.workload);
     for workload in experiment.judging.iter().chain(training) {
         bench::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
@@ -87,15 +91,60 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 
-/// Stands at the end of the experiment's text in a run with `--matrix`.
-const MATRIX_MARK: &str = "\n# --matrix\n";
+/// Stands before what the command line asked for, behind the experiment's text in a run's folder.
+const MARK: &str = "\n# as asked:";
+
+/// The end of the text that a run keeps: what the command line asked for beyond the experiment.
+fn mark(asked: &Asked) -> String {
+    if *asked == Asked::default() { String::new() } else { format!("{MARK}{}\n", options(asked)) }
+}
+
+/// As options of a command line, each behind a space.
+fn options(asked: &Asked) -> String {
+    let matrix = if asked.matrix { " --matrix" } else { "" };
+    let variants = asked.variants.as_ref().map(|names| format!(" --variants {}", names.join(",")));
+    format!("{matrix}{}", variants.unwrap_or_default())
+}
+
+/// A run's text without its mark, and what the mark says.
+fn unmarked(kept: &str) -> (&str, Asked) {
+    let Some((text, options)) = kept.rsplit_once(MARK) else { return (kept, Asked::default()) };
+    let mut asked = Asked::default();
+    let mut words = options.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "--matrix" => asked.matrix = true,
+            "--variants" => {
+                asked.variants = words.next().map(|it| it.split(',').map(str::to_owned).collect())
+            }
+            _ => return (kept, Asked::default()),
+        }
+    }
+    (text, asked)
+}
 
 impl Arguments {
-    /// A run that is named knows by itself where it lies and whether it is one of a matrix.
-    fn of_its_run(mut self) -> Self {
-        let Some(Some(run)) = &self.resume else { return self };
+    fn asked(&self) -> Asked {
+        Asked { matrix: self.matrix, variants: self.variants.clone() }
+    }
+
+    /// A run that is gone on with knows by itself what was asked for, and one that is named, where it lies.
+    fn of_its_run(mut self, text: &str) -> Self {
+        let newest = || newest(&self.output, &experiment::name_in(text)?).ok();
+        let run = match &self.resume {
+            Some(Some(named)) => Some(named.clone()),
+            Some(None) => newest(),
+            None if goes_on(&self) => newest(),
+            None => None,
+        };
+        let Some(run) = run else { return self };
         let kept = fs::read_to_string(run.join("experiment.toml")).unwrap_or_default();
-        self.matrix |= kept.ends_with(MATRIX_MARK);
+        let (_, asked) = unmarked(&kept);
+        self.matrix |= asked.matrix;
+        self.variants = self.variants.or(asked.variants);
+        if !matches!(self.resume, Some(Some(_))) {
+            return self;
+        }
         let home = run.canonicalize().ok().and_then(|run| run.parent().map(Path::to_owned));
         // Only a folder that runs are made in.
         if let Some(home) = home.filter(|home| home.join("builds").is_dir()) {
@@ -168,6 +217,15 @@ fn folder(arguments: &Arguments, experiment: &Experiment, text: &str) -> Result<
         format!("{} can't be read; is {} a run of optimize?", kept.display(), path.display())
     })?;
     if kept != text {
+        let ((begun, options_then), (now, _)) = (unmarked(&kept), unmarked(text));
+        if begun == now {
+            let said = Some(options(&options_then)).filter(|said| !said.is_empty());
+            bail!(
+                "{} was begun{}; a run is of one experiment. Say the same, or begin a new one without --resume",
+                path.display(),
+                said.map_or(" without --matrix and --variants".to_owned(), |said| format!(" with{said}"))
+            );
+        }
         bail!(
             "{} has changed since {} was begun; a run is of one experiment. Begin a new one without --resume",
             arguments.file.display(),
@@ -222,9 +280,7 @@ fn has_logs(folder: &RunFolder) -> bool {
 /// The command that goes on with a run, ready to paste.
 fn way_on(arguments: &Arguments, run: &Path) -> String {
     let mut words = vec!["hone".to_owned(), "optimize".to_owned(), arguments.file.display().to_string()];
-    if arguments.matrix {
-        words.push("--matrix".to_owned());
-    }
+    words.extend(options(&arguments.asked()).split_whitespace().map(str::to_owned));
     if let Some(phase) = arguments.only {
         words.extend(["--only".to_owned(), phase.name().to_owned()]);
     }
@@ -251,10 +307,20 @@ mod tests {
 
     #[test]
     fn the_printed_way_on_is_the_same_run() {
-        let asked = read("hone optimize 'my x.toml' --matrix -o '/var/tmp/my runs' --only train");
+        let asked =
+            "hone optimize 'my x.toml' --matrix --variants pgo+bolt,csir -o '/var/tmp/my runs' --only train";
+        let asked = read(asked);
         let line = way_on(&asked, Path::new("/var/tmp/my runs/x-001"));
         let again = read(&line);
-        assert_eq!((&again.file, &again.output, again.matrix), (&asked.file, &asked.output, true), "{line}");
+        assert_eq!(
+            (&again.file, &again.output, again.asked()),
+            (&asked.file, &asked.output, asked.asked()),
+            "{line}"
+        );
+        assert_eq!(
+            again.asked(),
+            Asked { matrix: true, variants: Some(vec!["pgo+bolt".into(), "csir".into()]) }
+        );
         assert_eq!(again.only, Some(Phase::Train));
         assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));
     }
@@ -284,9 +350,41 @@ mod tests {
         let run = home.join("x-001");
         fs::create_dir_all(home.join("builds")).unwrap();
         fs::create_dir_all(&run).unwrap();
-        fs::write(run.join("experiment.toml"), format!("name = \"x\"{MATRIX_MARK}")).unwrap();
-        let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run();
-        assert_eq!((found.output, found.matrix), (home, true));
-        assert!(!read("hone optimize x.toml").of_its_run().matrix);
+        let asked = Asked { matrix: true, variants: Some(vec!["pgo".into(), "bolt".into()]) };
+        let kept = format!("name = \"x\"{}", mark(&asked));
+        fs::write(run.join("experiment.toml"), &kept).unwrap();
+        assert_eq!(unmarked(&kept), ("name = \"x\"", asked.clone()));
+        let found = read(&format!("hone optimize x.toml --resume {}", run.display())).of_its_run("");
+        assert_eq!((&found.output, found.asked()), (&home, asked.clone()));
+        for line in ["--resume", "--only train"] {
+            let line = format!("hone optimize x.toml -o {} {line}", home.display());
+            assert_eq!(read(&line).of_its_run("name = \"x\"\n").asked(), asked, "{line}");
+            assert_eq!(read(&line).of_its_run("name = \"y\"\n").asked(), Asked::default(), "{line}");
+        }
+        assert_eq!(read("hone optimize x.toml").of_its_run("name = \"x\"").asked(), Asked::default());
+    }
+
+    #[test]
+    fn a_run_is_not_gone_on_with_for_other_variants() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.toml");
+        let text = include_str!("../../../../examples/broker/hone.toml");
+        fs::write(&file, text).unwrap();
+        let folder_of = |line: &str| {
+            let line = format!("hone optimize {} -o {} {line}", file.display(), dir.path().display());
+            let arguments = read(&line).of_its_run(text);
+            let asked = arguments.asked();
+            let experiment = experiment::parse_asked(text, &file, &asked).unwrap();
+            super::folder(&arguments, &experiment, &(text.to_owned() + &mark(&asked)))
+        };
+        folder_of("--variants pgo,bolt").unwrap();
+        folder_of("--variants pgo,bolt --resume").unwrap();
+        folder_of("--resume").unwrap();
+        folder_of("--only build").unwrap();
+        let error = folder_of("--variants pgo --resume").unwrap_err().to_string();
+        assert!(error.contains("was begun with --variants pgo,bolt;"), "{error}");
+        let wrong = Asked { variants: Some(vec!["pgi".into()]), ..Asked::default() };
+        let error = experiment::parse_asked(text, &file, &wrong).unwrap_err().to_string();
+        assert!(error.contains("--variants: unknown variant `pgi`; did you mean `pgo`?"), "{error}");
     }
 }

@@ -113,7 +113,7 @@ struct MergeArguments {
 /// Lay a profile of Go where a plain `go build` takes it: as default.pgo in the folder of the program's main package, and nowhere
 /// else. Its lock goes with it.
 ///
-/// The program is built without it first: a profile of which the present source can take next to nothing is not placed. Then it
+/// The program is built without it first: a profile of which the present source has lost more than the budget is not placed. Then it
 /// is built as anybody builds it, and its build settings must name the profile. When something fails, the folder is as it was.
 #[derive(Debug, Args)]
 struct PlaceArguments {

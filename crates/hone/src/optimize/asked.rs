@@ -95,7 +95,7 @@ impl Job<'_> {
             all.insert(name.to_owned(), format!("{:?}", std::env::var_os(name)));
         }
         if let Some(Kind::Given { file, .. }) = self.given_profile()? {
-            all.insert(format!("the profile {}", file.display()), file_facts_of(&file)?);
+            all.insert(format!("the profile {}", file.display()), contents_of(&file)?);
         }
         let ours = self.ours();
         let mut tree = |folder: &Path, but: &[PathBuf]| -> Result<()> {
@@ -118,7 +118,7 @@ impl Job<'_> {
                 let lock = root.join("Cargo.lock");
                 tree(&root, std::slice::from_ref(&lock))?;
                 if lock.is_file() {
-                    all.insert(lock.display().to_string(), file_facts_of(&lock)?);
+                    all.insert(lock.display().to_string(), contents_of(&lock)?);
                 }
             }
             Form::Elf { binary } => {
@@ -140,8 +140,8 @@ impl Job<'_> {
     }
 }
 
-fn file_facts_of(path: &Path) -> Result<String> {
-    Ok(hone_binary::sha256_hex(&std::fs::read(path)?))
+fn contents_of(path: &Path) -> Result<String> {
+    Ok(hone_binary::lock::sha256_of(path)?.0)
 }
 
 /// The folder of the workspace that a manifest (or the folder of one) belongs to.

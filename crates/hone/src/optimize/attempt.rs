@@ -1,7 +1,6 @@
 //! One attempt at a run, from its start to its end. Who is killed says nothing any more, so while it lasts a note says where it is, and
 //! others say which processes it has; the next attempt tells what happened and cleans up.
 
-use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,6 @@ const GROUPS: &str = "running";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Attempt {
     pid: u32,
-    begun_unix_ms: u64,
     /// `None` before the first step.
     step: Option<String>,
     boot_id: Option<String>,
@@ -32,15 +30,15 @@ struct Attempt {
 #[derive(Debug)]
 pub(super) struct Underway<'a> {
     folder: &'a RunFolder,
-    now: RefCell<Attempt>,
+    now: Attempt,
     _noting: Noting,
 }
 
 impl Underway<'_> {
     /// Says which step is carried out from now on.
-    pub(super) fn at(&self, step: &str) -> Result<()> {
-        self.now.borrow_mut().step = Some(step.to_owned());
-        self.folder.write_note(NOTE, &*self.now.borrow())
+    pub(super) fn at(&mut self, step: &str) -> Result<()> {
+        self.now.step = Some(step.to_owned());
+        self.folder.write_note(NOTE, &self.now)
     }
 }
 
@@ -75,14 +73,9 @@ impl<'a> Job<'a> {
         self.tell("this run", &words, "; what was finished is kept");
         let noting =
             note_groups_in(&self.folder.join(GROUPS)).context("the run's folder can't be written")?;
-        let now = Attempt {
-            pid: std::process::id(),
-            begun_unix_ms: super::now_ms(),
-            step: None,
-            boot_id: boot_id(),
-        };
+        let now = Attempt { pid: std::process::id(), step: None, boot_id: boot_id() };
         self.folder.write_note(NOTE, &now)?;
-        Ok(Underway { folder: self.folder, now: RefCell::new(now), _noting: noting })
+        Ok(Underway { folder: self.folder, now, _noting: noting })
     }
 
     fn tell(&self, run: &str, words: &[String], more: &str) {
@@ -179,8 +172,7 @@ mod tests {
         assert_eq!(clean_up(folder.path()).unwrap(), [""; 0], "nobody was there");
         fs::create_dir_all(folder.scratch().join("pgo-0")).unwrap();
         fs::write(folder.scratch().join("note"), "").unwrap();
-        let attempt =
-            Attempt { pid: 7, step: Some("train".to_owned()), boot_id: boot_id(), ..Attempt::default() };
+        let attempt = Attempt { pid: 7, step: Some("train".to_owned()), boot_id: boot_id() };
         folder.write_note(NOTE, &attempt).unwrap();
         let words = clean_up(folder.path()).unwrap();
         assert_eq!(
@@ -243,7 +235,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let folder = RunFolder::create(parent.path(), "x").unwrap();
         let noting = note_groups_in(&folder.join(GROUPS)).unwrap();
-        let underway = Underway { folder: &folder, now: RefCell::default(), _noting: noting };
+        let mut underway = Underway { folder: &folder, now: Attempt::default(), _noting: noting };
         underway.at("harm").unwrap();
         let now: Attempt = folder.read_note(NOTE).unwrap().unwrap();
         assert_eq!(now.step.as_deref(), Some("harm"));

@@ -26,7 +26,7 @@ use super::train::Counting;
 use crate::arm::Reset;
 use crate::show;
 
-/// So many culprits are searched for; a program with more of them is left as it was.
+/// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
 const MOST_CULPRITS: u32 = 4;
 
 /// No search takes more builds, each of which is started and loaded.

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use hone_binary::lock::sha256_of;
 use hone_binary::{Built, Order, Workshop, file_facts, sha256_hex};
 use hone_record::ToolReceipt;
 use serde::{Deserialize, Serialize};
@@ -117,8 +118,8 @@ pub(super) fn hone() -> Result<String> {
         return Ok(known.clone());
     }
     let path = std::env::current_exe().context("the program of Hone itself can't be found")?;
-    let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-    Ok(HONE.get_or_init(|| format!("{} {}", env!("CARGO_PKG_VERSION"), sha256_hex(&bytes))).clone())
+    let (sha256, _) = sha256_of(&path)?;
+    Ok(HONE.get_or_init(|| format!("{} {sha256}", env!("CARGO_PKG_VERSION"))).clone())
 }
 
 /// One hash over the names and contents of a tree, without `but`, and over what is done with it. Links that leave the tree count
@@ -171,10 +172,9 @@ impl Listing {
     }
 
     fn file(&mut self, path: &Path, name: &str) -> Result<()> {
-        let told = || format!("{} can't be read", path.display());
-        let bytes = fs::read(path).with_context(told)?;
-        let runs = path.metadata().with_context(told)?.mode() & 0o111;
-        self.text.push_str(&format!("{} {runs:o} {name}\n", sha256_hex(&bytes)));
+        let (sha256, _) = sha256_of(path)?;
+        let facts = path.metadata().with_context(|| format!("{} can't be read", path.display()))?;
+        self.text.push_str(&format!("{sha256} {:o} {name}\n", facts.mode() & 0o111));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hone_binary::Merged;
+use hone_binary::lock::Lock;
 
 use super::Job;
 
@@ -14,7 +15,7 @@ const PROFILES: &str = "profiles";
 impl Job<'_> {
     /// Keeps a copy of a merged profile, and of its lock, in the run.
     pub(super) fn keep_profile(&self, merged: &Merged) -> Result<()> {
-        for path in [merged.path.clone(), lock_of(&merged.path)] {
+        for path in [merged.path.clone(), Lock::path(&merged.path)] {
             if path.exists() {
                 copy(&path, &self.kept(&path))?;
             }
@@ -28,7 +29,7 @@ impl Job<'_> {
         if path.exists() || !self.kept(path).exists() {
             return Ok(());
         }
-        for path in [path.clone(), lock_of(path)] {
+        for path in [path.clone(), Lock::path(path)] {
             let kept = self.kept(&path);
             if kept.exists() {
                 copy(&kept, &path)?;
@@ -41,12 +42,6 @@ impl Job<'_> {
     fn kept(&self, path: &Path) -> PathBuf {
         self.folder.join(PROFILES).join(path.file_name().unwrap_or_default())
     }
-}
-
-fn lock_of(profile: &Path) -> PathBuf {
-    let mut path = profile.as_os_str().to_owned();
-    path.push(".lock");
-    path.into()
 }
 
 /// A file or a folder, whole or not at all: under another name first.
@@ -103,6 +98,5 @@ mod tests {
         copy(&path("a/b/x.gcda"), &path("run/x")).unwrap();
         assert_eq!(fs::read_to_string(path("run/x")).unwrap(), "1");
         assert!(copy(&path("none"), &path("run/none")).is_err());
-        assert_eq!(lock_of(Path::new("/x/a.profdata")), Path::new("/x/a.profdata.lock"));
     }
 }

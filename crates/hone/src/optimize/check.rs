@@ -128,7 +128,7 @@ impl Job<'_> {
     ) -> Result<()> {
         let Some(trouble) = stopped.as_ref().and_then(trouble_at_stop) else { return Ok(()) };
         if name != BASELINE {
-            let program = self.folder.join("bin").join(BASELINE).join(self.target().name());
+            let program = self.kept_program(BASELINE);
             let of_plain = plain(&self.arm(BASELINE, &program, BTreeMap::new()))?;
             if of_plain.as_ref().and_then(trouble_at_stop).is_some() {
                 return Ok(());

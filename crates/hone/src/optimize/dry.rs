@@ -13,7 +13,7 @@ use super::harm::STARTS;
 use super::kinds::{Kind as Kinds, perf};
 use super::sampling::over;
 use super::tree::{self, BASELINE, Made, Profile, Variant};
-use super::{Job, layouts, order_of};
+use super::{Job, layouts};
 use crate::experiment::ProfileWish;
 use crate::show;
 
@@ -28,13 +28,13 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
     job.fits(&*workshop, &variants, &compiler)?;
     let mut plan = Plan { job, workshop: &*workshop, text: String::new() };
     plan.head(&variants);
-    plan.baseline(&variants)?;
+    plan.baseline(&variants, &compiler)?;
     plan.training(&variants, &compiler)?;
     for variant in variants.iter().skip(1) {
         plan.phase(&format!("build: {}", variant.name));
         match (variant.made, &tools) {
             (Made::Rewritten { from, by }, Some(tools)) => {
-                let base = job.folder.join("bin").join(&variants[from].name).join(job.target().name());
+                let base = job.kept_program(&variants[from].name);
                 let work = job.folder.join("bolt").join(&variant.name);
                 let [instrument, rewrite] = tools.plan(&base, &work);
                 match job.planned_for_bolt(by)? {
@@ -65,7 +65,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                     plan.line(&format!("# {made}: {base} rewritten in the same way, by the same profile"));
                 }
             }
-            _ => plan.all_builds(order_of(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
+            _ => plan.all_builds(&job.order(variant, &job.work().join("profiles/PROFILE"), &compiler))?,
         }
         plan.check();
         if matches!(variant.made, Made::Rewritten { .. }) {
@@ -140,8 +140,7 @@ impl Plan<'_, '_> {
     }
 
     /// The first build of a variant, and those with other layouts.
-    fn all_builds(&mut self, first: Order) -> Result<()> {
-        let first = &layouts::first_of(first, self.job.experiment.builds);
+    fn all_builds(&mut self, first: &Order) -> Result<()> {
         self.builds(first)?;
         for number in layouts::further(self.job.experiment.builds) {
             self.line(&format!("# with another layout: {}", layouts::name(&first.variant, number)));
@@ -150,9 +149,9 @@ impl Plan<'_, '_> {
         Ok(())
     }
 
-    fn baseline(&mut self, variants: &[Variant]) -> Result<()> {
+    fn baseline(&mut self, variants: &[Variant], compiler: &Kinds) -> Result<()> {
         self.phase("baseline");
-        self.all_builds(Order::plain(BASELINE))?;
+        self.all_builds(&self.job.order(&variants[0], Path::new(""), compiler))?;
         self.starts(BASELINE, None);
         let experiment = self.job.experiment;
         if self.job.target().check.is_some() {
@@ -185,8 +184,8 @@ impl Plan<'_, '_> {
                 self.builds(&Order::plain("traceable").guided(Guide::Traceable))?;
                 let folder = self.job.folder.join("profile-raw/first");
                 let data = self.samples("traceable", *event, &folder);
-                let program = self.job.folder.join("bin/traceable").join(self.job.target().name());
-                let line = self.workshop.plan_branches(&data, &program, &folder.join("branches.prof"))?;
+                let program = self.job.kept_program("traceable");
+                let line = self.workshop.converter()?.plan(&data, &program, &folder.join("branches.prof"));
                 self.line(&line);
                 return Ok(());
             }
@@ -246,7 +245,7 @@ impl Plan<'_, '_> {
     /// How a variant is started.
     fn starts(&mut self, variant: &str, raw: Option<&Path>) {
         let target = self.job.target();
-        let program = self.job.folder.join("bin").join(variant).join(target.name());
+        let program = self.job.kept_program(variant);
         let mut call = Call::new("start", program, "{data}").args(target.args.iter().cloned());
         for (name, value) in &target.env {
             call = call.env(name, value);

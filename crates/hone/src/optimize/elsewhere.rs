@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use hone_binary::capture::{ProfileFiles, ProfileKind};
-use hone_binary::{Built, Kind, Merged, Order, Proven, Workshop};
+use hone_binary::{Built, Converter, Kind, Merged, Order, Proven, Workshop};
 use hone_record::{ProfileApplied, ToolReceipt};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +83,10 @@ impl Workshop for Elsewhere {
     }
 
     fn merge(&self, _: &[(PathBuf, f64)]) -> Result<Merged> {
+        self.can_not()
+    }
+
+    fn converter(&self) -> Result<Converter> {
         self.can_not()
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use hone_binary::{Built, code_bytes};
-use hone_record::Harm;
+use hone_record::{Harm, median};
 
 use super::Job;
 use super::check::trouble_of;
@@ -176,13 +176,6 @@ fn not_measured(seen: &Seen, is_go: bool) -> Vec<String> {
     missing.iter().filter(|(_, is)| *is).map(|(what, _)| (*what).to_owned()).collect()
 }
 
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some(f64::midpoint(*low, *high))
-}
-
 /// The guard rails that a variant breaks, in words.
 fn broken(limits: &Limits, baseline: &Harm, variant: &Harm) -> Vec<String> {
     let mut broken = Vec::new();
@@ -279,13 +272,6 @@ mod tests {
         assert_eq!(not_measured(&seen, true), ["goroutine stacks"]);
         assert!(not_measured(&Seen { stack_bytes: Some(1e6), ..seen }, true).is_empty());
         assert_eq!(not_measured(&Seen::default(), true), ["start-up", "resident memory", "goroutine stacks"]);
-    }
-
-    #[test]
-    fn the_middle_is_taken() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
-        assert_eq!(median([4.0, 1.0].into_iter()), Some(2.5));
-        assert_eq!(median(std::iter::empty()), None);
     }
 
     #[test]

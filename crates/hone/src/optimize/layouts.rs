@@ -12,7 +12,7 @@ use hone_record::{LaidOut, OneLayout, Rewriting};
 
 use super::steps::{Phase, Steps, Told};
 use super::tree::{Made, Variant};
-use super::{Job, Left, Makers, Outcomes, Taken, order_of};
+use super::{Job, Left, Makers, Outcomes, Taken};
 use crate::show;
 
 /// The builds behind the first one, by their numbers, which are their seeds.
@@ -28,26 +28,19 @@ pub(super) fn name(variant: &str, number: u64) -> String {
 /// How many functions of BOLT's profile are hot: about as many as are told of a compiler's.
 const HOT: usize = 20;
 
-/// The order of the first build, which differs from further ones by the places of functions only.
-pub(super) fn first_of(order: Order, builds: u32) -> Order {
-    if builds > 1 { order.apart() } else { order }
-}
-
 /// The order of a further build.
 pub(super) fn order(first: &Order, number: u64) -> Order {
     Order { variant: name(&first.variant, number), ..first.clone() }.seeded(number)
 }
 
 /// All builds of a variant, as they stand in the record; none where there is one only.
-pub(super) fn laid_out(first: &Built, further: &[&Built]) -> Vec<LaidOut> {
-    let one = |(link_seed, built): (Option<u64>, &Built)| LaidOut {
+pub(super) fn laid_out(builds: &[&Built]) -> Vec<LaidOut> {
+    let one = |(number, built): (u64, &&Built)| LaidOut {
         name: built.variant.clone(),
-        link_seed,
+        link_seed: (number > 1).then_some(number),
         sha256: built.facts.sha256.clone(),
     };
-    let behind = further.iter().zip(2..).map(|(built, number)| (Some(number), *built));
-    let all = || std::iter::once((None, first)).chain(behind);
-    if further.is_empty() { Vec::new() } else { all().map(one).collect() }
+    if builds.len() < 2 { Vec::new() } else { (1..).zip(builds).map(one).collect() }
 }
 
 impl Job<'_> {
@@ -76,9 +69,7 @@ impl Job<'_> {
                 }
                 Made::Plain { .. } | Made::Shaped { .. } => {
                     let profile = taken.map_or(Path::new(""), |taken| &taken.merged.path);
-                    let of_first =
-                        first_of(order_of(variant, profile, makers.compiler), self.experiment.builds);
-                    let order = order(&of_first, number);
+                    let order = order(&self.order(variant, profile, makers.compiler), number);
                     let phase = if index == 0 { Phase::Baseline } else { Phase::Build };
                     steps.run(phase, &format!("build-{name}"), || self.build(makers.workshop, &order))?
                 }
@@ -108,6 +99,10 @@ impl Job<'_> {
 
     /// Variants of several builds that are one layout all the same, as far as their hot functions tell.
     pub(super) fn one_layouts(&self, variants: &[Variant], outcomes: &Outcomes) -> Result<Vec<OneLayout>> {
+        // A variant of one build has no others to differ from.
+        if self.experiment.builds < 2 {
+            return Ok(Vec::new());
+        }
         let proofs = outcomes.shaped.values().map(|(proven, _)| &proven.proof);
         let mut hot: BTreeSet<String> =
             proofs.flat_map(|proof| &proof.hot_functions).map(|function| function.name.clone()).collect();

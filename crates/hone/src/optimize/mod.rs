@@ -3,6 +3,7 @@
 
 mod asked;
 mod attempt;
+mod beside;
 mod bolt;
 mod cache;
 mod carry;
@@ -133,7 +134,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let mut steps = Steps::new(job.folder, job.progress, job.only).of(underway);
     let kinds = job.kinds(&mut steps, workshop, &compiler, &variants)?;
 
-    let plain = layouts::first_of(Order::plain(BASELINE), job.experiment.builds);
+    let plain = job.order(&variants[0], Path::new(""), &compiler);
     let baseline = steps.run(Phase::Baseline, "build-baseline", || job.build(workshop, &plain))?;
     let started_unix_ms = steps.quiet("start", || Ok(begun_ms))?;
     if job.target().check.is_some() {
@@ -316,6 +317,7 @@ impl<'a> Job<'a> {
     /// Two runs of one experiment at a time would remove each other's builds, and two in one run each other's measurements.
     fn lock(&self, folder: &Path, what: &str) -> Result<fs::File> {
         let path = folder.join(".lock");
+        fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
         let file = fs::File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
@@ -427,11 +429,17 @@ impl<'a> Job<'a> {
         Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
 
+    /// The order of a variant's first build. Where there are further ones, they differ from it by the places of functions only.
+    fn order(&self, variant: &Variant, profile: &Path, compiler: &kinds::Kind) -> Order {
+        let order = order_of(variant, profile, compiler);
+        if self.experiment.builds > 1 { order.apart() } else { order }
+    }
+
     /// What can't be had is told before anything is built.
     fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
         let profile = Path::new("profile");
         for variant in variants {
-            let order = layouts::first_of(order_of(variant, profile, compiler), self.experiment.builds);
+            let order = self.order(variant, profile, compiler);
             workshop.fits(&order)?;
             if let Some(number) = layouts::further(self.experiment.builds).next() {
                 workshop.fits(&layouts::order(&order, number))?;
@@ -444,7 +452,7 @@ impl<'a> Job<'a> {
         // Who goes on behind the training, or only judges, may do without the tool.
         let is_trained = self.folder.join("steps/train.json").is_file();
         if !profiles.is_empty() && matches!(compiler, kinds::Kind::Perf(_)) && !is_trained {
-            workshop.can_convert_branches()?;
+            workshop.converter()?;
         }
         if profiles.contains(&Profile::Second) {
             workshop.can(&Guide::CsGenerate(profile.to_owned()))?;
@@ -669,8 +677,7 @@ impl<'a> Job<'a> {
                 self.shaped(steps, makers, variant, index, profiles.get(&by), outcomes)
             }
             Made::Plain { .. } => {
-                let order = order_of(variant, Path::new(""), makers.compiler);
-                let order = layouts::first_of(order, self.experiment.builds);
+                let order = self.order(variant, Path::new(""), makers.compiler);
                 let name = format!("build-{}", variant.name);
                 steps.run(Phase::Build, &name, || self.build(makers.workshop, &order))
             }
@@ -704,8 +711,7 @@ impl<'a> Job<'a> {
             Err(why) => return Err(Left(why.clone()).into()),
         };
         let workshop = makers.workshop;
-        let order = order_of(variant, &taken.merged.path, makers.compiler);
-        let order = layouts::first_of(order, self.experiment.builds);
+        let order = self.order(variant, &taken.merged.path, makers.compiler);
         let built =
             steps.run(Phase::Build, &format!("build-{}", variant.name), || self.build(workshop, &order))?;
         let baseline = &outcomes.made[&0];
@@ -883,9 +889,8 @@ impl Account<'_> {
         let facts = |(index, variant): (usize, &Variant)| {
             let edge = self.edges.iter().find(|edge| edge.child == index);
             let parent = edge.map(|edge| edge.parent).or(variant.parent);
+            let parent = parent.map(|parent| self.variants[parent].name.as_str());
             VariantFacts {
-                name: variant.name.clone(),
-                parent: parent.map(|parent| self.variants[parent].name.clone()),
                 judged: variant.judged,
                 state: match self.outcomes.left_out.get(&index) {
                     Some(why) => VariantState::LeftOut { why: why.clone() },
@@ -893,12 +898,8 @@ impl Account<'_> {
                 },
                 rewriting: self.outcomes.rewritten.get(&index).cloned(),
                 harm: self.outcomes.harms.get(&index).cloned(),
-                decision: String::new(),
-                why: String::new(),
-                builds: match &self.outcomes.builds(index)[..] {
-                    [first, further @ ..] => layouts::laid_out(first, further),
-                    [] => Vec::new(),
-                },
+                builds: layouts::laid_out(&self.outcomes.builds(index)),
+                ..VariantFacts::made(&variant.name, parent)
             }
         };
         self.variants.iter().enumerate().map(facts).collect()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use hone_binary::Built;
 use hone_binary::kept::Keeper;
-use hone_binary::lock::{Lock, LockedProgram, LockedTraining, commit_of, sha256_of};
+use hone_binary::lock::{Lock, LockedProgram, LockedTraining, commit_of};
 use hone_record::ToolReceipt;
 
 use super::Job;
@@ -74,8 +74,8 @@ impl Job<'_> {
                 ..LockedTraining::default()
             };
             // The same contents may have been merged here before, of trainings that are known.
-            let known = match lock_of(&file)? {
-                None => lock_of(profile)?,
+            let known = match Lock::read(&file)? {
+                None => Lock::read(profile)?,
                 known => known,
             };
             (programs, trainings) = match known {
@@ -99,11 +99,4 @@ impl Job<'_> {
         let folder = if folder.is_dir() { folder } else { folder.parent()?.to_owned() };
         folder.canonicalize().ok()
     }
-}
-
-/// The lock beside a profile, when it is of these contents.
-fn lock_of(profile: &Path) -> Result<Option<Lock>> {
-    let Some(lock) = Lock::read(profile)? else { return Ok(None) };
-    let (sha256, _) = sha256_of(profile)?;
-    Ok((lock.profile.sha256 == sha256).then_some(lock))
 }

@@ -14,6 +14,7 @@ use hone_tool::{Call, Runner, Stopped, ToolError};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
+use super::beside::beside;
 use super::check::trouble_of;
 use super::steps::Told;
 use super::tree::BASELINE;
@@ -80,7 +81,7 @@ impl Job<'_> {
     }
 
     pub(super) fn can_be_provoked(&self) -> bool {
-        self.way().is_some() && self.load_beside().is_some()
+        self.provoked_by().is_some()
     }
 
     /// The baseline is provoked once. One that does not stand the target's own command is a reason to end; one that does not stand what Hone
@@ -129,7 +130,7 @@ impl Job<'_> {
 
     /// One that it does not stand this time is one that fails now and then.
     fn baseline_once_more(&self) -> Result<Provoked> {
-        let program = self.folder.join("bin").join(BASELINE).join(self.target().name());
+        let program = self.kept_program(BASELINE);
         self.provoked_once(BASELINE, &program).or_else(|error| {
             trouble_of(error)?;
             Ok(Provoked { times: 1, failed: 1 })
@@ -140,7 +141,7 @@ impl Job<'_> {
         let arm = self.arm(name, program, BTreeMap::new());
         let (provoked, stopped) = self.provoked_to_the_end(&arm, program)?;
         self.has_ended_well(name, stopped, |plain| {
-            let baseline = self.folder.join("bin").join(BASELINE).join(self.target().name());
+            let baseline = self.kept_program(BASELINE);
             Ok(self.provoked_to_the_end(plain, &baseline)?.1)
         })?;
         Ok(provoked)
@@ -160,15 +161,9 @@ impl Job<'_> {
                 Provoker::Command(Box::new(running.call("provoke", &words, &[])?.limit(LIMIT)))
             }
         };
-        let is_over = AtomicBool::new(false);
-        let (window, provoked) = std::thread::scope(|scope| {
-            let provokes = scope.spawn(|| provoker.until(self.runner, &is_over));
-            let window = bench.window(&mut subject, &workload);
-            is_over.store(true, Ordering::Relaxed);
-            let provoked =
-                provokes.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that provokes panicked")));
-            (window, provoked)
-        });
+        let provokes = |is_over: &AtomicBool| provoker.until(self.runner, is_over);
+        let (window, provoked) = beside(provokes, || bench.window(&mut subject, &workload));
+        let provoked = provoked.unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that provokes panicked")));
         // One that has ended is the reason of everything else.
         subject.running()?.check_alive().context("while it was provoked")?;
         let provoked = provoked?;

@@ -11,11 +11,10 @@ use hone_binary::{Built, Guide, Order, ProfileForm, Refusal, Workshop};
 use hone_record::{Engine, Workload};
 use hone_tool::{Session, StopSignal};
 
-use super::check::trouble_of;
+use super::Job;
 use super::kinds::{kept_name, perf};
 use super::steps::{Phase, Steps, Told};
-use super::train::Raw;
-use super::{Job, Left};
+use super::train::{Raw, failed};
 use crate::arm::Place;
 use crate::experiment::Training;
 use crate::show;
@@ -42,12 +41,13 @@ impl Job<'_> {
 
     fn branches_of(&self, workshop: &dyn Workshop, traceable: &Built, event: Event) -> Result<Told<Raw>> {
         let (mut folders, mut words, mut commands) = (Vec::new(), Vec::new(), Vec::new());
+        let converter = workshop.converter()?;
         for training in &self.experiment.training {
             let folder = self.raw_folder("first", &training.workload.name)?;
             let data = std::path::absolute(folder.join("perf.data"))?;
             let file = data.with_file_name("branches.prof");
             words.push(self.sampled(traceable, training, event, &data)?);
-            commands.push(workshop.convert_branches(&data, traceable, &file)?);
+            commands.push(converter.convert(self.runner, &data, &traceable.executable, &file)?);
             let _ = fs::remove_file(&data);
             folders.push(file);
         }
@@ -119,11 +119,7 @@ impl Job<'_> {
             let begin = |pid| perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data);
             self.bench().watched(&arm, workload, least, begin, |session| ended(session, data))
         };
-        let (operations, sampled) = match done {
-            Ok(done) => done,
-            Err(error) if super::refused(&error).is_some() => return Err(error),
-            Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
-        };
+        let (operations, sampled) = done.map_err(failed)?;
         let bytes = data.metadata().map_or(0, |facts| facts.len());
         if bytes == 0 {
             return Err(nothing(event, "perf wrote nothing".to_owned()).into());

@@ -107,11 +107,16 @@ impl<'a> Job<'a> {
         Ok(Told { note, command: Some(built.command()), result: built })
     }
 
+    /// Where the program of a variant lies in the run's folder.
+    pub(super) fn kept_program(&self, variant: &str) -> PathBuf {
+        self.folder.join("bin").join(variant).join(self.target().name())
+    }
+
     /// Copies a program into the run's folder.
     pub(super) fn keep_program(&self, built: &mut Built) -> Result<()> {
+        let kept = self.kept_program(&built.variant);
         let bin = self.folder.join("bin").join(&built.variant);
-        let kept = bin.join(self.target().name());
-        fs::create_dir_all(&bin).and_then(|()| fs::copy(&built.executable, &kept)).with_context(|| {
+        fs::create_dir_all(bin).and_then(|()| fs::copy(&built.executable, &kept)).with_context(|| {
             format!("{} can't be copied to {}", built.executable.display(), kept.display())
         })?;
         built.executable = kept;

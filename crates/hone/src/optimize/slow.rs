@@ -135,20 +135,7 @@ pub(super) fn fitted(load: &Workload, slow: Option<SlowDown>) -> Workload {
     let times = slow.map_or(UNMEASURED, SlowDown::factor);
     let timeout_s = (load.timeout_s * times).clamp(load.timeout_s, longest_s.max(load.timeout_s));
     let slower = |per_s: f64| slow.map_or(per_s, |slow| slow.rate(per_s));
-    let schedule = match &load.schedule {
-        Schedule::Ramp { to_requests_per_s } => {
-            Schedule::Ramp { to_requests_per_s: slower(*to_requests_per_s) }
-        }
-        Schedule::Steps { requests_per_s } => {
-            Schedule::Steps { requests_per_s: requests_per_s.iter().copied().map(slower).collect() }
-        }
-        same => same.clone(),
-    };
-    let requests_per_s = match load.schedule {
-        Schedule::Replay { .. } => load.requests_per_s,
-        _ => slower(load.requests_per_s),
-    };
-    Workload { timeout_s, schedule, requests_per_s, ..load.clone() }
+    Workload { timeout_s, ..load.at_rates(slower) }
 }
 
 /// What was done to a load, as an addition to a sentence about its training.

@@ -113,7 +113,7 @@ impl<'a> Steps<'a> {
         }
         self.is_its_turn(phase, name)?;
         self.progress.doing(name);
-        if let Some(underway) = &self.underway {
+        if let Some(underway) = &mut self.underway {
             underway.at(name)?;
         }
         let start = Instant::now();

@@ -25,6 +25,14 @@ use crate::bench;
 use crate::experiment::Training;
 use crate::show;
 
+/// A training that failed costs its profile; what says nothing of the program, a refusal too, stays as it is.
+pub(super) fn failed(error: anyhow::Error) -> anyhow::Error {
+    match trouble_of(error) {
+        Ok(why) => Left(format!("the training failed: {why}")).into(),
+        Err(error) => error,
+    }
+}
+
 /// A program that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Counting {
@@ -291,10 +299,7 @@ impl Job<'_> {
         let how =
             bench::Training { files: counting.files.clone(), dump: counting.dump(), reset: counting.reset };
         let trained = self.bench().train(&self.counting_arm(counting), &load, how);
-        let (window, stop) = match trained {
-            Ok(trained) => trained,
-            Err(error) => return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into()),
-        };
+        let (window, stop) = trained.map_err(failed)?;
         if let Some(idle) = counting.idle.as_ref().filter(|_| !is_of_exits(wanted)) {
             sum()?.reached(idle, window.duration_s).map_err(Refusal::from)?;
         }

@@ -1,5 +1,6 @@
 //! Rounds against known truth: variants of `fixtures/spinner` that differ by what they were built to.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

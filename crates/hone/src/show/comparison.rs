@@ -195,7 +195,7 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
     lines.extend(comparison.unlike_loads());
     lines.extend(unmet(comparison));
     let primary = comparison.primary().and_then(|primary| Some((primary, primary.estimate.builds?)));
-    if let Some((primary, starts)) = primary.filter(|_| design.starts > 0 && design.builds == [1, 1]) {
+    if let Some((primary, starts)) = primary.filter(|_| design.starts > 0 && !design.has_several_builds()) {
         lines.push(format!(
             "The processes were started {} times, each for several pairs: {} moves by {:.1} % between starts and by {:.1} % \
              between pairs of one start (standard deviations); the interval rests on the starts.",

@@ -1,6 +1,6 @@
 //! What is told of a Go program, as text. Names come from profiles: what a terminal would obey is not shown.
 
-use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots};
+use hone_record::{GoAccount, GoBenchmark, GoBenchmarks, HotSpots, median};
 
 use super::profile::{name, percent, plain};
 use super::table::table;
@@ -99,7 +99,7 @@ fn of_benchmarks(found: &GoBenchmarks) -> String {
 
 /// Counts that are the same with the profile say nothing about it.
 fn is_worth_a_line(row: &GoBenchmark) -> bool {
-    row.verdict.is_some() || median(&row.off) != median(&row.on)
+    row.verdict.is_some() || middle(&row.off) != middle(&row.on)
 }
 
 fn benchmark(row: &GoBenchmark) -> Vec<String> {
@@ -111,22 +111,16 @@ fn benchmark(row: &GoBenchmark) -> Vec<String> {
     vec![
         name(&format!("{package}{dot}{}", row.benchmark.trim_start_matches("Benchmark"))),
         plain(&row.metric),
-        number(median(&row.off)),
-        number(median(&row.on)),
+        number(middle(&row.off)),
+        number(middle(&row.on)),
         span(row.ratio),
         span(row.control_ratio),
         row.verdict.map_or("told", hone_record::Verdict::label).to_owned(),
     ]
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match (sorted.get(middle.wrapping_sub(1 - sorted.len() % 2)), sorted.get(middle)) {
-        (Some(low), Some(high)) => f64::midpoint(*low, *high),
-        _ => f64::NAN,
-    }
+fn middle(values: &[f64]) -> f64 {
+    median(values.iter().copied()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -200,7 +194,6 @@ mod tests {
             assert!(told.contains(expected), "{expected} is not in\n{told}");
         }
         assert!(!told.contains("B/op") && !told.contains('\u{1b}'), "{told}");
-        assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[1.0, 3.0])), (2.0, 2.0));
-        assert!(median(&[]).is_nan());
+        assert!(middle(&[]).is_nan());
     }
 }

@@ -155,10 +155,7 @@ fn tails(comparisons: &[Comparison]) -> String {
 /// Builds of a variant, where there are several.
 fn layouts(variants: &[VariantFacts]) -> String {
     let line = |variant: &VariantFacts| {
-        let one = |build: &LaidOut| match build.link_seed {
-            None => format!("{} as its makers link it", build.name),
-            Some(seed) => format!("{} by seed {seed}", build.name),
-        };
+        let one = |build: &LaidOut| format!("{} {}", build.name, build.places());
         let builds: Vec<String> = variant.builds.iter().map(one).collect();
         (!builds.is_empty()).then(|| format!("  {}\n", builds.join(", ")))
     };

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub mod middleman;
 pub mod papers;
+pub mod tools;
 
 /// What a run of `hone` brought.
 pub struct Ran {

@@ -14,10 +14,9 @@ use hone_tool::interrupt;
 use super::pprof_url;
 use crate::bench::{Bench, Subject, of_use};
 use crate::experiment::Training;
-use crate::optimize::check::trouble_of;
 use crate::optimize::steps::Told;
-use crate::optimize::train::Raw;
-use crate::optimize::{Job, Left, in_a_line};
+use crate::optimize::train::{Raw, failed};
+use crate::optimize::{Job, in_a_line};
 
 /// A window of Go's profiler, for loads that do not say how long they take.
 const WINDOW_S: f64 = 10.0;
@@ -36,14 +35,7 @@ impl Job<'_> {
             let folder = self.raw_folder(round, &training.workload.name)?;
             let windows = folder.join(WINDOWS);
             fs::create_dir_all(&windows).with_context(|| format!("{} can't be made", windows.display()))?;
-            match self.profile_under(plain, training, &folder) {
-                Ok(told) => words.push(told),
-                // A refusal tells all that there is to tell.
-                Err(error) if crate::optimize::refused(&error).is_some() => return Err(error),
-                Err(error) => {
-                    return Err(Left(format!("the training failed: {}", trouble_of(error)?)).into());
-                }
-            }
+            words.push(self.profile_under(plain, training, &folder).map_err(failed)?);
             folders.push(windows);
         }
         Ok(Told {

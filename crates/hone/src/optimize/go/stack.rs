@@ -6,34 +6,20 @@ use std::time::{Duration, Instant};
 
 use hone_binary::go::stack_bytes;
 
+use crate::optimize::beside::beside;
+
 /// Between two looks. Each stops the program for some microseconds, so none is taken while a comparison is measured.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Does the work, and tells the most that stacks took meanwhile; nothing where the service does not tell it.
 pub(in crate::optimize) fn most_while<T>(pprof: Option<&str>, work: impl FnOnce() -> T) -> (T, Option<u64>) {
     let Some(url) = pprof else { return (work(), None) };
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let watch = scope.spawn(|| watched(url, &over));
-        let done = {
-            let _at_its_end = Over(&over);
-            work()
-        };
-        (done, watch.join().unwrap_or_default())
-    })
+    let (done, most) = beside(|over| watched(url, over), work);
+    (done, most.unwrap_or_default())
 }
 
 /// One that has told nothing for so long is not asked again.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
-
-/// Tells that the work is over, also when it ends in a panic: the watch would wait for ever.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 /// One that never tells it is not asked for ever; one that is busy once is asked again.
 fn watched(url: &str, over: &AtomicBool) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! What follows from comparisons, on trees whose right answer is known.
 
-use hone_record::{Comparison, Harm, VariantFacts, VariantState, Verdict};
+use hone_record::{Comparison, Harm, VariantFacts, Verdict};
 
 use super::*;
 
@@ -28,18 +28,11 @@ const OPEN: [f64; 3] = [0.98, 1.04, 1.10];
 /// baseline, pgo and pgo+bolt, with decisions as `keep`, `drop` and the best one.
 fn decided(edges: &[Comparison], on_baseline: &[Comparison], harmful: &str) -> (String, Option<String>) {
     let facts = |name: &str, parent: Option<&str>| VariantFacts {
-        name: name.to_owned(),
-        parent: parent.map(str::to_owned),
-        judged: true,
-        state: VariantState::Made,
-        rewriting: None,
         harm: Some(Harm {
             broken: (name == harmful).then(|| "it grows".to_owned()).into_iter().collect(),
             ..Harm::default()
         }),
-        decision: String::new(),
-        why: String::new(),
-        builds: Vec::new(),
+        ..VariantFacts::made(name, parent)
     };
     let mut variants =
         vec![facts("baseline", None), facts("pgo", Some("baseline")), facts("pgo+bolt", Some("pgo"))];
@@ -147,17 +140,8 @@ fn a_variant_with_a_build_that_never_counts_is_dropped_by_its_name() {
             link_seed: None,
             sha256: String::new(),
         };
-        let variant = VariantFacts {
-            name: "pgo".to_owned(),
-            parent: Some("baseline".to_owned()),
-            judged: true,
-            state: VariantState::Made,
-            rewriting: None,
-            harm: None,
-            decision: String::new(),
-            why: String::new(),
-            builds: vec![built("pgo"), built("pgo~2")],
-        };
+        let builds = vec![built("pgo"), built("pgo~2")];
+        let variant = VariantFacts { builds, ..VariantFacts::made("pgo", Some("baseline")) };
         let mut found = edge("baseline", "pgo", "one", BETTER);
         (found.design.builds, found.pairs) = ([2, 2], pairs);
         decision_of(&variant, &[found], &["one"])
@@ -190,17 +174,7 @@ fn a_raised_rate_that_the_parent_does_not_stand_ends_nothing() {
     assert!(unless_raised(true, "pgo", gave_up(true)).is_err(), "it is left out alone");
     assert!(unless_raised(true, "pgo", Err(anyhow::anyhow!("the disk is full"))).is_err());
     // It is kept for what was seen of it, and what was not is told.
-    let mut variants = [VariantFacts {
-        name: "pgo".to_owned(),
-        parent: Some("baseline".to_owned()),
-        judged: true,
-        state: VariantState::Made,
-        rewriting: None,
-        harm: None,
-        decision: String::new(),
-        why: String::new(),
-        builds: Vec::new(),
-    }];
+    let mut variants = [VariantFacts::made("pgo", Some("baseline"))];
     let edges = [edge("baseline", "pgo", "one", BETTER)];
     let best = decide(&mut variants, &edges, &[], &["one", "one-x1.2"]);
     assert_eq!(best.as_deref(), Some("pgo"));
@@ -212,17 +186,7 @@ fn the_exit_code_hears_of_what_is_worse_when_nothing_is_kept_or_it_was_asked_for
     let check = |edges: &[(&str, &str, [f64; 3])], best: Option<&str>, asked: bool, expected: bool| {
         let comparisons: Vec<Comparison> =
             edges.iter().map(|(a, b, ratio)| edge(a, b, "one", *ratio)).collect();
-        let variant = |(a, b, _): &(&str, &str, [f64; 3])| VariantFacts {
-            name: (*b).to_owned(),
-            parent: Some((*a).to_owned()),
-            judged: true,
-            state: VariantState::Made,
-            rewriting: None,
-            harm: None,
-            decision: String::new(),
-            why: String::new(),
-            builds: Vec::new(),
-        };
+        let variant = |(a, b, _): &(&str, &str, [f64; 3])| VariantFacts::made(b, Some(a));
         let variants: Vec<VariantFacts> = edges.iter().map(variant).collect();
         let found = is_worse(&comparisons, &variants, best.is_some(), asked);
         assert_eq!(found, expected, "{edges:?} {best:?} {asked}");

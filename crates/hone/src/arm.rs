@@ -451,7 +451,7 @@ mod tests {
                     address: "127.0.0.1:{port}".to_owned(),
                     ready_timeout: Duration::from_secs(60),
                     stop_timeout: Duration::from_secs(5),
-                    ways: Box::new(Ways { ready: Ready::Line("ready".to_owned()), ..Ways::default() }),
+                    ways: Box::new(Ways { ready: Ready::Line("serving".to_owned()), ..Ways::default() }),
                 }),
                 security: Security::default(),
             };
@@ -460,7 +460,8 @@ mod tests {
         };
         let (lost, again) = ("echo 'bind: Address already in use' >&2; exit 1", "exec sleep 60");
         let first = dir.path().join("first").display().to_string();
-        let (found, starts) = started(format!("if mkdir {first} 2>&-; then {lost}; fi; echo ready; {again}"));
+        let (found, starts) =
+            started(format!("if mkdir {first} 2>&-; then {lost}; fi; echo serving; {again}"));
         assert!(found.is_ok() && starts == 2, "{found:?} {starts}");
         let (found, starts) = started(lost.to_owned());
         assert!(found.is_err() && starts == 2, "it may be its own fault: {found:?} {starts}");

@@ -97,14 +97,18 @@ mod tests {
         refused(SENT, &guard("latency-p999"), "needs 10000 requests in every window");
         checked("requests_per_s = 3000\nduration_s = 5", &guard("latency-p999")).unwrap();
         // Rounds are asked of rounds, and pairs of pairs.
-        refused(COUNTED, "[compare]\nrounds = 12", "12 rounds in blocks of 6 make 2 starts");
+        refused(
+            COUNTED,
+            "[compare]\nrounds = 12\nblock_rounds = 6",
+            "12 rounds in blocks of 6 make 2 starts",
+        );
         checked(EXITS, "[compare]\nrounds = 12\npairs = 3").unwrap();
         checked(SENT, "[compare]\nrounds = 1").unwrap();
         refused(SENT, "[compare]\npairs = 3", "3 A/B pairs are too few");
         checked(COUNTED, "builds = 5").unwrap();
         checked(SENT, "builds = 14").unwrap();
         refused(SENT, "builds = 15", "15 builds need 15 A/B pairs at least, and there are 14");
-        refused(COUNTED, "builds = 6", "6 builds need 6 blocks of rounds, and there are 5");
+        refused(COUNTED, "builds = 16", "16 builds need 16 blocks of rounds, and there are 15");
     }
 
     #[test]

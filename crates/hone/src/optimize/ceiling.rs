@@ -16,8 +16,10 @@ const CEILING_PROBE_S: f64 = 3.0;
 /// CPU that the tick counters need before they tell user from kernel.
 const USER_SHARE_NEEDS_S: f64 = 0.1;
 /// A window of operations that is shorter is told: starting the load and what a neighbour does weigh more in it. LevelDB's intervals
-/// on two cores with noisy neighbours, 30 rounds: 2.6 % to each side in windows of 0.27 s.
-const SHORT_S: f64 = 1.0;
+/// on two cores with noisy neighbours, 30 rounds: 2.6 % to each side in windows of 0.27 s, 1.3 % in those of 1.1 s.
+const SHORT_S: f64 = 0.5;
+/// What is advised then.
+const LONG_ENOUGH_S: f64 = 1.0;
 /// Nobody should wait longer for a ceiling.
 const CEILING_PROBE_LIMIT_S: f64 = 60.0;
 
@@ -101,7 +103,7 @@ fn short(window: &Window, operations: u64) -> Option<String> {
         format!(
             " (a window of {operations} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
             window.duration_s,
-            (SHORT_S / window.duration_s.max(0.01)).ceil()
+            (LONG_ENOUGH_S / window.duration_s.max(0.01)).ceil()
         )
     })
 }

@@ -5,7 +5,7 @@ another order in each round, all started anew for each block of rounds. A judge 
         base=PATH twin=PATH hand-pgo=PATH hone-pgo=PATH --pair hand-pgo:hone-pgo
 
 Prints for each build, against the first one, the median of the rounds' ratios with its interval (95 %, percentiles of 4,000 medians
-of rounds drawn with replacement), and the same for each --pair LEFT:RIGHT. The second build should be a copy of the first: it says
+of blocks drawn with replacement: rounds of one start share its luck), and the same for each --pair LEFT:RIGHT. The second build should be a copy of the first: it says
 what a difference of nothing looks like. Ends with 1 when a RIGHT costs more than its LEFT beyond its interval.
 """
 
@@ -122,8 +122,13 @@ def rounds_of(builds, options, luck):
     return found
 
 
-def interval(ratios, luck):
-    medians = sorted(statistics.median(luck.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
+def interval(ratios, block, luck):
+    blocks = [ratios[begin:begin + block] for begin in range(0, len(ratios), block)]
+
+    def drawn():
+        return statistics.median([ratio for chosen in luck.choices(blocks, k=len(blocks)) for ratio in chosen])
+
+    medians = sorted(drawn() for _ in range(DRAWS))
     return statistics.median(ratios), medians[int(0.025 * DRAWS)], medians[int(0.975 * DRAWS) - 1]
 
 
@@ -133,7 +138,7 @@ def main():
     parser.add_argument("--load", required=True, help="a burst, as a command")
     parser.add_argument("--warmup", help="a burst before those that count (as --load)")
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--block", type=int, default=8, help="rounds of one start")
+    parser.add_argument("--block", type=int, default=2, help="rounds of one start")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pair", action="append", default=[], metavar="LEFT:RIGHT")
     parser.add_argument("builds", nargs="+", metavar="NAME=PATH")
@@ -146,7 +151,7 @@ def main():
     found = rounds_of(builds, options, luck)
 
     def line(left, right):
-        ratio, low, high = interval([b / a for a, b in zip(found[left], found[right])], luck)
+        ratio, low, high = interval([b / a for a, b in zip(found[left], found[right])], options.block, luck)
         print(f"{right + ' / ' + left:<32} CPU {ratio:.3f} [{low:.3f}, {high:.3f}]", flush=True)
         return low
 

@@ -5,7 +5,7 @@
 # Both sides have the compiler, the sources and the training load in common. Ends with 1 when what Hone made costs more CPU than what was
 # made by hand, beyond the interval.
 #   bench/by-hand.sh [redis|broker] [ROUNDS] [FOLDER]      FOLDER keeps builds and runs; what is there is not made again
-# About 40 minutes (redis) and 25 (broker) on two cores that have nothing else to do. Needs Python 3.11, clang with lld, llvm and BOLT,
+# About 25 minutes (redis), and as many (broker), on two cores that have nothing else to do. Needs Python 3.11, clang with lld, llvm and BOLT,
 # and redis-tools or cargo-pgo.
 set -euo pipefail
 cd "$(dirname "$0")/.."

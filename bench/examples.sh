@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Every example through `hone optimize`, with all its variants, and the tables of docs/results.md on standard output.
 #   bench/examples.sh [FOLDER [NAME ...]]     FOLDER (runs) keeps the runs: one that was broken off goes on, one that is done is read
-# On two cores with nothing else to do: two hours, most of it builds. Needs what script/bootstrap --test installs, and the packages
-# that the fetch.sh of an example names; they are asked for before anything is measured.
+# On two cores with nothing else to do: an hour. Needs what script/bootstrap --test installs, and the packages that the fetch.sh of
+# an example names; they are asked for before anything is measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs}

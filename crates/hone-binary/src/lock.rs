@@ -539,6 +539,7 @@ mod tests {
             text.starts_with("{\n  \"hone_profile_lock\": 1,\n  \"profile\": {\n    \"kind\": \"fdata\",\n")
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing half is left");
+        assert_eq!(Lock::path(Path::new("/x/a.profdata")), Path::new("/x/a.profdata.lock"));
         fs::remove_file(Lock::path(&profile)).unwrap();
         assert_eq!(Lock::read(&profile), Ok(None));
     }

@@ -13,7 +13,7 @@ mod tests {
     #[test]
     fn the_middle_of_any_number_of_values() {
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median([4.0, 1.0]), Some(2.5));
+        assert_eq!((median([4.0, 1.0]), median([1.0, 3.0])), (Some(2.5), Some(2.0)));
         assert_eq!(median([]), None);
     }
 }

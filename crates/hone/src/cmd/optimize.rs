@@ -217,13 +217,15 @@ fn folder(arguments: &Arguments, experiment: &Experiment, text: &str) -> Result<
         format!("{} can't be read; is {} a run of optimize?", kept.display(), path.display())
     })?;
     if kept != text {
-        let ((begun, options_then), (now, _)) = (unmarked(&kept), unmarked(text));
+        let ((begun, asked_then), (now, _)) = (unmarked(&kept), unmarked(text));
         if begun == now {
-            let said = Some(options(&options_then)).filter(|said| !said.is_empty());
+            let said = match &*options(&asked_then) {
+                "" => "out --matrix and --variants".to_owned(),
+                options => options.to_owned(),
+            };
             bail!(
-                "{} was begun{}; a run is of one experiment. Say the same, or begin a new one without --resume",
-                path.display(),
-                said.map_or(" without --matrix and --variants".to_owned(), |said| format!(" with{said}"))
+                "{} was begun with{said}; a run is of one experiment. Say the same, or begin a new one without --resume",
+                path.display()
             );
         }
         bail!(

@@ -30,10 +30,7 @@ impl Job<'_> {
         for workload in &self.experiment.judging {
             let (ceiling, hint) = match workload.engine.operations() {
                 None => (self.ceiling(&arm, workload)?, None),
-                Some(operations) => {
-                    let (ceiling, first) = self.ceiling_of_operations(&arm, workload)?;
-                    (ceiling, short(&first, operations))
-                }
+                Some(_) => self.ceiling_of_operations(&arm, workload)?,
             };
             note.push(format!("{}: {}{}", ceiling.workload, ceiling.words, hint.unwrap_or_default()));
             found.push(ceiling);
@@ -68,19 +65,19 @@ impl Job<'_> {
         }
     }
 
-    /// The work ends a window here: more of it until user can be told from kernel. With the first window, which is of the workload as
-    /// it is.
-    fn ceiling_of_operations(&self, arm: &Arm, workload: &Workload) -> Result<(Ceiling, Window)> {
+    /// The work ends a window here: more of it until user can be told from kernel. With what [`short`] says of the first window, which
+    /// is of the workload as it is.
+    fn ceiling_of_operations(&self, arm: &Arm, workload: &Workload) -> Result<(Ceiling, Option<String>)> {
         let mut probe = workload.clone();
-        let mut first = None;
+        let mut hint = None;
         loop {
             let window = self.bench().alone(arm, &probe)?;
-            let first = first.get_or_insert_with(|| window.clone());
+            let operations = probe.engine.operations().unwrap_or(1);
+            let hint = hint.get_or_insert_with(|| short(&window, operations));
             let cpu = window.facts.target_cpu.context("the CPU of the started program could not be read")?;
             if let Some(user_share) = cpu.user_share {
-                return Ok((ceiling(&window, cpu.total_s, user_share), first.clone()));
+                return Ok((ceiling(&window, cpu.total_s, user_share), hint.take()));
             }
-            let operations = probe.engine.operations().unwrap_or(1);
             let needed = 1.5 * operations as f64 * USER_SHARE_NEEDS_S / cpu.total_s.max(1e-6);
             let more = probe.with_operations((needed as u64).max(operations.saturating_mul(2)));
             match more.filter(|_| window.duration_s * needed / (operations as f64) < CEILING_PROBE_LIMIT_S) {

@@ -115,8 +115,8 @@ impl<'a> Job<'a> {
     /// Copies a program into the run's folder.
     pub(super) fn keep_program(&self, built: &mut Built) -> Result<()> {
         let kept = self.kept_program(&built.variant);
-        let bin = self.folder.join("bin").join(&built.variant);
-        fs::create_dir_all(bin).and_then(|()| fs::copy(&built.executable, &kept)).with_context(|| {
+        let folder = kept.parent().unwrap_or(&kept);
+        fs::create_dir_all(folder).and_then(|()| fs::copy(&built.executable, &kept)).with_context(|| {
             format!("{} can't be copied to {}", built.executable.display(), kept.display())
         })?;
         built.executable = kept;

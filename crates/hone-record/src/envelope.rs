@@ -4,7 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capacity, Comparison, Curve, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest, Window,
+    Capacity, Comparison, Curve, Diagnosis, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest,
+    Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -33,6 +34,9 @@ impl Body for Capacity {
 }
 impl Body for Curve {
     const KIND: &'static str = "curve";
+}
+impl Body for Diagnosis {
+    const KIND: &'static str = "diagnosis";
 }
 impl Body for Machine {
     const KIND: &'static str = "machine";

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 mod broker;
 pub(crate) mod client;
 mod compare;
+mod diagnose;
 pub(crate) mod doctor;
 pub(crate) mod init;
 mod load;
@@ -65,6 +66,7 @@ enum Verb {
     Init(init::Arguments),
     Optimize(optimize::Arguments),
     Profile(profile::Arguments),
+    Diagnose(diagnose::Arguments),
     Report(report::Arguments),
 }
 
@@ -95,6 +97,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Init(arguments) => init::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Profile(arguments) => profile::run(arguments, &desk),
+        Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

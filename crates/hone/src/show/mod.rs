@@ -2,6 +2,7 @@
 
 pub(crate) mod comparison;
 pub(crate) mod curve;
+pub(crate) mod diagnosis;
 pub(crate) mod doctor;
 pub(crate) mod go;
 pub(crate) mod init;

@@ -1,0 +1,112 @@
+//! What was read, held against what shares can be.
+
+use std::collections::BTreeMap;
+
+use hone_record::{Category, Slots};
+
+use super::Reading;
+
+/// The categories of level 1 are all there is: their sum may miss 100 % by rounding and by counters that take turns.
+/// Source: values published for Arm sum to 100.3, for perf's own examples to 100.0; Hone's choice.
+const SUM_PERCENT: std::ops::RangeInclusive<f64> = 97.0..=103.0;
+
+/// Below this share of the time a value is told with a note.
+const RUNNING_NOTED_PERCENT: f64 = 90.0;
+
+/// Below this, level 2 is no more told: one program showed 32.9 and 61.7 % frontend bound with counters in turn and without
+/// (pmu-tools #370).
+const RUNNING_LEVEL_1_PERCENT: f64 = 30.0;
+
+/// Intervals that lie further apart are phases, or a warm-up.
+const SPREAD_POINTS: f64 = 5.0;
+
+/// Why values are no shares of slots.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// One of level 1 is not there.
+    #[error("{0} is missing")]
+    Missing(Category),
+    /// `nan`: the counters did not run, or the core was idle.
+    #[error("{0} is not a number: the counters did not run there")]
+    NotANumber(Category),
+    /// No share.
+    #[error("{0} is {1:.1} %, which no share can be: counters taking turns contradict each other")]
+    Outside(Category, f64),
+    /// Not all there is, or more.
+    #[error("level 1 sums to {0:.1} %, and should to 100: counters taking turns contradict each other")]
+    Sum(f64),
+}
+
+/// What belongs together.
+type Place = (Option<String>, Option<String>);
+
+/// Holds readings against the rules, each scope and PMU alone: what passed, and what did not with its first fault.
+pub fn judge(readings: &[Reading]) -> Vec<(Option<String>, Result<Slots, Fault>)> {
+    let mut places: BTreeMap<Place, Vec<&Reading>> = BTreeMap::new();
+    for reading in readings {
+        places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
+    }
+    let judged = places.into_iter().map(|((scope, pmu), readings)| {
+        let name = scope.clone().or_else(|| pmu.clone());
+        (name, of_place(scope, pmu, &readings))
+    });
+    judged.collect()
+}
+
+fn of_place(scope: Option<String>, pmu: Option<String>, readings: &[&Reading]) -> Result<Slots, Fault> {
+    let mut values: BTreeMap<Category, Vec<f64>> = BTreeMap::new();
+    for reading in readings {
+        let percent = reading.percent.ok_or(Fault::NotANumber(reading.category))?;
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(Fault::Outside(reading.category, percent));
+        }
+        values.entry(reading.category).or_default().push(percent);
+    }
+    let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
+    let percent = values.iter().map(|(category, all)| (*category, mean(all))).collect();
+    whole(&percent)?;
+    let running = readings.iter().filter_map(|reading| reading.running_percent).reduce(f64::min);
+    let intervals = values.values().map(Vec::len).max().unwrap_or(0);
+    let mut slots = Slots { scope, pmu, percent, running_percent: running, intervals, notes: Vec::new() };
+    note_turns(&mut slots);
+    slots.notes.extend(phases(&values));
+    Ok(slots)
+}
+
+/// Counters that took turns.
+fn note_turns(slots: &mut Slots) {
+    let Some(running) = slots.running_percent.filter(|running| *running < RUNNING_NOTED_PERCENT) else {
+        return;
+    };
+    let mut note = format!("counted for {running:.0} % of the time only, since counters took turns");
+    if running < RUNNING_LEVEL_1_PERCENT {
+        slots.percent.retain(|category, _| !category.is_level_2());
+        note.push_str("; level 2 is left out");
+    }
+    slots.notes.push(note);
+}
+
+/// All of level 1, and nothing missing from 100 %.
+fn whole(percent: &BTreeMap<Category, f64>) -> Result<(), Fault> {
+    let mut sum = percent.get(&Category::SmtContention).copied().unwrap_or(0.0);
+    for category in Category::LEVEL_1 {
+        sum += percent.get(&category).ok_or(Fault::Missing(category))?;
+    }
+    if SUM_PERCENT.contains(&sum) { Ok(()) } else { Err(Fault::Sum(sum)) }
+}
+
+/// What moved from one interval to the next.
+fn phases(values: &BTreeMap<Category, Vec<f64>>) -> Vec<String> {
+    let spread = |all: &[f64]| {
+        let high = all.iter().copied().fold(f64::MIN, f64::max);
+        high - all.iter().copied().fold(f64::MAX, f64::min)
+    };
+    let moved = Category::LEVEL_1.into_iter().filter_map(|category| {
+        let points = spread(values.get(&category)?);
+        (points > SPREAD_POINTS).then(|| {
+            format!("{category} moved by {points:.1} points between intervals: phases, or a warm-up")
+        })
+    });
+    moved.collect()
+}

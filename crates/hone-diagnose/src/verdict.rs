@@ -1,0 +1,144 @@
+//! Whether a better layout of the code can bring something: the rule that fired, where it is from, and the most it can bring. Pure.
+//!
+//! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
+//! instructions), so a verdict always says which rule it is of.
+
+use hone_record::{Category, LayoutVerdict, Lever, Likelihood, Slots};
+
+/// Intel's thresholds of `tma_frontend_bound` and `tma_fetch_latency` (spr-metrics.json).
+const FRONTEND_LIKELY: f64 = 15.0;
+const LATENCY: f64 = 10.0;
+/// Arm's guide for BOLT asks for more than that.
+const FRONTEND_POSSIBLE: f64 = 10.0;
+/// Hone's: well above Intel's threshold, half of what a broker lost before its profile.
+const FRONTEND_STRONG: f64 = 25.0;
+/// Of the CPU. Above it the kernel is the first thing to look at: no build touches it.
+const KERNEL_FIRST: f64 = 0.6;
+
+const INTEL: &str = "Intel's thresholds (spr-metrics.json: frontend bound > 15 %, fetch latency > 10 %)";
+const ARM: &str = "Arm's guide for BOLT (frontend bound > 10 %)";
+const OURS: &str = "Hone's, above Intel's threshold of 15 %; not calibrated";
+
+/// By measured slots. `user_share` is the share of the CPU that is user code of this program, of 1.
+pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
+    let share = |category| slots.share(category).unwrap_or(0.0);
+    let frontend = share(Category::FrontendBound);
+    let latency = slots.share(Category::FetchLatency);
+    let (likelihood, source) = match frontend {
+        low if low < FRONTEND_POSSIBLE => (Likelihood::No, ARM),
+        low if low < FRONTEND_LIKELY => (Likelihood::Possible, ARM),
+        _ if latency.is_some_and(|latency| latency < LATENCY) => (Likelihood::Possible, INTEL),
+        high if high >= FRONTEND_STRONG && largest_loss(slots) == Category::FrontendBound => {
+            (Likelihood::Strong, OURS)
+        }
+        _ => (Likelihood::Likely, INTEL),
+    };
+    let of_latency = match latency {
+        Some(latency) => format!(", fetch latency {latency:.1} %"),
+        None if frontend >= FRONTEND_LIKELY => {
+            ", fetch latency not known (level 2 tells it from bandwidth)".to_owned()
+        }
+        None => String::new(),
+    };
+    LayoutVerdict {
+        likelihood,
+        rule: format!(
+            "frontend bound {frontend:.1} %{of_latency}; the largest loss is {}",
+            largest_loss(slots)
+        ),
+        source: source.to_owned(),
+        ceiling_percent: user_share.map(|user| frontend * user),
+        next: next(slots, likelihood, user_share),
+    }
+}
+
+/// The largest of the three that are no work.
+fn largest_loss(slots: &Slots) -> Category {
+    let losses = [Category::FrontendBound, Category::BadSpeculation, Category::BackendBound];
+    let share = |category: &Category| slots.share(*category).unwrap_or(0.0);
+    losses
+        .into_iter()
+        .max_by(|left, right| share(left).total_cmp(&share(right)))
+        .unwrap_or(Category::FrontendBound)
+}
+
+fn next(slots: &Slots, likelihood: Likelihood, user_share: Option<f64>) -> Lever {
+    if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) {
+        return Lever::Kernel;
+    }
+    if likelihood >= Likelihood::Likely {
+        return Lever::Layout;
+    }
+    let share = |category| slots.share(category).unwrap_or(0.0);
+    // Work is no loss, and yet all that is left to save where nothing else is large.
+    if share(Category::Retiring) > 70.0 {
+        return Lever::Core;
+    }
+    match largest_loss(slots) {
+        Category::BadSpeculation => Lever::Branches,
+        Category::BackendBound if share(Category::CoreBound) > share(Category::MemoryBound) => Lever::Core,
+        Category::BackendBound => Lever::Data,
+        _ => Lever::Layout,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn slots(shares: &[(Category, f64)]) -> Slots {
+        Slots {
+            scope: None,
+            pmu: None,
+            percent: shares.iter().copied().collect::<BTreeMap<_, _>>(),
+            running_percent: None,
+            intervals: 1,
+            notes: Vec::new(),
+        }
+    }
+
+    fn level_1(frontend: f64, bad: f64, backend: f64, retiring: f64) -> Slots {
+        slots(&[
+            (Category::FrontendBound, frontend),
+            (Category::BadSpeculation, bad),
+            (Category::BackendBound, backend),
+            (Category::Retiring, retiring),
+        ])
+    }
+
+    #[test]
+    fn a_broker_before_its_profile_and_after() {
+        // The published table of a broker's hot thread.
+        let before = of_slots(&level_1(51.0, 10.3, 7.8, 30.9), Some(0.8));
+        assert_eq!((before.likelihood, before.next), (Likelihood::Strong, Lever::Layout));
+        assert!((before.ceiling_percent.unwrap() - 40.8).abs() < 1e-9);
+        let after = of_slots(&level_1(37.9, 9.5, 16.0, 36.6), None);
+        assert_eq!((after.likelihood, after.ceiling_percent), (Likelihood::Strong, None));
+    }
+
+    #[test]
+    fn bandwidth_is_no_miss_and_a_kernel_is_no_layout() {
+        let mut wide = level_1(30.0, 10.0, 20.0, 40.0);
+        wide.percent.insert(Category::FetchLatency, 6.0);
+        assert_eq!(of_slots(&wide, None).likelihood, Likelihood::Possible);
+        wide.percent.insert(Category::FetchLatency, 14.0);
+        let verdict = of_slots(&wide, Some(0.36));
+        assert_eq!((verdict.likelihood, verdict.next), (Likelihood::Strong, Lever::Kernel));
+        assert!((verdict.ceiling_percent.unwrap() - 10.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn elsewhere_is_the_data_the_branches_or_the_core() {
+        let of = |slots: &Slots| {
+            let verdict = of_slots(slots, Some(0.9));
+            (verdict.likelihood, verdict.next)
+        };
+        assert_eq!(of(&level_1(8.0, 5.0, 60.0, 27.0)), (Likelihood::No, Lever::Data));
+        assert_eq!(of(&level_1(12.0, 40.0, 20.0, 28.0)), (Likelihood::Possible, Lever::Branches));
+        assert_eq!(of(&level_1(5.0, 5.0, 10.0, 80.0)), (Likelihood::No, Lever::Core));
+        // More is lost elsewhere: likely, and not more.
+        assert_eq!(of(&level_1(26.0, 4.0, 50.0, 20.0)), (Likelihood::Likely, Lever::Layout));
+    }
+}

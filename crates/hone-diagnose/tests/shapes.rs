@@ -1,0 +1,203 @@
+//! Every recorded shape of top-down output, read to the right numbers or refused with the reason. They are the beginnings of the fuzzer, too.
+
+use std::fs;
+use std::path::Path;
+
+use hone_diagnose::topdown::{Fault, Reading, Unread, judge, read};
+use hone_record::Category::{self, *};
+use hone_record::Slots;
+
+fn text(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/topdown").join(name)).unwrap()
+}
+
+/// Category, share, and share of the time of each value.
+fn values(name: &str) -> Vec<(Category, Option<f64>, Option<f64>)> {
+    let readings = read(&text(name)).unwrap();
+    readings.iter().map(|reading| (reading.category, reading.percent, reading.running_percent)).collect()
+}
+
+fn judged(name: &str) -> Vec<(Option<String>, Result<Slots, Fault>)> {
+    judge(&read(&text(name)).unwrap())
+}
+
+fn only(name: &str) -> Slots {
+    let mut all = judged(name);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0).1.unwrap()
+}
+
+#[test]
+fn text_of_perf_before_and_after_2023() {
+    let old = only("perf-old.txt");
+    assert_eq!(old.scope.as_deref(), Some("S0-D0-C1"));
+    assert_eq!((old.share(Retiring), old.share(FrontendBound)), (Some(30.4), Some(38.0)));
+    assert_eq!((old.share(BadSpeculation), old.share(BackendBound)), (Some(13.4), Some(18.2)));
+    let new = only("perf-groups.txt");
+    assert_eq!((new.share(BackendBound), new.share(FrontendBound)), (Some(68.7), Some(13.0)));
+    assert_eq!((new.scope, new.pmu), (None, None));
+}
+
+#[test]
+fn intervals_are_averaged() {
+    let readings = read(&text("perf-interval.txt")).unwrap();
+    assert_eq!(readings[0].time_s, Some(1.001_141_351));
+    let slots = only("perf-interval.txt");
+    assert_eq!((slots.intervals, slots.share(FrontendBound)), (2, Some(46.4)));
+    assert_eq!(slots.notes, Vec::<String>::new());
+    let drifting =
+        text("perf-interval.txt").replace("12.5                 33.9", "19.5                 26.9");
+    let slots = judge(&read(&drifting).unwrap()).remove(0).1.unwrap();
+    assert_eq!(slots.notes.len(), 2, "{:?}", slots.notes);
+    assert!(slots.notes[1].contains("retiring moved by 8.0 points between intervals"), "{:?}", slots.notes);
+}
+
+#[test]
+fn a_hybrid_machine_has_two_pmus_and_one_of_them_idles() {
+    let all = judged("perf-hybrid.txt");
+    assert_eq!(all.len(), 2);
+    let of = |pmu: &str| all.iter().find(|(name, _)| name.as_deref() == Some(pmu)).unwrap().1.clone();
+    assert!(matches!(of("cpu_core"), Err(Fault::NotANumber(_))));
+    let atom = of("cpu_atom").unwrap();
+    assert_eq!((atom.share(FrontendBound), atom.running_percent), (Some(41.0), Some(63.36)));
+    assert!(atom.notes[0].contains("counted for 63 % of the time only"), "{:?}", atom.notes);
+    let readings = read(&text("perf-hybrid.json")).unwrap();
+    let pmus: Vec<_> = readings.iter().map(|reading| (reading.pmu.as_deref(), reading.percent)).collect();
+    assert_eq!(pmus, [(Some("cpu_core"), None), (Some("cpu_atom"), Some(41.016_738))]);
+}
+
+#[test]
+fn json_of_perf_with_strings_numbers_and_last_commas() {
+    let slots = only("perf-groups.json");
+    assert_eq!(slots.share(FrontendBound), Some(12.026_074));
+    let all = values("perf-threshold.json");
+    assert_eq!(
+        all,
+        [
+            (BackendBound, Some(43.226_002), Some(100.0)),
+            (FrontendBound, Some(29.212_267), None),
+            (FrontendBound, Some(36.729_687), None),
+        ]
+    );
+    assert_eq!(read(&text("perf-threshold.json")).unwrap()[2].time_s, Some(1.001_089_747));
+    assert!(matches!(judged("perf-threshold.json")[0].1, Err(Fault::Missing(BadSpeculation))));
+}
+
+#[test]
+fn csv_of_perf_where_nothing_is_nan() {
+    let readings = read(&text("perf-groups.csv")).unwrap();
+    let seen: Vec<_> = readings
+        .iter()
+        .map(|reading| (reading.pmu.as_deref(), reading.percent, reading.running_percent))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (None, Some(12.5), None),
+            (Some("cpu_core"), None, None),
+            (Some("cpu_atom"), Some(41.3), Some(63.0))
+        ]
+    );
+    // What `-I`, `--per-thread` and `--per-core` put in front.
+    let line = |front: &str| {
+        read(&format!("{front},214351198437,,ex_ret_ops,5552708,49.98,81.0,%  retiring\n")).unwrap()
+    };
+    let reading = &line("     1.001089747,redis-server-7311")[0];
+    assert_eq!((reading.time_s, reading.scope.as_deref()), (Some(1.001_089_747), Some("redis-server-7311")));
+    assert_eq!((reading.percent, reading.running_percent), (Some(81.0), Some(49.98)));
+    assert_eq!(line("S0-D0-C0,2")[0].scope.as_deref(), Some("S0-D0-C0"));
+    let french = read(",,,,,12,5,%  tma_frontend_bound\n");
+    assert!(matches!(french, Err(Unread::Broken { line: 1, .. })), "{french:?}");
+}
+
+#[test]
+fn amd_in_english_and_in_french() {
+    let slots = only("zen4.txt");
+    assert_eq!((slots.share(FrontendBound), slots.share(Retiring)), (Some(2.1), Some(81.0)));
+    assert!(slots.notes[0].contains("counted for 50 % of the time only"), "{:?}", slots.notes);
+    assert_eq!(
+        values("zen4-locale.txt"),
+        [
+            (FrontendBound, Some(18.6), None),
+            (FetchBandwidth, Some(7.1), Some(19.98)),
+            (FetchLatency, Some(11.5), Some(19.98)),
+        ]
+    );
+}
+
+#[test]
+fn arm_by_perf_and_by_its_own_tool() {
+    assert_eq!(
+        values("arm.txt"),
+        [(BadSpeculation, Some(0.0), Some(7.71)), (FrontendBound, Some(1.8), Some(7.71))]
+    );
+    let slots = only("arm-tool.txt");
+    assert_eq!((slots.share(FrontendBound), slots.share(Retiring)), (Some(36.1), Some(28.42)));
+}
+
+#[test]
+fn toplev_by_text_and_by_csv() {
+    assert_eq!(
+        values("toplev.txt"),
+        [(FrontendBound, Some(32.9), Some(33.3)), (BackendBound, Some(53.8), Some(33.3))]
+    );
+    let all = judged("toplev.csv");
+    assert_eq!(all[0].0.as_deref(), Some("C0"));
+    assert_eq!(all[0].1, Err(Fault::Outside(BadSpeculation, 13_273.4)));
+}
+
+#[test]
+fn a_perf_without_counters_is_recognised_and_never_believed() {
+    let none = [
+        "none-wide.txt",
+        "none-unsupported.txt",
+        "none-default-events.txt",
+        "none.json",
+        "none.csv",
+        "none-metric-only.json",
+    ];
+    for name in none {
+        let refused = read(&text(name)).unwrap_err();
+        assert!(matches!(refused, Unread::NoCounters { .. }), "{name}: {refused:?}");
+    }
+    let refused = read(&text("none-metric.txt")).unwrap_err().to_string();
+    assert!(
+        refused
+            .contains("perf knows no top-down metric of this CPU: Cannot find metric or group `PipelineL1'")
+    );
+    assert_eq!(read("hello\n"), Err(Unread::Nothing));
+    assert_eq!(read(""), Err(Unread::Nothing));
+}
+
+fn level_1(shares: [f64; 4], running_percent: f64) -> Vec<Reading> {
+    let reading = |(category, percent)| Reading {
+        time_s: None,
+        scope: None,
+        pmu: None,
+        category,
+        percent: Some(percent),
+        running_percent: Some(running_percent),
+    };
+    Category::LEVEL_1.into_iter().zip(shares).map(reading).collect()
+}
+
+#[test]
+fn sums_beside_a_hundred_are_refused_and_smt_counts() {
+    assert!(judge(&level_1([40.0, 10.0, 30.0, 20.3], 100.0))[0].1.is_ok());
+    assert_eq!(judge(&level_1([40.0, 10.0, 30.0, 24.0], 100.0))[0].1, Err(Fault::Sum(104.0)));
+    let mut amd = level_1([40.0, 10.0, 30.0, 5.0], 100.0);
+    assert_eq!(judge(&amd)[0].1, Err(Fault::Sum(85.0)));
+    amd.push(Reading { category: SmtContention, percent: Some(15.0), ..amd[0].clone() });
+    assert!(judge(&amd)[0].1.is_ok());
+}
+
+#[test]
+fn level_2_goes_where_counters_ran_for_less_than_a_third() {
+    for (running, kept) in [(95.0, true), (31.0, true), (29.0, false)] {
+        let mut readings = level_1([40.0, 10.0, 30.0, 20.0], running);
+        readings.push(Reading { category: FetchLatency, percent: Some(25.0), ..readings[0].clone() });
+        let slots = judge(&readings).remove(0).1.unwrap();
+        assert_eq!(slots.share(FetchLatency).is_some(), kept, "{running}");
+        assert_eq!(slots.notes.is_empty(), running > 90.0, "{:?}", slots.notes);
+    }
+}

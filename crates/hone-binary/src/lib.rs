@@ -48,6 +48,7 @@ pub use messages::NativeCode;
 pub use pgo::Pgo;
 pub use plan::profile_env;
 pub use refusal::Refusal;
+pub use said::MOST_DISCARDED;
 pub use target::{CargoProgram, CargoTarget, cargo_programs};
 pub use toolchain::{CCompiler, Toolchain};
 pub use workshop::{Built, Guide, How, Kind, Merged, Order, Proven, Workshop};

@@ -452,7 +452,7 @@ pub fn sha256_of(file: &Path) -> Result<(String, u64), LockFault> {
     Ok((hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
 }
 
-/// The state of the source in a folder; `None` when it is not under git, or git is not there: a lock then has no commit.
+/// The state of the source in a folder; `None` when nothing in it is under git, or git is not there: a lock then has no commit.
 pub fn commit_of(runner: &dyn Runner, folder: &Path) -> Option<Commit> {
     let git = Tool::new("git", "HONE_GIT").debian("git").locate(&[]).ok()?;
     let ask = |step: &str, args: &[&str]| {
@@ -463,6 +463,8 @@ pub fn commit_of(runner: &dyn Runner, folder: &Path) -> Option<Commit> {
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
+    // Sources that were fetched into a repository are no part of it: its commit says nothing of them.
+    ask("ask-tracked", &["ls-files", "--error-unmatch", "--", "."])?;
     let changes = ask("ask-changes", &["status", "--porcelain", "--untracked-files=no"])?;
     Some(Commit { id, changed: !changes.trim().is_empty() })
 }
@@ -635,6 +637,10 @@ mod tests {
         assert!(clean.id.len() >= 40 && !clean.changed);
         fs::write(source.join("f"), "2").unwrap();
         assert_eq!(commit_of(&system, &source), Some(Commit { changed: true, ..clean }));
+        let fetched = source.join("fetched");
+        fs::create_dir(&fetched).unwrap();
+        fs::write(fetched.join("f"), "3").unwrap();
+        assert_eq!(commit_of(&system, &fetched), None, "inside, and no part of it");
     }
 
     #[test]

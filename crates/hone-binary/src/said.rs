@@ -22,8 +22,8 @@ const MISSING: &str = "no profile data available for function ";
 /// No more of the other messages are kept.
 const MESSAGES: usize = 5;
 
-/// Beyond this share of the counts the profile shapes next to nothing: a choice, not a constant of nature.
-const MOST_DISCARDED: f64 = 0.9;
+/// Beyond this share of the counts, 0 to 1, a profile shapes next to nothing: a choice, not a constant of nature.
+pub const MOST_DISCARDED: f64 = 0.9;
 
 /// Adds up the compilers' messages about the profile. `logs` are the standard error of cargo and of the build scripts;
 /// a message that stands in more than one of them counts once.

@@ -990,3 +990,92 @@ fn a_target_that_is_killed_in_its_training_is_told_and_the_next_run_goes_through
     let (_, found) = bench.judged(&[]);
     assert!(found.artifacts[1].profile.as_ref().unwrap().max_count > 0);
 }
+
+/// The functions of a small program, and other code under the same names.
+const TOY: &str = "#include <stdio.h>
+#include <stdlib.h>
+#define KEPT __asm__ volatile(\"\" : \"+r\"(sum));
+__attribute__((noinline)) static long turn(long n) {
+    long sum = 0;
+    for (long i = 0; i < n; i++) if (i % 3) sum += i;
+    KEPT return sum;
+}
+int main(int count, char **words) {
+    long n = count > 1 ? atol(words[1]) : 1, sum = 0;
+    for (long i = 0; i < n; i++) sum += turn(100);
+    printf(\"%ld\\n\", sum);
+}
+";
+
+#[test]
+fn a_kept_profile_is_held_against_the_source() {
+    let Some(bench) = Bench::new() else { return };
+    fs::create_dir(bench.path("tree")).unwrap();
+    fs::write(bench.path("tree/toy.c"), TOY).unwrap();
+    fs::write(bench.path("tree/Makefile"), "toy: toy.c\n\t$(CC) -O2 -o $@ $<\n").unwrap();
+    let text = r#"
+name = "toy"
+[target]
+source = "tree"
+build = ["make toy"]
+program = "toy"
+compiler = "clang-22"
+[optimize]
+variants = ["pgo"]
+judge_what_was_trained = true
+train = "train"
+judge = ["judge"]
+[workload.train]
+run = ["{operations}"]
+operations = 20000
+[workload.judge]
+run = ["{operations}"]
+operations = 30000
+"#;
+    // A run of its own for each state of the sources.
+    let train = || {
+        bench.hone(&["--only", "baseline"]).expect_code(0);
+        bench.hone(&["--only", "train"])
+    };
+    bench.write(text);
+    // The compiler sees that the calls come to the same, and leaves them out: nobody asks for more of them without an end.
+    fs::write(bench.path("tree/toy.c"), TOY.replace("KEPT return", "return")).unwrap();
+    bench
+        .hone(&["--only", "baseline"])
+        .expect_code(1)
+        .expect_error("its operations are no work that could be measured");
+    fs::write(bench.path("tree/toy.c"), TOY).unwrap();
+    train().expect_code(0);
+    let trained = fs::read_dir(bench.newest().join("profiles")).unwrap().flatten().map(|entry| entry.path());
+    let profile =
+        trained.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "profdata")).unwrap();
+    let lock = profile.with_extension("profdata.lock");
+    fs::copy(&profile, bench.path("kept.profdata")).unwrap();
+    fs::copy(&lock, bench.path("kept.profdata.lock")).unwrap();
+    bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"./kept.profdata\""));
+    train().expect_code(0).expect_error("and no training; 0.00 % of its weight is lost in this source");
+
+    // The names stay, and what they name is other code: the compiler would take nothing of it, and end with 0.
+    let other = TOY
+        .replace("if (i % 3) sum += i;", "{ if (i % 3) sum += i; if (i % 5) sum ^= n; if (i & n) sum--; }");
+    fs::write(bench.path("tree/toy.c"), &other).unwrap();
+    train()
+        .expect_code(1)
+        .expect_error("kept.profdata hardly fits: 9")
+        .expect_error("turn 9")
+        .expect_error("take the profile again from the present source");
+
+    // Nor is one taken whose lock is of another.
+    fs::write(bench.path("tree/toy.c"), TOY).unwrap();
+    let text = fs::read_to_string(&lock).unwrap();
+    let known = text.split("\"sha256\": \"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    fs::write(bench.path("kept.profdata.lock"), text.replace(&known, &"0".repeat(64))).unwrap();
+    let ran = bench.hone(&["--only", "baseline"]).expect_code(1);
+    let ran = ran.expect_error("is not the profile that its lock describes");
+    assert!(!ran.stderr.contains("build-baseline"), "before anything is built: {}", ran.stderr);
+    fs::write(bench.path("kept.profdata.lock"), text).unwrap();
+    let half = fs::read(&profile).unwrap();
+    fs::remove_file(bench.path("kept.profdata.lock")).unwrap();
+    fs::write(bench.path("kept.profdata"), &half[..half.len() / 2]).unwrap();
+    train().expect_code(1).expect_error("kept.profdata");
+}

@@ -267,10 +267,17 @@ fn with_way_on(
     if error.downcast_ref::<crate::Usage>().is_some() {
         return error;
     }
+    let way_on = way_on(arguments, folder.path());
     // Of an interrupt the user knows the reason.
-    let what =
-        if interrupt::requested() { "interrupted".to_owned() } else { format!("{error:#}\nbroken off") };
-    anyhow::anyhow!("{what}; finished steps are kept. To go on: {}", way_on(arguments, folder.path()))
+    if interrupt::requested() {
+        return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
+    }
+    // A run is of one experiment: one that was mended begins a new run, and takes what is built already from the last.
+    anyhow::anyhow!(
+        "{error:#}\nbroken off; finished steps are kept. To go on once the reason is gone: {way_on}\nAfter a change of {} itself: the \
+         same without --resume; what is built and still fits is taken from the cache",
+        arguments.file.display()
+    )
 }
 
 /// Whether a tool has said something that is kept.

@@ -10,6 +10,7 @@ use super::Job;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::arm::Arm;
+use crate::show::count;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 const CEILING_PROBE_S: f64 = 3.0;
@@ -20,6 +21,9 @@ const USER_SHARE_NEEDS_S: f64 = 0.1;
 const SHORT_S: f64 = 0.5;
 /// What is advised then.
 const LONG_ENOUGH_S: f64 = 1.0;
+/// So many times the operations, and not twice the CPU, are not done. Of a program whose start costs a hundred times what it does the CPU
+/// has grown by then.
+const IS_NO_OPERATION: u64 = 1_000;
 /// Nobody should wait longer for a ceiling.
 const CEILING_PROBE_LIMIT_S: f64 = 60.0;
 
@@ -69,7 +73,7 @@ impl Job<'_> {
     /// is of the workload as it is.
     fn ceiling_of_operations(&self, arm: &Arm, workload: &Workload) -> Result<(Ceiling, Option<String>)> {
         let mut probe = workload.clone();
-        let mut hint = None;
+        let (mut hint, mut first) = (None, None);
         loop {
             let window = self.bench().alone(arm, &probe)?;
             let operations = probe.engine.operations().unwrap_or(1);
@@ -78,6 +82,11 @@ impl Job<'_> {
             if let Some(user_share) = cpu.user_share {
                 return Ok((ceiling(&window, cpu.total_s, user_share), hint.take()));
             }
+            does_them(
+                &workload.name,
+                *first.get_or_insert((operations, cpu.total_s)),
+                (operations, cpu.total_s),
+            )?;
             let needed = 1.5 * operations as f64 * USER_SHARE_NEEDS_S / cpu.total_s.max(1e-6);
             let more = probe.with_operations((needed as u64).max(operations.saturating_mul(2)));
             match more.filter(|_| window.duration_s * needed / (operations as f64) < CEILING_PROBE_LIMIT_S) {
@@ -92,6 +101,22 @@ impl Job<'_> {
             }
         }
     }
+}
+
+/// A program that does the same whatever it is asked for would be asked for more without an end, and its CPU per operation means
+/// nothing. Each is operations and seconds of CPU.
+fn does_them(workload: &str, first: (u64, f64), now: (u64, f64)) -> Result<()> {
+    if now.0 / first.0.max(1) >= IS_NO_OPERATION && now.1 < 2.0 * first.1 {
+        bail!(
+            "workload `{workload}`: {} operations cost the program {:.3} s of CPU, and {} cost {:.3} s, so its operations are no work that \
+             could be measured\n  next: look whether its command does {{operations}} operations, and whether the compiler removed them",
+            count(first.0),
+            first.1,
+            count(now.0),
+            now.1
+        );
+    }
+    Ok(())
 }
 
 /// What to do about windows that are short.
@@ -142,6 +167,18 @@ mod tests {
         assert!(hint.contains("60000 operations takes 0.27 s; with 4 times as many"), "{hint}");
         window.duration_s = SHORT_S;
         assert_eq!(short(&window, 60_000), None);
+    }
+
+    #[test]
+    fn operations_that_cost_nothing_are_not_asked_for_without_an_end() {
+        // The start of the program costs a hundred times what its operations do, and then they show.
+        does_them("x", (1_000, 0.005), (30_000, 0.0065)).unwrap();
+        does_them("x", (1_000, 0.005), (1_000_000, 0.055)).unwrap();
+        let message = does_them("x", (1_000, 0.005), (1_000_000, 0.006)).unwrap_err().to_string();
+        assert!(
+            message.contains("1,000 operations cost the program 0.005 s of CPU, and 1,000,000 cost 0.006 s"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use hone_binary::lock::Lock;
 use hone_binary::perf::{Event, Perf};
 use hone_binary::{Kind as Target, ProfileForm, Refusal, Workshop};
 use serde::{Deserialize, Serialize};
@@ -95,6 +96,8 @@ impl Job<'_> {
         let ProfileWish::File(path) = &self.experiment.profile else { return Ok(None) };
         let file = self.beside(path);
         let form = ProfileForm::of(&file).map_err(Refusal::from)?;
+        // A lock beside it that is of another profile says that one of the two was mixed up.
+        Lock::read(&file)?;
         Ok(Some(Kind::Given { file: file.canonicalize()?, form }))
     }
 

@@ -153,9 +153,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     if job.only == Some(Phase::Train)
         && let Some(why) = profiles.values().find_map(|profile| profile.as_ref().err())
     {
-        bail!(
-            "the phase train is done without a profile that it was to bring: {why}\n  next: the phase build goes on without it"
-        );
+        bail!("the phase train has no profile, and the phase build leaves out what needs one: {why}");
     }
     let mut outcomes = Outcomes { made: BTreeMap::from([(0, baseline)]), ..Outcomes::default() };
     outcomes.layouts.insert(0, more);
@@ -299,11 +297,10 @@ impl std::fmt::Display for Left {
 
 impl std::error::Error for Left {}
 
-/// An error in one line: what the program said and where its log is; the command is in the log's name.
+/// An error in one line.
 fn in_a_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
-    let tells = |line: &&str| !line.starts_with("command: ");
-    text.lines().map(str::trim).filter(tells).collect::<Vec<_>>().join("; ")
+    text.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 /// A load long enough to touch what it needs, and no longer.

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hone_binary::kept::Keeper;
 use hone_binary::perf::{Event, Perf, PerfRefusal};
-use hone_binary::{Built, Guide, Order, ProfileForm, Refusal, Workshop};
+use hone_binary::{Built, Guide, MOST_DISCARDED, Order, ProfileForm, Refusal, Workshop};
 use hone_record::{Engine, Workload};
 use hone_tool::{Session, StopSignal};
 
-use super::Job;
 use super::kinds::{kept_name, perf};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Raw, failed};
+use super::{Job, Left};
 use crate::arm::Place;
 use crate::experiment::Training;
 use crate::show;
@@ -24,6 +25,9 @@ const PERF_ENDS: Duration = Duration::from_secs(30);
 
 /// Loads of operations, which do not say how long they take, are repeated for so long: some ten thousand samples of a busy core.
 const SAMPLED: Duration = Duration::from_secs(5);
+
+/// As many of the functions that lost most are told in a line.
+const TOLD_FUNCTIONS: usize = 3;
 
 impl Job<'_> {
     /// A profile for the compiler out of branch records of a build that can be traced back to its lines.
@@ -79,7 +83,11 @@ impl Job<'_> {
             let kept = self.raw_folder("first", "given")?.join(kept_name(form));
             fs::copy(file, &kept)
                 .with_context(|| format!("{} can't be copied to {}", file.display(), kept.display()))?;
-            let note = format!("{form} out of {}, and no training", file.display());
+            let fits = match form {
+                ProfileForm::Counts => format!("; {}", self.fits_the_source(file, &counting)?),
+                _ => String::new(),
+            };
+            let note = format!("{form} out of {}, and no training{fits}", file.display());
             Ok(Told {
                 note,
                 command: None,
@@ -87,6 +95,36 @@ impl Job<'_> {
             })
         })?;
         Ok((counting, raw))
+    }
+
+    /// Counts that somebody has kept, held against a build of the present source: how much of them fits, in words. The names of
+    /// functions, which the proof of every profile goes by, are the same while their code changes.
+    ///
+    /// # Errors
+    /// [`Left`] when hardly anything fits, or the profile can't be read.
+    fn fits_the_source(&self, file: &Path, counting: &Built) -> Result<String> {
+        let scratch = self.folder.scratch();
+        fs::create_dir_all(&scratch).with_context(|| format!("{} can't be made", scratch.display()))?;
+        let check = Keeper::new(self.runner, &scratch)
+            .check(file, &counting.executable, false)
+            .map_err(|error| Left(format!("{error:#}")))?;
+        let heaviest: Vec<String> = check
+            .lost_functions
+            .iter()
+            .take(TOLD_FUNCTIONS)
+            .map(|lost| format!("{} {:.1} %", lost.name, 100.0 * lost.share))
+            .collect();
+        let of_them = if heaviest.is_empty() { String::new() } else { format!(" ({})", heaviest.join(", ")) };
+        let lost = format!("{:.2} % of its weight is lost in this source{of_them}", 100.0 * check.lost_share);
+        if check.lost_share > MOST_DISCARDED {
+            return Err(Left(format!(
+                "{} hardly fits: {lost}\n  next: take the profile again from the present source (without `profile` in [optimize]), \
+                 and commit it with its lock",
+                file.display()
+            ))
+            .into());
+        }
+        Ok(lost)
     }
 
     /// Loads a program while perf looks at it, from the end of its filling and its warm-up on. What was done, in words.

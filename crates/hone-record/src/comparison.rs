@@ -270,6 +270,13 @@ pub struct PairOutcome {
     pub troubles: [Vec<String>; 2],
 }
 
+impl PairOutcome {
+    /// Its number for people, who count from 1.
+    pub fn number(&self) -> u32 {
+        self.index.saturating_add(1)
+    }
+}
+
 /// A ratio with its interval over pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -433,6 +440,14 @@ impl Comparison {
             Some(_) => metric.label_in_operations(),
             None => metric.label(),
         }
+    }
+
+    /// Whether a metric is by definition another one's figure again: an operation is a record and a request at once.
+    pub fn is_same_again(&self, metric: Metric) -> bool {
+        let primary = self.design.rule.primary;
+        let twice =
+            if primary == Metric::CpuPerRequest { Metric::CpuPerRecord } else { Metric::CpuPerRequest };
+        self.workload.engine.operations().is_some() && metric == twice
     }
 
     /// The guard rails that were broken: metrics named as guards that came out worse.

@@ -6,8 +6,8 @@ use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, go, headline, load_run, method, rates, results, steps, variants,
-    workloads,
+    builds, ceiling, circumstances, design, go, headline, in_order, load_run, method, rates, results, steps,
+    variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -31,8 +31,10 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
             judging.push(&comparison.workload);
         }
     }
+    // Where nothing was judged yet, the training tells what is loaded.
+    let promised = if judging.is_empty() { vec![&optimization.training] } else { judging.clone() };
     let is_one_edge = judging.len() == optimization.comparisons.len();
-    let judged = optimization.comparisons.iter().enumerate().map(|(index, comparison)| {
+    let judged = in_order(optimization).into_iter().enumerate().map(|(index, comparison)| {
         let title = if is_one_edge {
             results::title(comparison)
         } else {
@@ -45,9 +47,9 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
-        .child(builds::of(&optimization.artifacts))
+        .child(builds::of(&optimization.artifacts, &optimization.steps))
         .child(workloads::side_by_side(&optimization.training, &judging))
-        .child(circumstances::durability(&optimization.durability))
+        .children(circumstances::durability(&optimization.durability, &promised))
         .child(circumstances::machine(&optimization.machine))
         .child(steps::of(&optimization.steps))
         .child(method::of_optimization(optimization, windows));
@@ -61,7 +63,7 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
         .pairs
         .iter()
         .find_map(|pair| windows.get(&pair.window_a))
-        .map(|window| circumstances::durability(&window.durability));
+        .and_then(|window| circumstances::durability(&window.durability, &[&comparison.workload]));
     let main = el("main")
         .child(results::of("comparison-1", &results::title(comparison), comparison, windows))
         .children(design::of(comparison))
@@ -79,7 +81,7 @@ pub fn window_page(window: &Window) -> String {
         .children(load_run::remark(window))
         .child(load_run::of(window))
         .child(workloads::alone(&window.workload))
-        .child(circumstances::durability(&window.durability))
+        .children(circumstances::durability(&window.durability, &[&window.workload]))
         .children(window.environment.as_ref().map(circumstances::environment))
         .children(window.environment.as_ref().map(|found| circumstances::machine(&found.machine)))
         .child(method::of_window(window));

@@ -342,8 +342,8 @@ fn steady(window: &Window, asked: &str, reached: &str) -> String {
     format!("Steady: {reached} of {asked}{NBSP}requests/s asked for were acknowledged{tail}.")
 }
 
-/// The durability class in one sentence.
-pub(crate) fn durability(durability: &Durability) -> String {
+/// The durability class in one sentence; nothing where the load has no acks (operations) and the target states no storage.
+pub(crate) fn durability(durability: &Durability, has_acks: bool) -> Option<String> {
     let acks = match durability.acks {
         0 => "acks=0: the client does not wait for an answer".to_owned(),
         1 => "acks=1: the leader answers".to_owned(),
@@ -351,12 +351,13 @@ pub(crate) fn durability(durability: &Durability) -> String {
         other => format!("acks={other}"),
     };
     let storage = match durability.storage.as_str() {
+        "unstated" | "" if !has_acks => return None,
         "page-cache" => "page-cache: the operating system has the record, a power cut may lose it".to_owned(),
         "fsync" => "fsync: the record is on the device".to_owned(),
         "unstated" | "" => "storage before the answer: not stated for this target".to_owned(),
         other => format!("storage before the answer: {other}"),
     };
-    format!("{acks}. {storage}.")
+    Some(if has_acks { format!("{acks}. {storage}.") } else { format!("{storage}.") })
 }
 
 #[cfg(test)]
@@ -604,7 +605,9 @@ mod tests {
 
     #[test]
     fn durability_is_spelled_out() {
-        let class = |acks, storage: &str| durability(&Durability { acks, storage: storage.to_owned() });
+        let class = |acks, storage: &str| {
+            durability(&Durability { acks, storage: storage.to_owned() }, true).unwrap()
+        };
         assert!(class(-1, "fsync").starts_with("acks=all"));
         assert!(class(1, "unstated").contains("not stated"));
         assert!(class(7, "tape").contains("acks=7") && class(7, "tape").contains("tape"));

@@ -140,7 +140,7 @@ fn an_optimisation_tells_what_it_found_and_how() {
         "13 duet pairs): better.".to_owned(),
         format!("{:.3} to {:.3}", estimate.low, estimate.high),
         "A build can change at most 78 % of the CPU".to_owned(),
-        "pair 6 (A/B): steal was 21 %".to_owned(),
+        "pair 7 (A/B): steal was 21 %".to_owned(),
         "96.1 s".to_owned(),
         "4.90 MiB".to_owned(),
         "1.93 MiB".to_owned(),
@@ -197,6 +197,118 @@ fn a_load_of_operations_is_told_in_operations_and_builds_are_told_with_their_see
     optimization.training = Workload::of_operations("train", engine);
     let page = words(&optimization_page(&optimization, &windows));
     assert!(page.contains("CPU per operation:") && !page.contains("CPU per record"), "it speaks of records");
+}
+
+fn rewriting() -> hone_record::Rewriting {
+    hone_record::Rewriting {
+        profile: "counts".to_owned(),
+        rung: "full".to_owned(),
+        given_up: Vec::new(),
+        skipped: Vec::new(),
+        culprits: Vec::new(),
+        search_builds: 0,
+        profiled_functions: None,
+        layout_modified: None,
+        stale_share: 0.0,
+        bundle: None,
+    }
+}
+
+/// A program that does its work and ends: no network, no acks, no latencies; a tree in which `relocs` is there for BOLT alone.
+fn of_a_program_that_ends() -> (Optimization, Windows) {
+    let (mut optimization, mut windows) = sample::optimization();
+    let engine = Engine::Exits { arguments: vec!["{operations}".to_owned()], operations: 9 };
+    let mut under_both = std::mem::take(&mut optimization.comparisons);
+    for judged in &mut under_both {
+        judged.workload = Workload::of_operations(&judged.workload.name, engine.clone());
+        judged.judgements.retain(|judgement| judgement.estimate.metric == Metric::CpuPerRecord);
+        let same = "it would be the same figure again".to_owned();
+        judged.not_estimated.insert(Metric::CpuPerRequest, same);
+    }
+    for window in windows.values_mut() {
+        window.address.clear();
+        window.workload = under_both[0].workload.clone();
+        window.latencies = hone_record::Latencies::default();
+        window.series.clear();
+    }
+    for (a, b) in [("baseline", "relocs"), ("baseline", "pgo"), ("relocs", "bolt")] {
+        optimization.comparisons.extend(under_both.iter().cloned().map(|mut judged| {
+            (judged.a, judged.b) = (a.to_owned(), b.to_owned());
+            judged
+        }));
+        let (decision, why) = ("drop".to_owned(), format!("not shown beside {a} under validate"));
+        optimization.variants.push(VariantFacts { decision, why, ..VariantFacts::made(b, Some(a)) });
+    }
+    optimization.variants.insert(0, VariantFacts::made("baseline", None));
+    optimization.variants[3].rewriting = Some(rewriting());
+    let relocs = hone_record::Artifact { variant: "relocs".to_owned(), ..optimization.artifacts[0].clone() };
+    optimization.artifacts.push(relocs);
+    optimization.artifacts.iter_mut().for_each(|artifact| artifact.path = "bin/db_bench".to_owned());
+    optimization.training = Workload::of_operations("train", engine);
+    optimization.durability = hone_record::Durability { acks: -1, storage: "unstated".to_owned() };
+    (optimization, windows)
+}
+
+#[test]
+fn of_a_program_that_ends_nothing_is_said_that_only_servers_have() {
+    let (mut optimization, windows) = of_a_program_that_ends();
+    let page = optimization_page(&optimization, &windows);
+    let html = check(&page);
+    let text = words(&page);
+    for wanted in [
+        "The program is its own load and ends by itself: no network takes part",
+        "A load of operations tells the latency of none of them, so there is none to draw.",
+        "The rule for “validate”, “plain”, fixed before",
+    ] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    for unfit in ["went over a network", "acks=", "Durability class", "not at hand", "same figure again"] {
+        assert!(!text.contains(unfit), "{unfit}");
+    }
+    let rows = select(&html, ".results tbody tr").into_iter().map(text_of);
+    assert_eq!(rows.filter(|row| row.starts_with("CPU per operation")).count(), 6, "once in each comparison");
+
+    // What the target states of its storage holds without acks, too.
+    optimization.durability.storage = "fsync".to_owned();
+    let text = words(&optimization_page(&optimization, &windows));
+    assert!(text.contains("Durability classfsync: the record is on the device.") && !text.contains("acks="));
+}
+
+#[test]
+fn the_head_begins_with_the_decision_and_ends_with_what_is_only_built_on() {
+    let (mut optimization, windows) = of_a_program_that_ends();
+    let places = |optimization: &Optimization, wanted: &[&str]| {
+        let html = check(&optimization_page(optimization, &windows));
+        let head = text_of(select(&html, "header")[0]);
+        let place = |part: &&str| head.find(*part).unwrap_or_else(|| panic!("no {part} in {head}"));
+        let places: Vec<usize> = wanted.iter().map(place).collect();
+        assert!(places.is_sorted(), "{wanted:?} in {head}");
+    };
+    let decision = "Best by measurement: the baseline; no variant is kept.";
+    let reason = "drop pgo: not shown beside baseline under validate";
+    let under = "Verdict under the workload";
+    places(
+        &optimization,
+        &[decision, reason, "drop relocs", under, "pgo spends", "bolt spends", "relocs spends"],
+    );
+    optimization.best = Some("bolt".to_owned());
+    places(&optimization, &["measurement: bolt.", under, "bolt spends", "pgo spends", "relocs spends"]);
+    // Nobody builds on it: then it was asked for, and is no ground.
+    optimization.best = None;
+    optimization.variants.retain(|variant| variant.name != "bolt");
+    places(&optimization, &[decision, under, "relocs spends", "pgo spends"]);
+}
+
+#[test]
+fn a_check_of_the_baseline_is_told_as_done() {
+    let (mut optimization, windows) = sample::optimization();
+    optimization.artifacts[0].smoke = None;
+    assert!(words(&optimization_page(&optimization, &windows)).contains("smoke testnot done"));
+    let note = "reading: 9 operations done; the target's own check".to_owned();
+    let step = "check-baseline".to_owned();
+    optimization.steps.push(hone_record::StepReceipt { step, took_s: 1.0, command: None, note });
+    let text = words(&optimization_page(&optimization, &windows));
+    assert!(text.contains("smoke testpassed: reading: 9 operations done") && !text.contains("not done"));
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn trail(dots: &[Dot], x: &Scale, y: &Scale) -> Markup {
 }
 
 fn shape(dot: &Dot, x: f64, y: &Scale, lane: f64) -> Markup {
-    let title = |what: &str| el("title").text(&format!("pair {}: {what}", dot.pair.index));
+    let title = |what: &str| el("title").text(&format!("pair {}: {what}", dot.pair.number()));
     let group = |what: &str, shape| el("g").child(title(what)).child(shape).into();
     match (dot.ratio, dot.pair.kind) {
         (Some(ratio), PairKind::Test) => {
@@ -115,7 +115,7 @@ fn numbers(dots: &[Dot], x: &Scale, baseline: f64) -> Markup {
     let labels: Vec<(f64, String)> = dots
         .iter()
         .enumerate()
-        .map(|(index, dot)| (x.at(index as f64), dot.pair.index.to_string()))
+        .map(|(index, dot)| (x.at(index as f64), dot.pair.number().to_string()))
         .collect();
     let boxes: Vec<(f64, f64)> = labels.iter().map(|(x, text)| (*x, text.len() as f64 * 7.0)).collect();
     let kept = scale::without_overlap(&boxes, 4.0);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(svg.matches("class=\"dot b\"").count(), 2 * 13);
         assert_eq!(svg.matches("class=\"control-mark\"").count(), 2 * 4);
         assert_eq!(svg.matches("class=\"cross\"").count(), 2);
-        assert!(svg.contains("left out: steal was 21 %"));
+        assert!(svg.contains("pair 7: left out: steal was 21 %"), "pairs are counted from 1");
     }
 
     #[test]

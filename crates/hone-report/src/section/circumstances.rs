@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Durability, Environment, Machine, PmuState};
+use hone_record::{Durability, Environment, Machine, PmuState, Workload};
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
@@ -10,11 +10,14 @@ use crate::quantity;
 use crate::sentence;
 use crate::table::{Cell, Column, Table};
 
-/// What an acknowledgement promised.
-pub(crate) fn durability(class: &Durability) -> Element {
-    section("durability", "Durability class")
-        .child(paragraph(&sentence::durability(class)))
-        .child(paragraph("Figures of another class are another question: they are not compared with these."))
+/// What an acknowledgement promised under these loads; nothing where there are none and the target states nothing.
+pub(crate) fn durability(class: &Durability, loads: &[&Workload]) -> Option<Element> {
+    let has_acks = loads.iter().any(|load| load.engine.operations().is_none());
+    let words = sentence::durability(class, has_acks)?;
+    let section = section("durability", "Durability class")
+        .child(paragraph(&words))
+        .child(paragraph("Figures of another class are another question: they are not compared with these."));
+    Some(section)
 }
 
 /// Where it ran.

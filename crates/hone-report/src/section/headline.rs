@@ -1,21 +1,39 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
-use hone_record::{Capacity, Comparison, Curve, CurveOver, Optimization, Verdict, Window};
+use hone_record::{Capacity, Comparison, Curve, CurveOver, Optimization, VariantFacts, Verdict, Window};
 
-use super::{paragraph, rates};
+use super::{in_order, is_ground, paragraph, rates};
 use crate::escape::{Element, Markup, el};
 use crate::plot::mark;
 use crate::quantity;
 use crate::sentence;
 
-/// Of an optimisation: the first comparison's verdict, then the others'.
+/// Of an optimisation: the decision, the first comparison's verdict, then the others'.
 pub(crate) fn optimization(optimization: &Optimization) -> Element {
-    let header = header("Profile-guided optimisation", &optimization.name);
-    let header = match optimization.comparisons.split_first() {
+    let header = header("Profile-guided optimisation", &optimization.name).children(decision(optimization));
+    let header = match in_order(optimization).split_first() {
         None => header.child(el("p").class("sentence").text("No verdict: nothing was judged yet.")),
         Some((first, others)) => header.child(verdict(first)).child(also(others)),
     };
     header.child(el("p").class("meta").text(&origin(optimization)))
+}
+
+/// Which variant is best, and why each is kept or dropped; nothing of records from before there was a tree.
+fn decision(optimization: &Optimization) -> Option<Element> {
+    let mut decided: Vec<&VariantFacts> =
+        optimization.variants.iter().filter(|variant| !variant.decision.is_empty()).collect();
+    decided.sort_by_key(|variant| is_ground(optimization, &variant.name));
+    let best = match &optimization.best {
+        Some(best) => format!("Best by measurement: {best}."),
+        None => "Best by measurement: the baseline; no variant is kept.".to_owned(),
+    };
+    let item = |variant: &&VariantFacts| {
+        let why = variant.why.lines().next().unwrap_or_default();
+        el("li").child(el("b").text(&format!("{} {}: ", variant.decision, variant.name))).text(why)
+    };
+    let reasons = || el("ul").children(decided.iter().map(item));
+    (!decided.is_empty())
+        .then(|| el("div").class("also").child(el("p").class("sentence").text(&best)).child(reasons()))
 }
 
 fn origin(optimization: &Optimization) -> String {
@@ -102,11 +120,11 @@ fn sentence_of(comparison: &Comparison) -> Element {
     el("p").class("sentence").child(mark).text(&sentence::verdict(comparison))
 }
 
-fn also(others: &[Comparison]) -> Markup {
+fn also(others: &[&Comparison]) -> Markup {
     if others.is_empty() {
         return Markup::default();
     }
-    let item = |comparison: &Comparison| {
+    let item = |comparison: &&Comparison| {
         el("li")
             .child(el("b").text(&format!("{}: ", comparison.workload.name)))
             .child(mark::inline_verdict(comparison.verdict()))

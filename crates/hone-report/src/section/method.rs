@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Comparison, Mode, Optimization, PairOutcome, Window};
+use hone_record::{Comparison, Engine, Mode, Optimization, PairOutcome, Window, Workload};
 
 use super::{paragraph, results, section};
 use crate::escape::{Element, el};
@@ -85,7 +85,9 @@ fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec
     let of_pairs = |pair: &PairOutcome| [pair.window_a.clone(), pair.window_b.clone()];
     let names = comparisons.iter().flat_map(|comparison| comparison.pairs.iter().flat_map(of_pairs));
     let known: Vec<&Window> = names.filter_map(|name| windows.get(&name)).collect();
-    let mut limits = vec![network_sentence(known.into_iter())];
+    let all_end =
+        !comparisons.is_empty() && comparisons.iter().all(|judged| ends_by_itself(&judged.workload));
+    let mut limits = vec![if all_end { ENDS } else { network_sentence(known.into_iter()) }];
     let any = |mode: Mode| comparisons.iter().any(|comparison| comparison.design.mode == mode);
     if any(Mode::Duet) {
         limits.push(
@@ -105,9 +107,20 @@ fn limits(comparisons: &[Comparison], windows: &BTreeMap<String, Window>) -> Vec
 const LOOPBACK: &str = "Loopback: the load came from the same machine. No network card and no network takes part, and the \
      generator shares the cores with the target.";
 
+const ENDS: &str = "The program is its own load and ends by itself: no network takes part, and nothing else generates a load.";
+
+fn ends_by_itself(load: &Workload) -> bool {
+    matches!(load.engine, Engine::Exits { .. })
+}
+
 fn network_sentence<'a>(windows: impl Iterator<Item = &'a Window>) -> &'static str {
-    let local: Vec<bool> = windows.map(|window| is_loopback(&window.address)).collect();
-    if local.is_empty() {
+    let (own, served): (Vec<&Window>, Vec<&Window>) =
+        windows.partition(|window| ends_by_itself(&window.workload));
+    let known = served.iter().filter(|window| !window.address.is_empty());
+    let local: Vec<bool> = known.map(|window| window.address.split(',').all(is_loopback)).collect();
+    if served.is_empty() && !own.is_empty() {
+        ENDS
+    } else if local.is_empty() {
         "Where the load came from is not known here: over loopback no network takes part, and the generator shares the \
          cores with the target."
     } else if local.iter().all(|local| *local) {
@@ -161,7 +174,16 @@ mod tests {
         assert!(network_sentence([&window].into_iter()).starts_with("Loopback"));
         window.address = "broker.lan:9092".to_owned();
         assert!(network_sentence([&window].into_iter()).starts_with("Some windows"));
+        window.address = "127.0.0.1:9092,10.0.0.3:9092".to_owned();
+        assert!(network_sentence([&window].into_iter()).starts_with("Some windows"), "one is not loopback");
+        window.address.clear();
+        assert!(network_sentence([&window].into_iter()).starts_with("Where the load"));
         assert!(network_sentence(std::iter::empty()).starts_with("Where the load"));
+        let engine = Engine::Exits { arguments: Vec::new(), operations: 9 };
+        let ends = Window { workload: Workload::of_operations("w", engine), ..window.clone() };
+        assert!(network_sentence([&ends].into_iter()).contains("no network takes part"));
+        window.address = "127.0.0.1:9092".to_owned();
+        assert_eq!(network_sentence([&ends, &window].into_iter()), LOOPBACK);
     }
 
     #[test]

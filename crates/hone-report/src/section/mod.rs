@@ -15,7 +15,27 @@ pub(crate) mod steps;
 pub(crate) mod variants;
 pub(crate) mod workloads;
 
+use hone_record::{Comparison, Optimization};
+
 use crate::escape::{Element, Markup, el};
+
+/// The comparisons as a reader asks for them: that of the best variant first, those of mere ground last.
+pub(crate) fn in_order(optimization: &Optimization) -> Vec<&Comparison> {
+    let best = optimization.best.as_deref();
+    let mut ordered: Vec<&Comparison> = optimization.comparisons.iter().collect();
+    ordered.sort_by_key(|judged| (is_ground(optimization, &judged.b), Some(&*judged.b) != best));
+    ordered
+}
+
+/// Whether a variant is only there for others to build on: a build without a profile, such as the one with relocations for BOLT.
+fn is_ground(optimization: &Optimization, name: &str) -> bool {
+    let is_built_on = optimization.variants.iter().any(|other| other.parent.as_deref() == Some(name));
+    let is_rewritten =
+        optimization.variants.iter().any(|variant| variant.name == name && variant.rewriting.is_some());
+    let built = optimization.artifacts.iter().find(|artifact| artifact.variant == name);
+    let is_plain = built.is_some_and(|artifact| artifact.profile.is_none());
+    is_built_on && is_plain && !is_rewritten && optimization.best.as_deref() != Some(name)
+}
 
 /// A section with its heading; `id` must be unique in the page.
 fn section(id: &str, title: &str) -> Element {

@@ -61,8 +61,11 @@ fn figures(comparison: &Comparison, evidence: &Evidence) -> Element {
             judged_cells(judgement),
         );
     }
-    let missing = Metric::ALL.into_iter().filter(|m| !judged.iter().any(|j| j.estimate.metric == *m));
-    for metric in missing {
+    let is_missing = |metric: &Metric| {
+        !judged.iter().any(|judgement| judgement.estimate.metric == *metric)
+            && !comparison.is_same_again(*metric)
+    };
+    for metric in Metric::ALL.into_iter().filter(is_missing) {
         if let Some(cells) = unjudged_cells(comparison, evidence, metric) {
             table.row(metric_title(comparison, metric), cells);
         }
@@ -176,7 +179,7 @@ fn dropped(comparison: &Comparison) -> Element {
     }
     let item = |pair: &&PairOutcome| {
         let reason = pair.dropped.as_deref().unwrap_or_default();
-        el("li").text(&format!("pair {} ({}): {reason}", pair.index, kind_name(pair.kind)))
+        el("li").text(&format!("pair {} ({}): {reason}", pair.number(), kind_name(pair.kind)))
     };
     let title = format!(
         "{} of {} left out, with the reason",
@@ -220,7 +223,7 @@ fn spectrum(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
         arm(Stroke::B, &comparison.b, merged(evidence.windows_b())),
     ];
     let Some(plot) = spectrum::plot(&format!("{id}-spectrum"), title, &lines) else {
-        return no_figure(title, &without_windows(evidence));
+        return no_figure(title, without_latencies(comparison, evidence));
     };
     let missing = match evidence.missing() {
         0 => String::new(),
@@ -240,11 +243,21 @@ pub(super) fn key(lines: &[Line]) -> Element {
     legend(&entries)
 }
 
-fn without_windows(evidence: &Evidence) -> String {
-    if evidence.pairs.is_empty() {
-        "No A/B pair counts, so there is no latency to draw.".to_owned()
+fn without_latencies(comparison: &Comparison, evidence: &Evidence) -> &'static str {
+    if comparison.workload.engine.operations().is_some() {
+        "A load of operations tells the latency of none of them, so there is none to draw."
+    } else if evidence.windows_a().chain(evidence.windows_b()).next().is_some() {
+        "The windows of the pairs hold no latency, so there is none to draw."
     } else {
-        "The windows of the pairs are not at hand, so their latencies cannot be drawn.".to_owned()
+        without_windows(evidence)
+    }
+}
+
+fn without_windows(evidence: &Evidence) -> &'static str {
+    if evidence.pairs.is_empty() {
+        "No A/B pair counts, so there is no latency to draw."
+    } else {
+        "The windows of the pairs are not at hand, so their latencies cannot be drawn."
     }
 }
 
@@ -315,7 +328,7 @@ fn pair_numbers(title: &str, comparison: &Comparison, metric: Metric) -> Element
         let ratio = log_ratio(pair, metric).map_or(NONE.to_owned(), |log| quantity::ratio(log.exp()));
         let counts = pair.dropped.as_deref().map_or("yes".to_owned(), |reason| format!("no: {reason}"));
         table.row(
-            Markup::text(&pair.index.to_string()),
+            Markup::text(&pair.number().to_string()),
             vec![
                 Cell::text(kind_name(pair.kind)),
                 Cell::number(&a),
@@ -333,7 +346,7 @@ fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     let Some(CountedPair { outcome, a: Some(a), b: Some(b) }) =
         evidence.median_pair(comparison.design.rule.primary)
     else {
-        return no_figure(title, &without_windows(evidence));
+        return no_figure(title, without_windows(evidence));
     };
     let tracks = [
         series::Track { stroke: Stroke::A, label: comparison.a.clone(), points: &a.series },
@@ -344,7 +357,7 @@ fn series(id: &str, comparison: &Comparison, evidence: &Evidence) -> Element {
     };
     let caption = format!(
         "Pair {}, the one in the middle by its ratio of {}; it stands for the others.",
-        outcome.index,
+        outcome.number(),
         sentence::noun(comparison, comparison.design.rule.primary)
     );
     let entries = [(Stroke::A, comparison.a.clone()), (Stroke::B, comparison.b.clone())];
@@ -387,6 +400,8 @@ pub(crate) fn rules(comparisons: &[Comparison]) -> Vec<Element> {
             .iter_mut()
             .find(|(_, told_words, told_design)| *told_words == words && *told_design == design)
         {
+            // The variants of a tree are all judged under the same workloads.
+            Some((names, ..)) if names.contains(&name.as_str()) => {}
             Some((names, ..)) => names.push(name),
             None => told.push((vec![name], words, design)),
         }

@@ -21,13 +21,7 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     if variants.len() < 3 && variants.iter().all(is_plain) {
         return None;
     }
-    let best = match &optimization.best {
-        Some(best) => format!("Best by measurement: {best}."),
-        None => "Best by measurement: the baseline; no variant is shown to be better.".to_owned(),
-    };
-    let mut section = section("variants", "The variants")
-        .child(paragraph(&best))
-        .child(table(optimization).class("scroll").finish());
+    let mut section = section("variants", "The variants").child(table(optimization).class("scroll").finish());
     for variant in variants {
         section = section.children(variant.rewriting.as_ref().map(|done| rewriting(&variant.name, done)));
     }

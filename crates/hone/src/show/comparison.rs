@@ -1,12 +1,30 @@
 //! A comparison as text.
 
-use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, Verdict};
+use hone_record::{Comparison, Estimate, Judgement, Metric, Mode, PairKind, PairOutcome, Verdict};
 
 use super::table::table;
 use super::{number, wrapped};
 
 /// The whole account of a comparison.
 pub(crate) fn text(comparison: &Comparison) -> String {
+    let reasons = [refused(comparison), not_estimated(comparison)].concat();
+    let notes = [rules(comparison), circumstances(comparison)].concat();
+    format!("{}{}{}{}", found(comparison), indented(&reasons), paragraphs(&notes), dropped(comparison))
+}
+
+/// What is of this comparison alone. What explains it, and the others of the same run, is in [`explanations`].
+pub(crate) fn own(comparison: &Comparison) -> String {
+    let (reasons, notes) = (not_estimated(comparison), circumstances(comparison));
+    format!("{}{}{}{}", found(comparison), indented(&reasons), paragraphs(&notes), dropped(comparison))
+}
+
+/// How to read the table: the rule and the signs, and what such a load can't tell. The same for all comparisons of a design.
+pub(crate) fn explanations(comparison: &Comparison) -> Vec<String> {
+    [rules(comparison), refused(comparison)].concat()
+}
+
+/// The verdict in a sentence, and the table.
+fn found(comparison: &Comparison) -> String {
     let mut rows = vec![
         [
             "metric",
@@ -22,12 +40,43 @@ pub(crate) fn text(comparison: &Comparison) -> String {
         .to_vec(),
     ];
     rows.extend(comparison.judgements.iter().map(|judgement| row(comparison, judgement)));
-    let mut out = format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows));
-    for (metric, reason) in &comparison.not_estimated {
-        out.push_str(&format!("  {}: {reason}{}\n", metric.label(), needs(comparison, *metric)));
+    format!("{}\n\n{}", wrapped(&sentence(comparison)), table(&rows))
+}
+
+fn indented(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("  {line}\n")).collect()
+}
+
+/// Behind an empty line, each wrapped.
+pub(crate) fn paragraphs(notes: &[String]) -> String {
+    let lines: String = notes.iter().map(|note| format!("{}\n", wrapped(note))).collect();
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// Metrics that no window of this load can tell.
+fn refused(comparison: &Comparison) -> Vec<String> {
+    missing(comparison, true)
+}
+
+/// Metrics that these windows did not tell.
+fn not_estimated(comparison: &Comparison) -> Vec<String> {
+    missing(comparison, false)
+}
+
+/// Each reason once, behind the metrics that it holds for.
+fn missing(comparison: &Comparison, is_refused: bool) -> Vec<String> {
+    let of_kind = |metric: &Metric| {
+        comparison.design.refused.contains_key(metric) == is_refused && !comparison.is_same_again(*metric)
+    };
+    let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+    for (metric, reason) in comparison.not_estimated.iter().filter(|(metric, _)| of_kind(metric)) {
+        let (label, reason) = (comparison.label(*metric), format!("{reason}{}", needs(comparison, *metric)));
+        match told.iter_mut().find(|(_, other)| *other == reason) {
+            Some((labels, _)) => labels.push(label),
+            None => told.push((vec![label], reason)),
+        }
     }
-    out.push_str(&format!("\n{}\n", footnote(comparison)));
-    out
+    told.iter().map(|(labels, reason)| format!("{}: {reason}", labels.join(", "))).collect()
 }
 
 fn row(comparison: &Comparison, judgement: &Judgement) -> Vec<String> {
@@ -161,31 +210,30 @@ pub(crate) fn sentence(comparison: &Comparison) -> String {
     text
 }
 
-fn footnote(comparison: &Comparison) -> String {
-    let dropped: Vec<String> = comparison
-        .pairs
-        .iter()
-        .filter_map(|pair| Some(format!("  pair {}: {}", pair.index + 1, pair.dropped.as_ref()?)))
-        .collect();
-    let mut text = wrapped(&format!(
-        "* primary metric, g guard rail. {} Values are geometric means over the pairs.",
-        comparison.design.rule.words
-    ));
-    if comparison.design.mode == Mode::Duet {
-        text.push_str(
-            "\n  In a duet both arms share the machine: latency differences come out smaller than alone.",
-        );
-    }
-    for line in circumstances(comparison) {
-        text.push_str(&format!("\n{}", wrapped(&line)));
-    }
-    if !dropped.is_empty() {
-        text.push_str(&format!("\n  Pairs that do not count:\n{}", dropped.join("\n")));
-    }
-    text
+fn dropped(comparison: &Comparison) -> String {
+    let line = |pair: &PairOutcome| Some(format!("  pair {}: {}\n", pair.number(), pair.dropped.as_ref()?));
+    let lines: String = comparison.pairs.iter().filter_map(line).collect();
+    if lines.is_empty() { lines } else { format!("  Pairs that do not count:\n{lines}") }
 }
 
-/// What else must be known to read the table: the change, the builds, the rule of dropping, what the clock cut.
+/// The signs of the table, the rule for the verdict, and the one by which pairs were left out.
+fn rules(comparison: &Comparison) -> Vec<String> {
+    let design = &comparison.design;
+    let mut lines = vec![format!(
+        "* primary metric, g guard rail. {} Values are geometric means over the pairs.",
+        design.rule.words
+    )];
+    if design.mode == Mode::Duet {
+        let duet = "In a duet both arms share the machine: latency differences come out smaller than alone.";
+        lines.push(duet.to_owned());
+    }
+    lines.extend(design.control_limits().map(str::to_owned));
+    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
+    lines.extend(design.disturbance.as_ref().filter(|_| any_dropped).map(|rule| rule.words.clone()));
+    lines
+}
+
+/// What else must be known of these figures: the change, the builds, what the clock cut.
 fn circumstances(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     let design = &comparison.design;
@@ -223,7 +271,6 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
         lines.push(line);
     }
     lines.extend(comparison.one_layout_words());
-    lines.extend(design.control_limits().map(str::to_owned));
     if let Some(pilot) = &comparison.pilot {
         lines.push(super::plan::sentence(pilot));
     }
@@ -247,10 +294,6 @@ fn circumstances(comparison: &Comparison) -> Vec<String> {
              quiet part of the truth. For neighbours: repeat it on a quieter machine, or see with --keep-disturbed what those \
              pairs would have said. For an arm that fails: ask for less (--rate), or take the failure for the result."
         ));
-    }
-    let any_dropped = comparison.pairs.iter().any(|pair| pair.dropped.is_some());
-    if let Some(rule) = design.disturbance.as_ref().filter(|_| any_dropped) {
-        lines.push(rule.words.clone());
     }
     lines
 }
@@ -478,6 +521,43 @@ pub(crate) mod tests {
         assert!(shown.contains("none of 14 with a probability of 4 %, in one of 10 with 23 %"), "{shown}");
         whole.design.rule.guards.clear();
         assert_eq!(unmet(&whole), None, "the verdict hangs on no tail");
+    }
+
+    /// A comparison under a load of operations, as it is judged: what no such window can tell is refused.
+    pub(crate) fn of_operations(b: &str, workload: &str) -> Comparison {
+        let mut whole = comparison(Some(Verdict::NotShown));
+        let engine = hone_record::Engine::Exits { arguments: Vec::new(), operations: 9 };
+        whole.workload = hone_record::Workload::of_operations(workload, engine);
+        whole.b = b.to_owned();
+        whole.design.mode = Mode::Solo;
+        whole.design.refused = hone_compare::refused_for_operations(Metric::CpuPerRecord);
+        whole.not_estimated = whole.design.refused.clone();
+        whole.not_estimated.insert(Metric::UserCpuPerRecord, "only 0 of the pairs".to_owned());
+        whole.judgements.truncate(1);
+        whole.design.rule.guards.clear();
+        whole.pairs = vec![hone_record::PairOutcome {
+            index: 11,
+            kind: PairKind::Test,
+            window_a: String::new(),
+            window_b: String::new(),
+            values_a: [].into(),
+            values_b: [].into(),
+            dropped: Some("neighbours".to_owned()),
+            block: 0,
+            took_s: 0.0,
+            troubles: [Vec::new(), Vec::new()],
+        }];
+        whole
+    }
+
+    #[test]
+    fn operations_are_no_records_and_each_reason_stands_once() {
+        let shown = text(&of_operations("B", "w"));
+        assert!(shown.contains("  user CPU per operation: only 0 of the pairs"), "{shown}");
+        assert!(shown.contains("  p50, p90, p99, p99.9, max: the load's command counts"), "{shown}");
+        assert!(!shown.contains("per record") && !shown.contains("per request"), "{shown}");
+        assert!(!shown.contains("same figure again"), "{shown}");
+        assert!(shown.contains("  pair 12: neighbours"), "{shown}");
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use hone_binary::linkmap::Coverage;
 use hone_record::{
-    Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, VariantState,
-    Verdict,
+    Artifact, Comparison, Harm, LaidOut, MatrixRow, Optimization, Rewriting, VariantFacts, Verdict,
 };
 
 use super::table::table;
@@ -55,9 +54,7 @@ pub(crate) fn text(found: &Optimization) -> String {
         }
     }
     out.push_str(&harms(&found.variants));
-    for judged in &found.comparisons {
-        out.push_str(&format!("\n== {} ==\n{}", heading(found, judged), comparison::text(judged)));
-    }
+    out.push_str(&comparisons(found));
     for judged in &found.on_baseline {
         out.push_str(&format!("\n{}: {}", judged.workload.name, comparison::sentence(judged)));
     }
@@ -72,6 +69,40 @@ pub(crate) fn text(found: &Optimization) -> String {
     }
     out.push_str(&decisions(found));
     out
+}
+
+/// Each comparison with what is of it alone, and once before them how all are read.
+fn comparisons(found: &Optimization) -> String {
+    let explained = explanations(&found.comparisons);
+    let head = if explained.is_empty() { "" } else { "\nHow the tables below are read:\n" };
+    let mut out = format!("{head}{}", comparison::paragraphs(&explained).trim_start_matches('\n'));
+    for judged in &found.comparisons {
+        out.push_str(&format!("\n== {} ==\n{}", heading(found, judged), comparison::own(judged)));
+    }
+    out
+}
+
+/// Each explanation once, with the workloads that it holds for where these are not all.
+fn explanations(comparisons: &[Comparison]) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for judged in comparisons {
+        let workload = judged.workload.name.as_str();
+        for words in comparison::explanations(judged) {
+            match told.iter_mut().find(|(other, _)| *other == words) {
+                Some((_, workloads)) if workloads.contains(&workload) => {}
+                Some((_, workloads)) => workloads.push(workload),
+                None => told.push((words, vec![workload])),
+            }
+        }
+    }
+    let of_all = |workloads: &[&str]| {
+        comparisons.iter().all(|judged| workloads.contains(&judged.workload.name.as_str()))
+    };
+    let line = |(words, workloads): (String, Vec<&str>)| match of_all(&workloads) {
+        true => words,
+        false => format!("Under {}: {words}", workloads.join(", ")),
+    };
+    told.into_iter().map(line).collect()
 }
 
 /// The workload alone where there is one edge only.
@@ -194,39 +225,41 @@ fn matrix(rows: &[MatrixRow]) -> String {
     )
 }
 
-/// What follows. One variant is told in a word, several each with its reason.
+/// What follows, each variant with its reason, and which one is best.
 fn decisions(found: &Optimization) -> String {
     let judged: Vec<&VariantFacts> =
         found.variants.iter().filter(|variant| !variant.decision.is_empty()).collect();
     match &judged[..] {
         [] => format!("\nDecision: {}\n", of_comparisons(&found.comparisons)),
-        [only] if matches!(only.state, VariantState::Made) && broken(only).is_none() => {
-            format!("\nDecision: {}\n", only.decision)
-        }
+        [only] => format!("\nDecision: {}{}", decision(only), best(found)),
         several => {
-            let mut out = "\nDecision:\n".to_owned();
-            for variant in several {
-                let why = variant.why.lines().next().unwrap_or_default();
-                out.push_str(&format!("  {} {}: {why}\n", variant.decision, variant.name));
-            }
-            out.push_str(&match &found.best {
-                Some(best) => format!("  best: {best}\n"),
-                None => "  best: the baseline; no variant is better by measurement\n".to_owned(),
-            });
-            out
+            let lines: String = several.iter().map(|variant| format!("  {}", decision(variant))).collect();
+            format!("\nDecision:\n{lines}{}", best(found))
         }
     }
 }
 
-fn broken(variant: &VariantFacts) -> Option<&String> {
-    variant.harm.as_ref().and_then(|harm| harm.broken.first())
+fn decision(variant: &VariantFacts) -> String {
+    let why = variant.why.lines().next().unwrap_or_default();
+    format!("{} {}: {why}\n", variant.decision, variant.name)
+}
+
+fn best(found: &Optimization) -> String {
+    match &found.best {
+        Some(best) => format!("  best: {best}\n"),
+        None => "  best: the baseline; no variant is kept\n".to_owned(),
+    }
 }
 
 /// Of records from before there was a tree: keep a change that makes the first workload better and none worse.
-fn of_comparisons(comparisons: &[Comparison]) -> &'static str {
-    let better = comparisons.first().is_some_and(|first| first.verdict() == Verdict::Better);
-    let harm = comparisons.iter().any(|comparison| comparison.verdict() == Verdict::Worse);
-    if better && !harm { "keep" } else { "drop" }
+fn of_comparisons(comparisons: &[Comparison]) -> String {
+    let Some(first) = comparisons.first() else { return "drop: nothing was judged".to_owned() };
+    let worse = comparisons.iter().find(|comparison| comparison.verdict() == Verdict::Worse);
+    match (worse, first.verdict()) {
+        (Some(worse), _) => format!("drop: worse than {} under {}", worse.a, worse.workload.name),
+        (None, Verdict::Better) => format!("keep: better than {} under {}", first.a, first.workload.name),
+        (None, other) => format!("drop: {} beside {} under {}", other.label(), first.a, first.workload.name),
+    }
 }
 
 /// What BOLT did, in a line.
@@ -266,4 +299,85 @@ pub(crate) fn coverage(coverage: &Coverage) -> String {
         told.push_str(&format!(", of the rest most is {} ({})", largest.object, largest.reason));
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::comparison::tests::of_operations;
+    use super::*;
+
+    fn variant(name: &str, parent: Option<&str>, decision: &str, why: &str) -> VariantFacts {
+        VariantFacts {
+            decision: decision.to_owned(),
+            why: why.to_owned(),
+            ..VariantFacts::made(name, parent)
+        }
+    }
+
+    fn found(comparisons: Vec<Comparison>, variants: Vec<VariantFacts>) -> Optimization {
+        Optimization {
+            name: "x".to_owned(),
+            experiment: "x.toml".to_owned(),
+            hone_version: "0".to_owned(),
+            machine: hone_record::Machine::default(),
+            training: comparisons[0].workload.clone(),
+            durability: hone_record::Durability { acks: -1, storage: "unstated".to_owned() },
+            ceilings: Vec::new(),
+            artifacts: Vec::new(),
+            comparisons,
+            steps: Vec::new(),
+            started_unix_ms: 0,
+            variants,
+            training_mix: Vec::new(),
+            matrix: Vec::new(),
+            on_baseline: Vec::new(),
+            best: None,
+            go: None,
+        }
+    }
+
+    #[test]
+    fn what_explains_all_comparisons_is_told_once_and_before_them() {
+        let mut judged: Vec<Comparison> = ["pgo", "bolt"]
+            .into_iter()
+            .flat_map(|b| ["reading", "writing"].map(|workload| of_operations(b, workload)))
+            .collect();
+        let shown = comparisons(&found(judged.clone(), Vec::new()));
+        assert_eq!(shown.matches("* primary metric, g guard rail").count(), 1, "{shown}");
+        assert_eq!(shown.matches("counts operations").count(), 1, "{shown}");
+        assert!(shown.find("* primary metric") < shown.find("== "), "{shown}");
+        assert_eq!(
+            shown.matches("only 0 of the pairs").count(),
+            4,
+            "it is of each comparison alone: {shown}"
+        );
+        assert_eq!(shown.matches("pair 12: neighbours").count(), 4, "{shown}");
+        // Another rule under one workload is no rule for the other.
+        judged[1].design.rule.words = "another rule".to_owned();
+        judged[3].design.rule.words = "another rule".to_owned();
+        let shown = comparisons(&found(judged, Vec::new()));
+        assert!(shown.contains("Under reading: * primary metric, g guard rail. the rule"), "{shown}");
+        assert!(shown.contains("Under writing: * primary metric, g guard rail. another rule"), "{shown}");
+    }
+
+    #[test]
+    fn a_decision_comes_last_with_its_reason_and_the_best() {
+        let judged = vec![of_operations("pgo", "reading")];
+        let why = "not shown beside baseline under reading";
+        let mut tree = vec![variant("baseline", None, "", ""), variant("pgo", Some("baseline"), "drop", why)];
+        let one = found(judged.clone(), tree.clone());
+        let best = "  best: the baseline; no variant is kept\n";
+        assert!(text(&one).ends_with(&format!("\nDecision: drop pgo: {why}\n{best}")), "{}", text(&one));
+        tree.push(variant("bolt", Some("baseline"), "keep", "better than baseline under reading"));
+        let two = Optimization { best: Some("bolt".to_owned()), ..found(judged.clone(), tree) };
+        let told = format!(
+            "\nDecision:\n  drop pgo: {why}\n  keep bolt: better than baseline under reading\n  best: bolt\n"
+        );
+        assert!(text(&two).ends_with(&told), "{}", text(&two));
+        // Without a tree there is a reason, too.
+        let mut old = found(judged, Vec::new());
+        assert!(text(&old).ends_with("\nDecision: keep: better than A under reading\n"), "{}", text(&old));
+        old.comparisons[0].judgements[0].verdict = Verdict::NotShown;
+        assert!(text(&old).ends_with("\nDecision: drop: not shown beside A under reading\n"));
+    }
 }

@@ -10,6 +10,7 @@ use super::Job;
 use super::steps::Told;
 use super::tree::BASELINE;
 use crate::arm::Arm;
+use crate::show;
 
 /// A probe of the ceiling needs no long window: user and system time of seconds of CPU are enough.
 const CEILING_PROBE_S: f64 = 3.0;
@@ -83,11 +84,12 @@ impl Job<'_> {
             match more.filter(|_| window.duration_s * needed / (operations as f64) < CEILING_PROBE_LIMIT_S) {
                 Some(more) => probe = more,
                 None => bail!(
-                    "workload `{}` made {} use only {:.3} s of CPU with {operations} operations, too little to tell user from \
+                    "workload `{}` made {} use only {:.3} s of CPU with {} operations, too little to tell user from \
                      kernel\n  next: ask for more operations (and let its command take them as {{operations}})",
                     workload.name,
                     self.target().name(),
-                    cpu.total_s
+                    cpu.total_s,
+                    show::number(operations as f64)
                 ),
             }
         }
@@ -98,7 +100,8 @@ impl Job<'_> {
 fn short(window: &Window, operations: u64) -> Option<String> {
     (window.duration_s < SHORT_S).then(|| {
         format!(
-            " (a window of {operations} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
+            " (a window of {} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
+            show::number(operations as f64),
             window.duration_s,
             (LONG_ENOUGH_S / window.duration_s.max(0.01)).ceil()
         )
@@ -139,7 +142,7 @@ mod tests {
         let mut window = crate::show::window::tests::window();
         window.duration_s = 0.27;
         let hint = short(&window, 60_000).unwrap();
-        assert!(hint.contains("60000 operations takes 0.27 s; with 4 times as many"), "{hint}");
+        assert!(hint.contains("60,000 operations takes 0.27 s; with 4 times as many"), "{hint}");
         window.duration_s = SHORT_S;
         assert_eq!(short(&window, 60_000), None);
     }

@@ -8,7 +8,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use hone_record::ToolReceipt;
-use hone_tool::{Call, Found, Runner, Tool, ToolError, Version};
+use hone_tool::{Call, Found, Origin, Runner, Tool, ToolError, Version};
 
 use crate::workshop::PADDING;
 
@@ -33,7 +33,7 @@ pub enum FamilyRefusal {
     /// A tool of another version.
     #[error(
         "{tool} says \"{says}\", but the compiler {compiler} is version {major}: profiles can't go from one to the other\n  \
-         next: apt-get install {package}"
+         next: {next}"
     )]
     OtherVersion {
         /// The tool's file.
@@ -44,8 +44,8 @@ pub enum FamilyRefusal {
         compiler: String,
         /// The compiler's major version.
         major: u32,
-        /// The package that has the right one.
-        package: String,
+        /// How the right one is got: its package, or the variable that named this one.
+        next: String,
     },
     /// The library that instrumented programs are linked with.
     #[error(
@@ -59,6 +59,15 @@ pub enum FamilyRefusal {
         looked: String,
         /// The package that has it.
         package: String,
+    },
+    /// No compiler was named, and none that is there goes with the tools that the environment names.
+    #[error("{variables}: no clang goes with that: {}\n  next: correct or unset {variables}, or name the compiler that belongs to it: \
+             compiler = \"clang-22\"", tried.join("; "))]
+    NoneFits {
+        /// The variables that are set.
+        variables: String,
+        /// Each compiler that was found, and why it was not taken.
+        tried: Vec<String>,
     },
     /// No compiler was named, and none that is there is whole.
     #[error("no clang with its linker, llvm-profdata and profile runtime: {}\n  next: apt-get install clang-22 lld-22 llvm-22 \
@@ -131,6 +140,10 @@ impl Family {
     }
 
     fn newest_clang(runner: &dyn Runner) -> anyhow::Result<Self> {
+        for (file, variable) in OF_CLANG.into_iter().filter(|(_, variable)| is_set(variable)) {
+            // What names no program is wrong whichever clang is taken.
+            Tool::new(file, variable).locate_beside(&[])?;
+        }
         let names = CLANG_MAJORS.rev().map(|major| format!("clang-{major}")).chain(["clang".to_owned()]);
         let mut tried = Vec::new();
         for name in names {
@@ -140,7 +153,11 @@ impl Family {
                 Err(error) => tried.push(format!("{name}: {}", first_line(&format!("{error:#}")))),
             }
         }
-        Err(refused(FamilyRefusal::NoneWhole { tried }))
+        let variables = tools_named();
+        Err(refused(match variables.is_empty() || tried.is_empty() {
+            true => FamilyRefusal::NoneWhole { tried },
+            false => FamilyRefusal::NoneFits { variables: variables.join(" and "), tried },
+        }))
     }
 
     fn of(runner: &dyn Runner, found: &Found, name: &str) -> anyhow::Result<Self> {
@@ -152,6 +169,19 @@ impl Family {
             None => Err(refused(FamilyRefusal::Unknown { name: name.to_owned(), says: receipt.version })),
         }
     }
+}
+
+/// Variables that take the place of tools of clang, and so have a say in which clang is the newest that has them all.
+const OF_CLANG: [(&str, &str); 2] = [("ld.lld", "HONE_LLD"), ("llvm-profdata", "HONE_LLVM_PROFDATA")];
+
+/// Those of them that are set.
+pub fn tools_named() -> Vec<&'static str> {
+    OF_CLANG.into_iter().map(|(_, variable)| variable).filter(|variable| is_set(variable)).collect()
+}
+
+/// As [`Tool`] sees it.
+fn is_set(variable: &str) -> bool {
+    env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 fn refused(refusal: FamilyRefusal) -> anyhow::Error {
@@ -258,7 +288,10 @@ fn member(
             says: receipt.version,
             compiler: cc.display().to_string(),
             major,
-            package: package.to_owned(),
+            next: match found.origin() {
+                Origin::Override => format!("correct or unset {variable}, which names it"),
+                Origin::Beside | Origin::Path => format!("apt-get install {package}"),
+            },
         }));
     }
     Ok((found.path().to_path_buf(), receipt))

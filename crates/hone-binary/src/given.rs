@@ -40,7 +40,7 @@ impl GivenBinary {
     }
 
     fn copy_command(&self, order: &Order) -> String {
-        let call = Call::new("copy", "install", &self.work).arg("-D").arg(&self.binary);
+        let call = Call::new("copy", "install", "/").arg("-D").arg(&self.binary);
         call.arg(self.copy_of(order)).to_string()
     }
 }

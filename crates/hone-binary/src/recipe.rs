@@ -405,6 +405,15 @@ impl<'a> RecipeWorkshop<'a> {
         }
     }
 
+    /// The copy of the sources as a command line, without what is left out at the top: the folder of the runs often lies there.
+    fn copy_call(&self, to: &Path) -> Call {
+        let call = Call::new("copy-sources", "find", "/").arg(&self.recipe.source);
+        let call = call.args(["-mindepth", "1", "-maxdepth", "1"]);
+        let call = LEFT_OUT.iter().fold(call, |call, name| call.args(["!", "-name", name]));
+        let call = self.left_out.iter().fold(call, |call, folder| call.args(["!", "-path"]).arg(folder));
+        call.args(["-exec", "cp", "-a", "-t"]).arg(to).args(["--", "{}", "+"])
+    }
+
     /// A build that should count must count.
     fn refuse_other_counting(&self, order: &Order, built: &Built) -> Result<()> {
         match (&self.family.tools, &built.how) {
@@ -627,10 +636,12 @@ impl Workshop for RecipeWorkshop<'_> {
         self.fits(order)?;
         let place = self.place(order);
         let orders = self.orders(order, &place);
-        let folder = Call::new("make-folder", "mkdir", &self.work).args(["-p", "--"]).arg(&place.source);
-        let copy = Call::new("copy-sources", "cp", &self.work).args(["-a", "--"]);
-        let copy = copy.arg(self.recipe.source.join(".")).arg(&place.source);
+        let folder = Call::new("make-folder", "mkdir", "/").args(["-p", "--"]).arg(&place.source);
         let added = |flags: &[String]| if flags.is_empty() { "nothing".to_owned() } else { flags.join(" ") };
+        let installed = orders.install_lines(&place.names, &self.hone)?;
+        let by_hone = order.guide.counts().then(|| {
+            format!("# Hone compiles profile_dump.o into {} before, which is linked in", place.aids.display())
+        });
         let note = format!(
             "# the stand-ins in {} add to what compiles: {}; to what links: {}",
             place.names.display(),
@@ -643,7 +654,9 @@ impl Workshop for RecipeWorkshop<'_> {
             .commands
             .iter()
             .map(|words| Ok(self.call(words, order, &place.source, &place.names, &file)?.to_string()));
-        [Ok(folder.to_string()), Ok(copy.to_string()), Ok(note)].into_iter().chain(builds).collect()
+        let copied = [folder.to_string(), self.copy_call(&place.source).to_string()];
+        let lines = copied.into_iter().chain(installed).chain([note]).chain(by_hone);
+        lines.map(Ok).chain(builds).collect()
     }
 
     /// Counts of gcc go below a prefix, so that those of one training stay apart from those of the next, and from what the

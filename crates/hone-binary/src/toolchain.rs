@@ -99,12 +99,20 @@ fn receipt_of_llvm(tool: &Found, llvm_major: u32) -> Result<ToolReceipt> {
     Ok(receipt)
 }
 
+/// Names the compiler for C++ inside of Rust.
+const CLANGXX: &str = "HONE_CLANGXX";
+
 fn find_clang(llvm_major: u32) -> Result<(CCompiler, ToolReceipt)> {
     let (name, name_cxx) = (format!("clang-{llvm_major}"), format!("clang++-{llvm_major}"));
     let clang = Tool::new(&name, "HONE_CLANG").debian(&name).locate(&[])?;
     let receipt = receipt_of_llvm(&clang, llvm_major)?;
     let beside: Vec<PathBuf> = clang.path().parent().map(Path::to_path_buf).into_iter().collect();
-    let clangxx = Tool::new(&name_cxx, "HONE_CLANGXX").locate_beside(&beside).ok();
+    let clangxx = match Tool::new(&name_cxx, CLANGXX).locate_beside(&beside) {
+        Ok(found) => Some(found),
+        // Whoever names one does not want C++ to go another way.
+        Err(error) if env::var_os(CLANGXX).is_some_and(|value| !value.is_empty()) => return Err(error.into()),
+        Err(_) => None,
+    };
     let compiler = CCompiler {
         clang: clang.path().to_path_buf(),
         clangxx: clangxx.map(|found| found.path().to_path_buf()),

@@ -105,10 +105,11 @@ fn a_compiler_with_the_tools_of_another_version_is_refused_before_the_first_buil
     let bin = bench.folder_of("mixed", &mixed);
     let named = bin.join("clang");
     let error = Family::find(&bench.system, Some(named.to_str().unwrap())).unwrap_err();
-    let FamilyRefusal::OtherVersion { tool, major: 22, package, .. } = family_refusal(&error) else {
+    let FamilyRefusal::OtherVersion { tool, major: 22, next, .. } = family_refusal(&error) else {
         panic!("{error:#}")
     };
-    assert_eq!((tool.as_str(), package.as_str()), (bin.join("llvm-profdata").to_str().unwrap(), "llvm-22"));
+    let told = (bin.join("llvm-profdata").display().to_string(), "apt-get install llvm-22".to_owned());
+    assert_eq!((tool, next), (&told.0, &told.1));
 
     // What is missing beside it is not taken from PATH, where another one may be.
     let lone = bench.folder_of("lone", &[("clang", new.cc.as_path())]);

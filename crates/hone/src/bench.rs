@@ -65,8 +65,10 @@ const WARM_AGAIN: u64 = 10;
 /// # Errors
 /// With what makes no sense, or with the program that is not there.
 pub(crate) fn check(workload: &Workload) -> Result<()> {
-    let Some(operations) = workload.engine.operations() else { return Ok(hone_load::check(workload)?) };
     let name = &workload.name;
+    let Some(operations) = workload.engine.operations() else {
+        return hone_load::check(workload).with_context(|| format!("workload `{name}`"));
+    };
     if operations == 0 {
         bail!(Usage(format!("workload `{name}`: operations must be above 0: CPU is told by operation")));
     }
@@ -99,7 +101,12 @@ pub(crate) fn check(workload: &Workload) -> Result<()> {
         let program = words.first().ok_or_else(empty)?;
         // One with a `/` is meant from the target's folder, which only the arm knows.
         if !program.contains(['/', '{']) {
-            find_program(program).with_context(|| format!("the {what} of workload `{name}`"))?;
+            find_program(program).ok().with_context(|| {
+                format!(
+                    "the {what} of workload `{name}`: there is no program `{program}` in PATH\n  next: install it, or name \
+                     another one"
+                )
+            })?;
         }
     }
     Ok(())

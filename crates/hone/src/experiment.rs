@@ -312,6 +312,9 @@ impl<'de> Deserialize<'de> for Acks {
     }
 }
 
+/// What is wrong with a load of no operations.
+const AT_LEAST_ONE: &str = "`operations` must be at least 1: CPU is told for each";
+
 impl WorkloadFile {
     /// Steps say their rates themselves; the workload's is their mean.
     fn mean_requests_per_s(&self) -> f64 {
@@ -342,9 +345,15 @@ impl WorkloadFile {
                         it; the other keys are for loads of the Kafka API"
                 .to_owned());
         }
-        let operations = self.operations.filter(|operations| *operations > 0).ok_or(
-            "`operations` is missing: say how many operations one run of it does, so that CPU can be told for each",
-        )?;
+        let operations = match self.operations {
+            Some(0) => return Err(AT_LEAST_ONE.to_owned()),
+            Some(operations) => operations,
+            None => {
+                return Err("`operations` is missing: say how many operations one run of it does, so that CPU can be told \
+                            for each"
+                    .to_owned());
+            }
+        };
         let words = |text: &Option<String>| text.as_deref().map(target::words).transpose();
         match (&self.command, &self.run) {
             (Some(command), None) => Ok(Some(Engine::Tool {
@@ -561,7 +570,10 @@ impl File {
         } else {
             "client"
         };
-        found.named(name).map_err(|problem| (format!("workload.{name}"), key, problem))
+        found.named(name).map_err(|problem| {
+            let key = if problem == AT_LEAST_ONE { "operations" } else { key };
+            (format!("workload.{name}"), key, problem)
+        })
     }
 
     fn judging(&self) -> Result<Vec<Workload>, Wrong> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use hone_binary::recipe::sugar::BUILD_FOLDER;
 
+use crate::optimize::tree;
 use crate::survey::{Found, Kind, Program, Signs, Survey};
 
 /// What stands before everything that must be filled in.
@@ -31,6 +32,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) load: Load,
     /// The survey's folder as the file will name it: `.`, or a whole path.
     pub(crate) source: &'a str,
+    /// What keeps BOLT from a finished program.
+    pub(crate) trouble: Option<String>,
 }
 
 /// A server that is known by its program's name.
@@ -59,7 +62,7 @@ const HTTP_LOAD: &str = "h2load --h1 -n {operations} -c 16";
 
 /// The whole text.
 pub(crate) fn text(choice: &Choice<'_>) -> String {
-    let sections = [head(choice), target(choice), workloads(choice), optimize()];
+    let sections = [head(choice), target(choice), workloads(choice), optimize(choice.found.kind)];
     sections.join("\n")
 }
 
@@ -160,9 +163,18 @@ fn elf(choice: &Choice<'_>) -> String {
     format!(
         "# A finished program, which BOLT alone can change. It wants the linker's relocations (link it with -Wl,--emit-relocs), and\n\
          # its symbols (no strip).\n\
-         binary = {}\n",
+         {}binary = {}\n",
+        in_the_way(choice),
         string(binary.strip_prefix("./").unwrap_or(&binary))
     )
+}
+
+/// What would keep BOLT from the program.
+fn in_the_way(choice: &Choice<'_>) -> String {
+    let trouble = choice.trouble.as_deref().unwrap_or_default();
+    let mut lines = trouble.lines().map(str::trim);
+    let first = lines.next().map(|line| format!("# {MARK}: a program that BOLT can change: {line}\n"));
+    first.into_iter().chain(lines.map(|line| format!("# {line}\n"))).collect()
 }
 
 fn recipe(choice: &Choice<'_>) -> String {
@@ -291,12 +303,20 @@ fn commands(choice: &Choice<'_>) -> String {
     )
 }
 
-fn optimize() -> String {
-    "[optimize]\n\
-     train = \"training\"\n\
-     judge = [\"judging\"]  # the first one decides\n\
-     # variants = [\"baseline\", \"pgo\", \"bolt\", \"pgo+bolt\"]    # unless named: what this target and this machine can\n"
-        .to_owned()
+fn optimize(kind: Kind) -> String {
+    let variants = match kind {
+        Kind::Elf => list([tree::BASELINE, tree::SAMPLED_BOLT, tree::BOLT]),
+        Kind::Go => list([tree::BASELINE, tree::PGO]),
+        Kind::Cargo | Kind::CMake | Kind::Meson | Kind::Make => {
+            list([tree::BASELINE, tree::PGO, tree::BOLT, tree::PGO_BOLT])
+        }
+    };
+    format!(
+        "[optimize]\n\
+         train = \"training\"\n\
+         judge = [\"judging\"]  # the first one decides\n\
+         # variants = {variants}    # unless named: what this target and this machine can\n"
+    )
 }
 
 #[cfg(test)]
@@ -319,7 +339,7 @@ mod tests {
 
     fn written(survey: &Survey, load: Load, source: &str) -> String {
         let found = &survey.found[0];
-        text(&Choice { survey, found, program: &found.programs[0], load, source })
+        text(&Choice { survey, found, program: &found.programs[0], load, source, trouble: None })
     }
 
     const SERVES: Signs = Signs { listens: true, http: false, pprof: false };

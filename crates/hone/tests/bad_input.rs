@@ -314,6 +314,25 @@ fn reports_of_what_is_no_record() {
 }
 
 #[test]
+fn a_load_with_a_mistake_is_named_once_and_at_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |load: &str, expected: &str| {
+        let text = format!(
+            "name = \"x\"\n[target]\nbinary = \"p\"\nargs = [\"{{port}}\"]\n[optimize]\ntrain = \"reading\"\njudge = [\"reading\"]\n\
+             judge_what_was_trained = true\n[workload.reading]\n{load}\n"
+        );
+        fs::write(folder.path().join("hone.toml"), text).unwrap();
+        let ran = hone_in(folder.path(), &["optimize", "hone.toml"]).expect_error(expected);
+        assert!(ran.code == 1 || ran.code == 2, "{}", ran.stderr);
+        assert!(ran.stderr.matches("workload").count() < 2, "{}", ran.stderr);
+    };
+    refused("command = \"true {prt}\"\noperations = 5", "workload `reading`: unknown placeholder {prt}");
+    refused("command = \"no-such-load\"\noperations = 5", "there is no program `no-such-load` in PATH");
+    refused("command = \"true\"\noperations = 0", "hone.toml:11: `operations` must be at least 1");
+    refused("command = \"true\"", "hone.toml:10: `operations` is missing");
+}
+
+#[test]
 fn experiments_with_mistakes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hone.toml");

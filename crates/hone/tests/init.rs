@@ -111,6 +111,15 @@ fn a_linked_program_and_what_is_none() {
     let parsed: toml::Table = written(&tree.path().join("elsewhere")).parse().unwrap();
     let binary = parsed["target"]["binary"].as_str().unwrap().to_owned();
     assert_eq!(Path::new(&binary), tree.path().canonicalize().unwrap().join("server"));
+    let text = written(&tree.path().join("elsewhere"));
+    assert!(text.contains("has no relocations (.rela.text)"), "{text}");
+    assert!(text.contains("# variants = [\"baseline\", \"sampled-bolt\", \"bolt\"]"), "{text}");
+    let strip = ["-s", "main.c", "-o", "stripped"];
+    let made = Command::new("cc").args(strip).current_dir(tree.path()).status();
+    assert!(made.unwrap().success());
+    let ran = hone_in(tree.path(), &["init", "./stripped"]).expect_code(0);
+    assert!(ran.stdout.contains("is stripped"), "{}", ran.stdout);
+    assert!(written(tree.path()).contains("# next: link without -s"), "{}", written(tree.path()));
     hone_in(tree.path(), &["init", "notes"]).expect_code(1).expect_error("is no linked program (ELF)");
     hone_in(tree.path(), &["init", "nowhere"]).expect_code(1).expect_error("there is no nowhere");
     hone_in(tree.path(), &["init", "elsewhere"]).expect_code(1).expect_error("there is no Cargo.toml");

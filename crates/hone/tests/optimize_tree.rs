@@ -159,6 +159,77 @@ fn a_plan_names_what_is_done_beside_builds_and_loads() {
     assert!(!converted.contains("provoked"), "nothing is rewritten: {converted}");
 }
 
+/// In a folder of its own, by a shell that ends with the first line that fails. The folder of the runs lies among the sources.
+#[test]
+fn the_plan_of_a_plain_build_can_be_pasted() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let text = server("default", r#""pgo", "pgo+bolt""#)
+        .replace("source = \"tree\"", "source = \".\"")
+        .replace("make server", "make -C tree server")
+        .replace("program = \"server\"", "program = \"tree/server\"");
+    bench.write(&text);
+    let plan = bench.hone(&["--dry-run"]).expect_code(0).stdout;
+    let (_, runs) = plan.lines().next().unwrap().split_once('=').unwrap();
+    let build: Vec<&str> = plan.lines().take_while(|line| !line.contains("{port}' --stop")).collect();
+    assert!(build.len() < plan.lines().count(), "no start in {plan}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let paste = Call::new("paste", "/bin/sh", elsewhere.path()).args(["-e", "-c", &build.join("\n")]);
+    bench.system.run(&paste).unwrap();
+    let place = Path::new(runs).join("builds/server/baseline");
+    assert_eq!(place, bench.dir.path().canonicalize().unwrap().join("runs/builds/server/baseline"));
+    assert!(place.join("source/tree/server").is_file() && !place.join("source/runs").exists());
+    // By the stand-ins, which write down what they do.
+    let log = fs::read_to_string(place.join("compilers.jsonl")).unwrap();
+    assert!(log.contains("server.cpp") && log.contains("--ld-path="), "{log}");
+}
+
+/// One that is set for another target, or names a tool that is gone, would change the compiler behind everybody's back.
+#[test]
+fn a_variable_that_names_a_tool_is_told() {
+    let Some(bench) = Bench::new() else { return };
+    bench.tree();
+    let text = server("default", r#""pgo""#);
+    let unnamed = text.replace("compiler = \"clang-22\"\n", "");
+    let old = bench.path("old-profdata");
+    bench.script("old-profdata", "echo LLVM version 9.0.1");
+    let planned = |text: &str, profdata: &Path| {
+        bench.write(text);
+        let mut command = hone_command();
+        command.args(["optimize", "hone.toml", "--dry-run"]).env("HONE_LLVM_PROFDATA", profdata);
+        Ran::of(command.current_dir(bench.dir.path()).output().unwrap())
+    };
+    let ran = planned(&unnamed, &find("llvm-profdata-22").unwrap()).expect_code(0);
+    ran.expect_error("compiler: ")
+        .expect_error("clang version 22")
+        .expect_error("goes with HONE_LLVM_PROFDATA");
+    let ran = planned(&unnamed, &old).expect_code(1);
+    let ran = ran.expect_error("correct or unset HONE_LLVM_PROFDATA, or name the compiler");
+    assert!(!ran.stderr.contains("apt-get"), "{}", ran.stderr);
+    planned(&text, &old).expect_code(1).expect_error("next: correct or unset HONE_LLVM_PROFDATA, which");
+    let ran = planned(&unnamed, Path::new("llvm-profdata-14")).expect_code(1);
+    ran.expect_error("HONE_LLVM_PROFDATA=llvm-profdata-14 is no executable file").expect_error("next: unset");
+}
+
+/// Another one would be taken for the C++ in silence.
+#[test]
+fn a_compiler_for_what_is_inside_of_rust_that_is_not_there_is_not_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let planned = |variable: &str| {
+        let mut command = hone_command();
+        command.arg("optimize").arg(of_checkout("examples/broker/hone.toml"));
+        command.args(["--variants", "pgo", "--dry-run"]).env(variable, "/nosuch").current_dir(dir.path());
+        Ran::of(command.output().unwrap()).expect_code(0).stdout
+    };
+    if !planned("HONE_NOTHING").contains(" CC_") {
+        return skip("there is no clang of the Rust compiler's LLVM");
+    }
+    for variable in ["HONE_CLANG", "HONE_CLANGXX"] {
+        let plan = planned(variable);
+        assert!(!plan.contains(" CC_") && !plan.contains(" CXX_"), "{variable}: {plan}");
+    }
+}
+
 /// By its phases, one after the other, as jobs of a CI would; and once more from the cache. The server dies of SIGTERM, so BOLT's
 /// counts need the preload.
 #[test]
@@ -178,13 +249,17 @@ fn a_server_by_its_own_build_goes_through_pgo_and_bolt_phase_by_phase() {
     }
     assert_eq!(plan.stdout.matches("# with another layout: ").count(), 4, "{}", plan.stdout);
     assert!(
-        plan.stdout.contains("RUNS=runs") && plan.stdout.contains("\"$RUNS\"/server-001/bin/"),
+        plan.stdout.starts_with("RUNS=/") && plan.stdout.contains("\"$RUNS\"/server-001/bin/"),
         "{}",
         plan.stdout
     );
     assert!(!bench.path("runs").exists(), "a plan makes nothing");
 
-    bench.hone(&["--only", "train"]).expect_code(1).expect_error("there is no run of `server`");
+    bench
+        .hone(&["--only", "train"])
+        .expect_code(1)
+        .expect_error("there is no run of `server`")
+        .expect_error("next: begin one, without --resume or by --only baseline");
     bench.hone(&["--only", "baseline"]).expect_code(0).expect_error("the phase baseline is done");
     bench.hone(&["--only", "judge"]).expect_code(1).expect_error("go through --only train first");
     let trained = bench.hone(&["--only", "train"]).expect_code(0);
@@ -336,6 +411,14 @@ fn runs_inside_of_the_sources_are_no_part_of_them() {
     assert!(!first.stderr.contains("nothing has changed"), "{}", first.stderr);
     assert!(!tree.join("runs/builds/server/baseline/source/runs").exists(), "its own runs were copied");
     baseline().expect_error("nothing has changed since it was built");
+
+    // No other phase of that run is of other sources.
+    let source = fs::read_to_string(tree.join("server.cpp")).unwrap();
+    fs::write(tree.join("server.cpp"), source + "// new\n").unwrap();
+    let ran = hone_in(&tree, &["optimize", "hone.toml", "--only", "train"]).expect_code(2);
+    ran.expect_error("can't go on: since it was begun, the source tree")
+        .expect_error("has changed; what is built now would differ by that")
+        .expect_error("or by --only baseline");
 }
 
 /// It leaves by `_exit` and has another use for the signals of the dump object, so clang's counts are lost whatever is done; BOLT's are
@@ -641,12 +724,16 @@ operations = 300000
         sampled_until_its_end(&bench, &given);
     }
 
-    // Without relocations BOLT has nothing to move, and nothing else is left to judge.
+    // What can be known of a finished program is told before anything is done, and once.
     bench.write(&text.replace("[compare]", "builds = 3\n[compare]"));
     bench.hone(&[]).expect_code(1).expect_error("ask for one build only (builds = 1)");
     bench.write(text);
     bench.compile(&source, "toy", &["-O2"]);
-    bench.hone(&[]).expect_code(1).expect_error("link it with -Wl,--emit-relocs");
+    let ran = bench.hone(&[]).expect_code(1).expect_error("link it with -Wl,--emit-relocs");
+    assert_eq!(ran.stderr.matches("has no relocations").count(), 1, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("build-baseline"), "{}", ran.stderr);
+    bench.hone(&["--dry-run"]).expect_code(1).expect_error("has no relocations");
+    bench.compile(&source, "toy", &["-O2", "-Wl,-q"]);
     bench.write(&text.replace("{program} 1000", "false"));
     bench.hone(&[]).expect_code(1).expect_error("the baseline does not pass the check");
 }

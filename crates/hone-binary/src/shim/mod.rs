@@ -110,6 +110,21 @@ impl Orders {
         Ok(file)
     }
 
+    /// What [`Orders::install`] does, as command lines that need no folder to be there.
+    ///
+    /// # Errors
+    /// When the orders can't be written as JSON.
+    pub fn install_lines(&self, names: &Path, program: &Path) -> Result<Vec<String>> {
+        const LINK: &str = r#"to=$1; names=$2; shift 2; for name; do ln -sf -- "$to" "$names/$name"; done"#;
+        const WRITE: &str = r#": >"$1"; printf '%s\n' "$2" >"$3""#;
+        let folders = Call::new("make-folders", "mkdir", "/").args(["-p", "--"]).arg(names).arg(&self.maps);
+        let links = Call::new("link-names", "sh", "/").args(["-ec", LINK, "sh"]).arg(program).arg(names);
+        let links = links.args(self.compilers.keys());
+        let orders = Call::new("write-orders", "sh", "/").args(["-ec", WRITE, "sh"]).arg(&self.words);
+        let orders = orders.arg(serde_json::to_string(self)?).arg(Self::file(names));
+        Ok([folders, links, orders].iter().map(ToString::to_string).collect())
+    }
+
     /// Where the orders for a folder of names are.
     pub fn file(names: &Path) -> PathBuf {
         names.join("orders.json")

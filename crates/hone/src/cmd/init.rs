@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use hone_binary::bolt::preflight;
 use hone_tool::System;
 use serde::Serialize;
 
@@ -74,11 +75,18 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let load = arguments.load.unwrap_or_else(|| starter::likely_load(&seen, &program));
     let file = output(arguments, &seen, found.kind)?;
     let source = source(&seen.folder, &file);
-    let choice = Choice { survey: &seen, found, program: &program, load, source: &source };
+    let trouble = if found.kind == Kind::Elf { trouble(&seen.folder.join(&program.name)) } else { None };
+    let choice = Choice { survey: &seen, found, program: &program, load, source: &source, trouble };
     let text = starter::text(&choice);
     write_new(&file, &text)?;
     desk.show_found("init", &written(&choice, file, &text), show::init::text)?;
     Ok(Ending::Done)
+}
+
+/// What BOLT would refuse a finished program for.
+fn trouble(program: &Path) -> Option<String> {
+    let looked = preflight::anatomy(program).and_then(|anatomy| preflight::check(program, &anatomy));
+    looked.err().map(|error| format!("{error:#}"))
 }
 
 fn written(choice: &Choice<'_>, file: PathBuf, text: &str) -> Written {

@@ -42,8 +42,9 @@ pub(crate) struct Arguments {
     /// Go on with a run that was broken off: the named one, or the newest of this experiment.
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
-    /// Print the command lines that a run would carry out, and carry out none. They can be pasted behind the line that begins with
-    /// RUNS=; what Hone does itself between them (the stand-ins for compilers, merges, proofs, checks) stands there as comments.
+    /// Print the command lines that a run would carry out, and carry out none. Those of the plain build can be pasted behind the line
+    /// that begins with RUNS=. Others name what is made only by a run: {port} and {data} of a start, the merged PROFILE, the object of
+    /// a counting build, and the copies of built programs. What Hone does itself between them stands there as comments.
     #[arg(long, conflicts_with_all = ["resume", "only"])]
     dry_run: bool,
     /// Go through one phase and end. Each phase goes on in the run of the one before: the first begins a new one, the others take
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let text = text + &mark(&asked);
     let training = experiment.training.iter().map(|training| &training.workload);
     for workload in experiment.judging.iter().chain(training) {
-        bench::check(workload).with_context(|| format!("workload `{}`", workload.name))?;
+        bench::check(workload)?;
     }
     rule::check(&experiment)?;
     if arguments.dry_run {
@@ -90,6 +91,9 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
+
+/// How a run is begun where another one was to be gone on with.
+const ANEW: &str = "without --resume or by --only baseline";
 
 /// Stands before what the command line asked for, behind the experiment's text in a run's folder.
 const MARK: &str = "\n# as asked:";
@@ -168,10 +172,19 @@ fn dry_run(arguments: &Arguments, experiment: &Experiment, desk: &Desk) -> Resul
     let there = Arguments { output: parent.path().to_owned(), ..arguments.clone() };
     let text = with_job(&there, experiment, &folder, desk, dry::plan)?;
     let temporary = parent.path().canonicalize()?;
-    let text = dry::in_runs(&text, &temporary.display().to_string(), &arguments.output.display().to_string());
+    let runs = whole(&arguments.output)?;
+    let text = dry::in_runs(&text, &temporary.display().to_string(), &runs.display().to_string());
     let lines: Vec<&str> = text.lines().collect();
     desk.show_found("plan", &lines, |_| text.clone())?;
     Ok(Ending::Done)
+}
+
+/// A path that is the same from every folder, without links as far as it is there.
+fn whole(path: &Path) -> Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let real = |path: &Path| path.canonicalize().ok();
+    let below = || Some(real(path.parent()?)?.join(path.file_name()?));
+    Ok(real(&path).or_else(below).unwrap_or(path))
 }
 
 fn with_job<T>(
@@ -224,12 +237,12 @@ fn folder(arguments: &Arguments, experiment: &Experiment, text: &str) -> Result<
                 options => options.to_owned(),
             };
             bail!(
-                "{} was begun with{said}; a run is of one experiment. Say the same, or begin a new one without --resume",
+                "{} was begun with{said}; a run is of one experiment. Say the same, or begin a new one, {ANEW}",
                 path.display()
             );
         }
         bail!(
-            "{} has changed since {} was begun; a run is of one experiment. Begin a new one without --resume",
+            "{} has changed since {} was begun; a run is of one experiment. Begin a new one, {ANEW}",
             arguments.file.display(),
             path.display()
         );
@@ -245,7 +258,12 @@ fn newest(output: &Path, name: &str) -> Result<PathBuf> {
     let entries = fs::read_dir(output).into_iter().flatten().flatten();
     let runs = entries.map(|entry| entry.path()).filter_map(|path| Some((number(&path)?, path)));
     let newest = runs.max().map(|(_, path)| path);
-    newest.with_context(|| format!("there is no run of `{name}` in {} to go on with", output.display()))
+    newest.with_context(|| {
+        format!(
+            "there is no run of `{name}` in {} to go on with\n  next: begin one, {ANEW}",
+            output.display()
+        )
+    })
 }
 
 /// An error keeps what was done; say how to go on.

@@ -75,10 +75,11 @@ impl Job<'_> {
         match &then.changes(&now)[..] {
             [] => Ok(()),
             changes => bail!(Usage(format!(
-                "{} can't go on, its variants would not be of the same: {}\n  next: begin a new run, without --resume; what was \
-                 measured stays where it is",
+                "{} can't go on: since it was begun, {}; what is built now would differ by that, too, from what was built \
+                 then\n  next: put it back as it was, or begin a new run, without --resume or by --only baseline; what was measured \
+                 stays where it is",
                 self.folder.path().display(),
-                changes.join("; ")
+                changes.join(" and ")
             ))),
         }
     }

@@ -92,11 +92,12 @@ impl Job<'_> {
             match more.filter(|_| window.duration_s * needed / (operations as f64) < CEILING_PROBE_LIMIT_S) {
                 Some(more) => probe = more,
                 None => bail!(
-                    "workload `{}` made {} use only {:.3} s of CPU with {operations} operations, too little to tell user from \
+                    "workload `{}` made {} use only {:.3} s of CPU with {} operations, too little to tell user from \
                      kernel\n  next: ask for more operations (and let its command take them as {{operations}})",
                     workload.name,
                     self.target().name(),
-                    cpu.total_s
+                    cpu.total_s,
+                    count(operations)
                 ),
             }
         }
@@ -123,7 +124,8 @@ fn does_them(workload: &str, first: (u64, f64), now: (u64, f64)) -> Result<()> {
 fn short(window: &Window, operations: u64) -> Option<String> {
     (window.duration_s < SHORT_S).then(|| {
         format!(
-            " (a window of {operations} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
+            " (a window of {} operations takes {:.2} s; with {} times as many the intervals will be narrower)",
+            count(operations),
             window.duration_s,
             (LONG_ENOUGH_S / window.duration_s.max(0.01)).ceil()
         )
@@ -164,7 +166,7 @@ mod tests {
         let mut window = crate::show::window::tests::window();
         window.duration_s = 0.27;
         let hint = short(&window, 60_000).unwrap();
-        assert!(hint.contains("60000 operations takes 0.27 s; with 4 times as many"), "{hint}");
+        assert!(hint.contains("60,000 operations takes 0.27 s; with 4 times as many"), "{hint}");
         window.duration_s = SHORT_S;
         assert_eq!(short(&window, 60_000), None);
     }

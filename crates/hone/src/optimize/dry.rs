@@ -37,6 +37,7 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                 let base = job.kept_program(&variants[from].name);
                 let work = job.folder.join("bolt").join(&variant.name);
                 let [instrument, rewrite] = tools.plan(&base, &work);
+                plan.makes(&work);
                 match job.planned_for_bolt(by)? {
                     Kinds::Counts | Kinds::Pprof => {
                         plan.line(&instrument.to_string());
@@ -81,7 +82,10 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
 /// A plan is made in a folder that goes away again; what is printed begins with a variable in its place.
 pub(crate) fn in_runs(text: &str, made_in: &str, runs: &str) -> String {
     let head = format!(
-        "RUNS={}\n# Where runs and builds lie. Hone makes their folders and copies each built program to its place in bin/.\n",
+        "RUNS={}\n\
+         # Where runs and builds lie. What stands below up to the first program that is started can be pasted as it is: it makes the\n\
+         # plain build. Lines behind it name what a run makes: {{port}} and {{data}} of a start, the merged PROFILE, the object\n\
+         # profile_dump.o of a counting build, and each built program at its place in bin/, where Hone copies it.\n",
         shlex::try_quote(runs).unwrap_or(runs.into())
     );
     text.lines().fold(head, |all, line| all + &with_variable(line, made_in) + "\n")
@@ -214,6 +218,11 @@ impl Plan<'_, '_> {
         self.loads("trained", experiment.training.iter().map(|training| &training.workload));
     }
 
+    fn makes(&mut self, folder: &Path) {
+        let call = Call::new("make-folder", "mkdir", "/").args(["-p", "--"]).arg(folder);
+        self.line(&call.to_string());
+    }
+
     /// perf's command line.
     fn recording(&self, event: Event, data: &Path) -> Result<String> {
         let first = self.job.experiment.training.first();
@@ -224,6 +233,7 @@ impl Plan<'_, '_> {
 
     /// A program is sampled while it is loaded. Where perf's data will be.
     fn samples(&mut self, variant: &str, event: Event, folder: &Path) -> PathBuf {
+        self.makes(folder);
         self.starts(variant, None);
         let data = folder.join("perf.data");
         match self.recording(event, &data) {
@@ -335,7 +345,7 @@ mod tests {
         let said = in_runs(text, "/tmp/x", "my runs");
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "RUNS='my runs'");
-        assert_eq!(lines[3], "cd \"$RUNS\"/a && A=''\"$RUNS\"'/%m b' \"$RUNS\"/run ''\"$RUNS\"'' é");
+        assert_eq!(lines[5], "cd \"$RUNS\"/a && A=''\"$RUNS\"'/%m b' \"$RUNS\"/run ''\"$RUNS\"'' é");
     }
 
     /// As a shell understands it.

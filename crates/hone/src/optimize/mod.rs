@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
-use hone_binary::bolt::BoltTools;
+use hone_binary::bolt::{BoltTools, Input};
 use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_load::Security;
 use hone_record::{
@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Place, Program, Ways};
 use crate::bench::Bench;
-use crate::experiment::{Experiment, Target};
+use crate::experiment::{Experiment, Form, Target};
 use crate::folder::RunFolder;
 use crate::progress::Progress;
 use crate::ready::Ready;
@@ -434,6 +434,10 @@ impl<'a> Job<'a> {
 
     /// What can't be had is told before anything is built.
     fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
+        if let Form::Elf { binary } = &self.target().form {
+            // All that such a target can have is made of it by BOLT.
+            Input::look(&self.there("binary", binary)?)?;
+        }
         let profile = Path::new("profile");
         for variant in variants {
             let order = self.order(variant, profile, compiler);

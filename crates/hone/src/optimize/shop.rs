@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use hone_binary::family::Family;
+use hone_binary::family::{self, Family};
 use hone_binary::go::{GoPgo, GoTarget};
 use hone_binary::recipe::{Recipe, RecipeWorkshop, sugar};
 use hone_binary::{Built, CargoTarget, GivenBinary, Order, Pgo, Workshop};
@@ -25,6 +25,7 @@ impl<'a> Job<'a> {
             Form::Cargo(cargo) => Ok(Box::new(Pgo::prepare(self.runner, self.cargo_target(cargo)?, &work)?)),
             Form::Recipe(recipe) => {
                 let family = Family::find(self.runner, recipe.compiler.as_deref())?;
+                self.tells_compiler(recipe.compiler.is_none(), &family);
                 let jobs = recipe.jobs.unwrap_or_else(|| {
                     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
                 });
@@ -42,6 +43,19 @@ impl<'a> Job<'a> {
             Form::Elf { binary } => {
                 Ok(Box::new(GivenBinary::prepare(&self.there("binary", binary)?, &work)?))
             }
+        }
+    }
+
+    /// A variable that names a tool has a say in which compiler is taken, which nobody would think of.
+    fn tells_compiler(&self, is_unnamed: bool, family: &Family) {
+        let variables = family::tools_named();
+        if let (true, false, Some(compiler)) = (is_unnamed, variables.is_empty(), family.receipts.first()) {
+            self.progress.line(&format!(
+                "compiler: {} ({}), the newest that goes with {}",
+                compiler.version,
+                compiler.path,
+                variables.join(" and ")
+            ));
         }
     }
 

@@ -75,7 +75,7 @@ const CSIR: &str = "csir";
 const PGO_RELOCS: &str = "relocs+pgo";
 pub(crate) const BOLT: &str = "bolt";
 pub(crate) const SAMPLED_BOLT: &str = "sampled-bolt";
-const PGO_BOLT: &str = "pgo+bolt";
+pub(crate) const PGO_BOLT: &str = "pgo+bolt";
 const CSIR_BOLT: &str = "csir+bolt";
 
 /// All, in the order in which they are made.

@@ -145,16 +145,23 @@ impl Family {
             Tool::new(file, variable).locate_beside(&[])?;
         }
         let names = CLANG_MAJORS.rev().map(|major| format!("clang-{major}")).chain(["clang".to_owned()]);
-        let mut tried = Vec::new();
+        let (mut tried, mut is_of_a_version) = (Vec::new(), false);
         for name in names {
             let Ok(found) = compiler_named(&name) else { continue };
             match Self::of(runner, &found, &name) {
                 Ok(family) => return Ok(family),
-                Err(error) => tried.push(format!("{name}: {}", first_line(&format!("{error:#}")))),
+                Err(error) => {
+                    tried.push(format!("{name}: {}", first_line(&format!("{error:#}"))));
+                    is_of_a_version |= matches!(
+                        error.downcast_ref(),
+                        Some(crate::Refusal::Family(FamilyRefusal::OtherVersion { .. }))
+                    );
+                }
             }
         }
+        // A variable is not to blame for what lacks beside it.
         let variables = tools_named();
-        Err(refused(match variables.is_empty() || tried.is_empty() {
+        Err(refused(match variables.is_empty() || !is_of_a_version {
             true => FamilyRefusal::NoneWhole { tried },
             false => FamilyRefusal::NoneFits { variables: variables.join(" and "), tried },
         }))

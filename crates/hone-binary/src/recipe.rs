@@ -410,7 +410,8 @@ impl<'a> RecipeWorkshop<'a> {
         let call = Call::new("copy-sources", "find", "/").arg(&self.recipe.source);
         let call = call.args(["-mindepth", "1", "-maxdepth", "1"]);
         let call = LEFT_OUT.iter().fold(call, |call, name| call.args(["!", "-name", name]));
-        let call = self.left_out.iter().fold(call, |call, folder| call.args(["!", "-path"]).arg(folder));
+        let call =
+            self.left_out.iter().fold(call, |call, folder| call.args(["!", "-path"]).arg(as_pattern(folder)));
         call.args(["-exec", "cp", "-a", "-t"]).arg(to).args(["--", "{}", "+"])
     }
 
@@ -954,4 +955,16 @@ fn copy_counts(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A path for `find -path`, which takes patterns.
+fn as_pattern(path: &Path) -> String {
+    let mut pattern = String::new();
+    for sign in path.to_string_lossy().chars() {
+        if "*?[\\".contains(sign) {
+            pattern.push('\\');
+        }
+        pattern.push(sign);
+    }
+    pattern
 }

@@ -16,6 +16,7 @@ const FRONTEND_STRONG: f64 = 25.0;
 const KERNEL_FIRST: f64 = 0.6;
 
 const INTEL: &str = "Intel's thresholds (spr-metrics.json: frontend bound > 15 %, fetch latency > 10 %)";
+const INTEL_LEVEL_1: &str = "Intel's threshold (spr-metrics.json: frontend bound > 15 %)";
 const ARM: &str = "Arm's guide for BOLT (frontend bound > 10 %)";
 const OURS: &str = "Hone's, above Intel's threshold of 15 %; not calibrated";
 
@@ -31,6 +32,7 @@ pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
         high if high >= FRONTEND_STRONG && largest_loss(slots) == Category::FrontendBound => {
             (Likelihood::Strong, OURS)
         }
+        _ if latency.is_none() => (Likelihood::Likely, INTEL_LEVEL_1),
         _ => (Likelihood::Likely, INTEL),
     };
     let of_latency = match latency {
@@ -75,6 +77,8 @@ fn next(slots: &Slots, likelihood: Likelihood, user_share: Option<f64>) -> Lever
         return Lever::Core;
     }
     match largest_loss(slots) {
+        // Nothing much is lost anywhere.
+        Category::FrontendBound if likelihood == Likelihood::No => Lever::Core,
         Category::BadSpeculation => Lever::Branches,
         Category::BackendBound if share(Category::CoreBound) > share(Category::MemoryBound) => Lever::Core,
         Category::BackendBound => Lever::Data,
@@ -138,6 +142,8 @@ mod tests {
         assert_eq!(of(&level_1(8.0, 5.0, 60.0, 27.0)), (Likelihood::No, Lever::Data));
         assert_eq!(of(&level_1(12.0, 40.0, 20.0, 28.0)), (Likelihood::Possible, Lever::Branches));
         assert_eq!(of(&level_1(5.0, 5.0, 10.0, 80.0)), (Likelihood::No, Lever::Core));
+        // The frontend is the largest of small losses.
+        assert_eq!(of(&level_1(9.0, 4.0, 8.0, 49.0)), (Likelihood::No, Lever::Core));
         // More is lost elsewhere: likely, and not more.
         assert_eq!(of(&level_1(26.0, 4.0, 50.0, 20.0)), (Likelihood::Likely, Lever::Layout));
     }

@@ -149,24 +149,130 @@ fn toplev_by_text_and_by_csv() {
 #[test]
 fn a_perf_without_counters_is_recognised_and_never_believed() {
     let none = [
-        "none-wide.txt",
         "none-unsupported.txt",
         "none-default-events.txt",
         "none.json",
         "none.csv",
         "none-metric-only.json",
+        "none-metric.txt",
     ];
     for name in none {
         let refused = read(&text(name)).unwrap_err();
         assert!(matches!(refused, Unread::NoCounters { .. }), "{name}: {refused:?}");
     }
-    let refused = read(&text("none-metric.txt")).unwrap_err().to_string();
+    let refused = read(&text("none-metric.txt").replace("<not supported>", "1,234")).unwrap_err().to_string();
     assert!(
         refused
             .contains("perf knows no top-down metric of this CPU: Cannot find metric or group `PipelineL1'")
     );
     assert_eq!(read("hello\n"), Err(Unread::Nothing));
     assert_eq!(read(""), Err(Unread::Nothing));
+}
+
+/// Both kinds of cores by `-M`: the PMU stands in the events.
+#[test]
+fn events_tell_the_pmu_of_a_hybrid_machine() {
+    let line = |pmu: &str, event: &str, share: f64, name: &str| match event {
+        "" => format!("                                        #     {share:.1} %  {name}\n"),
+        _ => format!("        12,345      {pmu}/{event}/         #     {share:.1} %  {name}\n"),
+    };
+    let of = |pmu: &str, shares: [f64; 4]| {
+        line(pmu, "TOPDOWN.SLOTS", shares[0], "tma_frontend_bound")
+            + &line(pmu, "", shares[1], "tma_bad_speculation")
+            + &line(pmu, "topdown-retiring", shares[2], "tma_retiring")
+            + &line(pmu, "", shares[3], "tma_backend_bound")
+    };
+    let text = of("cpu_core", [10.0, 20.0, 30.0, 40.0]) + &of("cpu_atom", [40.0, 10.0, 20.0, 30.0]);
+    let all = judge(&read(&text).unwrap());
+    let shares: Vec<_> = all
+        .iter()
+        .map(|(name, slots)| (name.clone().unwrap(), slots.as_ref().unwrap().share(FrontendBound)))
+        .collect();
+    assert_eq!(shares, [("cpu_atom".to_owned(), Some(40.0)), ("cpu_core".to_owned(), Some(10.0))]);
+    assert!(all.iter().all(|(_, slots)| slots.as_ref().unwrap().notes.is_empty()), "no phases: {all:?}");
+    let json = r#"{"counter-value" : "1", "event" : "cpu_atom/TOPDOWN.SLOTS/", "metric-value" : "7.5", "metric-unit" : "%  tma_retiring"}"#;
+    assert_eq!(read(json).unwrap()[0].pmu.as_deref(), Some("cpu_atom"));
+    assert_eq!(
+        read("1,,cpu_core/slots/,55,100.00,7.5,%  tma_retiring\n").unwrap()[0].pmu.as_deref(),
+        Some("cpu_core")
+    );
+    // The one kind of other machines is in some events, and not in others.
+    assert_eq!(read("1,,cpu/slots/,55,100.00,7.5,%  retiring\n").unwrap()[0].pmu, None);
+}
+
+#[test]
+fn csv_with_a_head_with_names_alone_and_with_commas_in_events() {
+    let file = "# started on Sat Nov 21 12:00:00 2026\n\n;;;;;12.5;%  tma_frontend_bound\n";
+    assert_eq!(read(file).unwrap()[0].percent, Some(12.5));
+    let named = "time;%  tma_retiring;%  tma_backend_bound_aux;%  tma_frontend_bound;\n     1.001141351;11.5;3.0;46.9;\n";
+    let seen = read(named).unwrap();
+    let seen: Vec<_> = seen.iter().map(|one| (one.category, one.percent, one.time_s)).collect();
+    assert_eq!(
+        seen,
+        [(Retiring, Some(11.5), Some(1.001_141_351)), (FrontendBound, Some(46.9), Some(1.001_141_351))]
+    );
+    let event = "563718873,,cpu/de_no_dispatch_per_slot.no_ops_from_frontend,cmask=0x6,edge/,5552708,19.98,11.5,%  frontend_bound_latency\n";
+    let one = &read(event).unwrap()[0];
+    assert_eq!((one.percent, one.running_percent, one.scope.as_deref()), (Some(11.5), Some(19.98), None));
+    let repeated = "563718873,,ex_ret_ops,1.20%,5552708,49.98,81.0,%  retiring\n";
+    assert_eq!(read(repeated).unwrap()[0].running_percent, Some(49.98));
+}
+
+#[test]
+fn threads_have_any_names_in_text() {
+    for name in
+        ["redis-server-7311", "C2 CompilerThre-123", "GC Thread#0-4711", "N1", "(sd-pam)-12", "Pipeline-7"]
+    {
+        let text = format!("     1.001089747 {name}   123,456 ex_ret_ops   #   81.0 %  retiring  (49.98%)\n");
+        let one = &read(&text).unwrap()[0];
+        assert_eq!(
+            (one.scope.as_deref(), one.percent, one.time_s),
+            (Some(name), Some(81.0), Some(1.001_089_747))
+        );
+    }
+    // A cell that could not be had must not move the others.
+    let blank = text("perf-interval.txt")
+        .replace("2.003000000                 12.5", "2.003000000                     ");
+    assert_eq!(read(&blank).unwrap().len(), 4);
+    let arm =
+        "#  time  percent of slots  retiring percent of slots  frontend_bound\n  1.000000001   20.5   30.5\n";
+    assert_eq!(read(arm).unwrap()[1].percent, Some(30.5));
+}
+
+#[test]
+fn toplev_below_thresholds_with_times_and_sums() {
+    let head = "Timestamp,CPUs,Area,Value,Unit,Description,Sample,Stddev,Multiplex,Bottleneck,Idle\n";
+    let rows =
+        [("Frontend_Bound", 20.0), ("Bad_Speculation", 10.0), ("Backend_Bound", 40.0), ("Retiring", 30.0)];
+    let of = |time: &str| -> String {
+        rows.iter()
+            .map(|(node, share)| format!("{time},C0,{node},{share},% Slots <,,,0.0,3.99,,Y\n"))
+            .collect()
+    };
+    let all = judge(&read(&format!("{head}{}{}{}", of("0.5"), of("1.0"), of("SUMMARY"))).unwrap());
+    assert_eq!(all[0].1.as_ref().unwrap().intervals, 2);
+    let text: String = [("FE", rows[0]), ("BAD", rows[1]), ("BE", rows[2]), ("RET", rows[3])]
+        .iter()
+        .map(|(area, (node, share))| format!("  1.5 C1  {area}   {node}    % Slots    {share} <\n"))
+        .collect();
+    let all = judge(&read(&text).unwrap());
+    assert_eq!(all[0].0.as_deref(), Some("C1"));
+    assert_eq!(all[0].1.as_ref().unwrap().share(BackendBound), Some(40.0));
+    let usual = &judged("toplev.txt")[0].1;
+    assert!(
+        usual.as_ref().unwrap_err().to_string().contains("toplev shows what is below its thresholds with -v")
+    );
+}
+
+#[test]
+fn why_there_is_nothing() {
+    let said = |text: &str| read(text).unwrap_err().to_string();
+    assert!(
+        said("top down event configuration requires system-wide mode (-a)").contains("of whole cores only")
+    );
+    assert!(said("Error:\nNo permission to enable cycles event.").contains("perf was not let count"));
+    assert!(said("   <not counted>      cycles").contains("nothing ran while perf counted"));
+    assert!(said("Cannot find metric or group `TopdownL9'").contains("no top-down metric"));
 }
 
 fn level_1(shares: [f64; 4], running_percent: f64) -> Vec<Reading> {
@@ -200,4 +306,27 @@ fn level_2_goes_where_counters_ran_for_less_than_a_third() {
         assert_eq!(slots.share(FetchLatency).is_some(), kept, "{running}");
         assert_eq!(slots.notes.is_empty(), running > 90.0, "{:?}", slots.notes);
     }
+}
+
+#[test]
+fn intervals_are_judged_one_by_one() {
+    let at = |time_s, shares| {
+        level_1(shares, 100.0).into_iter().map(move |reading| Reading { time_s: Some(time_s), ..reading })
+    };
+    // Their means would pass.
+    let readings: Vec<_> =
+        at(1.0, [30.0, 10.0, 20.0, 20.0]).chain(at(2.0, [50.0, 30.0, 20.0, 20.0])).collect();
+    assert_eq!(judge(&readings)[0].1, Err(Fault::Sum(80.0)));
+    let mut readings: Vec<_> = at(1.0, [40.0, 10.0, 30.0, 20.0]).chain(at(2.0, [0.0; 4])).collect();
+    readings[4].percent = None;
+    let slots = judge(&readings).remove(0).1.unwrap();
+    assert_eq!((slots.intervals, slots.share(FrontendBound)), (1, Some(40.0)));
+    assert!(slots.notes[0].starts_with("1 of 2 intervals are left out"), "{:?}", slots.notes);
+    let twice = [level_1([40.0, 10.0, 30.0, 20.0], 100.0), level_1([40.0, 10.0, 30.0, 20.0], 100.0)].concat();
+    assert_eq!(judge(&twice)[0].1, Err(Fault::Twice(FrontendBound)));
+    let mut parts = level_1([40.0, 10.0, 30.0, 20.0], 100.0);
+    parts.push(Reading { category: FetchBandwidth, percent: Some(-0.1), ..parts[0].clone() });
+    let slots = judge(&parts).remove(0).1.unwrap();
+    assert_eq!(slots.share(FetchBandwidth), None);
+    assert!(slots.notes[0].contains("fetch bandwidth is -0.1 %"), "{:?}", slots.notes);
 }

@@ -68,15 +68,18 @@ fn the_perf_of_this_machine() {
     let system = System::new(dir.path().join("log")).unwrap();
     let output = dir.path().join("slots.json");
     let call = Call::new("perf-stat", &perf, dir.path()).args(["stat", "-j", "-M", "TopdownL1", "-o"]);
-    system
-        .run(&call.arg(&output).args(["sh", "-c", "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done"]))
-        .unwrap();
-    let text = fs::read_to_string(&output).unwrap();
+    // Where perf may not count at all it ends with an error, and has written why.
+    let busy = ["sh", "-c", "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done"];
+    let _ = system.run(&call.arg(&output).args(busy));
+    let text = fs::read_to_string(&output).unwrap_or_default();
     let ran = hone(&["diagnose", "--read", output.to_str().unwrap()]);
     if text.contains("<not supported>") {
         ran.expect_code(1)
             .expect_error("measured without counters: {\"counter-value\" : \"<not supported>\"");
+    } else if text.contains("frontend_bound") {
+        assert!(ran.stdout.contains("Evidence: measured"), "{text}\n{}", ran.stdout);
     } else {
-        assert!(ran.expect_code(0).stdout.contains("Will a better layout help?"), "{text}");
+        // A CPU that has no such group, or no rights.
+        ran.expect_code(1).expect_error("next: ");
     }
 }

@@ -4,7 +4,7 @@ use hone_record::Category::{self, *};
 
 /// Each name in lower case, without `tma_`, and with `_` for a blank. Intel: perf's metrics for Ice Lake and newer; AMD: amdzen4 and
 /// amdzen5/pipeline.json; Arm: sbsa.json and neoverse-n2-v2/metrics.json, with the same names as Intel's level 1.
-const NAMES: [(&str, Category); 33] = [
+const NAMES: [(&str, Category); 36] = [
     ("frontend_bound", FrontendBound),
     ("fe_bound", FrontendBound),
     ("bad_speculation", BadSpeculation),
@@ -38,6 +38,9 @@ const NAMES: [(&str, Category); 33] = [
     ("retiring_from_microcode", HeavyOperations),
     ("light_operations", LightOperations),
     ("retiring_fastpath", LightOperations),
+    ("retiring_from_fastpath", LightOperations),
+    ("ifetch_latency", FetchLatency),
+    ("ifetch_bandwidth", FetchBandwidth),
 ];
 
 /// By any of its names, with blanks or underscores, in any case.

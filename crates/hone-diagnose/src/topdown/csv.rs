@@ -1,62 +1,96 @@
 //! `perf stat -x`: values between separators.
+//!
+//! Lines are read from their end (metric, its unit, and before them the share of the time): in front of it stand a time, a scope, a number
+//! of CPUs, or not, and names of events may have the separator in them.
 
-use super::json::{category_in, pmu_of};
+use hone_record::Category;
+
+use super::json::category_in;
 use super::number::decimal;
+use super::pmu::{is_group, of_event, of_group};
 use super::{Reading, Unread};
 
-/// Behind what `-I`, `-A` and `--per-thread` put in front: value, unit, event, running time, share of it, metric, its unit. The lines
-/// of a group lack the first three, and have them empty behind the share.
+/// A line has at least: value, unit, event, running time, share of it, metric, its unit.
 const FIELDS: usize = 7;
 
 pub(super) fn read(text: &str, separator: char) -> Result<Vec<Reading>, Unread> {
     let mut readings = Vec::new();
-    let mut pmu = None;
+    let (mut pmu, mut columns) = (None, Vec::new());
     for (index, line) in text.lines().enumerate() {
         let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
-        let Some(last) = fields.last().filter(|_| fields.len() >= FIELDS) else { continue };
-        if is_group(last) {
-            pmu = pmu_of(last);
+        if let Some(names) = columns_of(&fields) {
+            columns = names;
             continue;
         }
+        readings.extend(of_columns(&fields, &columns));
+        let Some(last) = fields.last().filter(|_| fields.len() >= FIELDS) else { continue };
+        if last.split_whitespace().next().is_some_and(is_group) {
+            pmu = of_group(last);
+            continue;
+        }
+        // What follows without an event is of the last one's PMU.
+        pmu = fields.iter().find_map(|field| of_event(field)).or(pmu);
         let Some(category) = category_in(last) else { continue };
-        let (front, own) = fields.split_at(front_of(&fields));
-        if own.len() > FIELDS + 1 || (separator == ',' && broken_by_commas(own)) {
+        if separator == ',' && broken_by_commas(&fields) {
             return Err(Unread::Broken {
                 line: index + 1,
                 said: "numbers have the comma that separates fields".to_owned(),
             });
         }
-        let without_event = own[0].is_empty() && own[3].is_empty() && own[4].is_empty();
         readings.push(Reading {
-            time_s: front.first().filter(|field| is_time(field)).and_then(|field| decimal(field)),
-            scope: front
-                .iter()
-                .find(|field| !field.is_empty() && decimal(field).is_none())
-                .map(|&scope| scope.to_owned()),
+            time_s: time_of(&fields),
+            scope: scope_of(&fields),
             pmu: pmu.clone(),
             category,
-            percent: decimal(own[own.len() - 2]),
-            running_percent: decimal(if without_event { own[2] } else { own[4] }),
+            percent: decimal(fields[fields.len() - 2]),
+            running_percent: share_of(&fields[..fields.len() - 2]),
         });
     }
     Ok(readings)
 }
 
-fn is_group(field: &str) -> bool {
-    ["Topdown", "Pipeline"].iter().any(|prefix| field.starts_with(prefix))
+fn time_of(fields: &[&str]) -> Option<f64> {
+    fields.first().filter(|field| is_time(field)).and_then(|field| decimal(field))
 }
 
-/// How many fields stand in front: a time, a scope, a number of CPUs.
-fn front_of(fields: &[&str]) -> usize {
-    let time = usize::from(is_time(fields[0]));
-    let spare = fields.len() - FIELDS;
-    let is_scope = |field: &&str| !field.is_empty() && decimal(field).is_none() && !field.starts_with('<');
-    // A scope is a word; an event's value, in the same place, is a number or empty.
-    let scope = usize::from(spare > time && fields.get(time).is_some_and(is_scope));
-    let count = usize::from(
-        scope == 1 && spare > time + 1 && fields.get(time + 1).is_some_and(|field| is_count(field)),
-    );
-    (time + scope + count).min(spare)
+/// A scope is a word where an event's value, a number, would stand.
+fn scope_of(fields: &[&str]) -> Option<String> {
+    let field = fields.get(usize::from(is_time(fields.first()?)))?;
+    let is_scope = !field.is_empty() && decimal(field).is_none() && !field.starts_with('<');
+    is_scope.then(|| (*field).to_owned())
+}
+
+/// The share of the time stands behind the running time in nanoseconds; between them and the metric are empty fields, or a variance
+/// with its `%`.
+fn share_of(front: &[&str]) -> Option<f64> {
+    let mut filled = front.iter().rev().filter(|field| !field.is_empty() && !field.ends_with('%'));
+    let (share, running) = (filled.next()?, filled.next()?);
+    let is_time = running.bytes().all(|byte| byte.is_ascii_digit());
+    decimal(share).filter(|share| is_time && (0.0..=100.0).contains(share))
+}
+
+/// `--metric-only`: a line of units with names.
+fn columns_of(fields: &[&str]) -> Option<Vec<Option<Category>>> {
+    let columns: Vec<Option<Category>> = fields.iter().map(|field| category_in(field)).collect();
+    (columns.iter().flatten().count() >= 2).then_some(columns)
+}
+
+/// A line of values below them.
+fn of_columns(fields: &[&str], columns: &[Option<Category>]) -> Vec<Reading> {
+    if columns.is_empty() || fields.len() != columns.len() {
+        return Vec::new();
+    }
+    let reading = |(category, field): (&Option<Category>, &&str)| {
+        Some(Reading {
+            time_s: time_of(fields),
+            scope: scope_of(fields),
+            pmu: None,
+            category: (*category)?,
+            percent: decimal(field),
+            running_percent: None,
+        })
+    };
+    columns.iter().zip(fields).filter_map(reading).collect()
 }
 
 /// Seconds with their nine places.
@@ -66,11 +100,8 @@ fn is_time(field: &str) -> bool {
         && decimal(field).is_some()
 }
 
-fn is_count(field: &str) -> bool {
-    !field.is_empty() && field.len() < 6 && field.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// With a decimal comma there are more fields than there should be, and whole numbers where shares are.
-fn broken_by_commas(own: &[&str]) -> bool {
-    own.len() > FIELDS && own[own.len() - 2].len() <= 2 && own[own.len() - 3].parse::<u32>().is_ok()
+/// With a decimal comma a metric falls into two whole numbers; without one it has a point.
+fn broken_by_commas(fields: &[&str]) -> bool {
+    let is_whole = |field: &str| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit());
+    is_whole(fields[fields.len() - 2]) && is_whole(fields[fields.len() - 3])
 }

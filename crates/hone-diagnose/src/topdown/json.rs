@@ -1,12 +1,15 @@
 //! `perf stat -j`: an object a line, or so it is meant.
 
-use serde_json::{Deserializer, Map, Value};
-
 use hone_record::Category;
+use serde_json::{Deserializer, Map, Value};
 
 use super::category::category;
 use super::number::decimal;
+use super::pmu::{of_event, of_group};
 use super::{Reading, Unread};
+
+/// Keys under which perf names what a value is of.
+const SCOPES: [&str; 9] = ["thread", "cgroup", "cpu", "core", "cache", "cluster", "die", "socket", "node"];
 
 /// Reads all objects. Several can be on a line, and some end with `, }`.
 pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
@@ -21,19 +24,16 @@ pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
         for object in Deserializer::from_str(&mended).into_iter::<Map<String, Value>>() {
             let object =
                 object.map_err(|error| Unread::Broken { line: index + 1, said: error.to_string() })?;
-            if let Some(group) = object.get("metricgroup").and_then(Value::as_str) {
-                pmu = pmu_of(group);
+            let text = |key: &str| object.get(key).and_then(Value::as_str);
+            if let Some(group) = text("metricgroup") {
+                pmu = of_group(group);
             }
+            // What follows without an event is of the last one's PMU.
+            pmu = text("event").and_then(of_event).or(pmu);
             readings.extend(of_object(&object, pmu.as_deref()));
         }
     }
     Ok(readings)
-}
-
-/// `TopdownL1 (cpu_core)`.
-pub(super) fn pmu_of(group: &str) -> Option<String> {
-    let (_, behind) = group.split_once('(')?;
-    Some(behind.trim_end().trim_end_matches(')').to_owned())
 }
 
 /// JSON has no comma before the end; older perfs print one.
@@ -57,9 +57,7 @@ fn without_last_commas(line: &str) -> String {
 
 fn of_object(object: &Map<String, Value>, pmu: Option<&str>) -> Vec<Reading> {
     let number = |key: &str| object.get(key).and_then(value_of);
-    let scope = ["thread", "cpu", "core", "die", "socket", "node", "cgroup"]
-        .into_iter()
-        .find_map(|key| object.get(key).and_then(Value::as_str));
+    let scope = SCOPES.into_iter().find_map(|key| object.get(key).and_then(Value::as_str));
     let reading = |category, percent| Reading {
         time_s: number("interval"),
         scope: scope.map(str::to_owned),
@@ -73,7 +71,8 @@ fn of_object(object: &Map<String, Value>, pmu: Option<&str>) -> Vec<Reading> {
         return named.map(|category| reading(category, number("metric-value"))).into_iter().collect();
     }
     // `--metric-only`: the unit with the name is the key.
-    object.iter().filter_map(|(key, value)| Some(reading(category_in(key)?, value_of(value)))).collect()
+    let readings = object.iter().filter_map(|(key, value)| Some(reading(category_in(key)?, value_of(value))));
+    readings.collect()
 }
 
 /// The name is the last word behind the unit: `%  tma_retiring`, `percent of slots  retiring`.

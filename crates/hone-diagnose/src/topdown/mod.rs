@@ -8,6 +8,7 @@ mod category;
 mod csv;
 mod json;
 mod number;
+mod pmu;
 mod slots;
 mod table;
 mod text;
@@ -53,6 +54,30 @@ pub enum Unread {
         /// perf's words.
         said: String,
     },
+    /// perf was not let.
+    #[error(
+        "perf was not let count: {said}\n  next: set kernel.perf_event_paranoid to 2 or less, or run perf as root (a container needs \
+         CAP_PERFMON)"
+    )]
+    NoRights {
+        /// perf's words.
+        said: String,
+    },
+    /// Older CPUs count slots of whole cores only.
+    #[error(
+        "perf counts slots of whole cores only on this CPU: {said}\n  next: perf stat --topdown -a as root, while little else runs, \
+         or perf stat -M TopdownL1"
+    )]
+    Wide {
+        /// perf's words.
+        said: String,
+    },
+    /// The program idled.
+    #[error("nothing ran while perf counted: {said}\n  next: load the program meanwhile")]
+    NotCounted {
+        /// perf's words.
+        said: String,
+    },
     /// Broken by the locale, or by something else.
     #[error("line {line} can't be read: {said}\n  next: run perf with LC_ALL=C")]
     Broken {
@@ -69,58 +94,40 @@ pub enum Unread {
     Nothing,
 }
 
-/// Reads what any of the known tools printed, in whichever shape: the shape is known by its first lines.
+/// A reader of one shape.
+type Reader = fn(&str) -> Result<Vec<Reading>, Unread>;
+
+/// Each shape's, the ones that no other text can be taken for first.
+const READERS: [Reader; 9] = [
+    json::read,
+    |text| Ok(toplev::read_csv(text, ';')),
+    |text| Ok(toplev::read_csv(text, ',')),
+    |text| Ok(table::read(text)),
+    |text| Ok(toplev::read(text)),
+    |text| Ok(text::read(text)),
+    |text| csv::read(text, ';'),
+    |text| csv::read(text, '\t'),
+    |text| csv::read(text, ','),
+];
+
+/// Reads what any of the known tools printed, in whichever shape.
 ///
 /// # Errors
 /// [`Unread`], which says why there is no value.
 pub fn read(text: &str) -> Result<Vec<Reading>, Unread> {
-    let readings = match Shape::of(text) {
-        Shape::Json => json::read(text)?,
-        Shape::Csv(separator) => csv::read(text, separator)?,
-        Shape::Toplev => toplev::read(text),
-        Shape::ToplevCsv(separator) => toplev::read_csv(text, separator),
-        Shape::Table => table::read(text),
-        Shape::Text => text::read(text),
-    };
-    if readings.is_empty() { Err(why_nothing(text)) } else { Ok(readings) }
-}
-
-enum Shape {
-    Json,
-    Csv(char),
-    Toplev,
-    ToplevCsv(char),
-    Table,
-    Text,
-}
-
-impl Shape {
-    fn of(text: &str) -> Self {
-        let has = |what: &dyn Fn(&str) -> bool| text.lines().map(str::trim).any(what);
-        if has(&|line| line.starts_with('{')) {
-            return Self::Json;
+    let mut broken = None;
+    for reader in READERS {
+        match reader(text) {
+            Ok(readings) if !readings.is_empty() => return Ok(readings),
+            Ok(_) => {}
+            Err(error) => broken = broken.or(Some(error)),
         }
-        if let Some(separator) = [',', ';'].into_iter().find(|separator| {
-            has(&|line| {
-                line.contains(&format!("Area{separator}Value"))
-                    || line.contains(&format!("Area{separator} Value"))
-            })
-        }) {
-            return Self::ToplevCsv(separator);
-        }
-        if has(&|line| line.contains('│')) {
-            return Self::Table;
-        }
-        if has(&toplev::is_line) {
-            return Self::Toplev;
-        }
-        if has(&|line| line.contains('#')) {
-            return Self::Text;
-        }
-        let separates = |separator: &char| has(&|line| line.matches(*separator).count() >= 5);
-        [';', ',', '\t'].into_iter().find(separates).map_or(Self::Text, Self::Csv)
     }
+    Err(broken.unwrap_or_else(|| why_nothing(text)))
 }
+
+/// Makes a reason of perf's words.
+type Reason = fn(String) -> Unread;
 
 /// What perf says in place of values.
 fn why_nothing(text: &str) -> Unread {
@@ -129,19 +136,24 @@ fn why_nothing(text: &str) -> Unread {
             .find(|line| words.iter().any(|word| line.contains(word)))
             .map(|line| line.trim().to_owned())
     };
-    if let Some(said) = line(&["Cannot find metric", "cannot find metric", "Cannot resolve"]) {
-        return Unread::NoMetric { said };
-    }
     let without = [
         "<not supported>",
         "System does not support topdown",
-        "requires system-wide mode",
         "didn't export Perfmon",
         "Nothing measured",
         "PMU Hardware or event type doesn't support",
     ];
-    if let Some(said) = line(&without) {
-        return Unread::NoCounters { said };
+    let reasons: [(&[&str], Reason); 5] = [
+        (&without, |said| Unread::NoCounters { said }),
+        (&["perf_event_paranoid", "No permission", "Access to performance monitoring"], |said| {
+            Unread::NoRights { said }
+        }),
+        (&["requires system-wide mode"], |said| Unread::Wide { said }),
+        (&["Cannot find metric", "cannot find metric", "Cannot resolve"], |said| Unread::NoMetric { said }),
+        (&["<not counted>"], |said| Unread::NotCounted { said }),
+    ];
+    if let Some(reason) = reasons.iter().find_map(|(words, reason)| line(words).map(reason)) {
+        return reason;
     }
     // What `--metric-only -j` prints where there is nothing.
     if text.contains("{\"metric-value\" : \"\"}") {

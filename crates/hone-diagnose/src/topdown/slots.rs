@@ -25,8 +25,13 @@ const SPREAD_POINTS: f64 = 5.0;
 #[non_exhaustive]
 pub enum Fault {
     /// One of level 1 is not there.
-    #[error("{0} is missing")]
+    #[error(
+        "{0} is missing: perf's groups TopdownL1 and PipelineL1 have all four, toplev shows what is below its thresholds with -v"
+    )]
     Missing(Category),
+    /// Two values of one category at one time.
+    #[error("{0} stands there twice for one time: give the output of one run")]
+    Twice(Category),
     /// `nan`: the counters did not run, or the core was idle.
     #[error("{0} is not a number: the counters did not run there")]
     NotANumber(Category),
@@ -48,30 +53,93 @@ pub fn judge(readings: &[Reading]) -> Vec<(Option<String>, Result<Slots, Fault>)
         places.entry((reading.scope.clone(), reading.pmu.clone())).or_default().push(reading);
     }
     let judged = places.into_iter().map(|((scope, pmu), readings)| {
-        let name = scope.clone().or_else(|| pmu.clone());
+        let name = match (&scope, &pmu) {
+            (Some(scope), Some(pmu)) => Some(format!("{scope} ({pmu})")),
+            (scope, pmu) => scope.clone().or_else(|| pmu.clone()),
+        };
         (name, of_place(scope, pmu, &readings))
     });
     judged.collect()
 }
 
 fn of_place(scope: Option<String>, pmu: Option<String>, readings: &[&Reading]) -> Result<Slots, Fault> {
-    let mut values: BTreeMap<Category, Vec<f64>> = BTreeMap::new();
+    let mut intervals: BTreeMap<u64, Vec<&Reading>> = BTreeMap::new();
     for reading in readings {
-        let percent = reading.percent.ok_or(Fault::NotANumber(reading.category))?;
-        if !(0.0..=100.0).contains(&percent) {
-            return Err(Fault::Outside(reading.category, percent));
+        intervals.entry(reading.time_s.unwrap_or(0.0).to_bits()).or_default().push(reading);
+    }
+    let mut notes = Vec::new();
+    let judged: Vec<_> = intervals.values().map(|readings| of_interval(readings)).collect();
+    let sound: Vec<&Interval> = judged.iter().flatten().collect();
+    let Some(first_fault) = judged.iter().find_map(|interval| interval.as_ref().err()) else {
+        return Ok(together(scope, pmu, &sound, notes));
+    };
+    if sound.is_empty() {
+        return Err(first_fault.clone());
+    }
+    notes.push(format!(
+        "{} of {} intervals are left out; the first of them: {first_fault}",
+        judged.len() - sound.len(),
+        judged.len()
+    ));
+    Ok(together(scope, pmu, &sound, notes))
+}
+
+/// One interval that passed, and what of level 2 did not.
+struct Interval {
+    percent: BTreeMap<Category, f64>,
+    running_percent: Option<f64>,
+    left_out: Option<Fault>,
+}
+
+fn of_interval(readings: &[&Reading]) -> Result<Interval, Fault> {
+    let mut percent = BTreeMap::new();
+    let mut left_out = None;
+    for reading in readings {
+        match share(reading) {
+            Ok(share) if percent.insert(reading.category, share).is_some() => {
+                return Err(Fault::Twice(reading.category));
+            }
+            Ok(_) => {}
+            // Parts are differences of counters that took turns; the whole stands without them.
+            Err(fault) if reading.category.is_level_2() => left_out = Some(fault),
+            Err(fault) => return Err(fault),
         }
-        values.entry(reading.category).or_default().push(percent);
+    }
+    whole(&percent)?;
+    let running_percent = readings.iter().filter_map(|reading| reading.running_percent).reduce(f64::min);
+    Ok(Interval { percent, running_percent, left_out })
+}
+
+fn share(reading: &Reading) -> Result<f64, Fault> {
+    let percent = reading.percent.ok_or(Fault::NotANumber(reading.category))?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err(Fault::Outside(reading.category, percent))
+    }
+}
+
+/// The means over intervals.
+fn together(
+    scope: Option<String>,
+    pmu: Option<String>,
+    intervals: &[&Interval],
+    mut notes: Vec<String>,
+) -> Slots {
+    let mut values: BTreeMap<Category, Vec<f64>> = BTreeMap::new();
+    for (category, share) in intervals.iter().flat_map(|interval| &interval.percent) {
+        values.entry(*category).or_default().push(*share);
+    }
+    if let Some(fault) = intervals.iter().find_map(|interval| interval.left_out.as_ref()) {
+        notes.push(format!("of level 2 something is left out: {fault}"));
     }
     let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
     let percent = values.iter().map(|(category, all)| (*category, mean(all))).collect();
-    whole(&percent)?;
-    let running = readings.iter().filter_map(|reading| reading.running_percent).reduce(f64::min);
-    let intervals = values.values().map(Vec::len).max().unwrap_or(0);
-    let mut slots = Slots { scope, pmu, percent, running_percent: running, intervals, notes: Vec::new() };
+    let running_percent = intervals.iter().filter_map(|interval| interval.running_percent).reduce(f64::min);
+    let mut slots = Slots { scope, pmu, percent, running_percent, intervals: intervals.len(), notes };
     note_turns(&mut slots);
     slots.notes.extend(phases(&values));
-    Ok(slots)
+    slots
 }
 
 /// Counters that took turns.

@@ -6,16 +6,12 @@ use super::Reading;
 use super::category::category;
 use super::number::decimal;
 
-/// The areas in front of a line of text.
-const AREAS: [&str; 9] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET", "MUX", "Info", "core"];
+/// The areas in front of a node.
+const AREAS: [&str; 6] = ["FE", "BE", "BE/Mem", "BE/Core", "BAD", "RET"];
 
-/// `FE             Frontend_Bound   % Slots                   32.9 <`, with a core in front where there are several.
-pub(super) fn is_line(line: &str) -> bool {
-    of_line(line).is_some()
-}
-
+/// `FE             Frontend_Bound   % Slots                   32.9 <`, with a time and a core in front where there are several.
 pub(super) fn read(text: &str) -> Vec<Reading> {
-    let share = text.lines().find_map(multiplexed);
+    let share = text.lines().filter_map(multiplexed).reduce(f64::min);
     let readings = text.lines().filter_map(of_line);
     readings.map(|reading| Reading { running_percent: share, ..reading }).collect()
 }
@@ -29,18 +25,20 @@ fn multiplexed(line: &str) -> Option<f64> {
 
 fn of_line(line: &str) -> Option<Reading> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let area = words.iter().take(2).position(|word| AREAS.contains(word))?;
-    let category = node(words.get(area + 1)?)?;
-    let rest = words.get(area + 2..)?;
+    let area = words.iter().take(3).position(|word| AREAS.contains(word))?;
+    let (front, node_and_rest) = words.split_at(area);
+    let category = node(node_and_rest.get(1)?)?;
+    let rest = node_and_rest.get(2..)?;
     // Shares of slots alone: below level 2 they are of clocks.
     let unit = rest.iter().position(|word| *word == "%")?;
     (rest.get(unit + 1) == Some(&"Slots")).then_some(())?;
+    let time_s = front.first().and_then(|word| decimal(word));
     Some(Reading {
-        time_s: None,
-        scope: (area == 1).then(|| words[0].to_owned()),
+        time_s,
+        scope: front.get(usize::from(time_s.is_some())).map(|&scope| scope.to_owned()),
         pmu: None,
         category,
-        percent: decimal(rest.get(unit + 2)?),
+        percent: rest[unit + 2..].iter().find_map(|word| decimal(word)),
         running_percent: None,
     })
 }
@@ -63,9 +61,12 @@ pub(super) fn read_csv(text: &str, separator: char) -> Vec<Reading> {
     };
     let of_row = |fields: Vec<&str>| {
         let field = |at: Option<usize>| at.and_then(|at| fields.get(at)).copied();
-        (field(Some(unit))? == "% Slots").then_some(())?;
+        // `% Slots <` is below its threshold.
+        field(Some(unit))?.starts_with("% Slots").then_some(())?;
+        // A sum over all intervals stands behind them, without a time.
+        let time_s = field(time).map(|field| decimal(field).ok_or(())).transpose().ok()?;
         Some(Reading {
-            time_s: field(time).and_then(decimal),
+            time_s,
             scope: field(scope).filter(|scope| !scope.is_empty()).map(str::to_owned),
             pmu: None,
             category: node(field(Some(area))?)?,

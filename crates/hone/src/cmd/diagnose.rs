@@ -21,8 +21,8 @@ const MOST_BYTES: u64 = 64 << 20;
 /// against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a layout can save.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  perf stat -j -p $(pidof redis-server) -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
-  perf stat -j -p $(pidof redis-server) -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
+  perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
+  perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%")]
 pub(crate) struct Arguments {
     /// What perf stat or toplev printed; `-` is standard input.
@@ -41,6 +41,9 @@ fn share(text: &str) -> Result<f64, String> {
         .trim()
         .parse()
         .map_err(|_| "is no share; write it as a percentage, such as 64%".to_owned())?;
+    if percent > 0.0 && percent < 1.0 && !text.contains('%') {
+        return Err(format!("is less than one per cent; did you mean {}%?", 100.0 * percent));
+    }
     if (0.0..=100.0).contains(&percent) {
         Ok(percent / 100.0)
     } else {
@@ -95,6 +98,8 @@ mod tests {
     fn a_share_is_a_percentage() {
         assert_eq!((share("64%"), share("64"), share("0")), (Ok(0.64), Ok(0.64), Ok(0.0)));
         assert!(share("120%").unwrap_err().contains("between"), "{:?}", share("120%"));
+        assert!(share("0.64").unwrap_err().contains("did you mean 64%?"));
+        assert_eq!(share("0.5%"), Ok(0.005));
         assert!(share("half").unwrap_err().contains("such as 64%"));
     }
 }

@@ -118,6 +118,8 @@ struct Plan<'a, 'b> {
 
 impl Plan<'_, '_> {
     fn line(&mut self, line: &str) {
+        // The next line of a message is as little a command as its first.
+        let line = if line.starts_with('#') { line.replace('\n', "\n# ") } else { line.to_owned() };
         // Writing into a text can't fail.
         let _ = writeln!(self.text, "{line}");
     }

@@ -434,8 +434,10 @@ impl<'a> Job<'a> {
 
     /// What can't be had is told before anything is built.
     fn fits(&self, workshop: &dyn Workshop, variants: &[Variant], compiler: &kinds::Kind) -> Result<()> {
-        if let Form::Elf { binary } = &self.target().form {
-            // All that such a target can have is made of it by BOLT.
+        // All that a finished program can have is made of it by BOLT. A run that has looked at it needs it no more, and tells first when it
+        // has changed.
+        let is_looked_at = self.folder.join("steps/build-baseline.json").is_file();
+        if let (Form::Elf { binary }, false) = (&self.target().form, is_looked_at) {
             Input::look(&self.there("binary", binary)?)?;
         }
         let profile = Path::new("profile");

@@ -101,13 +101,11 @@ impl Job<'_> {
     /// functions, which the proof of every profile goes by, are the same while their code changes.
     ///
     /// # Errors
-    /// [`Left`] when hardly anything fits, or the profile can't be read.
+    /// [`Left`] when hardly anything fits; else when profile or program can't be read.
     fn fits_the_source(&self, file: &Path, counting: &Built) -> Result<String> {
         let scratch = self.folder.scratch();
         fs::create_dir_all(&scratch).with_context(|| format!("{} can't be made", scratch.display()))?;
-        let check = Keeper::new(self.runner, &scratch)
-            .check(file, &counting.executable, false)
-            .map_err(|error| Left(format!("{error:#}")))?;
+        let check = Keeper::new(self.runner, &scratch).check(file, &counting.executable, false)?;
         let heaviest: Vec<String> = check
             .lost_functions
             .iter()

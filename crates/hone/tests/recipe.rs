@@ -191,8 +191,9 @@ fn a_make_project_is_built_plain_counting_and_shaped(compiler: &str) {
     assert_eq!((read.how, read.facts), (shaped.how.clone(), shaped.facts.clone()), "it survives in a file");
 
     let told = shop.commands(&order("baseline", Guide::None)).unwrap();
-    assert_eq!(told[3..], plain.commands, "a dry run tells what a build runs");
-    assert!(told[1].contains("cp -a -- ") && told[2].contains("--emit-relocs"), "{told:?}");
+    assert!(told.ends_with(&plain.commands), "a dry run tells what a build runs: {told:#?}");
+    let says = |words: &str| told.iter().any(|line| line.contains(words));
+    assert!(says("-exec cp -a -t ") && says("--emit-relocs"), "{told:#?}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool had left them, and panics when a reader breaks a
 //! promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
-use crate::{topdown, verdict};
+use crate::image::Image;
+use crate::model::{self, Run};
+use crate::trace::Trace;
+use crate::{aggregated, callgrind, topdown, verdict};
 
 /// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
 pub fn topdown(data: &[u8]) {
@@ -15,6 +18,45 @@ pub fn topdown(data: &[u8]) {
     }
 }
 
+/// A tracer's file. What is read has a model, and that figures that can be.
+pub fn trace(data: &[u8]) {
+    let Ok(trace) = Trace::parse(data) else { return };
+    // Fewer bytes than any block takes in a file can't name many; sizes are any number all the same.
+    let run = model::of_traces(&[trace], |_| None);
+    holds(&run);
+}
+
+/// What callgrind wrote.
+pub fn callgrind(data: &[u8]) {
+    let Ok(run) = callgrind::read(&String::from_utf8_lossy(data), |_| None) else { return };
+    assert!(!run.blocks.is_empty());
+    holds(&run);
+}
+
+/// A program as a file.
+pub fn image(data: &[u8]) {
+    let Ok(image) = Image::parse(data) else { return };
+    for function in &image.functions {
+        assert!(image.function_at(function.address).is_some_and(|found| found.address == function.address));
+    }
+    for offset in [0, 0x1000, u64::MAX] {
+        image.address_of(offset);
+    }
+}
+
+fn holds(run: &Run) {
+    let whole = run.whole();
+    let layout = model::layout(run, &whole);
+    for footprint in &layout.footprints {
+        assert!(footprint.units.is_sorted(), "{footprint:?}");
+    }
+    assert!((0.0..=64.0).contains(&layout.bytes_used_of_a_line));
+    assert!(layout.ext_tsp.is_none_or(|score| (0.0..=1.06).contains(&score)), "{:?}", layout.ext_tsp);
+    verdict::of_layout(&layout, Some(0.5));
+    model::replay(&run.blocks, &run.windows, |id| Some((run.blocks[id as usize].address, 16)));
+    aggregated::of_object(run, &whole, 0);
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -24,36 +66,47 @@ mod tests {
 
     use super::*;
 
-    /// The recorded shapes, and what a fuzzer has found once.
-    fn corpus() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/topdown");
+    /// Recorded files, and what a fuzzer has found once.
+    fn corpus(of: &str) -> Vec<Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(of);
         let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        assert!(files.len() > 20, "{files:?}");
+        assert!(!files.is_empty());
         files.into_iter().map(|file| fs::read(file).unwrap()).collect()
     }
 
+    type Target = fn(&[u8]);
+
+    const TARGETS: [(&str, Target); 4] =
+        [("topdown", topdown), ("trace", trace), ("callgrind", callgrind), ("image", image)];
+
     proptest! {
-        /// A shape with bytes changed, and cut off.
+        /// A file with bytes changed, and cut off.
         #[test]
-        fn no_broken_shape_panics(
+        fn no_broken_file_panics(
+            of in 0..TARGETS.len(),
             which in any::<prop::sample::Index>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
             end in any::<prop::sample::Index>(),
         ) {
-            let shapes = corpus();
-            let mut text = shapes[which.index(shapes.len())].clone();
+            let (name, target) = TARGETS[of];
+            let files = corpus(name);
+            let mut bytes = files[which.index(files.len())].clone();
             for (at, byte) in changes {
-                let at = at.index(text.len());
-                text[at] = byte;
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
             }
-            text.truncate(end.index(text.len()) + 1);
-            topdown(&text);
+            target(&bytes);
+            bytes.truncate(end.index(bytes.len()) + 1);
+            target(&bytes);
         }
     }
 
     #[test]
     fn the_corpus_is_survived() {
-        corpus().iter().for_each(|text| topdown(text));
+        assert!(corpus("topdown").len() > 20);
+        for (name, target) in TARGETS {
+            corpus(name).iter().for_each(|bytes| target(bytes));
+        }
     }
 }

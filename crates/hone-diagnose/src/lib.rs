@@ -1,8 +1,17 @@
 //! Why the CPU stalls.
 //!
-//! [`topdown`] reads what counters say where there are counters; [`verdict`] says whether a better layout of the code can help. Pure.
+//! [`topdown`] reads what counters say where there are counters. Elsewhere [`emulator`] runs a program under qemu with Hone's own tracer,
+//! [`trace`] reads what that leaves, and [`model`] says how the code lies in memory and what [`cache`]s miss of it. [`verdict`] says whether
+//! a better layout of the code can help.
 
+pub mod aggregated;
+pub mod cache;
+pub mod callgrind;
+pub mod emulator;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod image;
+pub mod model;
 pub mod topdown;
+pub mod trace;
 pub mod verdict;

@@ -3,7 +3,9 @@
 //! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
 //! instructions), so a verdict always says which rule it is of.
 
-use hone_record::{Category, LayoutVerdict, Lever, Likelihood, Slots};
+use hone_record::{Category, CodeLayout, LayoutVerdict, Lever, Likelihood, Slots};
+
+use crate::cache::{ITLB_64, L1I_32K, L1I_64K, MODELS};
 
 /// Intel's thresholds of `tma_frontend_bound` and `tma_fetch_latency` (spr-metrics.json).
 const FRONTEND_LIKELY: f64 = 15.0;
@@ -52,6 +54,54 @@ pub fn of_slots(slots: &Slots, user_share: Option<f64>) -> LayoutVerdict {
         ceiling_percent: user_share.map(|user| frontend * user),
         next: next(slots, likelihood, user_share),
     }
+}
+
+/// Misses of the first level in 1,000 instructions: Arm's guide for BOLT.
+const MISSES_STRONG: f64 = 30.0;
+/// BOLT's documentation.
+const MISSES_LIKELY: f64 = 10.0;
+/// What a larger first level should miss, too, and below which nothing is wrong. Hone's own.
+const MISSES_SOME: f64 = 3.0;
+/// Of a TLB of 64 pages. Hone's own.
+const PAGES_SOME: f64 = 1.0;
+
+const ARM_MISSES: &str =
+    "Arm's guide for BOLT (more than 30 misses of the L1i in 1,000 instructions); simulated";
+const BOLT_MISSES: &str =
+    "BOLT's documentation (more than 10 misses of the L1i in 1,000 instructions); simulated";
+const OURS_SIMULATED: &str = "Hone's; not calibrated";
+
+/// By simulated misses: the pressure on the fetch of instructions, and no share of anything. No prefetcher, no decoded cache and no kernel
+/// are modelled, which hide a part of the misses or add to them. `None` where nothing was simulated.
+pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutVerdict> {
+    let missed = |model: usize| layout.missed(MODELS[model].name);
+    let (small, large, pages) = (missed(L1I_32K)?, missed(L1I_64K)?, missed(ITLB_64)?);
+    let is_cliff = small >= MISSES_SOME && large < MISSES_SOME;
+    let (likelihood, source) = if small >= MISSES_STRONG {
+        (Likelihood::Strong, ARM_MISSES)
+    } else if small >= MISSES_LIKELY && large >= MISSES_SOME {
+        (Likelihood::Likely, BOLT_MISSES)
+    } else if small >= MISSES_SOME || pages >= PAGES_SOME {
+        (Likelihood::Possible, OURS_SIMULATED)
+    } else {
+        (Likelihood::No, OURS_SIMULATED)
+    };
+    let cliff = if is_cliff { " (a cliff: it nearly fits)" } else { "" };
+    let is_of_kernel = user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST);
+    Some(LayoutVerdict {
+        likelihood,
+        rule: format!(
+            "pressure on instruction fetch: {small:.1} misses of a 32 KiB L1i in 1,000 instructions, {large:.1} of 64 KiB{cliff}; \
+             {pages:.1} of an iTLB of 64 pages"
+        ),
+        source: source.to_owned(),
+        ceiling_percent: user_share.map(|user| 100.0 * user),
+        next: match likelihood {
+            _ if is_of_kernel => Lever::Kernel,
+            Likelihood::No => Lever::NotLayout,
+            _ => Lever::Layout,
+        },
+    })
 }
 
 /// The largest of the three that are no work.
@@ -131,6 +181,45 @@ mod tests {
         let verdict = of_slots(&wide, Some(0.36));
         assert_eq!((verdict.likelihood, verdict.next), (Likelihood::Strong, Lever::Kernel));
         assert!((verdict.ceiling_percent.unwrap() - 10.8).abs() < 1e-9);
+    }
+
+    fn simulated(small: f64, large: f64, pages: f64) -> CodeLayout {
+        let missed = |model: usize, per_1000| hone_record::Missed {
+            structure: MODELS[model].name.to_owned(),
+            per_1000,
+        };
+        CodeLayout {
+            instructions: 1_000_000,
+            footprints: Vec::new(),
+            bytes_used_of_a_line: 40.0,
+            taken_per_1000: None,
+            ext_tsp: None,
+            lines_fetched_per_1000: None,
+            misses: vec![missed(L1I_32K, small), missed(L1I_64K, large), missed(ITLB_64, pages)],
+            crowded_sets: 0,
+            repeated_share: 0.0,
+            objects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn simulated_misses_are_pressure_and_not_a_share() {
+        let of = |small, large, pages, user| {
+            let verdict = of_layout(&simulated(small, large, pages), user).unwrap();
+            (verdict.likelihood, verdict.next)
+        };
+        // xz, memcached, redis, cc1, a loop of perl's, and 1,500 functions in turn, as they were simulated.
+        assert_eq!(of(0.002, 0.002, 0.0, None), (Likelihood::No, Lever::NotLayout));
+        assert_eq!(of(1.0, 0.05, 0.19, None), (Likelihood::No, Lever::NotLayout));
+        assert_eq!(of(4.0, 0.06, 1.02, Some(0.36)), (Likelihood::Possible, Lever::Kernel));
+        assert_eq!(of(10.8, 3.7, 1.73, Some(0.99)), (Likelihood::Likely, Lever::Layout));
+        assert_eq!(of(12.5, 0.03, 1.99, None), (Likelihood::Possible, Lever::Layout));
+        assert_eq!(of(44.5, 33.8, 9.1, None), (Likelihood::Strong, Lever::Layout));
+        let verdict = of_layout(&simulated(12.5, 0.03, 1.99), Some(0.5)).unwrap();
+        assert!(verdict.rule.contains("a cliff") && verdict.ceiling_percent == Some(50.0), "{verdict:?}");
+        assert!(!verdict.rule.contains('%'), "misses are no share of the slots: {verdict:?}");
+        let nothing = CodeLayout { misses: Vec::new(), ..simulated(1.0, 1.0, 1.0) };
+        assert_eq!(of_layout(&nothing, None), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
 //! - [`pressure`] tells how long tasks waited for CPU, memory and disks meanwhile.
 //! - [`affinity`] binds processes that the caller started to cores.
-//! - [`ports`] finds the process behind a listening address.
+//! - [`ports`] finds the process behind a listening address; [`uses`] tells what it uses that an emulator has not.
 //! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
 //!   [`tools`] lists the tools that Hone can use.
 //!
@@ -26,5 +26,6 @@ pub mod ports;
 pub mod pressure;
 pub mod setting;
 pub mod tools;
+pub mod uses;
 
 pub use error::HostError;

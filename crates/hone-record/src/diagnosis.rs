@@ -170,6 +170,8 @@ pub enum Lever {
     Core,
     /// The operating system: fewer and larger requests.
     Kernel,
+    /// Not where the code lies. What else it is, only counters of the core tell.
+    NotLayout,
 }
 
 impl Lever {
@@ -185,6 +187,10 @@ impl Lever {
             }
             Self::Core => "the instructions themselves: fewer of them, or wider ones",
             Self::Kernel => "the kernel: fewer and larger requests, batching, the host's settings",
+            Self::NotLayout => {
+                "not the layout of the code; whether data, branches or the instructions themselves, only counters tell (hone \
+                 diagnose --read, on a machine that has them)"
+            }
         }
     }
 }
@@ -199,11 +205,75 @@ pub struct LayoutVerdict {
     /// Where the rule's thresholds are from.
     pub source: String,
     /// The most that a layout can save of the CPU, in percent: the frontend's share times the share of CPU that is user code of this
-    /// program. `None` where one of them is not known.
+    /// program; where the frontend's share is not measured, all of that. `None` where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_percent: Option<f64>,
     /// What to turn to next.
     pub next: Lever,
+}
+
+/// How many units of memory hold parts of the execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Size of a unit: a line, or a page.
+    pub unit_bytes: u64,
+    /// The least number of units that hold 50, 90, 99 and 99.9 % of the executed instructions.
+    pub units: [u64; 4],
+}
+
+/// Misses of a structure that was simulated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Missed {
+    /// The model, by its name: "L1i 32 KiB 8-way".
+    pub structure: String,
+    /// Misses in 1,000 executed instructions.
+    pub per_1000: f64,
+}
+
+/// How much of the execution is in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObjectShare {
+    /// Its path; `None` is code that no file holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Of the executed instructions, 0 to 1.
+    pub share: f64,
+}
+
+/// How code that ran lies in memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CodeLayout {
+    /// Executed instructions.
+    pub instructions: u64,
+    /// Of lines of 64 B, pages of 4 KiB and of 2 MiB.
+    pub footprints: Vec<Footprint>,
+    /// Bytes that ran of each line that was touched, in the mean; of 64.
+    pub bytes_used_of_a_line: f64,
+    /// Branches taken in 1,000 instructions; `None` where the source knows no order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_per_1000: Option<f64>,
+    /// How well transitions fit the layout, 0 to 1.05 (LLVM's ext-TSP score over the number of transitions).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ext_tsp: Option<f64>,
+    /// Lines fetched in 1,000 instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines_fetched_per_1000: Option<f64>,
+    /// Of each structure that was simulated; empty where none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub misses: Vec<Missed>,
+    /// Of the 64 sets of a first level of 32 KiB, those with more lines than they hold among the lines of 99 % of the execution.
+    pub crowded_sets: u32,
+    /// Share of the instructions that are repetitions of one string instruction (`rep movs`).
+    pub repeated_share: f64,
+    /// By share, largest first.
+    pub objects: Vec<ObjectShare>,
+}
+
+impl CodeLayout {
+    /// Misses of a structure in 1,000 instructions, where it was simulated.
+    pub fn missed(&self, structure: &str) -> Option<f64> {
+        self.misses.iter().find(|missed| missed.structure == structure).map(|missed| missed.per_1000)
+    }
 }
 
 /// Slots of one core, thread or PMU, or why there are none, and what follows from them.
@@ -215,12 +285,22 @@ pub struct Diagnosed {
     /// What passed the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
+    /// How the code lies, where it was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<CodeLayout>,
     /// What follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<LayoutVerdict>,
     /// Why nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+}
+
+impl Diagnosed {
+    /// Of a scope of which nothing is known yet.
+    pub fn of(scope: Option<String>) -> Self {
+        Self { scope, slots: None, layout: None, verdict: None, refused: None }
+    }
 }
 
 /// An answer to "why does it stall?".
@@ -235,6 +315,9 @@ pub struct Diagnosis {
     pub user_share: Option<f64>,
     /// For each core, thread or PMU.
     pub parts: Vec<Diagnosed>,
+    /// What is to be known of how it came about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 #[cfg(test)]

@@ -33,7 +33,10 @@ pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,
     PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
-pub use diagnosis::{Category, Diagnosed, Diagnosis, Evidence, LayoutVerdict, Lever, Likelihood, Slots};
+pub use diagnosis::{
+    Category, CodeLayout, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever, Likelihood,
+    Missed, ObjectShare, Slots,
+};
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};

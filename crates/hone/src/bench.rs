@@ -9,7 +9,7 @@ use hone_load::{Probe as _, ProbeFacts, Settings, Topic};
 use hone_record::{
     CpuSeconds, Durability, Engine, Environment, Latencies, Outcome, Window, WindowFacts, Workload,
 };
-use hone_tool::{Call, Finished, Runner, Session, Stopped, ToolError, Usage as Used, interrupt};
+use hone_tool::{Call, Finished, Runner, Stopped, ToolError, Usage as Used, interrupt};
 
 use crate::Usage;
 use crate::arm::{Arm, Place, Program, Reset, Running, find_program, unknown_in_a_load};
@@ -39,6 +39,14 @@ pub(crate) struct Subject {
     is_warm: bool,
     /// What the last one that ended held at most.
     held_bytes: Option<u64>,
+}
+
+/// An arm that somebody looked at while it was loaded.
+pub(crate) struct Watched {
+    pub(crate) first: Window,
+    /// Of all windows.
+    pub(crate) acked: u64,
+    pub(crate) length: Duration,
 }
 
 /// How a profile is had of an instrumented arm.
@@ -193,36 +201,35 @@ impl Bench<'_> {
     }
 
     /// Windows of an arm, one after the other, while somebody looks at it for so long at least: `watch` begins to when the filling and
-    /// the warm-up are done, and `end` is told when the load is, before the arm is stopped. Gives how many requests were
-    /// acknowledged, and for how long it was looked at.
+    /// the warm-up are done, and `end` is told when the load is, with the arm's processes, before the arm is stopped. Gives the first window,
+    /// how many requests were acknowledged in all, and for how long it was looked at.
     ///
     /// # Errors
     /// Also when a window failed.
-    pub(crate) fn watched(
+    pub(crate) fn watched<W>(
         &self,
         arm: &Arm,
         workload: &Workload,
         least: Duration,
-        watch: impl FnOnce(u32) -> Result<Session>,
-        end: impl FnOnce(Session) -> Result<()>,
-    ) -> Result<(u64, Duration)> {
+        watch: impl FnOnce(&Running) -> Result<W>,
+        end: impl FnOnce(W, &[u32]) -> Result<()>,
+    ) -> Result<Watched> {
         let mut subject = self.subject(arm, workload)?;
         let mut watching = None;
         let begin = |running: &mut Running| {
-            let session = watch(running.child().context("only a program that Hone starts can be watched")?)?;
-            watching = Some((session, Instant::now()));
+            watching = Some((watch(running)?, Instant::now()));
             Ok(())
         };
         let first = of_use(self.measured(&mut subject, workload, begin)?)?;
         let mut acked = first.facts.acked_requests;
-        let (session, begun) = watching.context("this load starts its target itself")?;
+        let (watcher, begun) = watching.context("this load starts its target itself")?;
         while begun.elapsed() < least {
             acked += of_use(self.window(&mut subject, workload)?)?.facts.acked_requests;
         }
-        let watched = begun.elapsed();
-        end(session)?;
+        let length = begun.elapsed();
+        end(watcher, &subject.running()?.processes())?;
         self.end(subject)?;
-        Ok((acked, watched))
+        Ok(Watched { first, acked, length })
     }
 
     /// A window with a step of the caller's between the warm-up and the measuring.

@@ -18,6 +18,7 @@ mod clients;
 mod cmd;
 mod compiler;
 mod curve;
+mod diagnose;
 mod drive;
 mod experiment;
 mod folder;

@@ -8,7 +8,7 @@ use hone_tool::{Call, Runner as _, System};
 
 mod stage;
 use stage::tools::{find, of_checkout};
-use stage::{Ran, hone, hone_command};
+use stage::{Ran, hone, hone_command, hone_in};
 
 fn read(name: &str, more: &[&str]) -> Ran {
     let path = of_checkout("crates/hone-diagnose/fuzz/corpus/topdown").join(name);
@@ -56,7 +56,7 @@ fn nothing_left_is_no_diagnosis() {
     hone(&["diagnose", "--read", "/there/is/none"])
         .expect_code(1)
         .expect_error("/there/is/none can't be read");
-    hone(&["diagnose", "--read", "/dev/zero"]).expect_code(1).expect_error("larger than 64 MiB");
+    hone(&["diagnose", "--read", "/dev/zero"]).expect_code(1).expect_error("larger than 256 MiB");
     read("published.csv", &["--user-share", "eighty"]).expect_code(2).expect_error("such as 64%");
 }
 
@@ -82,4 +82,110 @@ fn the_perf_of_this_machine() {
         // A CPU that has no such group, or no rights.
         ran.expect_code(1).expect_error("next: ");
     }
+}
+
+/// qemu's user mode; every test of it is skipped, or fails, where it is not there.
+fn emulator() -> Option<()> {
+    if find(&format!("qemu-{}", std::env::consts::ARCH)).is_none() {
+        stage::tools::skip("there is no qemu-user");
+        return None;
+    }
+    Some(())
+}
+
+#[test]
+fn a_command_is_diagnosed_without_counters() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let words = ["diagnose", "--json", "--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"];
+    let record = hone_in(dir.path(), &words).expect_code(0).json();
+    let body = &record["body"];
+    assert_eq!(body["evidence"], "simulated");
+    let part = &body["parts"][0];
+    assert!(part["layout"]["instructions"].as_u64().unwrap() > 5_000_000, "{part}");
+    assert_eq!(part["layout"]["misses"].as_array().unwrap().len(), 8);
+    // Twice the ways of the same sets hold all that half of them hold.
+    let misses = |model: usize| part["layout"]["misses"][model]["per_1000"].as_f64().unwrap();
+    assert!(misses(1) <= misses(0) && misses(4) < 1.0, "{part}");
+    assert!(part["verdict"]["likelihood"] != "strong", "{part}");
+    assert!(dir.path().join("runs/diagnosis-001/diagnosis.json").is_file());
+    let text = hone_in(dir.path(), &["diagnose", "--", "sh", "-c", ":"]).expect_code(0).stdout;
+    assert!(
+        text.starts_with("Evidence: simulated (an exact trace, on models of caches)\nFrom sh -c :"),
+        "{text}"
+    );
+    assert!(text.contains("L1i 32 KiB 8-way") && text.contains("Will a better layout help?"), "{text}");
+}
+
+/// The busy threads of a broker have names, and what it did before its load does not count.
+#[test]
+fn a_broker_is_diagnosed_under_its_load_by_thread() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let experiment = format!(
+        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
+         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
+         requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
+        env!("CARGO_BIN_EXE_hone")
+    );
+    fs::write(dir.path().join("hone.toml"), experiment).unwrap();
+    let ran = hone_in(dir.path(), &["diagnose", "hone.toml", "--json"]).expect_code(0);
+    let body = ran.json()["body"].clone();
+    let scope = body["parts"][0]["scope"].as_str().unwrap().to_owned();
+    assert!(scope.contains("reactor"), "{scope}");
+    assert!(body["source"].as_str().unwrap().contains("times the CPU"), "{}", body["source"]);
+    let rule = body["parts"][0]["verdict"]["rule"].as_str().unwrap();
+    assert!(rule.starts_with("pressure on instruction fetch: "), "{rule}");
+    hone_in(dir.path(), &["diagnose", "hone.toml", "--workload", "x"])
+        .expect_code(2)
+        .expect_error("there is no workload `x`; there are: t, j");
+}
+
+#[test]
+fn what_can_not_be_traced_is_told_with_the_next_best_way() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let script = stage::script(dir.path(), "starts", "exec sleep 1");
+    hone_in(dir.path(), &["diagnose", "--", script.to_str().unwrap()])
+        .expect_code(1)
+        .expect_error("where this is a script that starts it");
+    assert!(!dir.path().join("runs").exists(), "nothing was begun");
+    // It is killed natively, too: that is no finding about an emulator.
+    hone_in(dir.path(), &["diagnose", "--", "sh", "-c", "kill -9 $$"])
+        .expect_code(1)
+        .expect_error("native: ended by signal 9");
+    let mut command = hone_command();
+    command.args(["diagnose", "--", "ls"]).env("HONE_QEMU", "/bin/true").current_dir(dir.path());
+    Ran::of(command.output().unwrap()).expect_code(1).expect_error("left no trace");
+    hone_in(dir.path(), &["diagnose"]).expect_code(2);
+}
+
+#[test]
+fn a_program_that_dies_under_the_emulator_alone_has_the_trace_of_what_it_did() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    // Natively its program is itself; under the emulator the kernel knows another one.
+    let dies = "case $(readlink /proc/$$/exe) in *qemu*) sleep 3; kill -9 $$;; esac";
+    let ran = hone_in(dir.path(), &["diagnose", "--json", "--", "bash", "-c", dies]).expect_code(1);
+    let body = ran.json()["body"].clone();
+    assert!(body["parts"][0]["layout"]["instructions"].as_u64().unwrap() > 100_000, "{body}");
+    let note = body["notes"][0].as_str().unwrap();
+    assert!(note.contains("some seconds before its end") && note.contains("signal 9"), "{note}");
+}
+
+/// Counts of callgrind's have no order, so nothing is judged by them.
+#[test]
+fn a_file_of_callgrinds_is_modelled_and_not_judged() {
+    let Some(valgrind) = find("valgrind") else { return stage::tools::skip("there is no valgrind") };
+    let dir = tempfile::tempdir().unwrap();
+    let runner = System::new(dir.path().join("logs")).unwrap();
+    let out = dir.path().join("callgrind.out");
+    let call = Call::new("callgrind", valgrind, dir.path())
+        .args(["--tool=callgrind", "--dump-instr=yes"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .args(["sh", "-c", ":"]);
+    runner.run(&call).unwrap();
+    let ran = hone(&["diagnose", "--read", out.to_str().unwrap()]).expect_code(0);
+    assert!(ran.stdout.starts_with("Evidence: modelled"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("no verdict") && !ran.stdout.contains("Will a better"), "{}", ran.stdout);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hone_binary::capture::ProfileKind;
 use hone_load::Security;
 use hone_record::Metric;
-use hone_tool::System;
+use hone_tool::{Session, System};
 
 use super::*;
 use crate::arm::Ways;
@@ -146,11 +146,11 @@ fn a_warm_up_is_no_part_of_the_time_that_a_target_is_watched() {
     let warmup = Some(words("sleep 0.7"));
     let load = Workload::of_operations("judge", Engine::Tool { command, operations, populate, warmup });
     let least = Duration::from_millis(600);
-    let watch = |_| Ok(lab.system.start(&Call::new("watch", "/bin/sleep", "/").arg("60"))?);
-    let end = |session: Session| Ok(session.stop(PLENTY).map(|_| ())?);
+    let watch = |_: &Running| Ok(lab.system.start(&Call::new("watch", "/bin/sleep", "/").arg("60"))?);
+    let end = |session: Session, _: &[u32]| Ok(session.stop(PLENTY).map(|_| ())?);
     let arm = lab.server("A", &lab.driver);
-    let (acked, watched) = lab.bench().watched(&arm, &load, least, watch, end).unwrap();
-    assert!(acked >= 10 && watched >= least, "{acked} operations in {watched:?}");
+    let Watched { acked, length, .. } = lab.bench().watched(&arm, &load, least, watch, end).unwrap();
+    assert!(acked >= 10 && length >= least, "{acked} operations in {length:?}");
 }
 
 /// 80 MB, in a process that is there when the load ends, and was not when it began.

@@ -6,32 +6,57 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_diagnose::{topdown, verdict};
+use hone_diagnose::{callgrind, topdown, verdict};
 use hone_record::{Diagnosed, Diagnosis, Evidence};
+use hone_tool::System;
 
-use super::Desk;
-use crate::{Ending, show};
+use super::{Desk, default_runs};
+use crate::folder::RunFolder;
+use crate::optimize::{self, Job};
+use crate::{Ending, bench, diagnose, experiment, show};
 
-/// More than this is no output of `perf stat`.
-const MOST_BYTES: u64 = 64 << 20;
+/// More than this is no output of `perf stat`, and no file of callgrind's.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Say why the CPU stalls, and whether a better layout of the code can help.
 ///
-/// Reads the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text, JSON, CSV), holds them
-/// against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a layout can save.
+/// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
+/// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
+/// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses.
+///
+/// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
+/// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  hone diagnose hone.toml                                  the target's plain build under its first training load
+  hone diagnose hone.toml --program runs/x-001/bin/pgo/server
+  hone diagnose -- xz -k -T1 file                          a program that ends by itself
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%")]
+#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "command"])))]
 pub(crate) struct Arguments {
-    /// What perf stat or toplev printed; `-` is standard input.
-    #[arg(long, value_name = "FILE", required = true)]
-    read: PathBuf,
+    /// The experiment whose target and load are traced.
+    file: Option<PathBuf>,
+    /// What perf stat, toplev, topdown-tool or callgrind wrote; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    read: Option<PathBuf>,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
     /// ceiling.
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "read")]
     user_share: Option<f64>,
+    /// The workload of the experiment that it is loaded with; the first one that trains unless named.
+    #[arg(long, value_name = "NAME", requires = "file")]
+    workload: Option<String>,
+    /// Another build of the target to trace in place of the plain one, which then is not built.
+    #[arg(long, value_name = "PATH", requires = "file")]
+    program: Option<PathBuf>,
+    /// Folder under which the run's folder is made.
+    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    output: PathBuf,
+    /// A command that ends by itself.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
 }
 
 /// `64%` or `64`, of 1.
@@ -52,26 +77,87 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let name = match &arguments.read {
+    match (&arguments.read, &arguments.file) {
+        (Some(path), _) => of_file(path, arguments.user_share, desk),
+        (None, Some(file)) => of_experiment(file, arguments, desk),
+        (None, None) => of_command(arguments, desk),
+    }
+}
+
+fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the experiment {} can't be read", file.display()))?;
+    let experiment = experiment::parse_asked(&text, file, &experiment::Asked::default())?;
+    for workload in experiment.training.iter().map(|training| &training.workload).chain(&experiment.judging) {
+        bench::check(workload)?;
+    }
+    let workload = optimize::workload(&experiment, arguments.workload.as_deref())
+        .with_context(|| file.display().to_string())?;
+    let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", experiment.name))?;
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let runner = runner(&folder, desk)?;
+    let home = std::path::absolute(&arguments.output)?.canonicalize()?;
+    let job = Job {
+        experiment: &experiment,
+        file,
+        folder: &folder,
+        home: &home,
+        runner: &runner,
+        progress: &desk.progress,
+        only: None,
+    };
+    let found = optimize::diagnose(&job, workload, arguments.program.as_deref())?;
+    told(found, desk)
+}
+
+fn told(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
+    desk.show(found.diagnosis, show::diagnosis::text)?;
+    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+}
+
+fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let command = diagnose::Command::look(&arguments.command)?;
+    let folder = RunFolder::create(&arguments.output, "diagnosis")?;
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    told(diagnose::of_command(&runner(&folder, desk)?, &folder, &command)?, desk)
+}
+
+fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
+    let progress = desk.progress.clone();
+    Ok(System::new(folder.join("logs"))?.on_progress(move |at| {
+        progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
+    }))
+}
+
+fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> {
+    let name = match path {
         path if path == Path::new("-") => "standard input".to_owned(),
         path => path.display().to_string(),
     };
-    let readings =
-        topdown::read(&text(&arguments.read)?).with_context(|| format!("{name} gives no diagnosis"))?;
-    let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
-        Ok(slots) => {
-            let verdict = Some(verdict::of_slots(&slots, arguments.user_share));
-            Diagnosed { scope, slots: Some(slots), verdict, refused: None }
-        }
-        Err(fault) => Diagnosed { scope, slots: None, verdict: None, refused: Some(fault.to_string()) },
+    let text = text(path)?;
+    let cannot = || format!("{name} gives no diagnosis");
+    let diagnosis = if text.starts_with("# callgrind format") {
+        let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
+        diagnose::of_counts(&run, name.clone(), user_share)
+    } else {
+        of_slots(&topdown::read(&text).with_context(cannot)?, name.clone(), user_share)
     };
-    let parts: Vec<Diagnosed> = topdown::judge(&readings).into_iter().map(part).collect();
-    let any = parts.iter().any(|part| part.slots.is_some());
-    let diagnosis =
-        Diagnosis { evidence: Evidence::Measured, source: name, user_share: arguments.user_share, parts };
+    let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
     desk.show(diagnosis, show::diagnosis::text)?;
     // What can't be believed is no diagnosis.
     Ok(if any { Ending::Done } else { Ending::CouldNot })
+}
+
+fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
+    let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
+        Ok(slots) => {
+            let verdict = Some(verdict::of_slots(&slots, user_share));
+            Diagnosed { slots: Some(slots), verdict, ..Diagnosed::of(scope) }
+        }
+        Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::of(scope) },
+    };
+    let parts = topdown::judge(readings).into_iter().map(part).collect();
+    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, notes: Vec::new() }
 }
 
 fn text(path: &Path) -> Result<String> {
@@ -84,7 +170,7 @@ fn text(path: &Path) -> Result<String> {
     read.with_context(|| format!("{} can't be read", path.display()))?;
     anyhow::ensure!(
         bytes.len() as u64 <= MOST_BYTES,
-        "{} is larger than 64 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
+        "{} is larger than 256 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
         path.display()
     );
     Ok(String::from_utf8_lossy(&bytes).into_owned())

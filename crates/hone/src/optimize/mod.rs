@@ -11,6 +11,7 @@ mod ceiling;
 mod check;
 pub(crate) mod dry;
 mod elsewhere;
+pub(crate) mod emulated;
 pub(crate) mod go;
 mod harm;
 mod judge;
@@ -37,6 +38,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
 use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
+use hone_diagnose::emulator::Wanted;
 use hone_load::Security;
 use hone_record::{
     Artifact, Ceiling, Durability, Engine, Harm, Optimization, ProfileApplied, Rewriting, SmokeTest,
@@ -308,6 +310,46 @@ fn short(workload: &Workload) -> Workload {
     /// Seconds.
     const SHORT_S: f64 = 1.0;
     Workload { duration_s: workload.duration_s.min(SHORT_S), ..workload.clone() }
+}
+
+/// Diagnoses a program under a training workload: the target's plain build, or one that is named.
+///
+/// # Errors
+/// When it can't be built, or traced.
+pub(crate) fn diagnose(
+    job: &Job<'_>,
+    workload: &Workload,
+    program: Option<&Path>,
+) -> Result<crate::diagnose::Found> {
+    let program = match program {
+        Some(program) => {
+            program.canonicalize().with_context(|| format!("there is no program {}", program.display()))?
+        }
+        None => {
+            let workshop = job.workshop()?;
+            let _alone = job.lock(&job.work(), "building in")?;
+            let told = job.build(&*workshop, &Order::plain(BASELINE))?;
+            job.progress.line(&format!("  built: {}", told.note));
+            told.result.executable
+        }
+    };
+    let traced = job.traced("diagnosed", &program, workload, Wanted::ALL, &job.folder.join("trace"))?;
+    let source = format!("{}, {}", program.display(), traced.words);
+    let run = crate::diagnose::run_of(&traced);
+    crate::diagnose::found(job.folder, crate::diagnose::of_trace(&run, &program, source, &traced), &traced)
+}
+
+/// A workload of an experiment by its name, or the first one that trains.
+///
+/// # Errors
+/// When there is none with this name.
+pub(crate) fn workload<'a>(experiment: &'a Experiment, name: Option<&str>) -> Result<&'a Workload> {
+    let training = experiment.training.iter().map(|training| &training.workload);
+    let all: Vec<&Workload> = training.chain(&experiment.judging).collect();
+    let Some(name) = name else { return Ok(all[0]) };
+    let known = || all.iter().map(|load| load.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = all.iter().find(|load| load.name == name);
+    Ok(found.ok_or_else(|| crate::Usage(format!("there is no workload `{name}`; there are: {}", known())))?)
 }
 
 impl<'a> Job<'a> {

@@ -16,7 +16,7 @@ use super::kinds::{kept_name, perf};
 use super::steps::{Phase, Steps, Told};
 use super::train::{Raw, failed};
 use super::{Job, Left};
-use crate::arm::Place;
+use crate::arm::{Place, Running};
 use crate::experiment::Training;
 use crate::show;
 
@@ -152,8 +152,13 @@ impl Job<'_> {
             window.map(|window| (window.facts.acked_requests, Duration::from_secs_f64(window.duration_s)))
         } else {
             let least = if workload.engine.operations().is_some() { SAMPLED } else { Duration::ZERO };
-            let begin = |pid| perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data);
-            self.bench().watched(&arm, workload, least, begin, |session| ended(session, data))
+            let begin = |running: &Running| {
+                let pid = running.child().context("only a program that Hone starts can be watched")?;
+                perf.watch(self.runner, event, || Ok(hone_host::cpu::tree(pid)?), data)
+            };
+            let watched =
+                self.bench().watched(&arm, workload, least, begin, |session, _| ended(session, data));
+            watched.map(|watched| (watched.acked, watched.length))
         };
         let (operations, sampled) = done.map_err(failed)?;
         let bytes = data.metadata().map_or(0, |facts| facts.len());

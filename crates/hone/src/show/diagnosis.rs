@@ -1,6 +1,6 @@
 //! A diagnosis as text: evidence first.
 
-use hone_record::{Category, Diagnosed, Diagnosis, LayoutVerdict, Slots};
+use hone_record::{Category, CodeLayout, Diagnosed, Diagnosis, Evidence, LayoutVerdict, Slots};
 
 use super::table::table;
 
@@ -16,20 +16,25 @@ const ROWS: [(Category, &[Category]); 5] = [
 /// Everything, part by part.
 pub(crate) fn text(diagnosis: &Diagnosis) -> String {
     let mut out = format!("Evidence: {}\nFrom {}\n", diagnosis.evidence.words(), diagnosis.source);
-    for part in &diagnosis.parts {
+    out.push_str(&layouts(&diagnosis.parts));
+    for part in diagnosis.parts.iter().filter(|part| !is_all_in_columns(part)) {
         out.push('\n');
-        out.push_str(&of_part(part, diagnosis.user_share));
+        out.push_str(&of_part(part, diagnosis));
     }
+    if !diagnosis.notes.is_empty() {
+        out.push('\n');
+    }
+    diagnosis.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
     out
 }
 
-fn of_part(part: &Diagnosed, user_share: Option<f64>) -> String {
+fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {
     let mut out = part.scope.as_ref().map(|scope| format!("{scope}\n")).unwrap_or_default();
     if let Some(slots) = &part.slots {
         out.push_str(&shares(slots));
     }
     if let Some(verdict) = &part.verdict {
-        out.push_str(&of_verdict(verdict, user_share));
+        out.push_str(&of_verdict(verdict, diagnosis));
     }
     if let Some(refused) = &part.refused {
         out.push_str(&format!("  refused: {refused}\n"));
@@ -51,14 +56,104 @@ fn shares(slots: &Slots) -> String {
     table(&rows) + &notes.collect::<String>()
 }
 
-fn of_verdict(verdict: &LayoutVerdict, user_share: Option<f64>) -> String {
-    let ceiling = match (verdict.ceiling_percent, user_share) {
-        (Some(ceiling), Some(user)) => format!(
+/// Files that hold less of the execution are not told.
+const SMALL_SHARE: f64 = 0.005;
+/// As many of them are.
+const MOST_OBJECTS: usize = 4;
+
+/// Whether nothing is left to say behind the columns.
+fn is_all_in_columns(part: &Diagnosed) -> bool {
+    part.layout.is_some() && part.verdict.is_none() && part.refused.is_none()
+}
+
+/// Layouts side by side; empty where there are none.
+fn layouts(parts: &[Diagnosed]) -> String {
+    let told: Vec<(&Option<String>, &CodeLayout)> =
+        parts.iter().filter_map(|part| Some((&part.scope, part.layout.as_ref()?))).collect();
+    let Some((_, widest)) = told.last() else { return String::new() };
+    let row = |name: &str, of: &dyn Fn(&CodeLayout) -> Option<String>| {
+        let cells: Vec<Option<String>> = told.iter().map(|(_, layout)| of(layout)).collect();
+        let any = cells.iter().any(Option::is_some);
+        let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        any.then(|| std::iter::once(name.to_owned()).chain(cells).collect::<Vec<String>>())
+    };
+    let mut rows = Vec::new();
+    if told.len() > 1 {
+        let scopes = told.iter().map(|(scope, _)| (*scope).clone().unwrap_or_default());
+        rows.push(std::iter::once(String::new()).chain(scopes).collect());
+    }
+    let title = |rows: &mut Vec<Vec<String>>, text: &str| rows.push(vec![text.to_owned()]);
+    if !widest.misses.is_empty() {
+        title(&mut rows, "misses in 1,000 instructions");
+    }
+    for missed in &widest.misses {
+        let name = format!("  {}", missed.structure);
+        rows.extend(row(&name, &|layout| layout.missed(&missed.structure).map(number)));
+    }
+    rows.extend(row("lines fetched in 1,000", &|layout| layout.lines_fetched_per_1000.map(number)));
+    rows.extend(row("branches taken in 1,000", &|layout| layout.taken_per_1000.map(number)));
+    for (index, footprint) in widest.footprints.iter().enumerate() {
+        title(&mut rows, &format!("{} that hold of the execution", unit(footprint.unit_bytes)));
+        for (at, share) in ["50 %", "90 %", "99 %", "99.9 %"].iter().enumerate() {
+            let units =
+                |layout: &CodeLayout| layout.footprints.get(index).map(|found| super::count(found.units[at]));
+            rows.extend(row(&format!("  {share}"), &units));
+        }
+    }
+    rows.extend(row("bytes used of a touched line", &|layout| {
+        Some(format!("{:.1}", layout.bytes_used_of_a_line))
+    }));
+    rows.extend(row("sets that are crowded, of 64", &|layout| Some(layout.crowded_sets.to_string())));
+    rows.extend(row("ext-TSP score, of 1.05", &|layout| layout.ext_tsp.map(|score| format!("{score:.3}"))));
+    if widest.repeated_share >= SMALL_SHARE {
+        rows.extend(row("repetitions (rep)", &|layout| {
+            Some(format!("{:.0} %", 100.0 * layout.repeated_share))
+        }));
+    }
+    for object in widest.objects.iter().filter(|object| object.share >= SMALL_SHARE).take(MOST_OBJECTS) {
+        let name =
+            object.path.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path));
+        let share = |layout: &CodeLayout| {
+            let found = layout.objects.iter().find(|found| found.path == object.path);
+            Some(format!("{:.0} %", 100.0 * found.map_or(0.0, |found| found.share)))
+        };
+        rows.extend(row(&format!("in {name}"), &share));
+    }
+    format!("\n{}", table(&rows))
+}
+
+fn unit(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 => format!("pages of {} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 => format!("pages of {} KiB", bytes >> 10),
+        bytes => format!("lines of {bytes} B"),
+    }
+}
+
+/// Three digits are enough of what depends on a model.
+fn number(value: f64) -> String {
+    match value {
+        small if small < 0.995 => format!("{small:.2}"),
+        some if some < 99.95 => format!("{some:.1}"),
+        large => format!("{large:.0}"),
+    }
+}
+
+fn of_verdict(verdict: &LayoutVerdict, diagnosis: &Diagnosis) -> String {
+    let ceiling = match (verdict.ceiling_percent, diagnosis.user_share) {
+        (Some(ceiling), Some(user)) if diagnosis.evidence >= Evidence::MeasuredPartial => format!(
             "at most {ceiling:.0} % of the CPU: the frontend's share times the {:.0} % that are user code of the program",
             100.0 * user
         ),
-        _ => "not known without the share of the CPU that is user code of the program (--user-share)"
-            .to_owned(),
+        (Some(ceiling), _) => format!(
+            "below {ceiling:.0} % of the CPU, which is all that is user code of the program; how much of that is the frontend's, only \
+             counters tell"
+        ),
+        _ if diagnosis.evidence >= Evidence::MeasuredPartial => {
+            "not known without the share of the CPU that is user code of the program (--user-share)"
+                .to_owned()
+        }
+        _ => "not known: it ran for too short a time to tell user from kernel".to_owned(),
     };
     format!(
         "\n  Will a better layout help?  {}\n  rule     {}\n  source   {}\n  ceiling  {ceiling}\n  next     {}\n",

@@ -1,0 +1,33 @@
+//! Builds the tracer, which qemu loads: a library of its own for each generation of qemu's interface, by rustc alone.
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[expect(clippy::disallowed_methods, reason = "rustc, as cargo itself starts it; Hone is not there yet")]
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=tracer");
+    println!("cargo:rerun-if-changed=src/cache.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
+    for abi in ["1", "2"] {
+        let library = out.join(format!("tracer-{abi}.so"));
+        let status = Command::new(env::var_os("RUSTC").ok_or("cargo names no RUSTC")?)
+            .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "hone_tracer"])
+            // It runs beside every block of the target, whatever Hone itself is built for.
+            .args(["-C", "opt-level=3", "-C", "codegen-units=1", "-C", "lto=fat"])
+            // A panic must not unwind into qemu.
+            .args(["-C", "panic=abort", "-C", "strip=symbols", "-D", "warnings"])
+            .args(["--cfg", &format!("abi=\"{abi}\""), "--check-cfg", "cfg(abi, values(\"1\", \"2\"))"])
+            .args(["--check-cfg", "cfg(test)", "--target", &env::var("TARGET")?])
+            .arg("tracer/tracer.rs")
+            .arg("-o")
+            .arg(&library)
+            .status()?;
+        if !status.success() {
+            return Err(format!("rustc could not build the tracer ({status})").into());
+        }
+        println!("cargo:rustc-env=HONE_TRACER_{abi}={}", library.display());
+    }
+    Ok(())
+}

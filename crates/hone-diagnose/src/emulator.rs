@@ -1,0 +1,102 @@
+//! qemu's user mode with the tracer: found, held against what it must be, and how a program is started under it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hone_record::ToolReceipt;
+use hone_tool::{Tool, ToolError, Version};
+
+use crate::trace::TraceFolder;
+
+/// For qemu 4.2 to 8, and for 9 and newer.
+const TRACERS: [&[u8]; 2] = [include_bytes!(env!("HONE_TRACER_1")), include_bytes!(env!("HONE_TRACER_2"))];
+/// From here on it is the second.
+const SECOND: Version = Version(9, 0, 0);
+
+/// What is traced beside counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether caches and TLBs are simulated.
+    pub caches: bool,
+    /// Instructions of a thread from one window to the next; 0 for no windows.
+    pub period: u64,
+    /// Instructions that a window measures, and as many that warm up before.
+    pub window: u64,
+}
+
+impl Wanted {
+    /// Everything, with windows over 5 % of the execution: as good as the whole trace within some 10 %.
+    pub const ALL: Self = Self { caches: true, period: 2_000_000, window: 50_000 };
+    /// Counts of blocks and of what follows what.
+    pub const COUNTS: Self = Self { caches: false, period: 0, window: 0 };
+}
+
+/// An emulator of this machine's own programs.
+#[derive(Debug, Clone)]
+pub struct Emulator {
+    path: PathBuf,
+    receipt: ToolReceipt,
+}
+
+impl Emulator {
+    /// The one in PATH, or that `HONE_QEMU` names.
+    ///
+    /// # Errors
+    /// When there is none, or it is too old for plugins.
+    pub fn find() -> Result<Self, ToolError> {
+        let name = format!("qemu-{}", std::env::consts::ARCH);
+        let found = Tool::new(&name, "HONE_QEMU").at_least(4, 2, 0).debian("qemu-user").locate(&[])?;
+        Ok(Self { path: found.path().to_owned(), receipt: found.receipt()? })
+    }
+
+    /// What it says of itself.
+    pub fn receipt(&self) -> &ToolReceipt {
+        &self.receipt
+    }
+
+    /// Whether a process's program is this emulator.
+    pub fn is(&self, program: &Path) -> bool {
+        self.path.canonicalize().is_ok_and(|own| own == program)
+    }
+
+    fn is_second(&self) -> bool {
+        Version::first_in(&self.receipt.version).is_some_and(|version| version >= SECOND)
+    }
+
+    /// Puts the tracer for this version into a folder.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn tracer(&self, folder: &Path) -> io::Result<PathBuf> {
+        let tracer = TRACERS[usize::from(self.is_second())];
+        let path = std::path::absolute(folder.join("tracer.so"))?;
+        fs::create_dir_all(folder)?;
+        fs::write(&path, tracer)?;
+        Ok(path)
+    }
+
+    /// The program to start in place of another one, and the words before that one's own: the last of them is the program itself. Its name
+    /// for itself stays what it was, since some programs go by that.
+    pub fn around(
+        &self,
+        tracer: &Path,
+        to: &TraceFolder,
+        wanted: Wanted,
+        program: &Path,
+    ) -> (PathBuf, Vec<OsString>) {
+        let mut plugin = tracer.as_os_str().to_owned();
+        plugin.push(",folder=");
+        plugin.push(to.path());
+        plugin.push(format!(
+            ",caches={},period={},window={}",
+            if wanted.caches { "on" } else { "off" },
+            wanted.period,
+            wanted.window.max(1)
+        ));
+        let words =
+            [OsStr::new("-plugin"), &plugin, OsStr::new("-0"), program.as_os_str(), program.as_os_str()];
+        (self.path.clone(), words.map(OsStr::to_owned).into())
+    }
+}

@@ -1,0 +1,156 @@
+//! A program or library as a file: where its code is linked, and what lies there. Read from bytes that are not trusted. Pure.
+
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind, elf};
+
+/// A file of code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Hex.
+    pub build_id: Option<String>,
+    /// Parts of the file that are loaded: offset in the file, linked address, bytes; by offset.
+    segments: Vec<(u64, u64, u64)>,
+    /// By address.
+    pub functions: Vec<Function>,
+    /// Sections of code, by address.
+    pub sections: Vec<Section>,
+}
+
+/// A function as a symbol names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Linked.
+    pub address: u64,
+    /// Bytes; 0 where the symbol does not say.
+    pub size: u64,
+    /// As the linker knows it.
+    pub name: String,
+}
+
+/// A section of code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Such as `.text`.
+    pub name: String,
+    /// Linked.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A file that is no program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is no ELF file for 64 bits: {0}")]
+pub struct NoImage(String);
+
+impl Image {
+    /// Reads a file's bytes.
+    ///
+    /// # Errors
+    /// [`NoImage`] when they are none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, NoImage> {
+        let wrong = |error: object::read::Error| NoImage(error.to_string());
+        let header = elf::FileHeader64::<object::Endianness>::parse(bytes).map_err(wrong)?;
+        let endian = header.endian().map_err(wrong)?;
+        let loaded = header.program_headers(endian, bytes).map_err(wrong)?;
+        let mut segments: Vec<(u64, u64, u64)> = loaded
+            .iter()
+            .filter(|segment| segment.p_type(endian) == elf::PT_LOAD)
+            .map(|segment| (segment.p_offset(endian), segment.p_vaddr(endian), segment.p_filesz(endian)))
+            .collect();
+        segments.sort_unstable();
+        let file = object::File::parse(bytes).map_err(wrong)?;
+        let build_id = file.build_id().ok().flatten().map(hex);
+        Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file) })
+    }
+
+    /// Where a place of the file is linked. A place between two segments' bytes, which a mapping of whole pages covers, too, is of the
+    /// segment before it.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let behind = self.segments.partition_point(|(begin, ..)| *begin <= offset);
+        let (begin, address, size) = *self.segments.get(behind.checked_sub(1)?)?;
+        let from = offset - begin;
+        (from < size.saturating_add(PAGE)).then(|| address.checked_add(from))?
+    }
+
+    /// The function at a linked address.
+    pub fn function_at(&self, address: u64) -> Option<&Function> {
+        let behind = self.functions.partition_point(|function| function.address <= address);
+        let function = self.functions.get(behind.checked_sub(1)?)?;
+        let is_within = function.size == 0 || address - function.address < function.size;
+        is_within.then_some(function)
+    }
+
+    /// Whether any function has a name.
+    pub fn is_stripped(&self) -> bool {
+        self.functions.is_empty()
+    }
+}
+
+/// Mappings are of whole pages.
+const PAGE: u64 = 4096;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of symbols at one address the longest one.
+fn functions(file: &object::File<'_>) -> Vec<Function> {
+    let mut functions: Vec<Function> = file
+        .symbols()
+        .chain(file.dynamic_symbols())
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter_map(|symbol| {
+            let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+            Some(Function { address: symbol.address(), size: symbol.size(), name: name.to_owned() })
+        })
+        .collect();
+    functions.sort_by(|left, right| {
+        (left.address, right.size, &left.name).cmp(&(right.address, left.size, &right.name))
+    });
+    functions.dedup_by_key(|function| function.address);
+    functions
+}
+
+fn sections(file: &object::File<'_>) -> Vec<Section> {
+    let is_code =
+        |section: &object::Section<'_, '_>| section.kind() == SectionKind::Text && section.size() > 0;
+    let mut sections: Vec<Section> = file
+        .sections()
+        .filter(is_code)
+        .filter_map(|section| {
+            let name = section.name().ok()?.to_owned();
+            Some(Section { name, address: section.address(), size: section.size() })
+        })
+        .collect();
+    sections.sort_by_key(|section| section.address);
+    sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Image {
+        Image::parse(&std::fs::read(std::env::current_exe().unwrap()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn this_very_program_knows_its_functions() {
+        let image = own();
+        let text = image.sections.iter().find(|section| section.name == ".text").unwrap();
+        let function = image.function_at(text.address + text.size / 2).unwrap();
+        assert!(function.address <= text.address + text.size / 2 && !image.is_stripped());
+        // A place of the file and its address are told by the same segment.
+        let (offset, address, size) = *image.segments.last().unwrap();
+        assert_eq!(image.address_of(offset + size / 2), Some(address + size / 2));
+        assert_eq!(image.address_of(u64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let error = Image::parse(b"#!/bin/sh\n").unwrap_err().to_string();
+        assert!(error.contains("no ELF file"), "{error}");
+        Image::parse(&[]).unwrap_err();
+    }
+}

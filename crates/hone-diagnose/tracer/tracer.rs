@@ -1,0 +1,94 @@
+//! A plugin of qemu's user mode. It tells which blocks of code ran, how often and after which other one, by thread; the misses of
+//! modelled structures; and windows of the exact order.
+//!
+//! Built by build.rs with rustc alone, for both generations of qemu's interface (`--cfg abi="1"` and `"2"`), and kept inside of Hone. It
+//! knows no crate but `std`. A process of the target has a file of its own, written anew every few seconds by a thread of ours, so that a
+//! target that is killed loses seconds and not everything.
+
+#[path = "../src/cache.rs"]
+#[allow(dead_code)]
+mod cache;
+mod code;
+mod keeper;
+mod places;
+mod qemu;
+mod settings;
+mod thread;
+mod write;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use code::Block;
+use qemu::Id;
+use settings::{Settings, settings};
+
+/// Which interface this was written for. qemu refuses a plugin of another generation.
+#[cfg(abi = "1")]
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: c_int = 1;
+#[cfg(abi = "2")]
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static qemu_plugin_version: c_int = 2;
+
+/// qemu calls it once, before the program begins.
+///
+/// # Safety
+/// As qemu promises: `arguments` are `count` strings that end with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    _info: *const qemu::Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: see above.
+    let words = (0..count).map(|index| unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy());
+    let Some(settings) = Settings::of(words) else { return -1 };
+    settings::begin(settings);
+    // SAFETY: the calls are `extern "C"` functions of this file that live as long as the process.
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+        qemu::qemu_plugin_register_vcpu_exit_cb(id, thread_ended);
+        qemu::qemu_plugin_register_atexit_cb(id, ended, ptr::null_mut());
+    }
+    keeper::begin();
+    0
+}
+
+/// A block is about to be translated: from now on it tells when it runs.
+extern "C" fn translated(_id: Id, translation: *mut c_void) {
+    // SAFETY: qemu gives a block that is being translated.
+    let Some(block) = (unsafe { code::block_of(translation) }) else { return };
+    let data = ptr::from_ref::<Block>(block).cast_mut().cast();
+    let call = match (settings().caches, settings().period > 0) {
+        (false, false) => executed::<false, false>,
+        (false, true) => executed::<false, true>,
+        (true, false) => executed::<true, false>,
+        (true, true) => executed::<true, true>,
+    };
+    // SAFETY: the block lives for ever.
+    unsafe { qemu::qemu_plugin_register_vcpu_tb_exec_cb(translation, call, qemu::NO_REGISTERS, data) };
+}
+
+/// A block runs, on the host's thread that is the target's thread `index`.
+extern "C" fn executed<const CACHES: bool, const WINDOWS: bool>(index: u32, data: *mut c_void) {
+    // SAFETY: what `translated` gave.
+    let block = unsafe { &*data.cast::<Block>() };
+    // SAFETY: this is the thread with that number.
+    unsafe { thread::runs::<CACHES, WINDOWS>(index, block) };
+}
+
+/// A thread of the target ends. Its number may be another one's later.
+extern "C" fn thread_ended(_id: Id, index: u32) {
+    // SAFETY: qemu calls it on that thread.
+    unsafe { thread::ended(index) };
+}
+
+/// The process ends in order.
+extern "C" fn ended(_id: Id, _data: *mut c_void) {
+    keeper::end();
+}

@@ -1,0 +1,147 @@
+//! The file: `HONETRC1`, then sections of a tag (u32), a length (u64) and as many bytes, all little-endian; the last one is END.
+//! `crates/hone-diagnose/src/trace/read.rs` reads it, and says what is in each.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cache::MODELS;
+use crate::code::code;
+use crate::settings::settings;
+use crate::thread::{self, Thread, UNSEEN, windows};
+
+const FACTS: u32 = 1;
+const OBJECTS: u32 = 2;
+const BLOCKS: u32 = 3;
+const THREAD: u32 = 4;
+const WINDOW: u32 = 5;
+const END: u32 = 0xffff;
+
+/// What each thread had counted at some moment.
+pub(crate) struct Base {
+    threads: HashMap<u32, Counted>,
+    /// Windows that were finished.
+    windows: u64,
+}
+
+/// What a thread has counted.
+#[derive(Default)]
+struct Counted {
+    instructions: u64,
+    fetched: u64,
+    misses: [u64; MODELS.len()],
+    transitions: HashMap<(u32, u32), u64>,
+}
+
+impl Base {
+    pub(crate) fn now() -> Self {
+        let threads = thread::all().map(|(index, thread)| (index, Counted::of(thread)));
+        Self { threads: threads.collect(), windows: windows().finished }
+    }
+}
+
+impl Counted {
+    fn of(thread: &Thread) -> Self {
+        let mut counted = Self {
+            instructions: thread.instructions.load(Relaxed),
+            fetched: thread.fetched.load(Relaxed),
+            misses: std::array::from_fn(|model| thread.misses[model].load(Relaxed)),
+            transitions: HashMap::new(),
+        };
+        thread.transitions(|from, to, count| _ = counted.transitions.insert((from, to), count));
+        counted
+    }
+}
+
+pub(crate) fn to(path: &Path, base: Option<&Base>, is_end: bool) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(b"HONETRC1")?;
+    section(&mut file, FACTS, facts(is_end).as_bytes())?;
+    // Windows and threads before code: whatever they name is in it then.
+    let first = base.map_or(0, |base| base.windows);
+    for window in windows().all.iter().filter(|window| window.number >= first) {
+        let mut bytes = Vec::with_capacity(8 + 4 * window.blocks.len());
+        bytes.extend(window.thread.to_le_bytes());
+        bytes.extend(window.warm_up.to_le_bytes());
+        window.blocks.iter().for_each(|block| bytes.extend(block.to_le_bytes()));
+        section(&mut file, WINDOW, &bytes)?;
+    }
+    let none = Counted::default();
+    for (index, thread) in thread::all() {
+        let before = base.and_then(|base| base.threads.get(&index)).unwrap_or(&none);
+        section(&mut file, THREAD, &of_thread(index, thread, before))?;
+    }
+    write_code(&mut file)?;
+    section(&mut file, END, &[])?;
+    file.flush()
+}
+
+fn facts(is_end: bool) -> String {
+    let settings = settings();
+    let program = std::env::args_os().next().unwrap_or_default();
+    format!(
+        "ended={is_end}\nprocess={}\nqemu={}\ncaches={}\nperiod={}\nwindow={}\nunseen={}\nmodels={}\n",
+        std::process::id(),
+        program.to_string_lossy().replace('\n', " "),
+        settings.caches,
+        settings.period,
+        settings.window,
+        UNSEEN.load(Relaxed),
+        MODELS.map(|model| model.name).join(";")
+    )
+}
+
+fn of_thread(index: u32, thread: &Thread, before: &Counted) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let names = thread.names().join(", ");
+    bytes.extend((names.len() as u32).to_le_bytes());
+    bytes.extend(names.as_bytes());
+    bytes.extend(u64::from(index).to_le_bytes());
+    bytes.extend(thread.instructions.load(Relaxed).saturating_sub(before.instructions).to_le_bytes());
+    bytes.extend(thread.fetched.load(Relaxed).saturating_sub(before.fetched).to_le_bytes());
+    for (counter, before) in thread.misses.iter().zip(before.misses) {
+        bytes.extend(counter.load(Relaxed).saturating_sub(before).to_le_bytes());
+    }
+    let mut transitions = Vec::new();
+    thread.transitions(|from, to, count| {
+        let before = before.transitions.get(&(from, to)).copied().unwrap_or(0);
+        if count > before {
+            transitions.push((from, to, count - before));
+        }
+    });
+    // A table of hashes has no order, and the same run should give the same file.
+    transitions.sort_unstable();
+    for (from, to, count) in transitions {
+        bytes.extend(from.to_le_bytes());
+        bytes.extend(to.to_le_bytes());
+        bytes.extend(count.to_le_bytes());
+    }
+    bytes
+}
+
+fn write_code(file: &mut impl io::Write) -> io::Result<()> {
+    let code = code();
+    let mut bytes = Vec::new();
+    for object in &code.objects {
+        bytes.extend((object.len() as u32).to_le_bytes());
+        bytes.extend(object.as_bytes());
+    }
+    section(file, OBJECTS, &bytes)?;
+    bytes.clear();
+    for block in &code.blocks {
+        for number in [block.object, block.instructions, block.size, block.last, u32::from(block.repeats)] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes.extend(block.offset.to_le_bytes());
+        bytes.extend(block.address.to_le_bytes());
+    }
+    section(file, BLOCKS, &bytes)
+}
+
+fn section(file: &mut impl io::Write, tag: u32, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(&tag.to_le_bytes())?;
+    file.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    file.write_all(bytes)
+}

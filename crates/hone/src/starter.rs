@@ -305,7 +305,7 @@ fn commands(choice: &Choice<'_>) -> String {
 
 fn optimize(kind: Kind) -> String {
     let variants = match kind {
-        Kind::Elf => list([tree::BASELINE, tree::SAMPLED_BOLT, tree::BOLT]),
+        Kind::Elf => list([tree::BASELINE, tree::SAMPLED_BOLT, tree::EMULATED_BOLT, tree::BOLT]),
         Kind::Go => list([tree::BASELINE, tree::PGO]),
         Kind::Cargo | Kind::CMake | Kind::Meson | Kind::Make => {
             list([tree::BASELINE, tree::PGO, tree::BOLT, tree::PGO_BOLT])

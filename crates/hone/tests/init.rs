@@ -113,7 +113,10 @@ fn a_linked_program_and_what_is_none() {
     assert_eq!(Path::new(&binary), tree.path().canonicalize().unwrap().join("server"));
     let text = written(&tree.path().join("elsewhere"));
     assert!(text.contains("has no relocations (.rela.text)"), "{text}");
-    assert!(text.contains("# variants = [\"baseline\", \"sampled-bolt\", \"bolt\"]"), "{text}");
+    assert!(
+        text.contains("# variants = [\"baseline\", \"sampled-bolt\", \"emulated-bolt\", \"bolt\"]"),
+        "{text}"
+    );
     let strip = ["-s", "main.c", "-o", "stripped"];
     let made = Command::new("cc").args(strip).current_dir(tree.path()).status();
     assert!(made.unwrap().success());

@@ -65,6 +65,13 @@ impl Bench {
         self.ended(self.hone(more))
     }
 
+    /// With a variable of the environment.
+    fn hone_where(&self, name: &str, value: &str, more: &[&str]) -> Ran {
+        let mut command = hone_command();
+        command.args(["optimize", "hone.toml", "-o", "runs"]).args(more).env(name, value);
+        Ran::of(command.current_dir(self.dir.path()).output().unwrap())
+    }
+
     /// Where nothing is in PATH.
     fn without_tools(&self, more: &[&str]) -> Ran {
         let mut command = hone_command();
@@ -647,6 +654,50 @@ fn a_server_is_sampled_as_it_is() {
     bench.hone(&[]).expect_code(1).expect_error("let BOLT use the samples");
     bench.write(&text.replace("[optimize]", "[optimize]\nprofile = \"samples\"").replace("relocs", "pgo"));
     bench.hone(&[]).expect_code(2).expect_error("plain samples are for BOLT alone");
+}
+
+/// An exact trace of the running server under an emulator needs neither a build that counts nor counters of the machine's, and says what
+/// BOLT's own counts say.
+#[test]
+fn a_server_is_traced_under_an_emulator_and_rewritten_by_that() {
+    let Some(bench) = Bench::new() else { return };
+    if find(&format!("qemu-{}", std::env::consts::ARCH)).is_none() {
+        return skip("there is no qemu-user");
+    }
+    bench.tree();
+    let text =
+        server("default", r#""emulated-bolt", "bolt""#).replace("[optimize]", "[optimize]\nsoak_s = 1");
+    bench.write(&text);
+    let (_, found) = bench.judged(&[]);
+    let note = |step: &str| &found.steps.iter().find(|found| found.step == step).unwrap().note;
+    assert!(note("profile-kind").contains("for emulated-bolt an exact trace"), "{}", note("profile-kind"));
+    let trained = note("train-emulated-bolt");
+    assert!(trained.contains("workload `many` under qemu"), "{trained}");
+    assert!(trained.contains("instructions of the program itself"), "{trained}");
+    let of = |name: &str| found.variants.iter().find(|variant| variant.name == name).unwrap();
+    let rewriting = of("emulated-bolt").rewriting.as_ref().unwrap();
+    assert_eq!(
+        (rewriting.profile.as_str(), rewriting.rung.as_str()),
+        ("an exact trace under an emulator", "full")
+    );
+    assert!(rewriting.layout_modified.unwrap() > 0, "{rewriting:?}");
+    let hottest = |variant: &str| {
+        let file = bench.newest().join(format!("bolt/{variant}/merged.fdata"));
+        let counts = hone_binary::bolt::fdata::counts(&file).unwrap();
+        let mut functions: Vec<(u64, String)> =
+            counts.functions.iter().map(|(name, counts)| (counts.heat(), name.clone())).collect();
+        functions.sort_by(|left, right| right.cmp(left));
+        functions.into_iter().next().unwrap().1
+    };
+    assert_eq!(hottest("emulated-bolt"), hottest("bolt"));
+
+    bench.write(
+        &text.replace("[optimize]", "[optimize]\nprofile = \"emulated\"").replace("\"emulated-bolt\", ", ""),
+    );
+    let plan = bench.hone(&["--dry-run"]).expect_code(0).stdout;
+    assert!(plan.contains("under qemu-user") && !plan.contains("-instrument"), "{plan}");
+    let ran = bench.hone_where("HONE_QEMU", "/no/such/qemu", &["--only", "baseline"]).expect_code(1);
+    assert!(ran.stderr.contains("HONE_QEMU") && !ran.stderr.contains("build-baseline"), "{}", ran.stderr);
 }
 
 /// A program that ends, by perf from its start on; `given` is its experiment with a profile by its path.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use hone_diagnose::aggregated::{self, Aggregated};
 use hone_diagnose::emulator::{Emulator, Wanted};
 use hone_diagnose::image::Image;
 use hone_diagnose::model::{self, Part, Run};
@@ -112,6 +113,14 @@ pub(crate) fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> D
     ];
     notes.extend(notes_of(run));
     Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], notes }
+}
+
+/// What ran of a program as a profile for BOLT; `None` where nothing did.
+pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
+    let own = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let object = run.objects.iter().position(|object| Path::new(&object.path) == own)?;
+    let found = aggregated::of_object(run, &run.whole(), u32::try_from(object).ok()?);
+    (found.records > 0).then_some(found)
 }
 
 /// What a simulation says, the busiest threads first, all of it last.

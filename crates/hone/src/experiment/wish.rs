@@ -22,16 +22,19 @@ pub(crate) enum ProfileWish {
     Branches,
     /// Of the plain program, by perf, without them.
     Samples,
+    /// Of the plain program under an emulator, exact.
+    Emulated,
     /// Somebody took it before.
     File(PathBuf),
 }
 
-const WORDS: [(&str, ProfileWish); 5] = [
+const WORDS: [(&str, ProfileWish); 6] = [
     ("auto", ProfileWish::Auto),
     ("instrumented", ProfileWish::Instrumented),
     ("pprof", ProfileWish::Pprof),
     ("branches", ProfileWish::Branches),
     ("samples", ProfileWish::Samples),
+    ("emulated", ProfileWish::Emulated),
 ];
 
 impl ProfileWish {
@@ -56,7 +59,7 @@ impl ProfileWish {
         let is_clang = matches!(form, Form::Recipe(recipe)
             if recipe.compiler.as_ref().is_none_or(|compiler| compiler.contains("clang")));
         match self {
-            Self::Samples => Some(tree::for_bolt_alone()),
+            Self::Samples | Self::Emulated => Some(tree::for_bolt_alone()),
             Self::Branches if !is_clang => Some(tree::for_bolt_alone()),
             _ => None,
         }
@@ -74,7 +77,7 @@ impl ProfileWish {
             Self::Instrumented if is_go => {
                 Err("Go has no build that counts; say `pprof`, or leave it to `auto`".to_owned())
             }
-            Self::Branches | Self::Samples if is_go => {
+            Self::Branches | Self::Samples | Self::Emulated if is_go => {
                 Err("Go's compiler takes its own profiler's profiles; say `pprof`, or leave it to `auto`"
                     .to_owned())
             }

@@ -1,6 +1,7 @@
 //! A variant that BOLT makes: instrument, train, prove, then as much of BOLT as the program stands. What breaks it is searched
 //! for and left alone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use hone_binary::bolt::{
 use hone_binary::capture::{ProfileFiles, ProfileKind, Tally};
 use hone_binary::perf::{self, Event};
 use hone_binary::{Built, ProfileForm, Refusal};
+use hone_diagnose::emulator::Wanted;
 use hone_record::{Rewriting, SmokeTest};
 use hone_tool::{ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -22,8 +24,9 @@ use super::Job;
 use super::kinds::{Kind, kept_name, perf};
 use super::provenance::Part;
 use super::steps::{Phase, Steps, Told};
-use super::train::Counting;
+use super::train::{Counting, failed};
 use crate::arm::Reset;
+use crate::diagnose;
 use crate::show;
 
 /// The builds of a search are as many as so many culprits need; with more of them innocent functions are left alone, too.
@@ -104,6 +107,7 @@ impl Bench<'_, '_> {
     fn profile(&self, kind: &Kind, from: &Built) -> Result<Told<Left>> {
         match kind {
             Kind::Perf(event) => self.sample(*event, from),
+            Kind::Emulated => self.emulate(from),
             Kind::Given { file, form } => self.take(file, *form),
             // Go's programs are not rewritten, so nothing else is left.
             Kind::Counts | Kind::Pprof => self.train(from),
@@ -128,6 +132,43 @@ impl Bench<'_, '_> {
             parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
         }
         let kind = event.words().to_owned();
+        Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
+    }
+
+    /// Traces the program as it is under an emulator and each workload.
+    fn emulate(&self, from: &Built) -> Result<Told<Left>> {
+        let (mut files, mut parts, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut beside = BTreeSet::new();
+        for (index, training) in self.job.experiment.training.iter().enumerate() {
+            let kept = std::path::absolute(self.folder.join(format!("training-{index}")))?;
+            fresh_folder(&kept)?;
+            let trace = kept.join("trace");
+            let name = format!("{}-traced", self.variant);
+            let traced = self.job.traced(&name, &from.executable, &training.workload, Wanted::COUNTS, &trace);
+            let traced = traced.map_err(failed)?;
+            if let Some(why) = &traced.broke {
+                return Err(super::Left(format!("the training failed: {why}")).into());
+            }
+            let added_up = diagnose::added_up(&diagnose::run_of(&traced), &from.executable);
+            let Some(added_up) = added_up else {
+                let nothing = format!("nothing of {} ran under the emulator", from.executable.display());
+                return Err(super::Left(nothing).into());
+            };
+            let branches = kept.join("branches.pa");
+            fs::write(&branches, &added_up.text)
+                .with_context(|| format!("{} can't be written", branches.display()))?;
+            // Everything that BOLT takes of them is in the text now.
+            fs::remove_dir_all(&trace).with_context(|| format!("{} can't be removed", trace.display()))?;
+            let (file, _) = self.converted(&branches, Samples::AddedUpBranches, &kept)?;
+            let instructions = show::number(added_up.instructions as f64);
+            notes.push(format!("{}: {instructions} instructions of the program itself", traced.words));
+            beside.extend(traced.notes);
+            files.push((file, training.weight));
+            parts.push((index, kept, training.weight, show::window::load_words(&training.workload)));
+        }
+        // Of each training the same is to be said.
+        notes.extend(beside);
+        let kind = "an exact trace under an emulator".to_owned();
         Ok(Told { note: notes.join("; "), command: None, result: Left { files, parts, kind } })
     }
 

@@ -55,6 +55,11 @@ pub(crate) fn plan(job: &Job<'_>) -> Result<String> {
                         let data = plan.samples(&variants[from].name, event, &work);
                         plan.line(&tools.plan_conversion(&base, event, &data, &work)?.to_string());
                     }
+                    Kinds::Emulated => {
+                        plan.starts(&variants[from].name, None);
+                        plan.line("# under qemu-user, with the tracer of Hone; what it writes becomes added-up branches for perf2bolt --pa");
+                        plan.trains();
+                    }
                     Kinds::Given { file, form } => {
                         plan.line(&format!("# the profile is {form}, {}", file.display()));
                     }
@@ -179,7 +184,8 @@ impl Plan<'_, '_> {
         let experiment = self.job.experiment;
         let training = || experiment.training.iter().map(|training| &training.workload);
         match compiler {
-            Kinds::Counts => {}
+            // Nothing of a compiler's is taken of an emulator.
+            Kinds::Counts | Kinds::Emulated => {}
             Kinds::Pprof => {
                 self.starts(BASELINE, None);
                 let windows = experiment.go.windows;

@@ -56,7 +56,7 @@ impl Job<'_> {
         wanted: Wanted,
         to: &Path,
     ) -> Result<Traced> {
-        let emulator = Emulator::find()?;
+        let emulator = Emulator::find().map_err(|error| super::Left(super::in_a_line(&error.into())))?;
         can_be_emulated(program)?;
         let native = self.native(name, program, workload)?;
         let mut notes = notes_of(native.uses);

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use hone_binary::lock::Lock;
 use hone_binary::perf::{Event, Perf};
 use hone_binary::{Kind as Target, ProfileForm, Refusal, Workshop};
+use hone_diagnose::emulator::Emulator;
 use serde::{Deserialize, Serialize};
 
 use super::steps::{Phase, Steps, Told};
@@ -25,6 +26,8 @@ pub(super) enum Kind {
     Pprof,
     /// Of perf, from the plain program.
     Perf(Event),
+    /// Of the plain program under an emulator.
+    Emulated,
     /// Of somebody's, before.
     Given { file: PathBuf, form: ProfileForm },
 }
@@ -43,6 +46,7 @@ impl Kinds {
     pub(super) fn for_bolt(&self, by: BoltBy) -> Result<Kind> {
         match (by, &self.plain) {
             (BoltBy::Wanted, _) => Ok(self.bolt.clone()),
+            (BoltBy::Emulator, _) => Ok(Kind::Emulated),
             (BoltBy::Samples, Some(Ok(event))) => Ok(Kind::Perf(*event)),
             (BoltBy::Samples, Some(Err(why))) => Err(Left(why.clone()).into()),
             (BoltBy::Samples, None) => bail!("nobody tried whether this machine gives plain samples"),
@@ -70,6 +74,9 @@ impl Kind {
                 "{} of the plain program (it serves at some 1 % less; BOLT has to guess the branches in between)",
                 event.words()
             ),
+            Self::Emulated => "an exact trace of the plain program under an emulator (no counters of the machine's and no other build; it \
+                               serves 3 to 20 times slower while it is traced)"
+                .to_owned(),
             Self::Given { file, form } => format!("{form}, {} (nothing is trained)", file.display()),
         }
     }
@@ -85,9 +92,11 @@ impl Job<'_> {
                 None => own_kind(target),
             },
             ProfileWish::Branches => Kind::Perf(Event::Branches),
-            ProfileWish::Auto | ProfileWish::Instrumented | ProfileWish::Pprof | ProfileWish::Samples => {
-                own_kind(target)
-            }
+            ProfileWish::Auto
+            | ProfileWish::Instrumented
+            | ProfileWish::Pprof
+            | ProfileWish::Samples
+            | ProfileWish::Emulated => own_kind(target),
         })
     }
 
@@ -142,7 +151,9 @@ impl Job<'_> {
     /// What a plan expects for BOLT, without a look at the machine.
     pub(super) fn planned_for_bolt(&self, by: BoltBy) -> Result<Kind> {
         Ok(match (by, &self.experiment.profile, self.given_profile()?) {
+            (BoltBy::Emulator, ..) => Kind::Emulated,
             (BoltBy::Samples, ..) | (_, ProfileWish::Samples, _) => Kind::Perf(Event::Clock),
+            (_, ProfileWish::Emulated, _) => Kind::Emulated,
             (_, ProfileWish::Branches, _) => Kind::Perf(Event::Branches),
             (_, _, Some(given @ Kind::Given { form, .. })) if form.is_for_bolt() => given,
             _ => Kind::Counts,
@@ -173,6 +184,10 @@ impl Job<'_> {
             (_, Some(given @ Kind::Given { form, .. })) if form.is_for_bolt() => given,
             (ProfileWish::Branches, _) => Kind::Perf(self.branches()?),
             (ProfileWish::Samples, _) => Kind::Perf(self.plain_samples()?),
+            (ProfileWish::Emulated, _) => {
+                Emulator::find()?;
+                Kind::Emulated
+            }
             (ProfileWish::Auto, _) => match self.branches() {
                 Ok(event) => Kind::Perf(event),
                 Err(error) => {
@@ -209,6 +224,9 @@ impl Job<'_> {
             }
             Some(Err(why)) => parts.push(format!("no plain samples: {}", first_line(why))),
             None => {}
+        }
+        if tree::needs_emulator(variants) {
+            parts.push(format!("for {} {}", tree::EMULATED_BOLT, Kind::Emulated.words(target)));
         }
         parts.extend(reasons.iter().map(|reason| first_line(reason).to_owned()));
         let note = if parts.is_empty() { "no variant takes one".to_owned() } else { parts.join("; ") };

@@ -535,7 +535,8 @@ impl<'a> Job<'a> {
         let again = self.only == Some(Phase::Train);
         let first = or_noted(self.folder, "training", again, || match compiler {
             kinds::Kind::Pprof => self.first_of_go(steps, baseline),
-            kinds::Kind::Counts => self.first_round(steps, workshop, baseline),
+            // An emulator's trace is for BOLT alone.
+            kinds::Kind::Counts | kinds::Kind::Emulated => self.first_round(steps, workshop, baseline),
             kinds::Kind::Perf(event) => self.first_of_perf(steps, workshop, *event),
             kinds::Kind::Given { file, form } => self.first_of_file(steps, workshop, baseline, file, *form),
         })?;

@@ -35,6 +35,8 @@ pub(crate) enum BoltBy {
     Wanted,
     /// Plain samples.
     Samples,
+    /// An exact trace under an emulator.
+    Emulator,
 }
 
 /// Which profile.
@@ -75,12 +77,13 @@ const CSIR: &str = "csir";
 const PGO_RELOCS: &str = "relocs+pgo";
 pub(crate) const BOLT: &str = "bolt";
 pub(crate) const SAMPLED_BOLT: &str = "sampled-bolt";
+pub(crate) const EMULATED_BOLT: &str = "emulated-bolt";
 pub(crate) const PGO_BOLT: &str = "pgo+bolt";
 const CSIR_BOLT: &str = "csir+bolt";
 
 /// All, in the order in which they are made.
-const KNOWN: [&str; 9] =
-    [BASELINE, RELOCS, NO_JUMP_TABLES, PGO, CSIR, SAMPLED_BOLT, BOLT, PGO_BOLT, CSIR_BOLT];
+const KNOWN: [&str; 10] =
+    [BASELINE, RELOCS, NO_JUMP_TABLES, PGO, CSIR, SAMPLED_BOLT, EMULATED_BOLT, BOLT, PGO_BOLT, CSIR_BOLT];
 
 /// The key, and what is wrong with it.
 type Wrong = (&'static str, String);
@@ -92,7 +95,7 @@ fn of_form(form: &Form) -> (&'static [&'static str], &'static [&'static str]) {
         Form::Cargo(_) => (&KNOWN, &[BASELINE, PGO]),
         Form::Recipe(_) => (&KNOWN, &[BASELINE, PGO, PGO_BOLT]),
         Form::Go(_) => (&[BASELINE, PGO], &[BASELINE, PGO]),
-        Form::Elf { .. } => (&[BASELINE, SAMPLED_BOLT, BOLT], &[BASELINE, BOLT]),
+        Form::Elf { .. } => (&[BASELINE, SAMPLED_BOLT, EMULATED_BOLT, BOLT], &[BASELINE, BOLT]),
     }
 }
 
@@ -170,7 +173,7 @@ impl Tree<'_> {
             RELOCS => (Some(self.place(BASELINE)), Made::Plain { relocs: true, jump_tables: true }),
             // Where it is asked for, BOLT takes it: what keeps BOLT from moving a function is most often a jump table.
             NO_JUMP_TABLES => {
-                let relocs = asks(BOLT) || asks(SAMPLED_BOLT);
+                let relocs = [BOLT, SAMPLED_BOLT, EMULATED_BOLT].into_iter().any(asks);
                 (Some(self.place(BASELINE)), Made::Plain { relocs, jump_tables: false })
             }
             // BOLT takes this very program, so that nothing but BOLT lies between the two.
@@ -188,7 +191,7 @@ impl Tree<'_> {
                 let parent = if asks(PGO) { PGO } else { BASELINE };
                 (Some(self.place(parent)), Made::Shaped { by: Profile::Second, relocs })
             }
-            SAMPLED_BOLT | BOLT | PGO_BOLT | CSIR_BOLT => {
+            SAMPLED_BOLT | EMULATED_BOLT | BOLT | PGO_BOLT | CSIR_BOLT => {
                 let from = match name {
                     PGO_BOLT if self.loses_by_relocs => PGO_RELOCS,
                     PGO_BOLT => PGO,
@@ -198,7 +201,11 @@ impl Tree<'_> {
                     _ => RELOCS,
                 };
                 let from = self.place(from);
-                let by = if name == SAMPLED_BOLT { BoltBy::Samples } else { BoltBy::Wanted };
+                let by = match name {
+                    SAMPLED_BOLT => BoltBy::Samples,
+                    EMULATED_BOLT => BoltBy::Emulator,
+                    _ => BoltBy::Wanted,
+                };
                 (Some(self.nearest_judged(from)), Made::Rewritten { from, by })
             }
             _ => (None, Made::Plain { relocs: false, jump_tables: true }),
@@ -292,6 +299,12 @@ pub(crate) fn needs_samples(variants: &[Variant]) -> bool {
     variants.iter().any(is)
 }
 
+/// Whether a variant is traced under an emulator, whatever is wanted.
+pub(crate) fn needs_emulator(variants: &[Variant]) -> bool {
+    let is = |variant: &Variant| matches!(variant.made, Made::Rewritten { by: BoltBy::Emulator, .. });
+    variants.iter().any(is)
+}
+
 /// Whether BOLT is asked for.
 pub(crate) fn needs_bolt(variants: &[Variant]) -> bool {
     variants.iter().any(|variant| matches!(variant.made, Made::Rewritten { .. }))
@@ -351,6 +364,11 @@ mod tests {
             "baseline relocs<baseline+r sampled-bolt<relocs(relocs) bolt<relocs(relocs)",
         );
         check(&elf(), Some(&["sampled-bolt"]), "baseline sampled-bolt<baseline(baseline)");
+        check(
+            &cargo(),
+            Some(&["bolt", "emulated-bolt"]),
+            "baseline relocs?<baseline+r emulated-bolt<baseline(relocs) bolt<baseline(relocs)",
+        );
         check(&cargo(), Some(&["no-jump-tables"]), "baseline no-jump-tables<baseline");
         check(
             &cargo(),
@@ -410,7 +428,7 @@ mod tests {
     fn what_a_target_can_not_have_is_named() {
         let refused = |form: &Form, wanted: &[&str]| told(form, Some(wanted), &["t"], false).unwrap_err().1;
         assert!(refused(&cargo(), &["pg0"]).contains("did you mean `pgo`?"));
-        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, sampled-bolt, bolt"));
+        assert!(refused(&elf(), &["pgo"]).contains("it has baseline, sampled-bolt, emulated-bolt, bolt"));
         assert!(refused(&cargo(), &["baseline"]).contains("at least one more"));
     }
 }

@@ -36,6 +36,8 @@ pub const L1I_32K: usize = 0;
 pub const L1I_64K: usize = 1;
 /// See [`L1I_32K`].
 pub const ITLB_64: usize = 5;
+const L1I_64K_4_WAY: usize = 2;
+const SECOND_LEVELS: [usize; 2] = [3, 4];
 
 /// A structure with its entries.
 #[derive(Debug, Clone)]
@@ -60,30 +62,44 @@ impl Cache {
         }
     }
 
+    /// Whether what holds an address was used last of its set.
+    #[inline]
+    fn is_first(&self, address: u64) -> bool {
+        let tag = address >> self.bits;
+        self.entries[(tag & self.mask) as usize * self.ways] == tag
+    }
+
     /// Touches what holds an address. Whether it was there.
     #[inline]
     fn touch(&mut self, address: u64) -> bool {
+        self.place(address).is_some()
+    }
+
+    /// Touches what holds an address. How many of its set had been used since it was, if it was there.
+    #[inline]
+    fn place(&mut self, address: u64) -> Option<usize> {
         let tag = address >> self.bits;
         let set = (tag & self.mask) as usize * self.ways;
         let set = &mut self.entries[set..set + self.ways];
         // One pass finds the tag and moves what was used since behind it.
         let mut carried = tag;
-        for entry in set {
+        for (place, entry) in set.iter_mut().enumerate() {
             std::mem::swap(entry, &mut carried);
             if carried == tag {
-                return true;
+                return Some(place);
             }
         }
-        false
+        None
     }
 }
 
 /// All structures of one thread.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
+    /// That of [`L1I_32K`] is not used: see [`Self::fetch`].
     caches: [Cache; MODELS.len()],
-    /// What each TLB saw last. It is the most recently used of its entries, so that seeing it again changes nothing.
-    pages: [u64; MODELS.len()],
+    /// What was fetched from last. It is the most recently used entry of every TLB, so that seeing it again changes nothing.
+    page: u64,
 }
 
 impl Default for Hierarchy {
@@ -95,29 +111,43 @@ impl Default for Hierarchy {
 impl Hierarchy {
     /// Empty.
     pub fn new() -> Self {
-        Self { caches: std::array::from_fn(|model| Cache::new(&MODELS[model])), pages: [EMPTY; MODELS.len()] }
+        Self { caches: std::array::from_fn(|model| Cache::new(&MODELS[model])), page: EMPTY }
     }
 
     /// Fetches the line that holds an address, and tells of each structure that missed it.
     #[inline]
     pub fn fetch(&mut self, address: u64, mut missed: impl FnMut(usize)) {
-        let is_in_l1 = self.caches[L1I_32K].touch(address);
-        if !is_in_l1 {
-            missed(L1I_32K);
+        let first = &self.caches[L1I_64K];
+        // The line that was used last of its set is that of the same set, or a part of it, in each first level: nothing changes.
+        if !first.is_first(address) {
+            self.fetch_line(address, &mut missed);
         }
-        for (model, geometry) in MODELS.iter().enumerate().skip(1) {
-            let is_second_level = matches!(model, 3 | 4);
-            if is_second_level && is_in_l1 {
-                continue;
-            }
-            if model >= ITLB_64 {
-                let page = address >> geometry.bits;
-                if std::mem::replace(&mut self.pages[model], page) == page {
-                    continue;
+        let page = address >> MODELS[ITLB_64].bits;
+        if std::mem::replace(&mut self.page, page) != page {
+            for (tlb, cache) in self.caches.iter_mut().enumerate().skip(ITLB_64) {
+                if !cache.touch(address) {
+                    missed(tlb);
                 }
             }
-            if !self.caches[model].touch(address) {
-                missed(model);
+        }
+    }
+
+    /// Half of the ways of the same sets hold the more recent half of the lines: one structure serves both sizes.
+    fn fetch_line(&mut self, address: u64, missed: &mut impl FnMut(usize)) {
+        let found = self.caches[L1I_64K].place(address);
+        if found.is_none() {
+            missed(L1I_64K);
+        }
+        if !self.caches[L1I_64K_4_WAY].touch(address) {
+            missed(L1I_64K_4_WAY);
+        }
+        if found.is_some_and(|place| place < MODELS[L1I_32K].ways as usize) {
+            return;
+        }
+        missed(L1I_32K);
+        for second in SECOND_LEVELS {
+            if !self.caches[second].touch(address) {
+                missed(second);
             }
         }
     }
@@ -146,6 +176,33 @@ mod tests {
         assert_eq!((counts[L1I_32K], counts[L1I_64K], counts[2]), (90, 9, 9));
         // A second level sees the misses of the first alone, and holds them.
         assert_eq!((counts[3], counts[4]), (9, 9));
+    }
+
+    /// One structure after the other, each for itself.
+    #[test]
+    fn what_is_left_out_for_speed_changes_nothing() {
+        let mut caches = Hierarchy::new();
+        let mut each: Vec<Cache> = MODELS.iter().map(Cache::new).collect();
+        let mut state = 7_u64;
+        for step in 0..200_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Runs of lines, loops of some hundred, and far jumps.
+            let line = match state >> 61 {
+                0..=3 => step % 700,
+                4..=6 => (state >> 40) % 1_500,
+                _ => (state >> 30) % 3_000_000,
+            };
+            let address = line << LINE_BITS;
+            let mut missed = [false; MODELS.len()];
+            caches.fetch(address, |model| missed[model] = true);
+            let misses_first = !each[L1I_32K].touch(address);
+            let wanted = std::array::from_fn(|model| match model {
+                L1I_32K => misses_first,
+                second if SECOND_LEVELS.contains(&second) => misses_first && !each[second].touch(address),
+                other => !each[other].touch(address),
+            });
+            assert_eq!(missed, wanted, "step {step}, line {line}");
+        }
     }
 
     #[test]

@@ -72,7 +72,8 @@ fn in_turn<T>(work: impl FnOnce() -> T) -> T {
 /// In the child of a fork: no other thread is there, and what was counted is its parent's.
 extern "C" fn forked() {
     done();
-    crate::thread::all().for_each(|(_, thread)| thread.forget());
+    let blocks = crate::code::code().blocks.len();
+    crate::thread::all().for_each(|(_, thread)| thread.forget(blocks));
     *crate::thread::windows() = crate::thread::Windows::none();
     *BASE.lock().unwrap_or_else(PoisonError::into_inner) = None;
     watch();

@@ -2,7 +2,6 @@
 //! added to by two, so that a load and a store do, which cost nothing more than an addition.
 
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fs;
 use std::mem;
@@ -14,13 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::cache::{Hierarchy, LINE_BITS, MODELS};
 use crate::code::Block;
 use crate::settings::settings;
+use crate::transitions::Transitions;
 
 /// qemu numbers threads from 0 and gives a number again when its thread has ended.
 const MOST_THREADS: usize = 1 << 16;
-/// Blocks in a piece of the table of transitions.
-const PIECE: usize = 4_096;
-/// Pieces: 16 million blocks.
-const PIECES: usize = 4_096;
 /// Entries of all windows together: 64 MB. When they are reached, every second window goes, and from then on half as many are recorded, so
 /// that what is kept is spread over the whole run.
 const MOST_WINDOWED: usize = 16 << 20;
@@ -86,21 +82,12 @@ pub(crate) fn windows() -> MutexGuard<'static, Windows> {
     WINDOWS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The two blocks that ran first behind one; nearly all have no more.
-struct Next {
-    to: [AtomicU32; 2],
-    count: [AtomicU64; 2],
-}
-
 pub(crate) struct Thread {
     index: u32,
     /// The system's number of the thread that has this number now; 0 is none.
     system: AtomicU32,
     names: Mutex<Vec<String>>,
-    pieces: Box<[AtomicPtr<[Next; PIECE]>]>,
-    /// Returns and indirect jumps have more.
-    more: Mutex<HashMap<(u32, u32), u64>>,
-    pub(crate) instructions: AtomicU64,
+    transitions: Transitions,
     /// Lines that were fetched.
     pub(crate) fetched: AtomicU64,
     pub(crate) misses: [AtomicU64; MODELS.len()],
@@ -133,12 +120,12 @@ pub(crate) unsafe fn runs<const CACHES: bool, const WINDOWS: bool>(index: u32, b
     // SAFETY: the caller's promise; the borrow ends with this call.
     let own = unsafe { &mut *thread.own.get() };
     let previous = mem::replace(&mut own.previous, block.id);
-    add(&thread.instructions, u64::from(block.instructions));
     if previous == NONE {
         // SAFETY: it only asks.
         thread.system.store(unsafe { gettid() } as u32, Relaxed);
     } else {
-        thread.goes(previous, block.id);
+        // SAFETY: the caller's promise.
+        unsafe { thread.transitions.count(previous, block.id) };
     }
     if CACHES {
         thread.fetches(own, block);
@@ -164,15 +151,21 @@ pub(crate) unsafe fn ended(index: u32) {
     }
 }
 
+#[inline(always)]
 fn of(index: u32) -> Option<&'static Thread> {
     let place = THREADS.get(index as usize)?;
     // SAFETY: made below and never freed.
-    if let Some(thread) = unsafe { place.load(Relaxed).as_ref() } {
-        return Some(thread);
+    match unsafe { place.load(Relaxed).as_ref() } {
+        Some(thread) => Some(thread),
+        None => Some(begins(index, place)),
     }
+}
+
+#[cold]
+fn begins(index: u32, place: &AtomicPtr<Thread>) -> &'static Thread {
     let made: &'static Thread = Box::leak(Box::new(Thread::new(index)));
     place.store(ptr::from_ref(made).cast_mut(), Release);
-    Some(made)
+    made
 }
 
 /// All that there are.
@@ -183,7 +176,8 @@ pub(crate) fn all() -> impl Iterator<Item = (u32, &'static Thread)> {
     })
 }
 
-fn add(counter: &AtomicU64, more: u64) {
+#[inline]
+pub(crate) fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
@@ -193,9 +187,7 @@ impl Thread {
             index,
             system: AtomicU32::new(0),
             names: Mutex::default(),
-            pieces: (0..PIECES).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            more: Mutex::default(),
-            instructions: AtomicU64::new(0),
+            transitions: Transitions::new(),
             fetched: AtomicU64::new(0),
             misses: [const { AtomicU64::new(0) }; MODELS.len()],
             own: UnsafeCell::new(Own {
@@ -206,35 +198,6 @@ impl Thread {
                 recording: None,
             }),
         }
-    }
-
-    #[inline]
-    fn goes(&self, from: u32, to: u32) {
-        let Some(next) = self.next(from) else { return };
-        for (known, count) in next.to.iter().zip(&next.count) {
-            match known.load(Relaxed) {
-                NONE => {
-                    known.store(to, Release);
-                    return add(count, 1);
-                }
-                known if known == to => return add(count, 1),
-                _ => {}
-            }
-        }
-        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
-        *more.entry((from, to)).or_default() += 1;
-    }
-
-    #[inline]
-    fn next(&self, from: u32) -> Option<&Next> {
-        let piece = self.pieces.get(from as usize / PIECE)?;
-        let mut there = piece.load(Relaxed);
-        if there.is_null() {
-            there = new_piece();
-            piece.store(there, Release);
-        }
-        // SAFETY: made above and never freed.
-        Some(unsafe { &(*there)[from as usize % PIECE] })
     }
 
     #[inline]
@@ -266,35 +229,16 @@ impl Thread {
         }
     }
 
-    /// Each transition that was seen, with its count.
-    pub(crate) fn transitions(&self, mut tell: impl FnMut(u32, u32, u64)) {
-        for (number, piece) in self.pieces.iter().enumerate() {
-            // SAFETY: never freed; all of it is atomic.
-            let Some(piece) = (unsafe { piece.load(Acquire).as_ref() }) else { continue };
-            for (index, next) in piece.iter().enumerate() {
-                for (to, count) in next.to.iter().zip(&next.count) {
-                    let (to, count) = (to.load(Acquire), count.load(Relaxed));
-                    if to != NONE && count > 0 {
-                        tell((number * PIECE + index) as u32, to, count);
-                    }
-                }
-            }
-        }
-        let more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
-        more.iter().for_each(|(&(from, to), &count)| tell(from, to, count));
+    /// Each transition that was seen, with its count; of blocks below a number.
+    pub(crate) fn transitions(&self, blocks: usize, tell: impl FnMut(u32, u32, u64)) {
+        self.transitions.each(blocks, tell);
     }
 
     /// Everything is forgotten. Only where no other thread of the target runs: in the child of a fork.
-    pub(crate) fn forget(&self) {
-        self.instructions.store(0, Relaxed);
+    pub(crate) fn forget(&self, blocks: usize) {
         self.fetched.store(0, Relaxed);
         self.misses.iter().for_each(|counter| counter.store(0, Relaxed));
-        for piece in &self.pieces {
-            // SAFETY: as above.
-            let Some(piece) = (unsafe { piece.load(Acquire).as_ref() }) else { continue };
-            piece.iter().flat_map(|next| &next.count).for_each(|count| count.store(0, Relaxed));
-        }
-        self.more.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.transitions.forget(blocks);
     }
 }
 
@@ -327,10 +271,4 @@ impl Own {
             }
         }
     }
-}
-
-fn new_piece() -> *mut [Next; PIECE] {
-    let next = || Next { to: [const { AtomicU32::new(NONE) }; 2], count: [const { AtomicU64::new(0) }; 2] };
-    let piece: Box<[Next]> = (0..PIECE).map(|_| next()).collect();
-    Box::into_raw(piece).cast()
 }

@@ -13,7 +13,9 @@ mod keeper;
 mod places;
 mod qemu;
 mod settings;
+mod table;
 mod thread;
+mod transitions;
 mod write;
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -29,7 +29,6 @@ pub(crate) struct Base {
 /// What a thread has counted.
 #[derive(Default)]
 struct Counted {
-    instructions: u64,
     fetched: u64,
     misses: [u64; MODELS.len()],
     transitions: HashMap<(u32, u32), u64>,
@@ -37,20 +36,22 @@ struct Counted {
 
 impl Base {
     pub(crate) fn now() -> Self {
-        let threads = thread::all().map(|(index, thread)| (index, Counted::of(thread)));
+        let blocks = code().blocks.len();
+        let threads = thread::all().map(|(index, thread)| (index, Counted::of(thread, blocks)));
         Self { threads: threads.collect(), windows: windows().finished }
     }
 }
 
 impl Counted {
-    fn of(thread: &Thread) -> Self {
+    fn of(thread: &Thread, blocks: usize) -> Self {
         let mut counted = Self {
-            instructions: thread.instructions.load(Relaxed),
             fetched: thread.fetched.load(Relaxed),
             misses: std::array::from_fn(|model| thread.misses[model].load(Relaxed)),
             transitions: HashMap::new(),
         };
-        thread.transitions(|from, to, count| _ = counted.transitions.insert((from, to), count));
+        thread.transitions(blocks, |from, to, count| {
+            *counted.transitions.entry((from, to)).or_default() += count;
+        });
         counted
     }
 }
@@ -69,9 +70,10 @@ pub(crate) fn to(path: &Path, base: Option<&Base>, is_end: bool) -> io::Result<(
         section(&mut file, WINDOW, &bytes)?;
     }
     let none = Counted::default();
+    let blocks = code().blocks.len();
     for (index, thread) in thread::all() {
         let before = base.and_then(|base| base.threads.get(&index)).unwrap_or(&none);
-        section(&mut file, THREAD, &of_thread(index, thread, before))?;
+        section(&mut file, THREAD, &of_thread(index, thread, before, blocks))?;
     }
     write_code(&mut file)?;
     section(&mut file, END, &[])?;
@@ -93,24 +95,22 @@ fn facts(is_end: bool) -> String {
     )
 }
 
-fn of_thread(index: u32, thread: &Thread, before: &Counted) -> Vec<u8> {
+fn of_thread(index: u32, thread: &Thread, before: &Counted, blocks: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let names = thread.names().join(", ");
     bytes.extend((names.len() as u32).to_le_bytes());
     bytes.extend(names.as_bytes());
     bytes.extend(u64::from(index).to_le_bytes());
-    bytes.extend(thread.instructions.load(Relaxed).saturating_sub(before.instructions).to_le_bytes());
     bytes.extend(thread.fetched.load(Relaxed).saturating_sub(before.fetched).to_le_bytes());
     for (counter, before) in thread.misses.iter().zip(before.misses) {
         bytes.extend(counter.load(Relaxed).saturating_sub(before).to_le_bytes());
     }
-    let mut transitions = Vec::new();
-    thread.transitions(|from, to, count| {
-        let before = before.transitions.get(&(from, to)).copied().unwrap_or(0);
-        if count > before {
-            transitions.push((from, to, count - before));
-        }
-    });
+    let counted = Counted::of(thread, blocks);
+    let since = |(key, count): (&(u32, u32), &u64)| {
+        let before = before.transitions.get(key).copied().unwrap_or(0);
+        (*count > before).then(|| (key.0, key.1, count - before))
+    };
+    let mut transitions: Vec<(u32, u32, u64)> = counted.transitions.iter().filter_map(since).collect();
     // A table of hashes has no order, and the same run should give the same file.
     transitions.sort_unstable();
     for (from, to, count) in transitions {

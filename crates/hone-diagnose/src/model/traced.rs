@@ -88,8 +88,12 @@ impl Gathered {
         }
         // A tracer that simulates nothing fetches nothing.
         if thread.fetched > 0 && thread.misses.len() == MODELS.len() {
+            let of = |&(_, to, count): &(u32, u32, u64)| {
+                let block = &self.run.blocks[blocks[to as usize] as usize];
+                count.saturating_mul(u64::from(block.instructions))
+            };
             let simulated = Simulated {
-                instructions: thread.instructions,
+                instructions: thread.transitions.iter().map(of).fold(0, u64::saturating_add),
                 fetched: thread.fetched,
                 misses: std::array::from_fn(|model| thread.misses[model]),
             };
@@ -140,7 +144,6 @@ mod tests {
     fn thread(names: &str, transitions: &[(u32, u32, u64)]) -> Thread {
         Thread {
             names: names.to_owned(),
-            instructions: 100,
             fetched: 10,
             misses: vec![5; MODELS.len()],
             transitions: transitions.to_vec(),
@@ -163,7 +166,8 @@ mod tests {
         let part = &run.parts[0];
         assert_eq!((part.threads, &part.counts[..]), (2, &[6, 3, 3][..]));
         assert_eq!(part.instructions(&run), 24);
-        assert_eq!(part.simulated.unwrap().per_1000(0), 50.0);
+        let simulated = part.simulated.unwrap();
+        assert_eq!((simulated.instructions, simulated.misses[0], simulated.fetched), (24, 10, 20));
         assert_eq!(run.windows[1].blocks, [0, 2, 0]);
         assert_eq!(run.blocks[0].address, 0x40, "without its file an address is the place in it");
     }

@@ -7,7 +7,7 @@
 //! | 1 | facts | lines `key=value` |
 //! | 2 | objects | a length (u32) and a path, each |
 //! | 3 | blocks | object, instructions, size, offset of the last instruction, whether that repeats itself (u32), offset in the object, address (u64), each |
-//! | 4 | a thread | length of its names (u32), names; its number, instructions, fetched lines, misses of each model (u64); then from, to (u32), count (u64), each |
+//! | 4 | a thread | length of its names (u32), names; its number, fetched lines, misses of each model (u64); then from, to (u32), count (u64), each |
 //! | 5 | a window | thread, blocks that warm up (u32); then blocks (u32) |
 //! | 0xffff | the end | none |
 
@@ -47,8 +47,6 @@ pub struct Thread {
     pub names: String,
     /// qemu's number.
     pub number: u64,
-    /// Executed instructions.
-    pub instructions: u64,
     /// Lines that were fetched.
     pub fetched: u64,
     /// Misses, in the order of the models.
@@ -236,14 +234,14 @@ fn block(cursor: &mut Cursor<'_>) -> Option<Translated> {
 fn thread(body: &[u8], models: usize) -> Option<Thread> {
     let mut cursor = Cursor(body);
     let names = cursor.text()?;
-    let (number, instructions, fetched) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    let (number, fetched) = (cursor.u64()?, cursor.u64()?);
     // A length of ours is not trusted either: as many as there are bytes.
     let mut misses = Vec::new();
     for _ in 0..models {
         misses.push(cursor.u64()?);
     }
     let transitions = all(cursor.0, |cursor| Some((cursor.u32()?, cursor.u32()?, cursor.u64()?)))?;
-    Some(Thread { names, number, instructions, fetched, misses, transitions })
+    Some(Thread { names, number, fetched, misses, transitions })
 }
 
 fn window(body: &[u8]) -> Option<Stretch> {

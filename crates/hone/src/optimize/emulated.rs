@@ -240,8 +240,9 @@ pub(crate) fn left_of(
     broke: Option<&str>,
 ) -> Result<Left> {
     let left = folder.left()?;
-    let ran =
-        |trace: &hone_diagnose::trace::Trace| trace.threads.iter().any(|thread| thread.instructions > 0);
+    let ran = |trace: &hone_diagnose::trace::Trace| {
+        trace.threads.iter().any(|thread| !thread.transitions.is_empty())
+    };
     match broke {
         _ if left.traces.iter().any(ran) => Ok(left),
         Some(why) => bail!("{why}"),

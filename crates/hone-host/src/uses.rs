@@ -13,8 +13,6 @@ pub struct Uses {
     /// AVX-512, by the kernel's note of when its registers were last in use (Linux 5.2 and newer, x86 alone). A library that has such code
     /// for machines that have it, the C library among them, is enough.
     pub avx512: bool,
-    /// Code that it made at run time: executable memory of no file.
-    pub made_code: bool,
 }
 
 /// What a running process uses; nothing of one that has gone.
@@ -32,7 +30,6 @@ fn under(root: &Path, pid: u32) -> Uses {
         io_uring: rings.into_iter().any(|ring| ring.as_os_str() == "anon_inode:[io_uring]"),
         aio: maps.lines().any(|line| line.contains("/[aio]")),
         avx512: notes.into_iter().any(|note| has_used_avx512(&note)),
-        made_code: maps.lines().any(is_made_code),
     }
 }
 
@@ -44,7 +41,6 @@ impl Uses {
             io_uring: self.io_uring || other.io_uring,
             aio: self.aio || other.aio,
             avx512: self.avx512 || other.avx512,
-            made_code: self.made_code || other.made_code,
         }
     }
 }
@@ -59,19 +55,13 @@ fn has_used_avx512(note: &str) -> bool {
     elapsed.is_some_and(|elapsed| elapsed.trim().parse::<i64>().is_ok_and(|ms| ms >= 0))
 }
 
-/// `7f00-7f10 rwxp 00000000 00:00 0` without a name.
-fn is_made_code(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    words.len() == 5 && words[1].contains('x')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn rings_registers_and_made_code_are_seen() {
+    fn rings_and_registers_are_seen() {
         let root = tempfile::tempdir().unwrap();
         let process = root.path().join("proc/7");
         fs::create_dir_all(process.join("fd")).unwrap();
@@ -84,21 +74,17 @@ mod tests {
         .unwrap();
         fs::write(process.join("task/8/arch_status"), "AVX512_elapsed_ms:\t12\n").unwrap();
         let found = under(root.path(), 7);
-        assert_eq!(found, Uses { io_uring: true, aio: true, avx512: true, made_code: false });
-        fs::write(
-            process.join("maps"),
-            "7f00-7f10 rwxp 00000000 00:00 0 \n7fff-8000 r-xp 00000000 00:00 0 [vdso]\n",
-        )
-        .unwrap();
+        assert_eq!(found, Uses { io_uring: true, aio: true, avx512: true });
+        fs::write(process.join("maps"), "5500-5600 r-xp 00000000 fe:00 12 /bin/x\n").unwrap();
         fs::write(process.join("task/8/arch_status"), "AVX512_elapsed_ms:\t-1\n").unwrap();
         let found = under(root.path(), 7);
-        assert_eq!((found.aio, found.avx512, found.made_code), (false, false, true));
+        assert_eq!((found.aio, found.avx512), (false, false));
         assert_eq!(under(root.path(), 9), Uses::default());
     }
 
     #[test]
     fn a_plain_program_uses_none_of_the_rings() {
         let found = of(std::process::id());
-        assert!(!found.io_uring && !found.aio && !found.made_code, "{found:?}");
+        assert!(!found.io_uring && !found.aio, "{found:?}");
     }
 }

@@ -12,7 +12,7 @@ use hone_diagnose::model::{self, Part, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::verdict;
 use hone_host::uses::Uses;
-use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence};
+use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence, ObjectShare};
 use hone_tool::{Call, Runner, interrupt};
 
 use crate::arm::find_program;
@@ -23,6 +23,8 @@ use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left
 const LEAST_SHARE: f64 = 0.05;
 /// As many of them are told.
 const MOST_THREADS: usize = 5;
+/// Less of the execution is not worth a note.
+const TOLD_SHARE: f64 = 0.005;
 /// Less CPU than this does not tell user from kernel (ticks are of 10 ms).
 const USER_SHARE_NEEDS_S: f64 = 0.1;
 
@@ -144,12 +146,27 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
         traced.broke.iter().map(|why| format!("of what it did until some seconds before its end; {why}"));
     let mut notes: Vec<String> = broke.chain(traced.notes.iter().cloned()).collect();
     notes.extend(notes_of(run));
+    let made = whole_share(&parts, |object| object.path.is_none());
+    if made >= TOLD_SHARE {
+        notes.push(format!(
+            "{:.0} % of it is code that no file holds (a just-in-time compiler's): it is counted, and can't be named or laid out anew",
+            100.0 * made
+        ));
+    }
     Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, notes }
 }
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {
     let verdict = verdict::of_layout(&layout, user_share);
     Diagnosed { layout: Some(layout), verdict, ..Diagnosed::of(scope) }
+}
+
+/// Of all threads, which are told last.
+fn whole_share(parts: &[Diagnosed], of: impl Fn(&ObjectShare) -> bool) -> f64 {
+    let whole = parts.last().and_then(|part| part.layout.as_ref());
+    whole.map_or(0.0, |layout| {
+        layout.objects.iter().filter(|object| of(object)).map(|object| object.share).sum()
+    })
 }
 
 /// Threads that have no name of their own have that of the emulator.

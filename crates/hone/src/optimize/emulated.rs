@@ -199,9 +199,6 @@ fn notes_of(uses: Uses) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if uses.made_code {
-        notes.push("it makes code at run time, which no file holds: it is counted, and can't be named or laid out anew".to_owned());
-    }
     notes
 }
 

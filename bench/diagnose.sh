@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# What tracing costs: CPU of a broker for the same requests, as it is, under qemu-user alone, with Hone's tracer (counts; counts and caches; those
+# and windows), and under callgrind with addresses of instructions. One after the other, each from a fresh start.
+#   bench/diagnose.sh [REQUESTS]     10000 requests of one record at 500 a second unless said; needs qemu-user and valgrind
+set -euo pipefail
+cd "$(dirname "$0")/.."
+requests="${1:-10000}"
+for tool in "qemu-$(uname -m)" valgrind; do
+  command -v "$tool" >/dev/null || { echo "diagnose: there is no $tool; run script/bootstrap --test" >&2; exit 2; }
+done
+cargo build --release --quiet -p hone -p hone-broker
+target="${CARGO_TARGET_DIR:-target}/release"
+hone=$(realpath "$target/hone") broker=$(realpath "$target/hone-broker") qemu="qemu-$(uname -m)"
+work=$(mktemp -d)
+pid=
+trap '[ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true; rm -rf "$work"' EXIT
+# The tracer comes with a diagnosis.
+"$hone" diagnose --quiet -o "$work" -- true >/dev/null
+tracer="$work/diagnosis-001/aids/tracer.so"
+mkdir "$work/trace"
+port=19392
+
+cpu_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
+
+# Ticks of CPU that the requests cost.
+cost() {
+  rm -rf "$work/data"
+  "$@" "$broker" --listen "127.0.0.1:$port" --metrics 127.0.0.1:0 --data "$work/data" >"$work/log" 2>&1 &
+  pid=$!
+  local try
+  for try in $(seq 600); do
+    "$hone" load --quiet --rate 50 --duration 200ms --warmup 1 "127.0.0.1:$port" >/dev/null 2>&1 && break
+    [ -d "/proc/$pid" ] || { cat "$work/log" >&2; exit 1; }
+    sleep 0.1
+  done
+  local before after
+  before=$(cpu_ticks "$pid")
+  "$hone" load --quiet --rate 500 --duration $((requests / 500)) --warmup 100 --timeout 60s "127.0.0.1:$port" >/dev/null
+  after=$(cpu_ticks "$pid")
+  kill "$pid"; wait "$pid" 2>/dev/null || true
+  pid=
+  echo $((after - before))
+}
+
+native=$(cost env)
+printf '%-34s %8s %8s\n' "$requests requests" "CPU s" "ratio"
+row() {
+  local ticks
+  ticks=$(cost "${@:2}")
+  awk -v name="$1" -v ticks="$ticks" -v native="$native" \
+    'BEGIN { printf "%-34s %8.2f %8.1f\n", name, ticks / 100, ticks / (native > 0 ? native : 1) }'
+}
+awk -v ticks="$native" 'BEGIN { printf "%-34s %8.2f %8.1f\n", "as it is", ticks / 100, 1 }'
+row "qemu-user alone" "$qemu"
+row "counts" "$qemu" -plugin "$tracer,folder=$work/trace,caches=off"
+row "counts and caches" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on"
+row "counts, caches and windows" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on,period=2000000,window=50000"
+row "callgrind --dump-instr=yes" valgrind --tool=callgrind --dump-instr=yes "--callgrind-out-file=$work/callgrind.out"

@@ -92,6 +92,7 @@
     }
     const names = among(side, address, unit);
     out.push(...names.slice(0, 4).map(named));
+    if (!names.length && share > 0) out.push("no name is known here");
     if (names.length > 4) out.push("and " + many(names.length - 4, "other function", "other functions"));
     return out.join("\n");
   }
@@ -139,7 +140,7 @@
       to.strokeRect((at % across) * size + 1.5, Math.floor(at / across) * size + 1.5, size - 3, size - 3);
     }
     const place = state.level === first ? "all of the code that ran" : "at " + hex(side.base);
-    side.where.textContent = SIZES[state.level] + " in a cell, " + place + (level.sub < level.unit ? "; inside of it " + SIZES[state.level + 1] : "");
+    side.where.textContent = SIZES[state.level] + " in a cell, " + place + (level.sub < level.unit ? "; inside of it " + SIZES[state.level + 1] : "; a bar is where a block begins");
     side.info.textContent = told(side, side.hover ?? side.cursor);
   }
   function drawCell(to, side, address, x, y, size) {
@@ -147,6 +148,10 @@
     if (state.level === 3) {
       const line = side.lines.get(down(address, 64));
       if (line) fillByte(to, line, address % 64, x, y, size);
+      if (side.raw.blocks.some(([begin]) => begin === address)) {
+        to.fillStyle = style("--ink");
+        to.fillRect(x, y, 4, size);
+      }
       return;
     }
     const line = state.level === 2 ? side.lines.get(address) : null;
@@ -166,7 +171,8 @@
   function fillByte(to, line, byte, x, y, size) {
     if (line.bits[byte]) {
       to.fillStyle = colour(heat(line.share, 2));
-      to.fillRect(x, y, size, size);
+      // A little more than its place, so that neighbours have no seam.
+      to.fillRect(x, y, size + 0.6, size + 0.6);
       return;
     }
     to.strokeStyle = style("--soft");

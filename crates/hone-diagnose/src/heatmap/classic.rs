@@ -1,5 +1,6 @@
 //! The map as `llvm-bolt-heatmap` prints it, for eyes and scripts that know that: buckets of 64 B, 256 of them in a row, a letter for the
-//! section, six ranges. Without its colours, which are escape sequences; its own are undone by the tools that read it.
+//! section, six ranges. Without its colours, which are escape sequences. A test holds it against the tool itself, to the
+//! last character.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -56,7 +57,7 @@ fn letter(section: Option<usize>) -> char {
 
 fn text(counts: &BTreeMap<u64, u64>, sections: &[Section]) -> String {
     let most = counts.values().copied().max().unwrap_or(0);
-    let bound = |range: u32| (most as f64).powf(f64::from(range) / f64::from(RANGES)).round() as u64;
+    let bound = |range: u32| (most as f64).powf(f64::from(range) / f64::from(RANGES)) as u64;
     let mut out = "Legend:\n\nRanges:\n".to_owned();
     let mut line = |text: String| out.push_str(&text);
     for range in 1..=RANGES {
@@ -69,20 +70,42 @@ fn text(counts: &BTreeMap<u64, u64>, sections: &[Section]) -> String {
         let mark = letter(Some(index));
         let end = section.address.saturating_add(section.size);
         line(format!(
-            "  {}/{mark} : {:<14} 0x{:x}-0x{end:x}\n",
+            "  {}/{mark} : {:<10} 0x{:08x}-0x{end:08x}\n",
             mark.to_ascii_lowercase(),
             section.name,
             section.address
         ));
     }
     out.push('\n');
-    out.push_str(&rows(counts, sections, bound(1)));
+    let digits = digits(counts);
+    out.push_str(&columns(digits));
+    out.push_str(&rows(counts, sections, bound(1), digits));
     out
 }
 
-fn rows(counts: &BTreeMap<u64, u64>, sections: &[Section], coldest: u64) -> String {
-    let digits =
-        if counts.keys().last().is_some_and(|last| last << LINE_BITS > u64::from(u32::MAX)) { 16 } else { 8 };
+/// Digits of an address before a row.
+fn digits(counts: &BTreeMap<u64, u64>) -> usize {
+    if counts.keys().last().is_some_and(|last| last << LINE_BITS > u64::from(u32::MAX)) { 16 } else { 8 }
+}
+
+/// Offsets of the columns in hex, a digit below the other, each where it changes.
+fn columns(digits: usize) -> String {
+    let mut out = String::new();
+    for place in (0..5).rev() {
+        out.push_str(&" ".repeat(digits + 4));
+        let mut last = None;
+        for column in 0..ROW {
+            let digit = ((column << LINE_BITS) >> (4 * place)) as u32 & 0xf;
+            let shown = char::from_digit(digit, 16).filter(|_| last != Some(digit));
+            out.push(shown.unwrap_or(' '));
+            last = Some(digit);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn rows(counts: &BTreeMap<u64, u64>, sections: &[Section], coldest: u64, digits: usize) -> String {
     let mut by_row: BTreeMap<u64, String> = BTreeMap::new();
     for (&bucket, &count) in counts {
         let row = by_row.entry(bucket / ROW).or_default();
@@ -135,10 +158,12 @@ fn hotness(counts: &BTreeMap<u64, u64>, sections: &[Section]) -> String {
     let mut out =
         "Section Name, Begin Address, End Address, Percentage Hotness, Utilization Pct, Partition Score\n"
             .to_owned();
-    for section in sections {
+    for (index, section) in sections.iter().enumerate() {
         let end = section.address.saturating_add(section.size);
         let (first, last) = (section.address >> LINE_BITS, end.saturating_sub(1) >> LINE_BITS);
-        let within = || counts.range(first..=last);
+        // A bucket over a border counts for the section before it alone.
+        let within =
+            || counts.range(first..=last).filter(|(bucket, _)| section_of(sections, **bucket) == Some(index));
         let hot =
             within().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count)) as f64 / all.max(1) as f64;
         let used = within().count() as f64 / (last - first + 1) as f64;
@@ -166,9 +191,9 @@ mod tests {
         let run = known();
         let found = classic(&run, &run.parts[0], Some(0));
         // Counts are 600, 100 and 100; the ranges are roots of 600.
-        let head = "Legend:\n\nRanges:\n  o : (0, 3]\n  O : (3, 8]\n  O : (8, 24]\n  O : (24, 71]\n  O : (71, 207]\n  O : (207, 600]\n";
+        let head = "Legend:\n\nRanges:\n  o : (0, 2]\n  O : (2, 8]\n  O : (8, 24]\n  O : (24, 71]\n  O : (71, 206]\n  O : (206, 600]\n";
         assert!(found.text.starts_with(head), "{}", found.text);
-        assert!(found.text.contains("  a/A : .text          0x1000-0x2080\n"), "{}", found.text);
+        assert!(found.text.contains("  a/A : .text      0x00001000-0x00002080\n"), "{}", found.text);
         let row = found.text.lines().last().unwrap();
         assert_eq!(row.len(), "0x00000000: ".len() + 256);
         assert!(row.starts_with("0x00000000: ") && row[12 + 0x40..].starts_with('A'), "{row}");
@@ -193,7 +218,7 @@ mod tests {
         ];
         let run = run(&far, &[]);
         let found = classic(&run, &run.parts[0], Some(0));
-        let rows: Vec<&str> = found.text.split("Sections:\n\n").nth(1).unwrap().lines().collect();
+        let rows: Vec<&str> = found.text.split("Sections:\n\n").nth(1).unwrap().lines().skip(5).collect();
         assert_eq!(rows.len(), 5, "{rows:?}");
         assert!(rows[0].starts_with("0x00000000: oO.."), "{}", rows[0]);
         assert!(rows[1].starts_with("0x00004000: ....") && rows[3].is_empty());
@@ -203,7 +228,7 @@ mod tests {
     #[test]
     fn nothing_is_an_empty_map() {
         let found = classic(&Run::default(), &Part::default(), None);
-        assert!(found.text.ends_with("Sections:\n\n"), "{}", found.text);
+        assert_eq!(found.text.lines().count(), 9 + 1 + 2 + 5, "{}", found.text);
         assert_eq!(found.curve_csv.lines().count(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use hone_record::Heatmap;
 
 use super::colour::{STEPS, on_paper, step};
-use super::grid::{Grid, grid, size};
+use super::grid::{Grid, Row, grid, size};
 use super::words::{percent, title};
 
 const ROWS: usize = 96;
@@ -55,16 +55,23 @@ impl Canvas {
     }
 }
 
+/// Pixels of a row, with the gap above it where rows were left out.
+fn above(row: &Row) -> usize {
+    if row.is_behind_a_gap { CELL + CELL / 2 } else { CELL }
+}
+
 fn drawn(grid: &Grid) -> Canvas {
     let wide = grid.columns as usize * CELL;
-    let rows = grid.sides.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let high = grid.sides.iter().map(|rows| rows.iter().map(above).sum::<usize>()).max().unwrap_or(0);
     let sides = grid.sides.len().max(1);
-    let (width, height) = (MARGIN + sides * (wide + MARGIN), rows * CELL + 4 * MARGIN);
+    let (width, height) = (MARGIN + sides * (wide + MARGIN), high + 4 * MARGIN);
     let mut canvas = Canvas { width, height, pixels: PAPER.repeat(width * height) };
     for (index, rows) in grid.sides.iter().enumerate() {
         let left = MARGIN + index * (wide + MARGIN);
-        for (number, row) in rows.iter().enumerate() {
-            let above = MARGIN + number * CELL;
+        let mut below = MARGIN;
+        for row in rows {
+            below += above(row);
+            let above = below - CELL;
             canvas.fill((left, above), (wide, CELL - 1), EMPTY);
             for (column, heat) in row.cells.iter().enumerate() {
                 if let Some(heat) = heat {

@@ -39,7 +39,11 @@ pub fn svg(map: &Heatmap) -> String {
                 left + LABELS,
                 32.0,
                 "soft",
-                &format!("{} of the execution; {}", percent(found.share), found.evidence.words()),
+                &format!(
+                    "{} of the execution; {}",
+                    percent(found.share),
+                    found.evidence.words().split(" (").next().unwrap_or_default()
+                ),
             ))
             .children(cells(rows, left));
     }

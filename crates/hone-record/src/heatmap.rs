@@ -216,10 +216,12 @@ impl HeatSource {
         self.object.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path))
     }
 
-    /// Bytes that ran of each line that is told, in the mean.
+    /// Bytes that ran of each line of the object that did, in the mean; of pages, since of lines some may be left out.
     pub fn bytes_used_of_a_line(&self) -> Option<f64> {
-        let used: u64 = self.lines.iter().map(|line| u64::from(line.bytes_used())).sum();
-        (!self.lines.is_empty()).then(|| used as f64 / self.lines.len() as f64)
+        let sums = self.pages.iter().fold((0_u64, 0_u64), |(used, lines), page| {
+            (used + u64::from(page.bytes_used), lines + u64::from(page.lines))
+        });
+        (sums.1 > 0).then(|| sums.0 as f64 / sums.1 as f64)
     }
 }
 
@@ -315,6 +317,7 @@ mod tests {
         assert_eq!(map.sides[0].cells(128), BTreeMap::from([(0, 0.75), (1, 0.25)]));
         // One row must reach from page 0 to page 9.
         assert_eq!((map.unit_for(2, 4), map.unit_for(1, 4)), (64, 4096 * 4));
+        assert_eq!(map.sides[1].bytes_used_of_a_line(), Some(9.0));
         assert_eq!(map.sides[0].function_at(133).map(|found| found.rank), Some(1));
         assert!(map.sides[0].function_at(134).is_none() && map.sides[0].function_at(63).is_none());
     }

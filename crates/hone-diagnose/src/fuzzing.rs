@@ -2,7 +2,8 @@
 //! promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
 use crate::image::Image;
-use crate::model::{self, Run};
+use crate::model::{self, Block, Part, Run};
+use crate::moved::Moved;
 use crate::trace::Trace;
 use crate::{aggregated, callgrind, topdown, verdict};
 
@@ -44,6 +45,20 @@ pub fn image(data: &[u8]) {
     }
 }
 
+/// BOLT's table of where code came from. Whatever it says, code that ran keeps its instructions.
+pub fn moved(data: &[u8]) {
+    let Some(moved) = Moved::of_section(data) else { return };
+    let block =
+        |address| Block { object: Some(0), address, size: 40, instructions: 9, last: 36, repeats: false };
+    let blocks: Vec<Block> =
+        (0..64).map(|index| block(0x40_0000 + 24 * index)).chain([block(u64::MAX - 20)]).collect();
+    let part = Part { counts: vec![3; blocks.len()], threads: 1, ..Part::default() };
+    let run = Run { blocks, parts: vec![part], ..Run::default() };
+    let now = moved.run(&run, 0);
+    assert_eq!(now.parts[0].instructions(&now), run.parts[0].instructions(&run));
+    holds(&now);
+}
+
 fn holds(run: &Run) {
     let whole = run.whole();
     let layout = model::layout(run, &whole);
@@ -77,8 +92,13 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 4] =
-        [("topdown", topdown), ("trace", trace), ("callgrind", callgrind), ("image", image)];
+    const TARGETS: [(&str, Target); 5] = [
+        ("topdown", topdown),
+        ("trace", trace),
+        ("callgrind", callgrind),
+        ("image", image),
+        ("moved", moved),
+    ];
 
     proptest! {
         /// A file with bytes changed, and cut off.

@@ -3,7 +3,7 @@
 //! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
 //! instructions), so a verdict always says which rule it is of.
 
-use hone_record::{Category, CodeLayout, LayoutVerdict, Lever, Likelihood, Slots};
+use hone_record::{Category, CodeLayout, Expectation, LayoutVerdict, Lever, Likelihood, Slots};
 
 use crate::cache::{ITLB_64, L1I_32K, L1I_64K, MODELS};
 
@@ -102,6 +102,54 @@ pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutV
             _ => Lever::Layout,
         },
     })
+}
+
+/// Changes of misses and branches in 1,000 instructions below these are not told from nothing.
+const LINES_COUNT: f64 = 1.0;
+/// See [`LINES_COUNT`].
+const PAGES_COUNT: f64 = 0.5;
+/// Of the branches that were taken: fewer of them are longer stretches for fetch and decoding.
+const TAKEN_COUNT: f64 = 0.1;
+
+/// What a change of the layout is expected to do, and the rule that says so. The thresholds are Hone's, and not calibrated.
+pub fn of_change(before: &CodeLayout, now: &CodeLayout) -> (Expectation, String) {
+    let missed = |layout: &CodeLayout, model: usize| layout.missed(MODELS[model].name).unwrap_or(0.0);
+    let lines = (missed(before, L1I_32K), missed(now, L1I_32K));
+    let pages = (missed(before, ITLB_64), missed(now, ITLB_64));
+    let taken = (before.taken_per_1000.unwrap_or(0.0), now.taken_per_1000.unwrap_or(0.0));
+    let changes = [
+        step(lines, LINES_COUNT),
+        step(pages, PAGES_COUNT),
+        step(taken, (TAKEN_COUNT * taken.0).max(LINES_COUNT)),
+    ];
+    let (fall, rise) = (changes.contains(&-1), changes.contains(&1));
+    let expected = match (fall, rise) {
+        (true, false) => Expectation::Gain,
+        (false, true) => Expectation::Harm,
+        (false, false) => Expectation::Nothing,
+        (true, true) => Expectation::Open,
+    };
+    let rule = format!(
+        "in 1,000 instructions {:.1} -> {:.1} misses of a 32 KiB L1i, {:.1} -> {:.1} of an iTLB of 64 pages, {:.0} -> {:.0} branches \
+         taken (Hone's rule, not calibrated: a difference of {LINES_COUNT:.0}, {PAGES_COUNT} and {:.0} % counts)",
+        lines.0,
+        lines.1,
+        pages.0,
+        pages.1,
+        taken.0,
+        taken.1,
+        100.0 * TAKEN_COUNT
+    );
+    (expected, rule)
+}
+
+/// -1 for less, 1 for more, 0 for no difference that counts.
+fn step((before, now): (f64, f64), counts: f64) -> i8 {
+    match now - before {
+        less if less <= -counts => -1,
+        more if more >= counts => 1,
+        _ => 0,
+    }
 }
 
 /// The largest of the three that are no work.
@@ -220,6 +268,23 @@ mod tests {
         assert!(!verdict.rule.contains('%'), "misses are no share of the slots: {verdict:?}");
         let nothing = CodeLayout { misses: Vec::new(), ..simulated(1.0, 1.0, 1.0) };
         assert_eq!(of_layout(&nothing, None), None);
+    }
+
+    #[test]
+    fn a_change_is_expected_to_do_what_its_figures_say_together() {
+        let of = |lines: (f64, f64), pages: (f64, f64), taken: (f64, f64)| {
+            let layout = |lines, pages, taken| CodeLayout {
+                taken_per_1000: Some(taken),
+                ..simulated(lines, 0.0, pages)
+            };
+            of_change(&layout(lines.0, pages.0, taken.0), &layout(lines.1, pages.1, taken.1)).0
+        };
+        let same = (3.0, 3.0);
+        assert_eq!(of((10.8, 6.1), (1.5, 0.2), (128.0, 121.0)), Expectation::Gain);
+        assert_eq!(of(same, same, (128.0, 63.0)), Expectation::Gain, "longer stretches alone");
+        assert_eq!(of((9.5, 7.4), (1.5, 3.3), (128.0, 63.0)), Expectation::Open, "chains tear pages apart");
+        assert_eq!(of((9.5, 60.6), (1.5, 101.0), (128.0, 230.0)), Expectation::Harm);
+        assert_eq!(of((0.9, 0.1), (0.4, 0.0), (100.0, 92.0)), Expectation::Nothing);
     }
 
     #[test]

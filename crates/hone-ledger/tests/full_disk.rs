@@ -15,6 +15,7 @@ fn entry(number: u64) -> LedgerEntry {
         verdict: Verdict::NotShown,
         decision: "drop".into(),
         why: "the interval holds 1".into(),
+        foretold: None,
         profile_sha256: None,
         run: "runs/1".into(),
     }

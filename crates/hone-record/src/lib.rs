@@ -12,6 +12,7 @@ mod capacity;
 mod comparison;
 mod diagnosis;
 mod envelope;
+mod foretelling;
 mod go;
 mod heatmap;
 mod hgrm;
@@ -39,6 +40,7 @@ pub use diagnosis::{
     Missed, ObjectShare, Slots,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
+pub use foretelling::{Expectation, Foretelling, Foretold};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
 pub use heatmap::{
     HEAT_DECADES, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark,

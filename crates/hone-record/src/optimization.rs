@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Comparison, Durability, GoAccount, Machine, Metric, Verdict, Workload};
+use crate::{
+    Artifact, Comparison, Diagnosis, Durability, Foretelling, Foretold, GoAccount, Machine, Metric, Verdict,
+    Workload,
+};
 
 /// How much a build could bring at most: the share of the target's CPU that is its own user code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -130,6 +133,9 @@ pub struct VariantFacts {
     pub state: VariantState,
     /// What BOLT did.
     pub rewriting: Option<Rewriting>,
+    /// What was said of its layout before anything of it was measured, where it is another layout of the same code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foretelling: Option<Foretelling>,
     /// What it costs.
     pub harm: Option<Harm>,
     /// `keep` or `drop`; empty for the baseline and what was not judged.
@@ -150,6 +156,7 @@ impl VariantFacts {
             judged: true,
             state: VariantState::Made,
             rewriting: None,
+            foretelling: None,
             harm: None,
             decision: String::new(),
             why: String::new(),
@@ -236,6 +243,9 @@ pub struct Optimization {
     /// What is told of a Go program beside its variants; `None` of others.
     #[serde(default)]
     pub go: Option<GoAccount>,
+    /// Why the baseline's CPU stalls, where it was diagnosed before anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Diagnosis>,
 }
 
 /// What was tried, what was decided, and why. One line of the ledger.
@@ -259,6 +269,9 @@ pub struct LedgerEntry {
     pub decision: String,
     /// Why, in words.
     pub why: String,
+    /// What was said of it before it was measured, and whether it was right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foretold: Option<Foretold>,
     /// SHA-256 of the profile, when one was used.
     pub profile_sha256: Option<String>,
     /// The run's folder.

@@ -6,8 +6,8 @@ use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, go, headline, in_order, load_run, method, rates, results, steps,
-    variants, workloads,
+    builds, ceiling, circumstances, design, diagnosis, go, headline, in_order, load_run, method, rates,
+    results, steps, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -44,6 +44,7 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
     });
     let main = el("main")
         .children(variants::of(optimization))
+        .children(diagnosis::of(optimization))
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))

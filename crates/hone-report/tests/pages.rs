@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
-    Change, Engine, GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, Metric, OneLayout,
-    Optimization, Outcome, Pilot, Promise, VariantFacts, Verdict, Window, WindowFacts, Workload,
+    Change, CodeLayout, Diagnosed, Diagnosis, Engine, Evidence, Expectation, Footprint, Foretelling,
+    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, Lever, Likelihood,
+    Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, VariantFacts, Verdict, Window,
+    WindowFacts, Workload,
 };
 use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
 use scraper::{ElementRef, Html, Selector};
@@ -160,6 +162,84 @@ fn an_optimisation_tells_what_it_found_and_how() {
     ] {
         assert!(page.contains(&wanted), "{wanted}");
     }
+}
+
+fn layout(misses: [f64; 3], taken: f64, pages: u64) -> CodeLayout {
+    let names = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
+    let missed = |(name, per_1000): (&str, f64)| Missed { structure: name.to_owned(), per_1000 };
+    CodeLayout {
+        instructions: 1_000_000,
+        footprints: vec![
+            Footprint { unit_bytes: 64, units: [20, 214, 666, 1_842] },
+            Footprint { unit_bytes: 4_096, units: [5, 40, pages, pages + 20] },
+        ],
+        bytes_used_of_a_line: 38.6,
+        taken_per_1000: Some(taken),
+        ext_tsp: None,
+        lines_fetched_per_1000: None,
+        misses: names.into_iter().zip(misses).map(missed).collect(),
+        crowded_sets: 3,
+        repeated_share: 0.0,
+        objects: Vec::new(),
+    }
+}
+
+/// What was said before stands beside what was measured, and a wrong word is told like a right one.
+#[test]
+fn why_it_stalls_and_what_was_foretold_are_told() {
+    let (mut optimization, windows) = sample::optimization();
+    let verdict = LayoutVerdict {
+        likelihood: Likelihood::Likely,
+        rule: "pressure on instruction fetch: 12.5 misses of a 32 KiB L1i".to_owned(),
+        source: "BOLT's documentation".to_owned(),
+        ceiling_percent: Some(64.0),
+        next: Lever::Layout,
+    };
+    let part = |scope: &str, verdict| Diagnosed {
+        layout: Some(layout([12.5, 3.25, 2.0], 124.0, 61)),
+        verdict,
+        ..Diagnosed::of(Some(scope.to_owned()))
+    };
+    optimization.diagnosis = Some(Diagnosis {
+        evidence: Evidence::Simulated,
+        source: "baseline, 100,000 requests of workload `train`".to_owned(),
+        user_share: Some(0.64),
+        parts: vec![part("reactor-0 (91 %)", Some(verdict)), part("all threads", None)],
+        notes: vec!["libc.so.6 has no symbols".to_owned()],
+    });
+    let foretelling = |expected, now: [f64; 3]| Foretelling {
+        source: "baseline".to_owned(),
+        before: layout([12.5, 3.25, 2.0], 124.0, 61),
+        now: layout(now, 83.7, 17),
+        replayed: 900_000,
+        expected,
+        rule: "by a rule".to_owned(),
+    };
+    let variant = |expected, now| VariantFacts {
+        foretelling: Some(foretelling(expected, now)),
+        ..VariantFacts::made("pgo", Some("baseline"))
+    };
+    optimization.variants =
+        vec![VariantFacts::made("baseline", None), variant(Expectation::Gain, [0.21, 0.1, 0.0])];
+    let page = optimization_page(&optimization, &windows);
+    check(&page);
+    let told = words(&page);
+    for wanted in [
+        "Why the CPU stalls",
+        "Evidence: simulated (an exact trace, on models of caches). Of baseline, 100,000 requests",
+        "reactor-0 (91 %): will a better layout help? likely.",
+        "At most 64 % of the CPU.",
+        "12.50 \u{2192} 0.21",
+        "61 \u{2192} 17",
+        "a gain",
+        "as foretold",
+        "Note: libc.so.6 has no symbols.",
+    ] {
+        assert!(told.contains(wanted), "{wanted}");
+    }
+    assert!(!told.contains("not as foretold"));
+    optimization.variants[1] = variant(Expectation::Harm, [40.0, 20.0, 9.0]);
+    assert!(words(&optimization_page(&optimization, &windows)).contains("not as foretold"));
 }
 
 /// Counted operations are neither records nor requests, wherever the page speaks of them; and each build of a variant is told.

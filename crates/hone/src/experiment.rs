@@ -36,6 +36,8 @@ pub(crate) struct Experiment {
     pub(crate) profile: ProfileWish,
     /// Whether each training workload trains a profile of its own, too, and all judge.
     pub(crate) matrix: bool,
+    /// Whether it is traced under an emulator, where there is one: why it stalls, and what each layout will do.
+    pub(crate) diagnose: bool,
     pub(crate) limits: Limits,
     /// A program that BOLT made is checked again and again for so long.
     pub(crate) soak_s: f64,
@@ -150,6 +152,7 @@ struct Optimize {
     profile: ProfileWish,
     #[serde(default)]
     matrix: bool,
+    diagnose: Option<bool>,
     text_growth: Option<f64>,
     file_growth: Option<f64>,
     rss_growth: Option<f64>,
@@ -550,6 +553,7 @@ impl File {
             variants_are_asked: self.optimize.variants.is_some(),
             profile: wish,
             matrix: self.optimize.matrix,
+            diagnose: self.optimize.diagnose.unwrap_or(true),
             limits,
             soak_s: self.optimize.soak_s()?,
             builds: self.optimize.builds()?,

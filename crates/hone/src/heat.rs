@@ -30,8 +30,8 @@ pub(crate) enum Source {
 
 /// Code that ran, with the words for it.
 pub(crate) struct Ran {
-    run: Run,
-    title: String,
+    pub(crate) run: Run,
+    pub(crate) title: String,
     evidence: Evidence,
     notes: Vec<String>,
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Envelope, Optimization, PairKind, VariantState};
+use hone_record::{Envelope, Evidence, Foretelling, LedgerEntry, Optimization, PairKind, VariantState};
 use hone_tool::{Call, Runner as _, Tool};
 
 mod stage;
@@ -72,6 +72,19 @@ impl Bench {
         Ran::of(command.current_dir(self.dir.path()).output().unwrap())
     }
 
+    /// Another verb, beside the experiment.
+    fn verb(&self, words: &[&str]) -> Ran {
+        let mut command = hone_command();
+        Ran::of(command.args(words).current_dir(self.dir.path()).output().unwrap())
+    }
+
+    /// The newest line of the ledger about a change.
+    fn entered(&self, change: &str) -> LedgerEntry {
+        let text = fs::read_to_string(self.path("runs/ledger.jsonl")).unwrap();
+        let mut entries = text.lines().map(|line| Envelope::<LedgerEntry>::parse(line).unwrap());
+        entries.rfind(|entry| entry.change.starts_with(change)).unwrap()
+    }
+
     /// Where nothing is in PATH.
     fn without_tools(&self, more: &[&str]) -> Ran {
         let mut command = hone_command();
@@ -107,6 +120,7 @@ args = ["serve", "{port}", "--stop=STOP"]
 stop_timeout_s = 10
 check = "./driver ask {port} 'echo still there'"
 [optimize]
+diagnose = false
 train = ["few", "many"]
 weights = [1, 2]
 judge = ["judge"]
@@ -541,6 +555,7 @@ binary = "fragile"
 args = ["serve", "{port}", "--stop=handler"]
 provoke = "./driver ask {port} nonsense"
 [optimize]
+diagnose = false
 train = "train"
 judge = ["judge"]
 soak_s = 2
@@ -665,10 +680,9 @@ fn a_server_is_traced_under_an_emulator_and_rewritten_by_that() {
         return skip("there is no qemu-user");
     }
     bench.tree();
-    let text =
-        server("default", r#""emulated-bolt", "bolt""#).replace("[optimize]", "[optimize]\nsoak_s = 1");
+    let text = server("default", r#""emulated-bolt", "bolt""#).replace("diagnose = false", "soak_s = 1");
     bench.write(&text);
-    let (_, found) = bench.judged(&[]);
+    let (ran, found) = bench.judged(&[]);
     let note = |step: &str| &found.steps.iter().find(|found| found.step == step).unwrap().note;
     assert!(note("profile-kind").contains("for emulated-bolt an exact trace"), "{}", note("profile-kind"));
     let trained = note("train-emulated-bolt");
@@ -690,14 +704,56 @@ fn a_server_is_traced_under_an_emulator_and_rewritten_by_that() {
         functions.into_iter().next().unwrap().1
     };
     assert_eq!(hottest("emulated-bolt"), hottest("bolt"));
+    tells_why_and_what_will_be(&bench, &ran, &found);
 
     bench.write(
         &text.replace("[optimize]", "[optimize]\nprofile = \"emulated\"").replace("\"emulated-bolt\", ", ""),
     );
     let plan = bench.hone(&["--dry-run"]).expect_code(0).stdout;
     assert!(plan.contains("under qemu-user") && !plan.contains("-instrument"), "{plan}");
+    assert!(
+        plan.contains("# traced under qemu-user, where that is there, for why it stalls, with "),
+        "{plan}"
+    );
     let ran = bench.hone_where("HONE_QEMU", "/no/such/qemu", &["--only", "baseline"]).expect_code(1);
     assert!(ran.stderr.contains("HONE_QEMU") && !ran.stderr.contains("build-baseline"), "{}", ran.stderr);
+}
+
+/// Of the run that was just made: the diagnosis before anything else, and both layouts foretold, beside what was measured.
+fn tells_why_and_what_will_be(bench: &Bench, ran: &Ran, found: &Optimization) {
+    let diagnosis = found.diagnosis.as_ref().unwrap();
+    assert_eq!(diagnosis.evidence, Evidence::Simulated);
+    assert!(diagnosis.parts.iter().any(|part| part.verdict.is_some()), "{diagnosis:?}");
+    let begins: Vec<&str> = found.steps.iter().map(|step| step.step.as_str()).collect();
+    let at = |name: &str| {
+        begins.iter().position(|step| *step == name).unwrap_or_else(|| panic!("{name}: {begins:?}"))
+    };
+    assert!(at("diagnose") < at("train-bolt") && at("foretell-bolt") < at("harm"), "{begins:?}");
+    for name in ["bolt", "emulated-bolt"] {
+        let variant = found.variants.iter().find(|variant| variant.name == name).unwrap();
+        let foretold = variant.foretelling.as_ref().unwrap();
+        assert!(foretold.replayed > 10_000 && foretold.source.starts_with("relocs, "), "{foretold:?}");
+        // The same ran, and fewer lines hold it.
+        let (before, now) = (&foretold.before, &foretold.now);
+        assert_eq!(before.instructions, now.instructions);
+        assert!(now.footprints[0].units[2] < before.footprints[0].units[2], "{foretold:?}");
+        let judged = found.comparisons.iter().find(|comparison| comparison.b == name).unwrap();
+        let told = bench.entered(&format!("binary: {name}")).foretold.unwrap();
+        assert_eq!(told.came_true, foretold.expected.came_true(judged.verdict()));
+    }
+    assert!(ran.stdout.contains("Foretold by replay before it was measured"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("diagnosis (simulated"), "{}", ran.stdout);
+
+    // By hand, of the kept trace: the same; and nothing of a program that has no table, or is another one.
+    let run = bench.newest();
+    let bin = |name: &str| run.join("bin").join(name).join("server").display().to_string();
+    let traces = run.join("traces/relocs").display().to_string();
+    let told = bench.verb(&["diagnose", "--replay", &traces, "--on", &bin("bolt"), "--json"]).expect_code(0);
+    let foretold = Envelope::<Foretelling>::parse(&told.stdout).unwrap();
+    let known = found.variants.iter().find(|variant| variant.name == "bolt").unwrap();
+    assert_eq!(foretold.now, known.foretelling.as_ref().unwrap().now);
+    let told = bench.verb(&["diagnose", "--replay", &traces, "--on", &bin("relocs")]).expect_code(1);
+    told.expect_error("no table of what it was made of").expect_error("--enable-bat");
 }
 
 /// A program that ends, by perf from its start on; `given` is its experiment with a profile by its path.
@@ -735,6 +791,7 @@ name = "toy"
 binary = "toy"
 check = "{program} 1000"
 [optimize]
+diagnose = false
 train = "train"
 judge = ["judge"]
 judge_what_was_trained = true
@@ -873,6 +930,7 @@ go = "."
 args = ["-listen", "127.0.0.1:{port}", "-pprof", "127.0.0.1:{port2}"]
 ready = { line = "ready " }
 [optimize]
+diagnose = false
 train = ["binary", "json"]
 judge = ["judge"]
 pprof_windows = 2
@@ -1159,6 +1217,7 @@ build = ["make toy"]
 program = "toy"
 compiler = "clang-22"
 [optimize]
+diagnose = false
 variants = ["pgo"]
 judge_what_was_trained = true
 train = "train"

@@ -22,6 +22,7 @@ compiler = "clang-22"
 args = ["serve", "{port}", "--stop=handler"]
 check = "./driver ask {port} 'echo still there'"
 [optimize]
+diagnose = false
 train = "train"
 judge = ["judge"]
 variants = ["pgo", "pgo+bolt"]

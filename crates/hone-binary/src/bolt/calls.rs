@@ -206,7 +206,9 @@ impl Rung {
         if self >= Self::WithoutJumpTables {
             flags.push("-jump-tables=none");
         }
-        flags.extend(["-use-gnu-stack", "-dyno-stats"]);
+        // A table of what each place was made of: who samples the program in production, or asks what a layout is worth, needs it. It is
+        // no part of what is loaded.
+        flags.extend(["-use-gnu-stack", "-dyno-stats", "--enable-bat"]);
         flags
     }
 }
@@ -336,7 +338,7 @@ mod tests {
     fn the_ladder_takes_away_one_thing_after_the_other() {
         let flags: Vec<String> = Rung::LADDER.iter().map(|rung| rung.flags(22).join(" ")).collect();
         let both = "-reorder-blocks=ext-tsp -reorder-functions=cdsort";
-        let end = "-use-gnu-stack -dyno-stats";
+        let end = "-use-gnu-stack -dyno-stats --enable-bat";
         assert_eq!(flags[0], format!("{both} -split-functions -split-all-cold -icf=safe -split-eh {end}"));
         assert_eq!(flags[1], format!("{both} -split-functions -split-all-cold -icf=safe {end}"));
         assert_eq!(

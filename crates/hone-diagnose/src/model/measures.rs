@@ -5,21 +5,14 @@ use std::collections::HashMap;
 use hone_record::{CodeLayout, Footprint, Missed, ObjectShare};
 
 use super::footprint::{LARGE_PAGE_BITS, PAGE_BITS};
-use super::{Part, Run, bytes_used_of_a_line, conflicts, curve, ext_tsp, heat};
-use crate::cache::{LINE_BITS, MODELS};
+use super::{Part, Run, Simulated, bytes_used_of_a_line, conflicts, curve, ext_tsp, heat};
+use crate::cache::{Geometry, LINE_BITS, MODELS};
 
 /// How the code of a part lies in memory.
 pub fn layout(run: &Run, part: &Part) -> CodeLayout {
     let instructions = part.instructions(run);
     let per_1000 = |count: u64| 1_000.0 * count as f64 / instructions.max(1) as f64;
     let has_order = !part.edges.is_empty();
-    let misses = |simulated: &super::Simulated| {
-        let of = |(model, geometry): (usize, &crate::cache::Geometry)| Missed {
-            structure: geometry.name.to_owned(),
-            per_1000: simulated.per_1000(model),
-        };
-        MODELS.iter().enumerate().map(of).collect()
-    };
     CodeLayout {
         instructions,
         footprints: [LINE_BITS, PAGE_BITS, LARGE_PAGE_BITS]
@@ -31,11 +24,20 @@ pub fn layout(run: &Run, part: &Part) -> CodeLayout {
         lines_fetched_per_1000: part
             .simulated
             .map(|simulated| 1_000.0 * simulated.fetched as f64 / simulated.instructions.max(1) as f64),
-        misses: part.simulated.as_ref().map(misses).unwrap_or_default(),
+        misses: part.simulated.as_ref().map(missed).unwrap_or_default(),
         crowded_sets: conflicts(run, part).crowded(),
         repeated_share: repeated(run, part) as f64 / instructions.max(1) as f64,
         objects: objects(run, part, instructions),
     }
+}
+
+/// What each structure missed.
+pub fn missed(simulated: &Simulated) -> Vec<Missed> {
+    let of = |(model, geometry): (usize, &Geometry)| Missed {
+        structure: geometry.name.to_owned(),
+        per_1000: simulated.per_1000(model),
+    };
+    MODELS.iter().enumerate().map(of).collect()
 }
 
 /// Transitions that did not go to the next byte.
@@ -72,7 +74,7 @@ fn objects(run: &Run, part: &Part, instructions: u64) -> Vec<ObjectShare> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{block, run};
-    use super::super::{Block, Object, Simulated};
+    use super::super::{Block, Object};
     use super::*;
 
     #[test]

@@ -18,7 +18,7 @@ pub use ext_tsp::ext_tsp;
 pub use footprint::{
     LARGE_PAGE_BITS, PAGE_BITS, SHARES, Unit, bytes_of_lines, bytes_used_of_a_line, curve, heat,
 };
-pub use measures::layout;
+pub use measures::{layout, missed};
 pub use replay::{Misses, replay};
 pub use traced::of_traces;
 

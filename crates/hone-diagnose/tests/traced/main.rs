@@ -1,5 +1,6 @@
 //! The tracer under the real emulator, held against callgrind, against itself, and against programs whose counts are known.
 
+mod foretold;
 mod layouts;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@ pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod conditions;
 pub(crate) mod design;
+pub(crate) mod diagnosis;
 pub(crate) mod go;
 pub(crate) mod headline;
 pub(crate) mod load_run;

@@ -524,6 +524,7 @@ fn make_optimization() -> (Optimization, BTreeMap<String, Window>) {
         on_baseline: Vec::new(),
         best: None,
         go: None,
+        diagnosis: None,
     };
     (optimization, windows)
 }

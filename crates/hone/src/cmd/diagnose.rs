@@ -26,6 +26,9 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
+///
+/// With --replay: what ran in an earlier diagnosis, replayed on the layout that BOLT gave the same program: what that will do, before it
+/// runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone diagnose hone.toml                                  the target's plain build under its first training load
@@ -33,8 +36,9 @@ const MOST_BYTES: u64 = 256 << 20;
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
-  hone diagnose --read slots.json --user-share 64%")]
-#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "command"])))]
+  hone diagnose --read slots.json --user-share 64%
+  hone diagnose --replay runs/x-diagnosis-001 --on x.bolt       (made by llvm-bolt with --enable-bat)")]
+#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "replay", "command"])))]
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
@@ -51,6 +55,12 @@ pub(crate) struct Arguments {
     /// Another build of the target to trace in place of the plain one, which then is not built.
     #[arg(long, value_name = "PATH", requires = "file")]
     program: Option<PathBuf>,
+    /// The run's folder of an earlier diagnosis, whose trace is replayed.
+    #[arg(long, value_name = "RUN", requires = "on")]
+    replay: Option<PathBuf>,
+    /// What BOLT made of the program that was traced, with `--enable-bat`, as `hone optimize` has it made.
+    #[arg(long, value_name = "PROGRAM", requires = "replay")]
+    on: Option<PathBuf>,
     /// Folder under which the run's folder is made.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -77,6 +87,10 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    if let (Some(run), Some(candidate)) = (&arguments.replay, &arguments.on) {
+        desk.show(diagnose::of_replay(run, candidate)?, show::diagnosis::foretelling)?;
+        return Ok(Ending::Done);
+    }
     match (&arguments.read, &arguments.file) {
         (Some(path), _) => of_file(path, arguments.user_share, desk),
         (None, Some(file)) => of_experiment(file, arguments, desk),

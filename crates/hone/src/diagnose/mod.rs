@@ -4,19 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use hone_diagnose::aggregated::{self, Aggregated};
 use hone_diagnose::emulator::{Emulator, Wanted};
 use hone_diagnose::image::Image;
 use hone_diagnose::model::{self, Part, Run};
+use hone_diagnose::moved::{Moved, NotMoved};
 use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::verdict;
 use hone_host::uses::Uses;
-use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence, ObjectShare};
+use hone_record::{CodeLayout, Diagnosed, Diagnosis, Evidence, Foretelling, ObjectShare};
 use hone_tool::{Call, Runner, interrupt};
 
 use crate::arm::find_program;
 use crate::folder::RunFolder;
+use crate::heat;
 use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
 
 /// Threads that did less than this of the work are told in the whole alone.
@@ -123,6 +125,45 @@ pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
     let object = run.objects.iter().position(|object| Path::new(&object.path) == own)?;
     let found = aggregated::of_object(run, &run.whole(), u32::try_from(object).ok()?);
     (found.records > 0).then_some(found)
+}
+
+/// What ran in an earlier diagnosis, on another layout of the one of its files that the candidate was made of.
+///
+/// # Errors
+/// When there is no trace, or the candidate was not made of the program.
+pub(crate) fn of_replay(path: &Path, candidate: &Path) -> Result<Foretelling> {
+    let heat::Source::Ran(ran) = heat::read(path)? else {
+        bail!(
+            "{} is a heatmap, and has no order in which code ran\n  next: name the run's folder of hone diagnose",
+            path.display()
+        )
+    };
+    let mut why = None;
+    for object in model::layout(&ran.run, &ran.run.whole()).objects {
+        let Some(program) = object.path.filter(|path| Path::new(path).is_file()) else { continue };
+        match foretold(&ran.run, ran.title.clone(), Path::new(&program), candidate) {
+            Err(error) if error.downcast_ref() == Some(&NotMoved::Another) => why = why.or(Some(error)),
+            found => return found,
+        }
+    }
+    Err(why.unwrap_or_else(|| anyhow::anyhow!("no file that ran in {} is there any more", path.display())))
+}
+
+/// What a candidate's layout would do to what ran of a program.
+///
+/// # Errors
+/// When the candidate was not made of it, or no order was recorded.
+pub(crate) fn foretold(run: &Run, source: String, program: &Path, candidate: &Path) -> Result<Foretelling> {
+    let own = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let object = run.objects.iter().position(|object| Path::new(&object.path) == own);
+    let object =
+        object.with_context(|| format!("nothing of {} ran in what was traced", program.display()))?;
+    let bytes = |path: &Path| fs::read(path).with_context(|| format!("{} can't be read", path.display()));
+    let moved = Moved::between(&bytes(program)?, &bytes(candidate)?)
+        .with_context(|| format!("nothing can be said of {} before it runs", candidate.display()))?;
+    moved.foretell(run, object as u32, source).context(
+        "the trace has no windows of the order in which code ran\n  next: trace it for longer than some milliseconds of CPU",
+    )
 }
 
 /// What a simulation says, the busiest threads first, all of it last.

@@ -172,6 +172,10 @@ impl Plan<'_, '_> {
             self.provokes();
         }
         self.loads("probed for its ceiling", experiment.judging.iter());
+        if experiment.diagnose {
+            let load = experiment.training.iter().map(|training| &training.workload).take(1);
+            self.loads("traced under qemu-user, where that is there, for why it stalls,", load);
+        }
         Ok(())
     }
 

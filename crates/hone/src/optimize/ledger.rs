@@ -52,6 +52,8 @@ fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> LedgerEn
         verdict: comparison.verdict(),
         decision: variant.map_or_else(String::new, |variant| variant.decision.clone()),
         why: show::comparison::sentence(comparison),
+        foretold: variant
+            .and_then(|variant| Some(variant.foretelling.as_ref()?.beside(comparison.verdict()))),
         profile_sha256: artifact.and_then(|artifact| Some(artifact.profile.as_ref()?.sha256.clone())),
         run: run.to_owned(),
     }
@@ -70,6 +72,7 @@ fn of_left_out(found: &Optimization, variant: &VariantFacts, why: &str, run: &st
         verdict: Verdict::NotShown,
         decision: variant.decision.clone(),
         why: why.lines().next().unwrap_or(why).to_owned(),
+        foretold: None,
         profile_sha256: None,
         run: run.to_owned(),
     }

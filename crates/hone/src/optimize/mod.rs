@@ -12,6 +12,7 @@ mod check;
 pub(crate) mod dry;
 mod elsewhere;
 pub(crate) mod emulated;
+mod foretell;
 pub(crate) mod go;
 mod harm;
 mod judge;
@@ -41,8 +42,8 @@ use hone_binary::{Built, Guide, Kind, Merged, Order, Proven, Refusal, Workshop};
 use hone_diagnose::emulator::Wanted;
 use hone_load::Security;
 use hone_record::{
-    Artifact, Ceiling, Durability, Engine, Harm, Optimization, ProfileApplied, Rewriting, SmokeTest,
-    VariantFacts, VariantState, WeightedTraining, Workload,
+    Artifact, Ceiling, Durability, Engine, Foretelling, Harm, Optimization, ProfileApplied, Rewriting,
+    SmokeTest, VariantFacts, VariantState, WeightedTraining, Workload,
 };
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,8 @@ struct Outcomes {
     shaped: BTreeMap<usize, (Proven, ProfileApplied)>,
     rewritten: BTreeMap<usize, Rewriting>,
     checked: BTreeMap<usize, SmokeTest>,
+    /// What was said of their layouts before they were measured.
+    foretold: BTreeMap<usize, Foretelling>,
     harms: BTreeMap<usize, Harm>,
 }
 
@@ -146,6 +149,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
         steps.run(Phase::Baseline, "provoke-baseline", || job.provoke_baseline(&baseline.executable))?.ok();
     }
     let ceilings = steps.run(Phase::Baseline, "ceiling", || job.ceilings(&baseline))?;
+    let diagnosis = job.look_why(&mut steps, &baseline)?;
     let makers = Makers { workshop, tools: tools.as_ref(), kinds: &kinds, compiler: &compiler };
     let first = (0, &variants[0]);
     let more = job.layouts(&mut steps, makers, first, None, &baseline, &Outcomes::default())?;
@@ -162,6 +166,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     for index in 1..variants.len() {
         job.make(&mut steps, makers, &variants, index, &profiles, &mut outcomes)?;
     }
+    outcomes.foretold = job.foretell(&mut steps, &variants, &outcomes)?;
     // Until something was measured, the next attempt may try all of it again.
     let forget = || forget_failures(job.folder, FAILED);
     job.is_worth_judging(&variants, &outcomes, forget)?;
@@ -176,6 +181,7 @@ pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
     let account = Account { variants: &variants, edges: &edges, outcomes: &outcomes, workshop };
     let mut found = job.optimization(Vec::new(), ceilings, &account, judged, started_unix_ms);
     found.go = job.finish_go(&mut steps, &profiles, &found.variants, of_go)?;
+    found.diagnosis = diagnosis;
     found.steps = steps.receipts;
     job.folder.write_record("optimization.json", found.clone())?;
     job.enter_in_ledger(&found)?;
@@ -903,6 +909,7 @@ impl<'a> Job<'a> {
             on_baseline,
             best,
             go: None,
+            diagnosis: None,
         }
     }
 }
@@ -943,6 +950,7 @@ impl Account<'_> {
                     None => VariantState::Made,
                 },
                 rewriting: self.outcomes.rewritten.get(&index).cloned(),
+                foretelling: self.outcomes.foretold.get(&index).cloned(),
                 harm: self.outcomes.harms.get(&index).cloned(),
                 builds: layouts::laid_out(&self.outcomes.builds(index)),
                 ..VariantFacts::made(&variant.name, parent)

@@ -1,6 +1,8 @@
 //! A diagnosis as text: evidence first.
 
-use hone_record::{Category, CodeLayout, Diagnosed, Diagnosis, Evidence, LayoutVerdict, Slots};
+use hone_record::{
+    Category, CodeLayout, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict, Slots,
+};
 
 use super::table::table;
 
@@ -26,6 +28,47 @@ pub(crate) fn text(diagnosis: &Diagnosis) -> String {
     }
     diagnosis.notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
     out
+}
+
+/// The busiest part that has a verdict, in a line.
+pub(crate) fn sentence(diagnosis: &Diagnosis) -> String {
+    let judged = diagnosis.parts.iter().find_map(|part| Some((&part.scope, part.verdict.as_ref()?)));
+    let Some((scope, verdict)) = judged else {
+        return format!("no verdict, {}", diagnosis.evidence.words());
+    };
+    let scope = scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
+    let ceiling = verdict
+        .ceiling_percent
+        .map(|ceiling| format!(", at most {ceiling:.0} % of the CPU"))
+        .unwrap_or_default();
+    format!("{scope}a better layout will help: {}{ceiling}; {}", verdict.likelihood, verdict.rule)
+}
+
+/// What was foretold of a layout, beside the one that ran.
+pub(crate) fn foretelling(found: &Foretelling) -> String {
+    let column = |name: &str, layout: &CodeLayout| Diagnosed {
+        layout: Some(layout.clone()),
+        ..Diagnosed::of(Some(name.to_owned()))
+    };
+    let columns = [column("as it lay", &found.before), column("as it would lie", &found.now)];
+    format!(
+        "Evidence: {}\nFrom {}; {} instructions of its order, replayed\n{}\n  What will it do?  {}\n  rule  {}\n",
+        Evidence::Simulated.words(),
+        found.source,
+        super::number(found.replayed as f64),
+        layouts(&columns),
+        expectation(found.expected),
+        found.rule
+    )
+}
+
+fn expectation(expected: Expectation) -> &'static str {
+    match expected {
+        Expectation::Gain => "a gain",
+        Expectation::Harm => "harm",
+        Expectation::Nothing => "nothing that could be measured",
+        Expectation::Open => "open: some figures become better, others worse; only a measurement tells",
+    }
 }
 
 fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {

@@ -15,6 +15,13 @@ pub(crate) fn text(found: &Optimization) -> String {
     for ceiling in &found.ceilings {
         out.push_str(&format!("ceiling {}: {}\n", ceiling.workload, ceiling.words));
     }
+    if let Some(diagnosis) = &found.diagnosis {
+        out.push_str(&format!(
+            "diagnosis ({}): {}\n",
+            diagnosis.evidence.words(),
+            super::diagnosis::sentence(diagnosis)
+        ));
+    }
     for code in code_inside(&found.artifacts) {
         let covered = if code.profiled { "profiled" } else { "left out of the profile" };
         out.push_str(&format!("{}: {covered}; {}\n", code.name, code.how));
@@ -67,8 +74,36 @@ pub(crate) fn text(found: &Optimization) -> String {
     if let Some(account) = &found.go {
         out.push_str(&super::go::text(account));
     }
+    out.push_str(&foretold(found));
     out.push_str(&decisions(found));
     out
+}
+
+/// What was said of layouts before they were measured, beside what was found under the workload that comes first.
+fn foretold(found: &Optimization) -> String {
+    let line = |variant: &VariantFacts| {
+        let foretelling = variant.foretelling.as_ref()?;
+        let judged = found.comparisons.iter().find(|comparison| comparison.b == variant.name)?;
+        let verdict = judged.verdict();
+        let outcome = match foretelling.expected.came_true(verdict) {
+            Some(true) => "as foretold",
+            Some(false) => "not as foretold",
+            None => "which says neither right nor wrong",
+        };
+        let (expected, rule) = (foretelling.expected, &foretelling.rule);
+        Some(format!(
+            "  {} on {}: {expected}; found: {}, {outcome}\n    {rule}\n",
+            judged.b,
+            judged.a,
+            verdict.label()
+        ))
+    };
+    let lines: String = found.variants.iter().filter_map(line).collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\nForetold by replay before it was measured (under {}):\n{lines}", found.training.name)
+    }
 }
 
 /// Each comparison with what is of it alone, and once before them how all are read.
@@ -333,6 +368,7 @@ mod tests {
             on_baseline: Vec::new(),
             best: None,
             go: None,
+            diagnosis: None,
         }
     }
 

@@ -1,0 +1,140 @@
+//! Why the CPU stalled before anything was changed, and what was foretold of each layout before it was measured.
+
+use hone_record::{CodeLayout, Comparison, Diagnosed, Diagnosis, Foretelling, Optimization, VariantFacts};
+
+use super::{paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table, lines};
+
+/// Structures of which more would be a list: two first levels and the pages.
+const STRUCTURES: [&str; 3] = ["L1i 32 KiB 8-way", "L1i 64 KiB 16-way", "iTLB 64 x 4 KiB"];
+/// Places in the sizes of footprints.
+const LINES: usize = 0;
+/// See [`LINES`].
+const PAGES: usize = 1;
+/// Place of 99 % in a footprint.
+const MOST: usize = 2;
+
+/// The section; none where nothing was diagnosed.
+pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
+    let diagnosis = optimization.diagnosis.as_ref();
+    let foretold = foretold(optimization);
+    if diagnosis.is_none() && foretold.is_none() {
+        return None;
+    }
+    let mut all = section("diagnosis", "Why the CPU stalls");
+    if let Some(diagnosis) = diagnosis {
+        all = all
+            .child(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.words(), diagnosis.source)))
+            .children(diagnosis.parts.iter().filter_map(verdict))
+            .children(parts(diagnosis))
+            .children(diagnosis.notes.iter().map(|note| paragraph(&format!("Note: {note}."))));
+    }
+    Some(all.children(foretold))
+}
+
+fn verdict(part: &Diagnosed) -> Option<Element> {
+    let verdict = part.verdict.as_ref()?;
+    let scope = part.scope.as_ref().map(|scope| format!("{scope}: ")).unwrap_or_default();
+    let ceiling =
+        verdict.ceiling_percent.map(|most| format!(" At most {most:.0} % of the CPU.")).unwrap_or_default();
+    let words = format!("{scope}will a better layout help? {}.", verdict.likelihood);
+    let why = format!("{} ({}).{ceiling} Next: {}.", verdict.rule, verdict.source, verdict.next.words());
+    Some(el("div").child(el("h3").text(&words)).child(paragraph(&why)))
+}
+
+/// Layouts by thread.
+fn parts(diagnosis: &Diagnosis) -> Option<Element> {
+    let told: Vec<(&str, &CodeLayout)> = diagnosis
+        .parts
+        .iter()
+        .filter_map(|part| Some((part.scope.as_deref().unwrap_or("all"), part.layout.as_ref()?)))
+        .collect();
+    if told.is_empty() {
+        return None;
+    }
+    let columns = ["threads"].into_iter().chain(STRUCTURES).chain([
+        "branches taken",
+        "lines for 99 %",
+        "pages for 99 %",
+    ]);
+    let mut table = Table::new("How the code lies that ran", columns.map(Column::words).collect()).remark(
+        "Misses and branches in 1,000 instructions, on models of caches; lines of 64 B and pages of 4 KiB that hold 99 % of the execution.",
+    );
+    for (scope, layout) in told {
+        let misses = STRUCTURES.map(|structure| layout.missed(structure));
+        let mut cells: Vec<Cell> = misses.into_iter().chain([layout.taken_per_1000]).map(figure).collect();
+        cells.extend([LINES, PAGES].map(|unit| units(layout, unit)));
+        table.row(Markup::text(scope), cells);
+    }
+    Some(table.class("scroll").finish())
+}
+
+fn figure(value: Option<f64>) -> Cell {
+    Cell::text(&value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.2}")))
+}
+
+fn units(layout: &CodeLayout, unit: usize) -> Cell {
+    let found = layout.footprints.get(unit).map(|footprint| quantity::count(footprint.units[MOST]));
+    Cell::text(&found.unwrap_or_else(|| NONE.to_owned()))
+}
+
+/// What was said of each layout, beside what was measured of it.
+fn foretold(optimization: &Optimization) -> Option<Element> {
+    let told: Vec<(&VariantFacts, &Foretelling)> = optimization
+        .variants
+        .iter()
+        .filter_map(|variant| Some((variant, variant.foretelling.as_ref()?)))
+        .collect();
+    if told.is_empty() {
+        return None;
+    }
+    let columns = ["variant"].into_iter().chain(STRUCTURES).chain([
+        "branches taken",
+        "pages for 99 %",
+        "expected",
+        "found",
+    ]);
+    let mut table = Table::new("Foretold by replay, before anything was measured", columns.map(Column::words).collect())
+        .remark(
+            "Windows of the recorded order, replayed where the code lay and where the variant has it. Misses and branches in 1,000 \
+             instructions. What is expected goes by a rule of Hone's, which is not calibrated; right and wrong are both told.",
+        );
+    for (variant, foretelling) in told {
+        let (before, now) = (&foretelling.before, &foretelling.now);
+        let change = |before: Option<f64>, now: Option<f64>| {
+            let words = before.zip(now).map(|(before, now)| format!("{before:.2} \u{2192} {now:.2}"));
+            Cell::text(&words.unwrap_or_else(|| NONE.to_owned()))
+        };
+        let mut cells: Vec<Cell> =
+            STRUCTURES.iter().map(|name| change(before.missed(name), now.missed(name))).collect();
+        cells.push(change(before.taken_per_1000, now.taken_per_1000));
+        let pages = |layout: &CodeLayout| layout.footprints.get(PAGES).map(|found| found.units[MOST] as f64);
+        let pages =
+            pages(before).zip(pages(now)).map(|(before, now)| format!("{before:.0} \u{2192} {now:.0}"));
+        cells.push(Cell::text(&pages.unwrap_or_else(|| NONE.to_owned())));
+        cells.push(Cell::text(&foretelling.expected.to_string()));
+        cells.push(found(variant, foretelling, &optimization.comparisons));
+        table.row(Markup::text(&variant.name), cells);
+    }
+    Some(table.class("scroll").finish())
+}
+
+/// Under the workload that comes first.
+fn found(variant: &VariantFacts, foretelling: &Foretelling, comparisons: &[Comparison]) -> Cell {
+    let Some(judged) = comparisons.iter().find(|judged| judged.b == variant.name) else {
+        return Cell::text(NONE);
+    };
+    let verdict = judged.verdict();
+    let ratio = judged.primary().map(|primary| {
+        let estimate = &primary.estimate;
+        format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high)
+    });
+    let right = foretelling
+        .expected
+        .came_true(verdict)
+        .map(|right| if right { "as foretold" } else { "not as foretold" });
+    let words = ratio.into_iter().chain([verdict.label().to_owned()]).chain(right.map(str::to_owned));
+    Cell::words(lines(words))
+}

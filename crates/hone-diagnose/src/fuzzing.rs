@@ -9,6 +9,11 @@ use crate::{aggregated, callgrind, topdown, verdict};
 
 /// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
 pub fn topdown(data: &[u8]) {
+    for (_, counted) in topdown::counted::read(&String::from_utf8_lossy(data)).into_iter().flatten() {
+        let Ok(counted) = counted else { continue };
+        assert!(counted.misses.iter().all(|missed| (0.0..=1_000.0).contains(&missed.per_1000)));
+        verdict::of_counted(&counted, Some(1.0));
+    }
     let Ok(readings) = topdown::read(&String::from_utf8_lossy(data)) else { return };
     assert!(!readings.is_empty());
     for (_, judged) in topdown::judge(&readings) {

@@ -3,9 +3,10 @@
 //! The sources disagree (Intel's threshold is 15 % of slots, an older perf's 20 %, Arm's guide for BOLT 10 % with 30 misses in 1,000
 //! instructions), so a verdict always says which rule it is of.
 
-use hone_record::{Category, CodeLayout, Expectation, LayoutVerdict, Lever, Likelihood, Slots};
+use hone_record::{Category, CodeLayout, Counted, Expectation, LayoutVerdict, Lever, Likelihood, Slots};
 
 use crate::cache::{ITLB_64, L1I_32K, L1I_64K, MODELS};
+use crate::topdown::counted::{ITLB, L1I};
 
 /// Intel's thresholds of `tma_frontend_bound` and `tma_fetch_latency` (spr-metrics.json).
 const FRONTEND_LIKELY: f64 = 15.0;
@@ -98,6 +99,38 @@ pub fn of_layout(layout: &CodeLayout, user_share: Option<f64>) -> Option<LayoutV
         ceiling_percent: user_share.map(|user| 100.0 * user),
         next: match likelihood {
             _ if is_of_kernel => Lever::Kernel,
+            Likelihood::No => Lever::NotLayout,
+            _ => Lever::Layout,
+        },
+    })
+}
+
+/// By counters of misses, where there are no slots. What an event counts differs between cores, so the thresholds are rougher than for slots.
+/// `None` where lines were not counted.
+pub fn of_counted(counted: &Counted, user_share: Option<f64>) -> Option<LayoutVerdict> {
+    let missed = |structure: &str| counted.misses.iter().find(|missed| missed.structure == structure);
+    let lines = missed(L1I)?.per_1000;
+    let pages = missed(ITLB).map(|missed| missed.per_1000);
+    let (likelihood, source) = match lines {
+        many if many >= MISSES_STRONG => (Likelihood::Strong, ARM_MISSES),
+        some if some >= MISSES_LIKELY => {
+            (Likelihood::Likely, "BOLT's documentation (more than 10 misses of the L1i)")
+        }
+        few if few >= MISSES_SOME || pages.is_some_and(|pages| pages >= PAGES_SOME) => {
+            (Likelihood::Possible, OURS_SIMULATED)
+        }
+        _ => (Likelihood::No, OURS_SIMULATED),
+    };
+    let of_pages = pages.map(|pages| format!(", {pages:.1} of the iTLB")).unwrap_or_default();
+    Some(LayoutVerdict {
+        likelihood,
+        rule: format!(
+            "{lines:.1} misses of the L1i in 1,000 instructions{of_pages}, by counters; no slots, so what they cost is not known"
+        ),
+        source: source.to_owned(),
+        ceiling_percent: user_share.map(|user| 100.0 * user),
+        next: match likelihood {
+            _ if user_share.is_some_and(|user| 1.0 - user > KERNEL_FIRST) => Lever::Kernel,
             Likelihood::No => Lever::NotLayout,
             _ => Lever::Layout,
         },
@@ -268,6 +301,25 @@ mod tests {
         assert!(!verdict.rule.contains('%'), "misses are no share of the slots: {verdict:?}");
         let nothing = CodeLayout { misses: Vec::new(), ..simulated(1.0, 1.0, 1.0) };
         assert_eq!(of_layout(&nothing, None), None);
+    }
+
+    #[test]
+    fn counters_of_misses_go_by_the_guides_for_bolt() {
+        let of = |lines: f64, pages: Option<f64>| {
+            let missed =
+                |structure: &str, per_1000| hone_record::Missed { structure: structure.to_owned(), per_1000 };
+            let pages = pages.map(|pages| missed(ITLB, pages));
+            let misses = std::iter::once(missed(L1I, lines)).chain(pages).collect();
+            of_counted(&Counted { instructions: 1_000_000, misses, notes: Vec::new() }, Some(0.8)).unwrap()
+        };
+        // Before and after BOLT, as Arm's guide has them.
+        assert_eq!(of(60.408, None).likelihood, Likelihood::Strong);
+        assert_eq!(of(0.019, None).likelihood, Likelihood::No);
+        assert_eq!(of(15.0, Some(0.1)).likelihood, Likelihood::Likely);
+        assert_eq!(of(1.0, Some(1.5)).likelihood, Likelihood::Possible);
+        assert_eq!(of(15.0, None).ceiling_percent, Some(80.0));
+        let nothing = Counted { instructions: 9, misses: Vec::new(), notes: Vec::new() };
+        assert_eq!(of_counted(&nothing, None), None);
     }
 
     #[test]

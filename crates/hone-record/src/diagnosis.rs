@@ -276,6 +276,18 @@ impl CodeLayout {
     }
 }
 
+/// Misses by counters of the machine's own structures, whatever they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Executed instructions, of the kernel, too, unless the events say otherwise.
+    pub instructions: u64,
+    /// Of the L1i and the iTLB, as far as they were counted.
+    pub misses: Vec<Missed>,
+    /// What is to be known of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
 /// Slots of one core, thread or PMU, or why there are none, and what follows from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnosed {
@@ -285,6 +297,9 @@ pub struct Diagnosed {
     /// What passed the rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<Slots>,
+    /// What counters of misses said, where there are no slots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// How the code lies, where it was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<CodeLayout>,
@@ -299,7 +314,7 @@ pub struct Diagnosed {
 impl Diagnosed {
     /// Of a scope of which nothing is known yet.
     pub fn of(scope: Option<String>) -> Self {
-        Self { scope, slots: None, layout: None, verdict: None, refused: None }
+        Self { scope, slots: None, counted: None, layout: None, verdict: None, refused: None }
     }
 }
 

@@ -36,8 +36,8 @@ pub use comparison::{
     PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,
 };
 pub use diagnosis::{
-    Category, CodeLayout, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever, Likelihood,
-    Missed, ObjectShare, Slots,
+    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Footprint, LayoutVerdict, Lever,
+    Likelihood, Missed, ObjectShare, Slots,
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use foretelling::{Expectation, Foretelling, Foretold};

@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Reading>, Unread> {
 }
 
 /// JSON has no comma before the end; older perfs print one.
-fn without_last_commas(line: &str) -> String {
+pub(super) fn without_last_commas(line: &str) -> String {
     let mut kept = String::with_capacity(line.len());
     let mut in_string = false;
     let mut escaped = false;
@@ -55,9 +55,14 @@ fn without_last_commas(line: &str) -> String {
     kept
 }
 
+/// The core, thread or group that an object is of.
+pub(super) fn scope_in(object: &Map<String, Value>) -> Option<&str> {
+    SCOPES.into_iter().find_map(|key| object.get(key).and_then(Value::as_str))
+}
+
 fn of_object(object: &Map<String, Value>, pmu: Option<&str>) -> Vec<Reading> {
     let number = |key: &str| object.get(key).and_then(value_of);
-    let scope = SCOPES.into_iter().find_map(|key| object.get(key).and_then(Value::as_str));
+    let scope = scope_in(object);
     let reading = |category, percent| Reading {
         time_s: number("interval"),
         scope: scope.map(str::to_owned),

@@ -5,6 +5,7 @@
 //! nothing is taken for a share before it was held against those rules. Pure.
 
 mod category;
+pub mod counted;
 mod csv;
 mod json;
 mod number;
@@ -89,7 +90,8 @@ pub enum Unread {
     /// Something else.
     #[error(
         "there is no top-down value in it\n  next: perf stat --topdown, perf stat -M TopdownL1 (Intel, Arm) or -M PipelineL1 \
-         (AMD), each also with -j or -x';', or toplev"
+         (AMD), each also with -j or -x';', or toplev; where the machine has no slots, perf stat -e \
+         instructions,L1-icache-load-misses,iTLB-load-misses"
     )]
     Nothing,
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hone_diagnose::topdown::counted;
 use hone_diagnose::{callgrind, topdown, verdict};
 use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
@@ -154,7 +155,10 @@ fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> 
         let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
         diagnose::of_counts(&run, name.clone(), user_share)
     } else {
-        of_slots(&topdown::read(&text).with_context(cannot)?, name.clone(), user_share)
+        match (topdown::read(&text), counted::read(&text)) {
+            (Err(_), Some(counted)) => of_counters(counted, name.clone(), user_share),
+            (readings, _) => of_slots(&readings.with_context(cannot)?, name.clone(), user_share),
+        }
     };
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
     desk.show(diagnosis, show::diagnosis::text)?;
@@ -172,6 +176,19 @@ fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f6
     };
     let parts = topdown::judge(readings).into_iter().map(part).collect();
     Diagnosis { evidence: Evidence::Measured, source, user_share, parts, notes: Vec::new() }
+}
+
+/// Misses without slots.
+fn of_counters(scopes: Vec<counted::Scoped>, source: String, user_share: Option<f64>) -> Diagnosis {
+    let part = |(scope, counted): counted::Scoped| match counted {
+        Ok(counted) => {
+            let verdict = verdict::of_counted(&counted, user_share);
+            Diagnosed { counted: Some(counted), verdict, ..Diagnosed::of(scope) }
+        }
+        Err(refused) => Diagnosed { refused: Some(refused), ..Diagnosed::of(scope) },
+    };
+    let parts = scopes.into_iter().map(part).collect();
+    Diagnosis { evidence: Evidence::MeasuredPartial, source, user_share, parts, notes: Vec::new() }
 }
 
 fn text(path: &Path) -> Result<String> {

@@ -1,7 +1,8 @@
 //! A diagnosis as text: evidence first.
 
 use hone_record::{
-    Category, CodeLayout, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict, Slots,
+    Category, CodeLayout, Counted, Diagnosed, Diagnosis, Evidence, Expectation, Foretelling, LayoutVerdict,
+    Missed, Slots,
 };
 
 use super::table::table;
@@ -76,6 +77,9 @@ fn of_part(part: &Diagnosed, diagnosis: &Diagnosis) -> String {
     if let Some(slots) = &part.slots {
         out.push_str(&shares(slots));
     }
+    if let Some(counted) = &part.counted {
+        out.push_str(&misses(counted));
+    }
     if let Some(verdict) = &part.verdict {
         out.push_str(&of_verdict(verdict, diagnosis));
     }
@@ -97,6 +101,14 @@ fn shares(slots: &Slots) -> String {
     }
     let notes = slots.notes.iter().map(|note| format!("  note: {note}\n"));
     table(&rows) + &notes.collect::<String>()
+}
+
+fn misses(counted: &Counted) -> String {
+    let title =
+        vec![format!("misses in 1,000 of {} instructions", super::number(counted.instructions as f64))];
+    let row = |missed: &Missed| vec![format!("  {}", missed.structure), number(missed.per_1000)];
+    let rows: Vec<Vec<String>> = std::iter::once(title).chain(counted.misses.iter().map(row)).collect();
+    table(&rows) + &counted.notes.iter().map(|note| format!("  note: {note}\n")).collect::<String>()
 }
 
 /// Files that hold less of the execution are not told.
@@ -184,7 +196,7 @@ fn number(value: f64) -> String {
 
 fn of_verdict(verdict: &LayoutVerdict, diagnosis: &Diagnosis) -> String {
     let ceiling = match (verdict.ceiling_percent, diagnosis.user_share) {
-        (Some(ceiling), Some(user)) if diagnosis.evidence >= Evidence::MeasuredPartial => format!(
+        (Some(ceiling), Some(user)) if diagnosis.evidence >= Evidence::Measured => format!(
             "at most {ceiling:.0} % of the CPU: the frontend's share times the {:.0} % that are user code of the program",
             100.0 * user
         ),

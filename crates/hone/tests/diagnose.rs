@@ -189,3 +189,37 @@ fn a_file_of_callgrinds_is_modelled_and_not_judged() {
     assert!(ran.stdout.starts_with("Evidence: modelled"), "{}", ran.stdout);
     assert!(ran.stdout.contains("no verdict") && !ran.stdout.contains("Will a better"), "{}", ran.stdout);
 }
+
+/// The same functions, one page each: they crowd one set, and nothing else about the program changes.
+#[test]
+fn a_gate_stays_silent_about_the_same_and_finds_code_that_lies_worse() {
+    let Some(()) = emulator() else { return };
+    let Some(bench) = stage::tools::Workbench::new() else { return };
+    let functions: String = (0..64)
+        .map(|number| format!("__attribute__((noinline)) int f{number}(int n) {{ return n * {number} + (n >> 3); }}\n"))
+        .collect();
+    let calls: String = (0..64).map(|number| format!("s += f{number}(s);")).collect();
+    let source = bench.path("calls.c");
+    let main = format!("int main(void) {{ volatile int s = 1; for (int i = 0; i < 3000; i++) {{ {calls} }} return 0; }}\n");
+    fs::write(&source, functions + &main).unwrap();
+    bench.compile(&source, "calls", &["-O1"]);
+    let program = bench.path("calls").display().to_string();
+    let hone = |words: &[&str]| hone_in(&bench.path(""), &[words, &["--", &program]].concat());
+    hone(&["diagnose", "--learn", "layout.toml", "--repeats", "2"]).expect_code(0).expect_error("figures learned: layout.toml");
+    let learned = fs::read_to_string(bench.path("layout.toml")).unwrap();
+    assert!(learned.contains("[figures.\"L1i 32 KiB 8-way, misses in 1,000 instructions\"]"), "{learned}");
+    let same = hone(&["diagnose", "--gate", "layout.toml"]).expect_code(0);
+    assert!(!same.stdout.contains("worse"), "{}", same.stdout);
+
+    bench.compile(&source, "calls", &["-O1", "-falign-functions=4096"]);
+    let worse = hone(&["diagnose", "--gate", "layout.toml"]).expect_code(3);
+    let line = worse.stdout.lines().find(|line| line.contains("L1i 32 KiB")).unwrap();
+    assert!(line.contains("worse by more than"), "{}", worse.stdout);
+    // As many instructions ran as before.
+    let line = worse.stdout.lines().find(|line| line.trim_start().starts_with("instructions ")).unwrap();
+    assert!(!line.contains("worse"), "{}", worse.stdout);
+
+    fs::write(bench.path("layout.toml"), "[figures.x]\nvalue = 1.0\ntolerence = 0.1\n").unwrap();
+    hone(&["diagnose", "--gate", "layout.toml"]).expect_code(2).expect_error("is no budget").expect_error("--learn FILE writes one");
+    hone(&["diagnose", "--gate", "none.toml"]).expect_code(1).expect_error("none.toml can't be read");
+}

@@ -1,5 +1,6 @@
 //! `hone diagnose`: why the CPU stalls, and whether a better layout of the code can help.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
+use crate::diagnose::gate::{self, Budget};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::{Ending, bench, diagnose, experiment, show};
@@ -31,6 +33,8 @@ const MOST_BYTES: u64 = 256 << 20;
   hone diagnose hone.toml                                  the target's plain build under its first training load
   hone diagnose hone.toml --program runs/x-001/bin/pgo/server
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
+  hone diagnose --learn layout.toml hone.toml              a budget for CI, kept with the sources
+  hone diagnose --gate layout.toml hone.toml               exit code 3 when the code lies worse than it allows
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%")]
@@ -51,6 +55,15 @@ pub(crate) struct Arguments {
     /// Another build of the target to trace in place of the plain one, which then is not built.
     #[arg(long, value_name = "PATH", requires = "file")]
     program: Option<PathBuf>,
+    /// Hold the run against a budget that --learn wrote; exit code 3 when a figure is worse than it allows.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn"])]
+    gate: Option<PathBuf>,
+    /// Run it several times, and write a budget: each figure, and how much it differs between repeats.
+    #[arg(long, value_name = "FILE", conflicts_with = "read")]
+    learn: Option<PathBuf>,
+    /// Repeats that --learn learns from.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "learn")]
+    repeats: u32,
     /// Folder under which the run's folder is made.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -106,20 +119,74 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
         progress: &desk.progress,
         only: None,
     };
-    let found = optimize::diagnose(&job, workload, arguments.program.as_deref())?;
-    told(found, desk)
+    let budget = arguments.budget()?;
+    finish(arguments, desk, budget, || optimize::diagnose(&job, workload, arguments.program.as_deref()))
 }
 
-fn told(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
-    desk.show(found.diagnosis, show::diagnosis::text)?;
-    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+/// Runs as often as is wanted, and does with it what is wanted.
+fn finish(
+    arguments: &Arguments,
+    desk: &Desk,
+    budget: Option<Budget>,
+    once: impl Fn() -> Result<diagnose::Found>,
+) -> Result<Ending> {
+    if let Some(path) = &arguments.learn {
+        return learn(path, arguments.repeats, desk, once);
+    }
+    let found = once()?;
+    let Some(budget) = budget.filter(|_| found.is_whole) else {
+        desk.show(found.diagnosis, show::diagnosis::text)?;
+        return Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot });
+    };
+    let held = gate::hold(&budget, &figures(&found)?);
+    let is_worse = held.iter().any(|held| matches!(held.outcome, gate::Outcome::Worse | gate::Outcome::Missing));
+    desk.show_found("gate", &held, show::diagnosis::held)?;
+    Ok(if is_worse { Ending::Worse } else { Ending::Done })
+}
+
+fn learn(path: &Path, repeats: u32, desk: &Desk, once: impl Fn() -> Result<diagnose::Found>) -> Result<Ending> {
+    let (mut all, mut of) = (Vec::new(), String::new());
+    for repeat in 1..=repeats {
+        desk.progress.line(&format!("Repeat {repeat} of {repeats}"));
+        let found = once()?;
+        anyhow::ensure!(found.is_whole, "it did not come to its end: {}", found.diagnosis.notes.join("; "));
+        all.push(figures(&found)?);
+        of = found.diagnosis.source;
+    }
+    let budget = gate::learn(of, &all);
+    fs::write(path, gate::text(&budget)).with_context(|| format!("{} can't be written", path.display()))?;
+    desk.progress.line(&format!("{} figures learned: {}", budget.figures.len(), path.display()));
+    Ok(Ending::Done)
+}
+
+/// Of all threads.
+fn figures(found: &diagnose::Found) -> Result<BTreeMap<String, f64>> {
+    let layout = found.diagnosis.parts.iter().rev().find_map(|part| part.layout.as_ref());
+    Ok(gate::figures(layout.context("nothing ran")?, found.operations))
+}
+
+impl Arguments {
+    /// Read before anything runs.
+    fn budget(&self) -> Result<Option<Budget>> {
+        let Some(path) = &self.gate else { return Ok(None) };
+        let next = "hone diagnose --learn FILE writes one";
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("the budget {} can't be read\n  next: {next}", path.display()))?;
+        let budget: Budget = toml::from_str(&text)
+            .map_err(|error| crate::Usage(format!("{} is no budget: {error}\n  next: {next}", path.display())))?;
+        if budget.figures.is_empty() {
+            anyhow::bail!(crate::Usage(format!("{} holds no figures\n  next: {next}", path.display())));
+        }
+        Ok(Some(budget))
+    }
 }
 
 fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let command = diagnose::Command::look(&arguments.command)?;
     let folder = RunFolder::create(&arguments.output, "diagnosis")?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    told(diagnose::of_command(&runner(&folder, desk)?, &folder, &command)?, desk)
+    let (runner, budget) = (runner(&folder, desk)?, arguments.budget()?);
+    finish(arguments, desk, budget, || diagnose::of_command(&runner, &folder, &command))
 }
 
 fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {

@@ -1,5 +1,7 @@
 //! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
 
+pub(crate) mod gate;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,12 +47,14 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 pub(crate) struct Found {
     pub(crate) diagnosis: Diagnosis,
     pub(crate) is_whole: bool,
+    /// Of its load.
+    pub(crate) operations: Option<u64>,
 }
 
 /// Writes a diagnosis down.
 pub(crate) fn found(folder: &RunFolder, diagnosis: Diagnosis, traced: &Traced) -> Result<Found> {
     folder.write_record("diagnosis.json", diagnosis.clone())?;
-    Ok(Found { diagnosis, is_whole: traced.broke.is_none() })
+    Ok(Found { diagnosis, is_whole: traced.broke.is_none(), operations: traced.operations })
 }
 
 /// A command that ends by itself, and what traces it.
@@ -99,7 +103,7 @@ pub(crate) fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Comm
     };
     let left = left_of(&to, emulator, program, broke.as_deref())?;
     let notes = notes_of_traces(&left);
-    let traced = Traced { left, words: String::new(), user_share, notes, broke };
+    let traced = Traced { left, words: String::new(), operations: None, user_share, notes, broke };
     let source = format!("{}, under {}{at}", words.join(" "), emulator.receipt().version);
     found(folder, of_trace(&run_of(&traced), program, source, &traced), &traced)
 }

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capacity, Comparison, Curve, Diagnosis, LedgerEntry, Machine, Optimization, SavedComparison, SelfTest,
-    Window,
+    Capacity, Comparison, Curve, Diagnosis, Heatmap, LedgerEntry, Machine, Optimization, SavedComparison,
+    SelfTest, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -37,6 +37,9 @@ impl Body for Curve {
 }
 impl Body for Diagnosis {
     const KIND: &'static str = "diagnosis";
+}
+impl Body for Heatmap {
+    const KIND: &'static str = "heatmap";
 }
 impl Body for Machine {
     const KIND: &'static str = "machine";

@@ -13,6 +13,7 @@ mod comparison;
 mod diagnosis;
 mod envelope;
 mod go;
+mod heatmap;
 mod hgrm;
 mod histogram;
 mod likeness;
@@ -39,6 +40,10 @@ pub use diagnosis::{
 };
 pub use envelope::{Body, Envelope, FORMAT_VERSION, RecordError};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
+pub use heatmap::{
+    HEAT_DECADES, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark,
+    HeatPage, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
+};
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};

@@ -18,6 +18,23 @@ impl Markup {
         Self(escaped(text))
     }
 
+    /// Values for a script to read, inside of an element `script`, where nothing but its end is markup.
+    pub(crate) fn data(value: &serde_json::Value) -> Self {
+        let text = value.to_string();
+        Self(text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"))
+    }
+
+    /// An element that has two attributes, and neither content nor end.
+    pub(crate) fn open(
+        tag: &'static str,
+        name: &'static str,
+        value: &str,
+        other: &'static str,
+        of_other: &str,
+    ) -> Self {
+        Self(format!("<{tag} {name}=\"{}\" {other}=\"{}\">", escaped(value), escaped(of_other)))
+    }
+
     /// Appends a piece.
     pub(crate) fn push(&mut self, piece: impl Into<Self>) {
         self.0.push_str(&piece.into().0);

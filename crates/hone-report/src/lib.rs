@@ -1,13 +1,14 @@
 //! Records in, one self-contained HTML page out.
 //!
 //! A page of an optimisation, of a comparison, of a search for a capacity, of a sweep, of one load run. Each is a single string that needs no network,
-//! no script and no font of its own; it adapts to a phone, to print and to a dark screen. Everything that comes from a
+//! no script and no font of its own (a heatmap has one script inside, to zoom); it adapts to a phone, to print and to a dark screen. Everything that comes from a
 //! record is escaped, and what a record does not hold becomes a sentence instead of an empty plot.
 //!
 //! The room is pure: no file, no clock, no process.
 
 mod escape;
 mod evidence;
+pub mod heatmap;
 mod page;
 mod plot;
 mod quantity;

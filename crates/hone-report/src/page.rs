@@ -11,7 +11,7 @@ use crate::section::{
 };
 
 /// The style sheet; part of the page.
-const STYLE: &str = include_str!("page.css");
+pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// Constant heads. The policy is a second wall: even if something foreign came through, it could neither run nor load
 /// anything.

@@ -22,6 +22,7 @@ mod diagnose;
 mod drive;
 mod experiment;
 mod folder;
+mod heat;
 mod kubernetes;
 mod lever;
 mod live;

@@ -18,6 +18,7 @@ pub(crate) mod client;
 mod compare;
 mod diagnose;
 pub(crate) mod doctor;
+mod heatmap;
 pub(crate) mod init;
 mod load;
 mod merge;
@@ -67,6 +68,7 @@ enum Verb {
     Optimize(optimize::Arguments),
     Profile(profile::Arguments),
     Diagnose(diagnose::Arguments),
+    Heatmap(heatmap::Arguments),
     Report(report::Arguments),
 }
 
@@ -98,6 +100,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
         Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
+        Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

@@ -5,6 +5,7 @@ pub(crate) mod curve;
 pub(crate) mod diagnosis;
 pub(crate) mod doctor;
 pub(crate) mod go;
+pub(crate) mod heatmap;
 pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;

@@ -1,0 +1,350 @@
+//! Where in memory the code lies that runs: a map of one object by pages and lines, alone or before and after.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Evidence, ObjectShare};
+
+/// Bytes of a line.
+pub const HEAT_LINE_BYTES: u64 = 64;
+/// Bytes of a page.
+pub const HEAT_PAGE_BYTES: u64 = 4096;
+/// The scale of heat reaches over so many powers of ten below the hottest cell.
+pub const HEAT_DECADES: f64 = 5.0;
+
+/// One source, or two at one scale: before and after.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heatmap {
+    /// One or two.
+    pub sides: Vec<HeatSource>,
+    /// What is to be known of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Code that ran, and where it lies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatSource {
+    /// What ran, in the source's words.
+    pub title: String,
+    /// Where the counts come from.
+    pub evidence: Evidence,
+    /// Executed instructions, of all objects. Every share is of these.
+    pub instructions: u64,
+    /// The object that the map is of; `None` is code of no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Of the object, hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The object's share of the execution.
+    pub share: f64,
+    /// The other objects, by share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<ObjectShare>,
+    /// Sections of code of the object, by address.
+    pub sections: Vec<HeatSection>,
+    /// Pages of the object that ran, by address.
+    pub pages: Vec<HeatPage>,
+    /// Lines of the object that ran, by address; the hottest ones where there are too many.
+    pub lines: Vec<HeatLine>,
+    /// Functions of the object that ran, the hottest first.
+    pub functions: Vec<HeatFunction>,
+    /// Blocks in the hottest lines, by address.
+    pub blocks: Vec<HeatBlock>,
+    /// How much of the execution the hottest units hold, of all objects.
+    pub curves: Vec<HeatCurve>,
+    /// What structures of known sizes would hold at best, of all objects.
+    pub marks: Vec<HeatMark>,
+    /// Sets of an L1i of 32 KiB with 8 ways, of all objects.
+    pub sets: Vec<HeatSet>,
+    /// Lines that a set holds.
+    pub ways: u32,
+    /// What was left out to bound the size, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
+}
+
+/// A section of code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatSection {
+    /// Such as `.text`.
+    pub name: String,
+    /// Linked address.
+    pub begin: u64,
+    /// Length.
+    pub bytes: u64,
+    /// Its share of the execution.
+    pub share: f64,
+    /// Lines of it that ran.
+    pub lines: u64,
+}
+
+/// A page of 4 KiB that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatPage {
+    /// Linked address.
+    pub address: u64,
+    /// Its share of the execution.
+    pub share: f64,
+    /// Lines of it that ran.
+    pub lines: u32,
+    /// Bytes of it that ran.
+    pub bytes_used: u32,
+}
+
+/// A line of 64 B that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatLine {
+    /// Linked address.
+    pub address: u64,
+    /// Its share of the execution.
+    pub share: f64,
+    /// Which of its bytes ran: bit 0 is the first. As hex, since not every reader of JSON takes 64 bits.
+    #[serde(with = "hex")]
+    pub used: u64,
+}
+
+impl HeatLine {
+    /// How many of its bytes ran.
+    pub fn bytes_used(&self) -> u32 {
+        self.used.count_ones()
+    }
+}
+
+/// A function that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatFunction {
+    /// Demangled, where it was mangled.
+    pub name: String,
+    /// Linked address.
+    pub begin: u64,
+    /// Length; 0 where the symbol does not say.
+    pub bytes: u64,
+    /// Its share of the execution.
+    pub share: f64,
+    /// From 1, the hottest.
+    pub rank: u64,
+}
+
+/// A block of instructions that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatBlock {
+    /// Linked address.
+    pub address: u64,
+    /// Length.
+    pub bytes: u32,
+    /// Instructions in it.
+    pub instructions: u32,
+    /// How often it ran.
+    pub count: u64,
+}
+
+/// How much of the execution the hottest units hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatCurve {
+    /// Size of a unit.
+    pub unit_bytes: u64,
+    /// Rising.
+    pub points: Vec<HeatPoint>,
+}
+
+/// A point of such a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HeatPoint {
+    /// So many of the hottest units ...
+    pub units: u64,
+    /// ... have this share of the execution.
+    pub share: f64,
+}
+
+/// What a structure would hold if it always held the hottest units.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeatMark {
+    /// Its name.
+    pub structure: String,
+    /// Size of what it holds.
+    pub unit_bytes: u64,
+    /// How many it holds.
+    pub units: u64,
+    /// The share of the execution in the hottest of as many.
+    pub share: f64,
+}
+
+/// A set of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct HeatSet {
+    /// Lines in it, of those that hold 99 % of the execution.
+    pub lines: u32,
+    /// Its share of the execution.
+    pub share: f64,
+}
+
+impl HeatSource {
+    /// Shares by unit, from pages where these are fine enough. A unit's number is its address over its size, which must be a power of two
+    /// of at least a line.
+    pub fn cells(&self, unit_bytes: u64) -> BTreeMap<u64, f64> {
+        let mut cells = BTreeMap::new();
+        let mut add =
+            |address: u64, share: f64| *cells.entry(address / unit_bytes.max(1)).or_insert(0.0) += share;
+        if unit_bytes >= HEAT_PAGE_BYTES {
+            self.pages.iter().for_each(|page| add(page.address, page.share));
+        } else {
+            self.lines.iter().for_each(|line| add(line.address, line.share));
+        }
+        cells
+    }
+
+    /// The function at an address, of those that are told.
+    pub fn function_at(&self, address: u64) -> Option<&HeatFunction> {
+        let reaches = |function: &&HeatFunction| {
+            function.begin <= address && address - function.begin < function.bytes.max(1)
+        };
+        self.functions.iter().find(reaches)
+    }
+
+    /// The section at an address.
+    pub fn section_at(&self, address: u64) -> Option<&HeatSection> {
+        let holds =
+            |section: &&HeatSection| section.begin <= address && address - section.begin < section.bytes;
+        self.sections.iter().find(holds)
+    }
+
+    /// The last part of the object's path.
+    pub fn object_name(&self) -> &str {
+        self.object.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path))
+    }
+
+    /// Bytes that ran of each line of the object that did, in the mean; of pages, since of lines some may be left out.
+    pub fn bytes_used_of_a_line(&self) -> Option<f64> {
+        let sums = self.pages.iter().fold((0_u64, 0_u64), |(used, lines), page| {
+            (used + u64::from(page.bytes_used), lines + u64::from(page.lines))
+        });
+        (sums.1 > 0).then(|| sums.0 as f64 / sums.1 as f64)
+    }
+}
+
+impl Heatmap {
+    /// The hottest cell of all sides: the top of the one scale.
+    pub fn most(&self, unit_bytes: u64) -> f64 {
+        self.sides.iter().flat_map(|side| side.cells(unit_bytes).into_values()).fold(0.0, f64::max)
+    }
+
+    /// The smallest unit at which each side has at most so many rows with something in them, of so many cells.
+    pub fn unit_for(&self, rows: usize, columns: u64) -> u64 {
+        let fits = |unit: &u64| {
+            self.sides.iter().all(|side| {
+                let mut touched: Vec<u64> =
+                    side.cells(*unit).into_keys().map(|cell| cell / columns).collect();
+                touched.dedup();
+                touched.len() <= rows
+            })
+        };
+        (6..40).map(|bits| 1_u64 << bits).find(fits).unwrap_or(1 << 40)
+    }
+}
+
+/// Where a share lies on the scale, 0 to 1: by its logarithm, [`HEAT_DECADES`] below the top is 0.
+pub fn heat_of(share: f64, most: f64) -> f64 {
+    if share <= 0.0 || most <= 0.0 {
+        return 0.0;
+    }
+    (1.0 + (share / most).log10() / HEAT_DECADES).clamp(0.0, 1.0)
+}
+
+/// Functions that a compiler or BOLT has cut into hot and cold parts have one name again: `f.cold`, `f.cold.0`, `f.warm`; and names that
+/// LTO made unique (`f.llvm.123`) lose that number, which is another one in each build.
+pub fn joined_name(name: &str) -> &str {
+    let cut =
+        [".cold", ".warm", ".llvm.", " [clone .cold", " [clone .warm", " (.cold", " (.warm", " (.llvm."];
+    let places = cut.iter().filter_map(|mark| name.find(mark)).filter(|place| *place > 0);
+    places.min().map_or(name, |place| &name[..place])
+}
+
+mod hex {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{value:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom(format!("{text} is no mask in hex")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Envelope;
+
+    fn side(lines: &[(u64, f64)], pages: &[(u64, f64)]) -> HeatSource {
+        HeatSource {
+            title: "x".to_owned(),
+            evidence: Evidence::Simulated,
+            instructions: 10,
+            object: Some("/bin/x".to_owned()),
+            build_id: None,
+            share: 1.0,
+            others: Vec::new(),
+            sections: Vec::new(),
+            pages: pages
+                .iter()
+                .map(|&(address, share)| HeatPage { address, share, lines: 1, bytes_used: 9 })
+                .collect(),
+            lines: lines
+                .iter()
+                .map(|&(address, share)| HeatLine { address, share, used: u64::MAX })
+                .collect(),
+            functions: vec![HeatFunction { name: "f".to_owned(), begin: 64, bytes: 70, share: 1.0, rank: 1 }],
+            blocks: Vec::new(),
+            curves: Vec::new(),
+            marks: Vec::new(),
+            sets: Vec::new(),
+            ways: 8,
+            cut: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn both_sides_have_one_scale_and_one_unit() {
+        let one = side(&[(0, 0.25), (64, 0.5), (128, 0.25)], &[(0, 1.0)]);
+        let other = side(&[(0, 0.875), (4096 * 9, 0.125)], &[(0, 0.875), (4096 * 9, 0.125)]);
+        let map = Heatmap { sides: vec![one, other], notes: Vec::new() };
+        assert_eq!((map.most(64), map.most(128), map.most(4096)), (0.875, 0.875, 1.0));
+        assert_eq!(map.sides[0].cells(128), BTreeMap::from([(0, 0.75), (1, 0.25)]));
+        // One row must reach from page 0 to page 9.
+        assert_eq!((map.unit_for(2, 4), map.unit_for(1, 4)), (64, 4096 * 4));
+        assert_eq!(map.sides[1].bytes_used_of_a_line(), Some(9.0));
+        assert_eq!(map.sides[0].function_at(133).map(|found| found.rank), Some(1));
+        assert!(map.sides[0].function_at(134).is_none() && map.sides[0].function_at(63).is_none());
+    }
+
+    #[test]
+    fn five_powers_of_ten_below_the_top_are_the_bottom() {
+        assert_eq!((heat_of(0.5, 0.5), heat_of(0.5e-5, 0.5), heat_of(1e-9, 0.5)), (1.0, 0.0, 0.0));
+        assert!((heat_of(0.5e-1, 0.5) - 0.8).abs() < 1e-12);
+        assert_eq!((heat_of(0.0, 0.5), heat_of(0.5, 0.0)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn halves_of_a_function_are_one() {
+        for name in ["f", "f.cold", "f.cold.0", "f.warm", "f.llvm.123", "f (.cold.1)", "f [clone .cold]"] {
+            assert_eq!(joined_name(name), "f");
+        }
+        assert_eq!(joined_name(".cold"), ".cold");
+        assert_eq!(joined_name("f.part.0"), "f.part.0");
+    }
+
+    #[test]
+    fn a_record_is_read_again_to_the_last_bit() {
+        let map = Heatmap { sides: vec![side(&[(1 << 46, 0.1)], &[])], notes: vec!["n".to_owned()] };
+        let text = Envelope::new(map.clone()).to_text().unwrap();
+        assert!(text.contains("\"ffffffffffffffff\"") && text.contains("\"kind\": \"heatmap\""), "{text}");
+        assert_eq!(Envelope::<Heatmap>::parse(&text).unwrap(), map);
+        let broken = text.replace("ffffffffffffffff", "many");
+        assert!(Envelope::<Heatmap>::parse(&broken).unwrap_err().to_string().contains("many is no mask"));
+    }
+}

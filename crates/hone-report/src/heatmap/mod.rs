@@ -1,0 +1,149 @@
+//! Heatmaps of code: a page to zoom in, and pictures for other pages.
+
+mod colour;
+mod figure;
+mod grid;
+mod png;
+mod svg;
+mod words;
+
+use base64::Engine as _;
+use hone_record::{HEAT_DECADES, HeatSource, Heatmap, joined_name};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::escape::{Element, Markup, el};
+use crate::page::STYLE;
+
+pub use grid::{Grid, Row, grid, size};
+pub use png::png;
+pub use svg::svg;
+
+/// Style of these pages, behind that of all.
+const OWN_STYLE: &str = include_str!("heatmap.css");
+/// The one script, which changes what is shown and loads nothing.
+const SCRIPT: &str = include_str!("heatmap.js");
+
+/// The page of a heatmap. Works from a file, without a network.
+pub fn html(map: &Heatmap) -> String {
+    let title = format!("{} – heatmap – Hone", words::title(map));
+    let main = el("main")
+        .child(viewer(map))
+        .child(figure::curves(map))
+        .children(figure::moved(map))
+        .child(figure::sets(map))
+        .children(words::tables(map))
+        .child(words::notes(map));
+    let body = el("body").child(words::header(map)).child(main).child(data(map)).child(script());
+    let html = el("html").attr("lang", "en").child(head(&title)).child(body);
+    Markup::constant("<!DOCTYPE html>\n").with(html).with(Markup::constant("\n")).into_string()
+}
+
+/// Only this very script may run, and nothing may be loaded.
+fn head(title: &str) -> Element {
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(SCRIPT));
+    let policy = format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'");
+    let meta = [
+        "<meta charset=\"utf-8\">",
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
+        "<meta name=\"color-scheme\" content=\"light dark\">",
+    ];
+    el("head")
+        .child(Markup::open("meta", "http-equiv", "Content-Security-Policy", "content", &policy))
+        .children(meta.map(Markup::constant))
+        .child(el("title").text(title))
+        .child(el("style").child(Markup::constant(STYLE)).child(Markup::constant(OWN_STYLE)))
+}
+
+fn script() -> Element {
+    el("script").child(Markup::constant(SCRIPT))
+}
+
+fn viewer(map: &Heatmap) -> Element {
+    let button = |id: &'static str, text: &str, name: &str| {
+        el("button").attr("id", id).attr("type", "button").attr("aria-label", name).text(text)
+    };
+    let legend = el("span")
+        .class("heat-legend")
+        .child(el("span").class("heat-hatch"))
+        .text("fetched, did not run")
+        .child(el("span").attr("id", "low"))
+        .child(
+            el("canvas")
+                .attr("id", "scale")
+                .attr("width", 160)
+                .attr("height", 12)
+                .attr("aria-hidden", "true"),
+        )
+        .child(el("span").attr("id", "high"));
+    let bar = el("div")
+        .class("heat-bar")
+        .child(button("out", "−", "zoom out"))
+        .child(button("in", "+", "zoom in"))
+        .child(legend);
+    let sides = map.sides.iter().enumerate().map(|(index, side)| of_side(map, index, side));
+    el("section")
+        .child(el("h2").text("The map"))
+        .child(el("p").class("keys").text(
+            "Click to zoom in: 2 MiB, a page of 4 KiB, a line of 64 B, its bytes and blocks. Keys: arrows, Enter or + to zoom in, Escape \
+             or − to zoom out, s for the other side. All of it stands in the tables below, too.",
+        ))
+        .child(
+            el("div")
+                .attr("id", "map")
+                .attr("tabindex", 0)
+                .attr("role", "application")
+                .attr("aria-label", "Heatmap of the code: arrows move, Enter zooms in, Escape zooms out")
+                .child(bar)
+                .child(el("div").class("heat-sides").children(sides)),
+        )
+        .child(el("noscript").child(el("p").class("absent").text(
+            "The map needs scripts; the curves and tables below do not.",
+        )))
+}
+
+fn of_side(map: &Heatmap, index: usize, side: &HeatSource) -> Element {
+    el("div")
+        .class("heat-side")
+        .attr("id", format!("side-{index}"))
+        .child(el("h3").text(&words::side(map, index)))
+        .child(el("p").class("where"))
+        .child(el("canvas").attr("role", "img").attr("aria-label", format!("map of {}", side.object_name())))
+        .child(el("p").class("info").attr("aria-live", "polite"))
+}
+
+/// What the script draws, as short as can be.
+fn data(map: &Heatmap) -> Element {
+    let stops: Vec<[u8; 3]> = (0..colour::STEPS).map(colour::on_dark).collect();
+    let sides: Vec<Value> = map.sides.iter().map(of).collect();
+    let value = json!({ "decades": HEAT_DECADES, "stops": stops, "sides": sides });
+    el("script").attr("type", "application/json").attr("id", "data").child(Markup::data(&value))
+}
+
+fn of(side: &HeatSource) -> Value {
+    let sections: Vec<Value> =
+        side.sections.iter().map(|section| json!([section.name, section.begin, section.bytes])).collect();
+    let page = |page: &hone_record::HeatPage| {
+        json!([page.address / hone_record::HEAT_PAGE_BYTES, short(page.share), page.lines, page.bytes_used])
+    };
+    let line = |line: &hone_record::HeatLine| {
+        json!([line.address / hone_record::HEAT_LINE_BYTES, short(line.share), format!("{:016x}", line.used)])
+    };
+    let function = |one: &hone_record::HeatFunction| {
+        json!([one.name, one.begin, one.bytes, short(one.share), one.rank, joined_name(&one.name)])
+    };
+    let block =
+        |block: &hone_record::HeatBlock| json!([block.address, block.bytes, block.instructions, block.count]);
+    json!({
+        "sections": sections,
+        "pages": side.pages.iter().map(page).collect::<Vec<_>>(),
+        "lines": side.lines.iter().map(line).collect::<Vec<_>>(),
+        "functions": side.functions.iter().map(function).collect::<Vec<_>>(),
+        "blocks": side.blocks.iter().map(block).collect::<Vec<_>>(),
+    })
+}
+
+/// Four digits are more than an eye can tell.
+fn short(share: f64) -> f64 {
+    format!("{share:.3e}").parse().unwrap_or(share)
+}

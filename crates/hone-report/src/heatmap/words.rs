@@ -1,0 +1,176 @@
+//! The words and tables of a heatmap's page.
+
+use hone_record::{HeatSource, Heatmap};
+
+use super::grid::size;
+use crate::escape::{Element, Markup, el};
+use crate::quantity::count;
+use crate::table::{Cell, Column, Table};
+
+/// Rows of the tables.
+const MOST_ROWS: usize = 40;
+
+/// What the map is of.
+pub(super) fn title(map: &Heatmap) -> String {
+    let names: Vec<&str> = map.sides.iter().map(HeatSource::object_name).collect();
+    match names[..] {
+        [one, other] if one == other => format!("{one}, before and after"),
+        _ => names.join(" and "),
+    }
+}
+
+/// What a side is called.
+pub(super) fn side(map: &Heatmap, index: usize) -> String {
+    let name = map.sides.get(index).map_or("", |side| side.object_name());
+    match (map.sides.len(), index) {
+        (1, _) => name.to_owned(),
+        (_, 0) => format!("before: {name}"),
+        _ => format!("after: {name}"),
+    }
+}
+
+pub(super) fn percent(share: f64) -> String {
+    match 100.0 * share {
+        large if large >= 9.995 => format!("{large:.1} %"),
+        middle if middle >= 0.01 => format!("{middle:.2} %"),
+        small if small > 0.0 => format!("{small:.1e} %"),
+        _ => "0 %".to_owned(),
+    }
+}
+
+pub(super) fn header(map: &Heatmap) -> Element {
+    let facts = map.sides.iter().enumerate().map(|(index, found)| {
+        let text = format!("{}: {}. Evidence: {}", side(map, index), found.title, found.evidence.words());
+        el("p").class("under").text(&text)
+    });
+    el("header")
+        .child(el("p").class("kicker").text("Hone: where the code lies that runs"))
+        .child(el("h1").text(&title(map)))
+        .children(facts)
+}
+
+pub(super) fn tables(map: &Heatmap) -> Vec<Element> {
+    let mut all = vec![el("h2").text("The same in numbers"), facts(map).finish()];
+    for (index, found) in map.sides.iter().enumerate() {
+        let name = side(map, index);
+        all.extend([
+            sections(&name, found).finish(),
+            functions(&name, found).finish(),
+            lines(&name, found).finish(),
+        ]);
+    }
+    all
+}
+
+fn facts(map: &Heatmap) -> Table {
+    let mut columns = vec![Column::words("")];
+    columns.extend((0..map.sides.len()).map(|index| Column::numbers(Markup::text(&side(map, index)))));
+    let mut table = Table::new("Facts", columns);
+    let mut row = |name: &str, of: &dyn Fn(&HeatSource) -> String| {
+        let cells = map.sides.iter().map(|side| Cell::number(&of(side))).collect();
+        table.row(Markup::text(name), cells);
+    };
+    row("instructions, all objects", &|side| count(side.instructions));
+    row("of these in the object", &|side| percent(side.share));
+    row("build id", &|side| {
+        side.build_id.as_deref().map_or_else(|| "–".to_owned(), |id| id.chars().take(12).collect())
+    });
+    row("pages of 4 KiB that ran", &|side| count(side.pages.len() as u64));
+    row("lines of 64 B that ran", &|side| count(side.pages.iter().map(|page| u64::from(page.lines)).sum()));
+    row("bytes used of such a line", &|side| {
+        side.bytes_used_of_a_line().map_or_else(|| "–".to_owned(), |bytes| format!("{bytes:.1}"))
+    });
+    let marks = map.sides.first().map(|side| side.marks.clone()).unwrap_or_default();
+    for mark in marks {
+        let name = format!("at best in {} ({} of {})", mark.structure, mark.units, size(mark.unit_bytes));
+        row(&name, &|side| {
+            let found = side.marks.iter().find(|found| found.structure == mark.structure);
+            found.map_or_else(|| "–".to_owned(), |found| percent(found.share))
+        });
+    }
+    row("crowded sets of an L1i of 32 KiB, of 64", &|side| {
+        side.sets.iter().filter(|set| set.lines > side.ways).count().to_string()
+    });
+    table
+}
+
+fn sections(name: &str, side: &HeatSource) -> Table {
+    let columns =
+        ["address", "bytes", "share", "of its lines ran"].map(|title| Column::numbers(Markup::text(title)));
+    let mut table = Table::new(
+        &format!("Sections of code, {name}"),
+        std::iter::once(Column::words("section")).chain(columns).collect(),
+    );
+    for section in side.sections.iter().filter(|section| section.lines > 0).take(MOST_ROWS) {
+        let all = section.bytes.div_ceil(64).max(1);
+        table.row(
+            Markup::text(&section.name),
+            vec![
+                Cell::number(&format!("0x{:x}", section.begin)),
+                Cell::number(&count(section.bytes)),
+                Cell::number(&percent(section.share)),
+                Cell::number(&percent(section.lines as f64 / all as f64)),
+            ],
+        );
+    }
+    table
+}
+
+fn functions(name: &str, side: &HeatSource) -> Table {
+    let columns = ["rank", "share", "address", "bytes"].map(|title| Column::numbers(Markup::text(title)));
+    let mut table = Table::new(
+        &format!("Hottest functions, {name}"),
+        std::iter::once(Column::words("function")).chain(columns).collect(),
+    );
+    for function in side.functions.iter().take(MOST_ROWS) {
+        table.row(
+            Markup::text(&function.name),
+            vec![
+                Cell::number(&function.rank.to_string()),
+                Cell::number(&percent(function.share)),
+                Cell::number(&format!("0x{:x}", function.begin)),
+                Cell::number(&count(function.bytes)),
+            ],
+        );
+    }
+    table
+}
+
+fn lines(name: &str, side: &HeatSource) -> Table {
+    let mut table = Table::new(
+        &format!("Hottest lines, {name}"),
+        vec![
+            Column::words("line"),
+            Column::numbers(Markup::text("share")),
+            Column::numbers(Markup::text("bytes that ran, of 64")),
+            Column::words("function"),
+        ],
+    );
+    let mut hottest: Vec<_> = side.lines.iter().collect();
+    hottest.sort_by(|left, right| right.share.total_cmp(&left.share).then(left.address.cmp(&right.address)));
+    for line in hottest.into_iter().take(MOST_ROWS) {
+        let first = line.address + u64::from(line.used.trailing_zeros().min(63));
+        table.row(
+            Markup::text(&format!("0x{:x}", line.address)),
+            vec![
+                Cell::number(&percent(line.share)),
+                Cell::number(&line.bytes_used().to_string()),
+                Cell::text(side.function_at(first).map_or("–", |function| &function.name)),
+            ],
+        );
+    }
+    table
+}
+
+pub(super) fn notes(map: &Heatmap) -> Element {
+    let cut = map
+        .sides
+        .iter()
+        .enumerate()
+        .flat_map(|(index, found)| found.cut.iter().map(move |cut| (index, cut)).collect::<Vec<_>>());
+    let cut: Vec<String> = cut.map(|(index, cut)| format!("{}: {cut}", side(map, index))).collect();
+    let always = "Shares are of all instructions that ran. The map is of one object; curves and sets are of all of them. A cell's colour is \
+                  the logarithm of its share, on one scale for both sides.";
+    let items = map.notes.iter().chain(&cut).map(|note| el("li").text(note));
+    el("section").child(el("h2").text("Notes")).child(el("p").text(always)).child(el("ul").children(items))
+}

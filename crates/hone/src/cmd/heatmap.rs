@@ -1,0 +1,171 @@
+//! `hone heatmap`: where in memory the code lies that runs, alone or before and after.
+
+use std::fs;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_record::{Envelope, Heatmap};
+
+use super::{Desk, print};
+use crate::heat::{self, Source, Wish};
+use crate::show::heatmap::{self as shown, Look};
+use crate::{Ending, Usage};
+
+/// Columns where nobody says how many there are.
+const COLUMNS: usize = 80;
+
+/// Show where in memory the code lies that runs: alone, or before and after at one scale.
+///
+/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), or a heatmap that was
+/// saved as JSON. Every cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
+///
+/// Without -o it is shown here, in colours where this is a terminal and NO_COLOR is not set. With -o the ending of the file says what is
+/// written: .html (a page to zoom in, from a file, without a network), .svg, .png, .json (the record), .csv (a row for each line), .txt (what
+/// llvm-bolt-heatmap prints, with its two CSV files beside it).
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone diagnose -- xz -k -T1 file                                 leaves runs/diagnosis-001
+  hone heatmap runs/diagnosis-001                                 here, in the terminal
+  hone heatmap runs/diagnosis-001 runs/diagnosis-002 -o moved.html
+  hone heatmap runs/diagnosis-001 --object libc.so.6 -o libc.svg
+  valgrind --tool=callgrind --dump-instr=yes ./server && hone heatmap callgrind.out.1234 -o heat.txt")]
+pub(crate) struct Arguments {
+    /// What ran.
+    source: PathBuf,
+    /// What ran after a change, at the same scale.
+    other: Option<PathBuf>,
+    /// The file to write; its ending says in which form.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The program or library to show, by its name or a part of its path; the one with most of the execution unless named.
+    #[arg(long, value_name = "NAME")]
+    object: Option<String>,
+    /// Only what the threads of this name did.
+    #[arg(long, value_name = "NAME")]
+    thread: Option<String>,
+}
+
+/// What a file's ending asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Html,
+    Svg,
+    Png,
+    Json,
+    Csv,
+    Classic,
+}
+
+impl Form {
+    fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("html" | "htm") => Ok(Self::Html),
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            Some("json") => Ok(Self::Json),
+            Some("csv") => Ok(Self::Csv),
+            Some("txt") => Ok(Self::Classic),
+            _ => Err(Usage(format!(
+                "the ending of {} says no form; it can be .html, .svg, .png, .json, .csv or .txt",
+                path.display()
+            ))
+            .into()),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let form = arguments.output.as_deref().map(Form::of).transpose()?;
+    if form == Some(Form::Classic) && arguments.other.is_some() {
+        let told = "the form of llvm-bolt-heatmap (.txt) knows one source; write one file for each, or both as .html";
+        return Err(Usage(told.to_owned()).into());
+    }
+    let wish = Wish { object: arguments.object.clone(), thread: arguments.thread.clone() };
+    let paths = std::iter::once(&arguments.source).chain(&arguments.other);
+    let sources = paths.map(|path| heat::read(path)).collect::<Result<Vec<_>>>()?;
+    let map = heat::map(&sources, &wish)?;
+    let (Some(path), Some(form)) = (&arguments.output, form) else {
+        let look = look();
+        desk.show(map, |map| shown::text(map, &look))?;
+        return Ok(Ending::Done);
+    };
+    for (path, bytes) in files(path, form, &map, &sources, &wish)? {
+        fs::write(&path, bytes).with_context(|| format!("{} can't be written", path.display()))?;
+        desk.progress.clear();
+        print(&format!("{}\n", path.display()))?;
+    }
+    Ok(Ending::Done)
+}
+
+fn files(
+    path: &Path,
+    form: Form,
+    map: &Heatmap,
+    sources: &[Source],
+    wish: &Wish,
+) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let bytes = match form {
+        Form::Html => hone_report::heatmap::html(map).into_bytes(),
+        Form::Svg => hone_report::heatmap::svg(map).into_bytes(),
+        Form::Png => hone_report::heatmap::png(map).map_err(anyhow::Error::msg)?,
+        Form::Json => Envelope::new(map.clone()).to_text()?.into_bytes(),
+        Form::Csv => shown::csv(map).into_bytes(),
+        Form::Classic => return classic(path, sources, wish),
+    };
+    Ok(vec![(path.to_owned(), bytes)])
+}
+
+/// The names are those that `llvm-bolt-heatmap -o` gives.
+fn classic(path: &Path, sources: &[Source], wish: &Wish) -> Result<Vec<(PathBuf, Vec<u8>)>> {
+    let [Source::Ran(ran)] = sources else {
+        let told = "a saved heatmap does not know all that the form of llvm-bolt-heatmap tells; name the run that it was made of";
+        return Err(Usage(told.to_owned()).into());
+    };
+    let found = ran.classic(wish)?;
+    let beside = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    Ok(vec![
+        (path.to_owned(), found.text.into_bytes()),
+        (beside(".csv"), found.curve_csv.into_bytes()),
+        (beside("-section-hotness.csv"), found.sections_csv.into_bytes()),
+    ])
+}
+
+/// What the terminal can show.
+fn look() -> Look {
+    let is_terminal = std::io::stdout().is_terminal();
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let is_dumb = set("TERM").is_some_and(|term| term == "dumb");
+    let told = set("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
+    let columns = told.or_else(|| is_terminal.then(columns).flatten()).unwrap_or(COLUMNS);
+    Look { columns, has_colours: is_terminal && set("NO_COLOR").is_none() && !is_dumb }
+}
+
+/// What the kernel knows of the terminal's width.
+fn columns() -> Option<usize> {
+    // SAFETY: a winsize is plain numbers, for which zeros are values.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: the call fills the struct that is passed, and keeps no pointer to it.
+    let failed = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (failed == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_the_form() {
+        assert_eq!(Form::of(Path::new("a.b/x.svg")).unwrap(), Form::Svg);
+        assert_eq!(Form::of(Path::new("x.txt")).unwrap(), Form::Classic);
+        for path in ["x", "x.pdf", "x.html/y"] {
+            let error = Form::of(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains("can be .html, .svg"), "{error}");
+        }
+    }
+}

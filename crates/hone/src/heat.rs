@@ -1,0 +1,220 @@
+//! Sources of a heatmap: whatever they are, they become the one model of code that ran.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_diagnose::callgrind;
+use hone_diagnose::heatmap::{self, Asked, Classic};
+use hone_diagnose::model::{self, Part, Run};
+use hone_diagnose::trace::TraceFolder;
+use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
+
+use crate::Usage;
+use crate::diagnose::image;
+use crate::folder::read_record;
+
+/// More than this is no file of callgrind's, and no heatmap.
+const MOST_BYTES: u64 = 256 << 20;
+/// Names that an error lists.
+const MOST_NAMES: usize = 12;
+
+/// What a path holds.
+pub(crate) enum Source {
+    /// Code that ran.
+    Ran(Box<Ran>),
+    /// A heatmap that was saved.
+    Saved(Heatmap),
+}
+
+/// Code that ran, with the words for it.
+pub(crate) struct Ran {
+    run: Run,
+    title: String,
+    evidence: Evidence,
+    notes: Vec<String>,
+}
+
+/// Which part of it is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// A part of the object's path.
+    pub(crate) object: Option<String>,
+    /// The name of a thread.
+    pub(crate) thread: Option<String>,
+}
+
+/// One map of all sources.
+pub(crate) fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
+    let mut map = Heatmap::default();
+    for source in sources {
+        match source {
+            Source::Ran(ran) => {
+                map.sides.push(ran.side(wish)?);
+                map.notes.extend(ran.notes.iter().cloned());
+            }
+            Source::Saved(saved) => {
+                map.sides.extend(saved.sides.iter().cloned());
+                map.notes.extend(saved.notes.iter().cloned());
+            }
+        }
+    }
+    if map.sides.len() > 2 {
+        return Err(Usage(
+            "these are more than two sides: a saved heatmap of two takes no other source".to_owned(),
+        )
+        .into());
+    }
+    if let [one, other] = &map.sides[..]
+        && one.evidence != other.evidence
+    {
+        map.notes.push(format!(
+            "before is {}, after is {}: a difference can be one of the sources",
+            one.evidence.words(),
+            other.evidence.words()
+        ));
+    }
+    Ok(map)
+}
+
+/// Reads a path.
+///
+/// # Errors
+/// When it is none of the sources, with what was looked for.
+pub(crate) fn read(path: &Path) -> Result<Source> {
+    let Some(folder) = traces_of(path)? else { return of_file(path) };
+    let left =
+        TraceFolder::open(&folder).left().with_context(|| format!("{} can't be read", folder.display()))?;
+    let mut notes: Vec<String> =
+        left.broken.iter().map(|(file, fault)| format!("{} is left out: {fault}", file.display())).collect();
+    if left.traces.is_empty() {
+        bail!("no trace in {} can be read\n  {}", folder.display(), notes.join("\n  "));
+    }
+    if left.left_out > 0 {
+        notes.push(format!(
+            "{}: {} processes were not traced, since there were too many",
+            path.display(),
+            left.left_out
+        ));
+    }
+    let run = model::of_traces(&left.traces, image);
+    Ok(Source::Ran(Box::new(Ran { run, title: title_of(path), evidence: Evidence::Simulated, notes })))
+}
+
+/// The folder of traces that a path stands for; `None` for a file.
+fn traces_of(path: &Path) -> Result<Option<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let folders = [path.join("trace"), path.to_owned()];
+    let has_traces = |folder: &&PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|file| file.extension().is_some_and(|ending| ending == "trace"))
+    };
+    let found = folders.iter().find(has_traces).cloned();
+    let found = found.with_context(|| {
+        format!(
+            "no traces in {}: looked for trace/*.trace and *.trace\n  next: hone diagnose -- COMMAND, or hone diagnose hone.toml, leaves \
+             such a folder",
+            path.display()
+        )
+    })?;
+    Ok(Some(found))
+}
+
+/// What ran, as the diagnosis beside the traces tells it; else the path.
+fn title_of(path: &Path) -> String {
+    let beside = path.parent().unwrap_or(Path::new("."));
+    let told = [path, beside].iter().find_map(|folder| {
+        let found: Diagnosis = read_record(&folder.join("diagnosis.json")).ok()?;
+        Some(found.source)
+    });
+    told.unwrap_or_else(|| path.display().to_string())
+}
+
+fn of_file(path: &Path) -> Result<Source> {
+    let mut bytes = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("{} can't be read", path.display()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!(
+            "{} is larger than 256 MiB, which no file of callgrind's is\n  next: {SOURCES}",
+            path.display()
+        );
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let cannot = || format!("{} gives no heatmap", path.display());
+    if text.starts_with("# callgrind format") {
+        let run = callgrind::read(&text, image).with_context(cannot)?;
+        let (title, evidence) = (format!("{}, by callgrind", path.display()), Evidence::Modelled);
+        return Ok(Source::Ran(Box::new(Ran { run, title, evidence, notes: Vec::new() })));
+    }
+    if text.trim_start().starts_with('{') {
+        return Ok(Source::Saved(Envelope::<Heatmap>::parse(&text).with_context(cannot)?));
+    }
+    bail!("{} is neither a file of callgrind's nor a saved heatmap\n  next: {SOURCES}", path.display())
+}
+
+/// What can be read.
+const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, or a \
+                       heatmap that was saved as JSON";
+
+impl Ran {
+    fn side(&self, wish: &Wish) -> Result<HeatSource> {
+        let (part, object) = self.chosen(wish)?;
+        let title = match &wish.thread {
+            Some(thread) => format!("{}, thread {thread}", self.title),
+            None => self.title.clone(),
+        };
+        Ok(heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object }))
+    }
+
+    /// The map as `llvm-bolt-heatmap` writes it.
+    pub(crate) fn classic(&self, wish: &Wish) -> Result<Classic> {
+        let (part, object) = self.chosen(wish)?;
+        Ok(heatmap::classic(&self.run, &part, object))
+    }
+
+    fn chosen(&self, wish: &Wish) -> Result<(Part, Option<u32>)> {
+        let part = match &wish.thread {
+            None => self.run.whole(),
+            Some(name) => self.thread(name)?,
+        };
+        let object = match &wish.object {
+            None => heatmap::busiest(&self.run, &part),
+            Some(name) => Some(self.object(name, &part)?),
+        };
+        Ok((part, object))
+    }
+
+    fn thread(&self, name: &str) -> Result<Part> {
+        let found = self.run.parts.iter().find(|part| part.name == name).cloned();
+        found.ok_or_else(|| {
+            let names = self.run.parts.iter().map(|part| part.name.as_str());
+            let told = format!("no thread of {} is called `{name}`; there are {}", self.title, listed(names));
+            Usage(told).into()
+        })
+    }
+
+    /// The busiest of the objects whose path has the name in it.
+    fn object(&self, name: &str, part: &Part) -> Result<u32> {
+        let shares = model::layout(&self.run, part).objects;
+        let paths: Vec<&str> = shares.iter().filter_map(|share| share.path.as_deref()).collect();
+        let is_last = |path: &&&str| path.rsplit('/').next() == Some(name);
+        let path = paths.iter().find(is_last).or_else(|| paths.iter().find(|path| path.contains(name)));
+        let index = path.and_then(|path| self.run.objects.iter().position(|object| object.path == **path));
+        index.map(|index| index as u32).ok_or_else(|| {
+            let told = format!(
+                "no code of `{name}` ran in {}; what ran was of {}",
+                self.title,
+                listed(paths.into_iter())
+            );
+            Usage(told).into()
+        })
+    }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.take(MOST_NAMES).collect::<Vec<_>>().join(", ")
+}

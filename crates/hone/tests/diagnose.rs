@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use hone_tool::{Call, Runner as _, System};
@@ -117,18 +118,22 @@ fn a_command_is_diagnosed_without_counters() {
     assert!(text.contains("L1i 32 KiB 8-way") && text.contains("Will a better layout help?"), "{text}");
 }
 
+/// Hone's own broker as a target.
+fn broker() -> String {
+    format!(
+        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
+         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
+         requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
+        env!("CARGO_BIN_EXE_hone")
+    )
+}
+
 /// The busy threads of a broker have names, and what it did before its load does not count.
 #[test]
 fn a_broker_is_diagnosed_under_its_load_by_thread() {
     let Some(()) = emulator() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let experiment = format!(
-        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
-         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
-         requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
-        env!("CARGO_BIN_EXE_hone")
-    );
-    fs::write(dir.path().join("hone.toml"), experiment).unwrap();
+    fs::write(dir.path().join("hone.toml"), broker()).unwrap();
     let ran = hone_in(dir.path(), &["diagnose", "hone.toml", "--json"]).expect_code(0);
     let body = ran.json()["body"].clone();
     let scope = body["parts"][0]["scope"].as_str().unwrap().to_owned();
@@ -190,36 +195,155 @@ fn a_file_of_callgrinds_is_modelled_and_not_judged() {
     assert!(ran.stdout.contains("no verdict") && !ran.stdout.contains("Will a better"), "{}", ran.stdout);
 }
 
+/// A folder with a program that calls 64 small functions in turn; compiled by [`Calls::compile`] as it is wanted.
+struct Calls {
+    dir: tempfile::TempDir,
+    clang: PathBuf,
+    system: System,
+}
+
+impl Calls {
+    fn new() -> Option<Self> {
+        emulator()?;
+        let clang = find("clang++-22")?;
+        let dir = tempfile::tempdir().unwrap();
+        let function = |number| {
+            format!(
+                "__attribute__((noinline)) static int f(Number<{number}>, int n) {{ return n * {number} + (n >> 3); }}\n"
+            )
+        };
+        let functions: String = (0..64).map(function).collect();
+        let calls: String = (0..64).map(|number| format!("s += f(Number<{number}>(), s);")).collect();
+        let source = format!(
+            "template <int> struct Number {{}};\n{functions}int main() {{ volatile int s = 1; for (int i = 0; i < 3000; i++) {{ {calls} }} \
+             return 0; }}\n"
+        );
+        fs::write(dir.path().join("calls.cpp"), source).unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        Some(Self { dir, clang, system })
+    }
+
+    fn compile(&self, name: &str, flags: &[&str]) {
+        let output = self.path(name);
+        let call = Call::new("compile", &self.clang, self.dir.path()).arg("-O1").args(flags.iter().copied());
+        self.system.run(&call.arg("calls.cpp").arg("-o").arg(&output).produces(&output)).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn diagnose(&self, flags: &[&str], program: &str) -> Ran {
+        let program = self.path(program).display().to_string();
+        hone_in(self.dir.path(), &[&["diagnose"], flags, &["--", &program]].concat())
+    }
+}
+
 /// The same functions, one page each: they crowd one set, and nothing else about the program changes.
 #[test]
 fn a_gate_stays_silent_about_the_same_and_finds_code_that_lies_worse() {
-    let Some(()) = emulator() else { return };
-    let Some(bench) = stage::tools::Workbench::new() else { return };
-    let functions: String = (0..64)
-        .map(|number| format!("__attribute__((noinline)) int f{number}(int n) {{ return n * {number} + (n >> 3); }}\n"))
-        .collect();
-    let calls: String = (0..64).map(|number| format!("s += f{number}(s);")).collect();
-    let source = bench.path("calls.c");
-    let main = format!("int main(void) {{ volatile int s = 1; for (int i = 0; i < 3000; i++) {{ {calls} }} return 0; }}\n");
-    fs::write(&source, functions + &main).unwrap();
-    bench.compile(&source, "calls", &["-O1"]);
-    let program = bench.path("calls").display().to_string();
-    let hone = |words: &[&str]| hone_in(&bench.path(""), &[words, &["--", &program]].concat());
-    hone(&["diagnose", "--learn", "layout.toml", "--repeats", "2"]).expect_code(0).expect_error("figures learned: layout.toml");
-    let learned = fs::read_to_string(bench.path("layout.toml")).unwrap();
-    assert!(learned.contains("[figures.\"L1i 32 KiB 8-way, misses in 1,000 instructions\"]"), "{learned}");
-    let same = hone(&["diagnose", "--gate", "layout.toml"]).expect_code(0);
-    assert!(!same.stdout.contains("worse"), "{}", same.stdout);
+    let Some(calls) = Calls::new() else { return };
+    calls.compile("calls", &[]);
+    let learned = calls.diagnose(&["--learn", "layout.toml", "--repeats", "2"], "calls").expect_code(0);
+    assert!(learned.stdout.contains("figures learned: layout.toml"), "{}", learned.stdout);
+    let budget = fs::read_to_string(calls.path("layout.toml")).unwrap();
+    assert!(budget.contains("[figures.\"L1i 32 KiB 8-way, misses in 1,000 instructions\"]"), "{budget}");
+    assert!(budget.contains("program = \"calls\"\nevidence = \"simulated\"\n"), "{budget}");
+    // The input is fixed, so the counts are exact, and the tolerance is the least that there is.
+    assert!(!budget.contains("tolerance = 0.1"), "{budget}");
+    let same = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(0);
+    assert!(same.stdout.contains("Within the budget layout.toml, all "), "{}", same.stdout);
+    let changed = |line: &str| line.contains('%') && line.contains("in 1,000") && !line.contains("0.0 %");
+    assert!(!same.stdout.contains("worse") && !same.stdout.lines().any(changed), "{}", same.stdout);
 
-    bench.compile(&source, "calls", &["-O1", "-falign-functions=4096"]);
-    let worse = hone(&["diagnose", "--gate", "layout.toml"]).expect_code(3);
-    let line = worse.stdout.lines().find(|line| line.contains("L1i 32 KiB")).unwrap();
-    assert!(line.contains("worse by more than"), "{}", worse.stdout);
+    calls.compile("calls", &["-falign-functions=4096"]);
+    let worse = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(3);
+    let told = worse.stdout.split("Worse than the budget layout.toml allows").nth(1).unwrap();
+    for figure in ["L1i 32 KiB 8-way, misses in 1,000", "pages of 4 KiB that hold 99 %"] {
+        let line = told.lines().find(|line| line.contains(figure));
+        assert!(line.is_some_and(|line| line.contains("at most")), "{figure}: {}", worse.stdout);
+    }
+    assert!(told.contains("--learn layout.toml") && told.contains("hone heatmap /"), "{told}");
     // As many instructions ran as before.
-    let line = worse.stdout.lines().find(|line| line.trim_start().starts_with("instructions ")).unwrap();
-    assert!(!line.contains("worse"), "{}", worse.stdout);
+    assert!(!told.contains("  instructions:"), "{told}");
+    let record = calls.diagnose(&["--gate", "layout.toml", "--json"], "calls").expect_code(3).json();
+    assert_eq!((&record["kind"], &record["body"]["is_worse"]), (&"gate".into(), &true.into()));
+    let figures = record["body"]["figures"].as_array().unwrap();
+    let misses =
+        figures.iter().find(|held| held["name"].as_str().unwrap().starts_with("L1i 32 KiB")).unwrap();
+    assert_eq!(misses["outcome"], "worse");
+    assert!(misses["now"].as_f64() > misses["most"].as_f64(), "{misses}");
+}
 
-    fs::write(bench.path("layout.toml"), "[figures.x]\nvalue = 1.0\ntolerence = 0.1\n").unwrap();
-    hone(&["diagnose", "--gate", "layout.toml"]).expect_code(2).expect_error("is no budget").expect_error("--learn FILE writes one");
-    hone(&["diagnose", "--gate", "none.toml"]).expect_code(1).expect_error("none.toml can't be read");
+#[test]
+fn a_budget_that_is_none_or_another_ones_is_refused_before_anything_runs() {
+    let Some(calls) = Calls::new() else { return };
+    calls.compile("calls", &[]);
+    calls.diagnose(&["--learn", "layout.toml", "--repeats", "2"], "calls").expect_code(0);
+    let good = fs::read_to_string(calls.path("layout.toml")).unwrap();
+    let refused = |text: &str, program: &str, why: &str| {
+        fs::write(calls.path("layout.toml"), text).unwrap();
+        let ran = calls.diagnose(&["--gate", "layout.toml"], program).expect_code(2);
+        ran.expect_error(why).expect_error("--learn FILE writes one");
+    };
+    refused("program = \"calls", "calls", "layout.toml is no budget: ");
+    refused(&good.replace("value", "valeu"), "calls", "unknown field `valeu`");
+    refused(&good.replace("iTLB 64 x", "iTLB 65 x"), "calls", "a figure that is not known, `iTLB 65 x 4 KiB");
+    refused(&good.replace("tolerance = 0.01", "tolerance = nan"), "calls", "must be numbers from 0 up");
+    refused("program = \"calls\"\nevidence = \"simulated\"\nfigures = {}\n", "calls", "holds no figures");
+    refused(&good.replace("\"simulated\"", "\"modelled\""), "calls", "can't be compared");
+    fs::copy(calls.path("calls"), calls.path("others")).unwrap();
+    refused(&good, "others", "was learned of `calls`, and this is `others`");
+    calls.diagnose(&["--gate", "none.toml"], "calls").expect_code(1).expect_error("none.toml can't be read");
+    calls
+        .diagnose(&["--learn", "none/layout.toml"], "calls")
+        .expect_code(2)
+        .expect_error("there is no folder none");
+    calls.diagnose(&["--learn", "a", "--gate", "b"], "calls").expect_code(2);
+    assert!(!calls.path("runs/diagnosis-002").exists(), "only the first one ran");
+}
+
+/// What a load does differs a little each time, and its figures are those of a request.
+#[test]
+fn a_budget_of_a_load_is_by_operation_and_of_that_load() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("hone.toml"), broker()).unwrap();
+    hone_in(dir.path(), &["diagnose", "--learn", "layout.toml", "hone.toml"]).expect_code(0);
+    let budget = fs::read_to_string(dir.path().join("layout.toml")).unwrap();
+    assert!(budget.contains("[figures.\"instructions of an operation\"]"), "{budget}");
+    assert!(budget.contains("program = \"b\"\nworkload = \"t\"\n"), "{budget}");
+    let body =
+        hone_in(dir.path(), &["diagnose", "--gate", "layout.toml", "hone.toml", "--json"]).json()["body"]
+            .clone();
+    let misses = body["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|held| held["name"].as_str().unwrap().starts_with("L1i 32"));
+    assert_eq!(misses.unwrap()["outcome"], "within", "{budget}\n{body:#}");
+    hone_in(dir.path(), &["diagnose", "--gate", "layout.toml", "hone.toml", "--workload", "j"])
+        .expect_code(2)
+        .expect_error("under workload `t`, and this runs under workload `j`");
+}
+
+/// The example for CI names flags that there are.
+#[test]
+fn the_workflow_of_the_gate_calls_hone_as_it_can_be_called() {
+    let workflow = fs::read_to_string(of_checkout("examples/ci/github-diagnose-gate.yml")).unwrap();
+    let lines = workflow.lines().map(|line| line.trim_start().trim_start_matches("run: "));
+    let calls: Vec<&str> = lines.filter(|line| line.starts_with("hone ")).collect();
+    assert!(calls.iter().any(|call| call.contains("--gate")), "{calls:?}");
+    for call in calls {
+        // What stands behind `--` is the program's own.
+        let own = call.split(" -- ").next().unwrap();
+        let verb = own.split_whitespace().nth(1).unwrap();
+        let help = hone(&[verb, "--help"]).expect_code(0).stdout;
+        let flags: Vec<&str> = help.split(|letter: char| letter.is_whitespace() || letter == ',').collect();
+        for word in own.split_whitespace().filter(|word| word.starts_with('-')) {
+            assert!(flags.contains(&word), "`{word}` is no flag of hone {verb}: {call}");
+        }
+    }
+    let page = fs::read_to_string(of_checkout("docs/diagnose.md")).unwrap();
+    assert!(page.contains("../examples/ci/github-diagnose-gate.yml"));
 }

@@ -12,7 +12,7 @@ use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
-use crate::diagnose::gate::{self, Budget};
+use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::{Ending, bench, diagnose, experiment, show};
@@ -28,13 +28,16 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
+///
+/// Such a trace is the same on any machine, so CI can hold it against a budget: --learn writes one, --gate fails (exit code 3) when the code lies
+/// worse than it allows, by more than repeats of the same differed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone diagnose hone.toml                                  the target's plain build under its first training load
   hone diagnose hone.toml --program runs/x-001/bin/pgo/server
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
-  hone diagnose --learn layout.toml hone.toml              a budget for CI, kept with the sources
-  hone diagnose --gate layout.toml hone.toml               exit code 3 when the code lies worse than it allows
+  hone diagnose --learn layout.toml -- xz -k -T1 file      a budget for CI, kept with the sources
+  hone diagnose --gate layout.toml -- xz -k -T1 file       exit code 3 when the code lies worse than it allows
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%")]
@@ -106,6 +109,11 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
     }
     let workload = optimize::workload(&experiment, arguments.workload.as_deref())
         .with_context(|| file.display().to_string())?;
+    let purpose = arguments.purpose(Subject {
+        program: experiment.name.clone(),
+        workload: Some(workload.name.clone()),
+        evidence: Evidence::Simulated,
+    })?;
     let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", experiment.name))?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     let runner = runner(&folder, desk)?;
@@ -119,43 +127,132 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
         progress: &desk.progress,
         only: None,
     };
-    let budget = arguments.budget()?;
-    finish(arguments, desk, budget, || optimize::diagnose(&job, workload, arguments.program.as_deref()))
+    let program = optimize::program_to_diagnose(&job, arguments.program.as_deref())?;
+    purpose.serve(desk, folder.path(), || optimize::diagnose(&job, workload, &program))
 }
 
-/// Runs as often as is wanted, and does with it what is wanted.
-fn finish(
-    arguments: &Arguments,
-    desk: &Desk,
-    budget: Option<Budget>,
-    once: impl Fn() -> Result<diagnose::Found>,
-) -> Result<Ending> {
-    if let Some(path) = &arguments.learn {
-        return learn(path, arguments.repeats, desk, once);
+fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let command = diagnose::Command::look(&arguments.command)?;
+    let subject = Subject { program: command.name(), workload: None, evidence: Evidence::Simulated };
+    let purpose = arguments.purpose(subject)?;
+    let folder = RunFolder::create(&arguments.output, "diagnosis")?;
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let runner = runner(&folder, desk)?;
+    purpose.serve(desk, folder.path(), || diagnose::of_command(&runner, &folder, &command))
+}
+
+/// What the traces are for.
+enum Purpose<'a> {
+    Diagnose,
+    Learn { path: &'a Path, repeats: u32, subject: Subject },
+    Gate { path: &'a Path, budget: Budget, subject: Subject },
+}
+
+impl Arguments {
+    /// Looked at before anything runs: a budget that can't be read, or written, is known at once.
+    fn purpose(&self, subject: Subject) -> Result<Purpose<'_>> {
+        if let Some(path) = &self.learn {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let told =
+                    format!("{} can't be written: there is no folder {}", path.display(), folder.display());
+                return Err(crate::Usage(told).into());
+            }
+            return Ok(Purpose::Learn { path, repeats: self.repeats, subject });
+        }
+        let Some(path) = &self.gate else { return Ok(Purpose::Diagnose) };
+        let next = "\n  next: hone diagnose --learn FILE writes one";
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("the budget {} can't be read{next}", path.display()))?;
+        let wrong = |what: String| crate::Usage(format!("{} {what}{next}", path.display()));
+        let budget = Budget::parse(&text).map_err(wrong)?;
+        budget.fits(&subject).map_err(wrong)?;
+        Ok(Purpose::Gate { path, budget, subject })
     }
-    let found = once()?;
-    let Some(budget) = budget.filter(|_| found.is_whole) else {
-        desk.show(found.diagnosis, show::diagnosis::text)?;
-        return Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot });
+}
+
+impl Purpose<'_> {
+    /// Traces as often as is wanted, and shows what follows. `folder` is where the traces stay.
+    fn serve(
+        &self,
+        desk: &Desk,
+        folder: &Path,
+        once: impl Fn() -> Result<diagnose::Found>,
+    ) -> Result<Ending> {
+        let Self::Learn { path, repeats, subject } = self else {
+            let found = once()?;
+            return match self {
+                // What broke off says nothing of what the rest would have been.
+                Self::Gate { path, budget, subject } if found.is_whole => {
+                    hold(path, budget, subject, desk, folder, &found)
+                }
+                _ => show_diagnosis(found, desk),
+            };
+        };
+        learn(path, *repeats, subject, desk, once)
+    }
+}
+
+fn show_diagnosis(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
+    desk.show(found.diagnosis, show::diagnosis::text)?;
+    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+}
+
+fn hold(
+    path: &Path,
+    budget: &Budget,
+    subject: &Subject,
+    desk: &Desk,
+    folder: &Path,
+    found: &diagnose::Found,
+) -> Result<Ending> {
+    let figures = budget.hold(&figures(found)?);
+    let is_worse = figures.iter().any(|held| held.outcome.fails());
+    let (budget, folder) = (path.display().to_string(), folder.display());
+    let next = [
+        format!("where the code lies now: hone heatmap {folder}"),
+        format!(
+            "what moved: trace the state that {budget} was learned of in the same way, and hone heatmap BEFORE {folder} -o moved.html"
+        ),
+        format!(
+            "where it is meant: the same command with --learn {budget} in place of --gate, and commit the file"
+        ),
+    ];
+    let gate = Gate {
+        budget,
+        subject: subject.clone(),
+        source: found.diagnosis.source.clone(),
+        is_worse,
+        figures,
+        notes: found.diagnosis.notes.clone(),
+        next: if is_worse { next.into() } else { Vec::new() },
     };
-    let held = gate::hold(&budget, &figures(&found)?);
-    let is_worse = held.iter().any(|held| matches!(held.outcome, gate::Outcome::Worse | gate::Outcome::Missing));
-    desk.show_found("gate", &held, show::diagnosis::held)?;
+    desk.show_found("gate", &gate, show::gate::text)?;
     Ok(if is_worse { Ending::Worse } else { Ending::Done })
 }
 
-fn learn(path: &Path, repeats: u32, desk: &Desk, once: impl Fn() -> Result<diagnose::Found>) -> Result<Ending> {
+fn learn(
+    path: &Path,
+    repeats: u32,
+    subject: &Subject,
+    desk: &Desk,
+    once: impl Fn() -> Result<diagnose::Found>,
+) -> Result<Ending> {
     let (mut all, mut of) = (Vec::new(), String::new());
     for repeat in 1..=repeats {
         desk.progress.line(&format!("Repeat {repeat} of {repeats}"));
         let found = once()?;
-        anyhow::ensure!(found.is_whole, "it did not come to its end: {}", found.diagnosis.notes.join("; "));
+        anyhow::ensure!(
+            found.is_whole,
+            "nothing was learned: repeat {repeat} did not come to its end\n  {}",
+            found.diagnosis.notes.join("\n  ")
+        );
         all.push(figures(&found)?);
         of = found.diagnosis.source;
     }
-    let budget = gate::learn(of, &all);
-    fs::write(path, gate::text(&budget)).with_context(|| format!("{} can't be written", path.display()))?;
-    desk.progress.line(&format!("{} figures learned: {}", budget.figures.len(), path.display()));
+    let budget = gate::learn(subject.clone(), of, &all);
+    fs::write(path, budget.text()).with_context(|| format!("{} can't be written", path.display()))?;
+    desk.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
     Ok(Ending::Done)
 }
 
@@ -163,30 +260,6 @@ fn learn(path: &Path, repeats: u32, desk: &Desk, once: impl Fn() -> Result<diagn
 fn figures(found: &diagnose::Found) -> Result<BTreeMap<String, f64>> {
     let layout = found.diagnosis.parts.iter().rev().find_map(|part| part.layout.as_ref());
     Ok(gate::figures(layout.context("nothing ran")?, found.operations))
-}
-
-impl Arguments {
-    /// Read before anything runs.
-    fn budget(&self) -> Result<Option<Budget>> {
-        let Some(path) = &self.gate else { return Ok(None) };
-        let next = "hone diagnose --learn FILE writes one";
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("the budget {} can't be read\n  next: {next}", path.display()))?;
-        let budget: Budget = toml::from_str(&text)
-            .map_err(|error| crate::Usage(format!("{} is no budget: {error}\n  next: {next}", path.display())))?;
-        if budget.figures.is_empty() {
-            anyhow::bail!(crate::Usage(format!("{} holds no figures\n  next: {next}", path.display())));
-        }
-        Ok(Some(budget))
-    }
-}
-
-fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let command = diagnose::Command::look(&arguments.command)?;
-    let folder = RunFolder::create(&arguments.output, "diagnosis")?;
-    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let (runner, budget) = (runner(&folder, desk)?, arguments.budget()?);
-    finish(arguments, desk, budget, || diagnose::of_command(&runner, &folder, &command))
 }
 
 fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {

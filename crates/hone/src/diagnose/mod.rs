@@ -75,6 +75,12 @@ impl<'a> Command<'a> {
         can_be_emulated(&program)?;
         Ok(Self { words, program, emulator })
     }
+
+    /// The file name of the program as it was called.
+    pub(crate) fn name(&self) -> String {
+        let called = Path::new(&self.words[0]).file_name().or(self.program.file_name());
+        called.unwrap_or_default().to_string_lossy().into_owned()
+    }
 }
 
 /// Runs a command to its end, as it is and under the emulator.

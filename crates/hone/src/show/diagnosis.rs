@@ -3,7 +3,6 @@
 use hone_record::{Category, CodeLayout, Diagnosed, Diagnosis, Evidence, LayoutVerdict, Slots};
 
 use super::table::table;
-use crate::diagnose::gate::{Held, Outcome};
 
 /// Each category of level 1 with its parts.
 const ROWS: [(Category, &[Category]); 5] = [
@@ -131,30 +130,8 @@ pub(crate) fn unit(bytes: u64) -> String {
     }
 }
 
-/// A run held against its budget.
-pub(crate) fn held(held: &Vec<Held>) -> String {
-    let mut rows = vec![["", "budget", "now", "change", ""].map(str::to_owned).to_vec()];
-    for one in held {
-        let now = one.now.map_or_else(|| "-".to_owned(), figure);
-        let change = one.now.filter(|_| one.allowed.value > 0.0);
-        let change = change.map(|now| format!("{:+.1} %", 100.0 * (now / one.allowed.value - 1.0)));
-        let outcome = match one.outcome {
-            Outcome::Within => String::new(),
-            Outcome::Better => "better".to_owned(),
-            Outcome::Worse => format!("worse by more than {:.1} %", 100.0 * one.allowed.tolerance),
-            Outcome::Missing => "not there any more".to_owned(),
-        };
-        rows.push(vec![one.name.clone(), figure(one.allowed.value), now, change.unwrap_or_default(), outcome]);
-    }
-    table(&rows)
-}
-
-fn figure(value: f64) -> String {
-    if value >= 1_000.0 { super::number(value) } else { number(value) }
-}
-
 /// Three digits are enough of what depends on a model.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         small if small < 0.995 => format!("{small:.2}"),
         some if some < 99.95 => format!("{some:.1}"),

@@ -5,6 +5,7 @@
 //! a better layout of the code can help.
 
 pub mod aggregated;
+mod branch;
 pub mod cache;
 pub mod callgrind;
 pub mod emulator;

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use hone_diagnose::image::Image;
 use hone_tool::{Call, Runner as _, System};
 
 mod stage;
@@ -346,4 +347,92 @@ fn the_workflow_of_the_gate_calls_hone_as_it_can_be_called() {
     }
     let page = fs::read_to_string(of_checkout("docs/diagnose.md")).unwrap();
     assert!(page.contains("../examples/ci/github-diagnose-gate.yml"));
+}
+
+/// A program of 48 functions with loops of different lengths; the middle one runs most. Their bodies differ, so that none is folded.
+fn loops() -> String {
+    let function = |number: u64| {
+        let turns = 1 + 200 / (1 + number.abs_diff(20));
+        format!(
+            "__attribute__((noinline)) unsigned f{number}(unsigned n) {{ for (unsigned i = 0; i < {turns}; i++) {{ if ((n + i) % 3) n = \
+             n * {} + i; else n ^= i << {}; }} return n; }}\n",
+            2 * number + 3,
+            number % 5
+        )
+    };
+    let functions: String = (0..48).map(function).collect();
+    let calls: String = (0..48).map(|number| format!("s += f{number}(s);")).collect();
+    format!(
+        "{functions}int main(void) {{ unsigned s = 1; for (int i = 0; i < 300; i++) {{ {calls} }} return s == 1; }}\n"
+    )
+}
+
+/// What BOLT's instrumentation counted of a program, and the trace of the same program, tell the same.
+#[test]
+fn bolts_counts_agree_with_the_trace() {
+    let Some(()) = emulator() else { return };
+    let (Some(clang), Some(bolt)) = (find("clang-22"), find("llvm-bolt-22")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("loops.c"), loops()).unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    let call = |name: &str, program: &PathBuf| Call::new(name, program, dir.path());
+    system.run(&call("compile", &clang).args(["-O2", "-Wl,-q", "loops.c", "-o", "loops"])).unwrap();
+    let profile = dir.path().join("loops.fdata").display().to_string();
+    let instrument = call("instrument", &bolt).args(["loops", "-instrument", "-o", "counting"]);
+    system.run(&instrument.arg(format!("-instrumentation-file={profile}"))).unwrap();
+    system.run(&call("counting", &dir.path().join("counting"))).unwrap();
+    let body = |words: &[&str]| hone_in(dir.path(), words).expect_code(0).json()["body"].clone();
+
+    let counted = body(&["diagnose", "--json", "--read", "loops.fdata", "--program", "loops"]);
+    let traced = body(&["diagnose", "--json", "--", "./loops"]);
+    assert_eq!(counted["evidence"], "modelled");
+    assert!(counted["notes"].to_string().contains("taken for 4 B"), "{counted}");
+    let lines =
+        |body: &serde_json::Value| body["parts"][0]["layout"]["footprints"][0]["units"][1].as_f64().unwrap();
+    let ratio = lines(&counted) / lines(&traced);
+    assert!((0.75..=1.25).contains(&ratio), "{} and {} lines", lines(&counted), lines(&traced));
+    let hottest = |words: &[&str]| {
+        let map = body(&[&["heatmap", "--json"], words].concat());
+        let functions = map["sides"][0]["functions"].as_array().unwrap().clone();
+        functions.iter().find(|function| function["rank"] == 1).unwrap()["name"].clone()
+    };
+    let by_counts = hottest(&["loops.fdata", "--program", "loops"]);
+    assert_eq!(by_counts, hottest(&["runs/diagnosis-001", "--object", "loops"]));
+    assert_eq!(by_counts, "f20");
+
+    // The same file with addresses in the place of names, and one function alone.
+    let image = Image::parse(&fs::read(dir.path().join("loops")).unwrap()).unwrap();
+    let begin = image.functions.iter().find(|function| function.name == "f7").unwrap().address;
+    fs::write(dir.path().join("loops.pa"), format!("B X:0 {begin:x} 5 0\n")).unwrap();
+    assert_eq!(hottest(&["loops.pa", "--program", "loops"]), "f7");
+    // Both sides at once, each of its own program.
+    let both =
+        ["heatmap", "loops.fdata", "loops.pa", "--program", "loops", "--program", "loops", "-o", "both.html"];
+    hone_in(dir.path(), &both).expect_code(0);
+}
+
+#[test]
+fn what_is_no_map_of_code_is_refused_with_the_next_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    write("x.profdata", b"\xfflprofi\x81\x0c\0\0\0");
+    write("x.fdata", b"1 main 4 1 main 9 0 7\n");
+    write("no.fdata", b"1 there_is_none 4 1 there_is_none 9 0 7\n");
+    write("slots.csv", b"1;2;3\n");
+    let own = env!("CARGO_BIN_EXE_hone");
+    for (verb, read) in [("diagnose", &["--read"][..]), ("heatmap", &[])] {
+        let hone = |words: &[&str]| hone_in(dir.path(), &[&[verb], read, words].concat());
+        hone(&["x.profdata"])
+            .expect_code(1)
+            .expect_error("no addresses")
+            .expect_error("hone diagnose -- COMMAND");
+        hone(&["x.fdata"]).expect_code(2).expect_error("taken of with --program");
+        hone(&["x.fdata", "--program", "none"]).expect_code(1).expect_error("the program none can't be read");
+        hone(&["x.fdata", "--program", "x.fdata"]).expect_code(1).expect_error("x.fdata is no program");
+        hone(&["no.fdata", "--program", own]).expect_code(1).expect_error("are of functions that");
+    }
+    hone_in(dir.path(), &["diagnose", "--read", "slots.csv", "--program", own])
+        .expect_code(2)
+        .expect_error("no profile of BOLT's");
+    hone_in(dir.path(), &["diagnose", "--program", own, "--", "ls"]).expect_code(2);
 }

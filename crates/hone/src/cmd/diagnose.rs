@@ -12,6 +12,7 @@ use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
+use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
@@ -24,7 +25,8 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
 /// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
-/// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses.
+/// layout can save. A file of callgrind's is read, too, and a profile of BOLT's: they say how much memory the code that runs touches, and
+/// nothing of misses.
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
@@ -40,12 +42,14 @@ const MOST_BYTES: u64 = 256 << 20;
   hone diagnose --gate layout.toml -- xz -k -T1 file       exit code 3 when the code lies worse than it allows
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
-  hone diagnose --read slots.json --user-share 64%")]
+  hone diagnose --read slots.json --user-share 64%
+  hone diagnose --read server.fdata --program ./server     by BOLT's counts of branches")]
 #[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "command"])))]
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
-    /// What perf stat, toplev, topdown-tool or callgrind wrote; `-` is standard input.
+    /// What perf stat, toplev, topdown-tool or callgrind wrote, or a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program);
+    /// `-` is standard input.
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
@@ -55,8 +59,9 @@ pub(crate) struct Arguments {
     /// The workload of the experiment that it is loaded with; the first one that trains unless named.
     #[arg(long, value_name = "NAME", requires = "file")]
     workload: Option<String>,
-    /// Another build of the target to trace in place of the plain one, which then is not built.
-    #[arg(long, value_name = "PATH", requires = "file")]
+    /// Another build of the target to trace in place of the plain one, which then is not built; with --read, the program that a profile of
+    /// BOLT's was taken of.
+    #[arg(long, value_name = "PATH", conflicts_with = "command")]
     program: Option<PathBuf>,
     /// Hold the run against a budget that --learn wrote; exit code 3 when a figure is worse than it allows.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn"])]
@@ -94,7 +99,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     match (&arguments.read, &arguments.file) {
-        (Some(path), _) => of_file(path, arguments.user_share, desk),
+        (Some(path), _) => of_file(path, arguments, desk),
         (None, Some(file)) => of_experiment(file, arguments, desk),
         (None, None) => of_command(arguments, desk),
     }
@@ -269,23 +274,46 @@ fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
     }))
 }
 
-fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> {
+fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let name = match path {
         path if path == Path::new("-") => "standard input".to_owned(),
         path => path.display().to_string(),
     };
-    let text = text(path)?;
-    let cannot = || format!("{name} gives no diagnosis");
-    let diagnosis = if text.starts_with("# callgrind format") {
-        let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
-        diagnose::of_counts(&run, name.clone(), user_share)
-    } else {
-        of_slots(&topdown::read(&text).with_context(cannot)?, name.clone(), user_share)
-    };
+    let bytes = bytes(path)?;
+    let diagnosis = diagnosis_of(&bytes, name, arguments.program.as_deref(), arguments.user_share)?;
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
     desk.show(diagnosis, show::diagnosis::text)?;
     // What can't be believed is no diagnosis.
     Ok(if any { Ending::Done } else { Ending::CouldNot })
+}
+
+fn diagnosis_of(
+    bytes: &[u8],
+    name: String,
+    program: Option<&Path>,
+    user_share: Option<f64>,
+) -> Result<Diagnosis> {
+    let cannot = || format!("{name} gives no diagnosis");
+    branched::refuse(bytes, &name)?;
+    if branched::is_profile(bytes) {
+        let read = branched::read(bytes, &name, program)?;
+        let mut diagnosis = diagnose::of_counts(&read.run, name, user_share);
+        diagnosis.notes.extend(read.notes);
+        return Ok(diagnosis);
+    }
+    if program.is_some() {
+        let told = format!(
+            "{name} is no profile of BOLT's, and nothing else that is read is of a --program that must be named"
+        );
+        return Err(crate::Usage(told).into());
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if text.starts_with("# callgrind format") {
+        let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
+        return Ok(diagnose::of_counts(&run, name, user_share));
+    }
+    let readings = topdown::read(&text).with_context(cannot)?;
+    Ok(of_slots(&readings, name, user_share))
 }
 
 fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
@@ -300,7 +328,7 @@ fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f6
     Diagnosis { evidence: Evidence::Measured, source, user_share, parts, notes: Vec::new() }
 }
 
-fn text(path: &Path) -> Result<String> {
+fn bytes(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes)
@@ -313,7 +341,7 @@ fn text(path: &Path) -> Result<String> {
         "{} is larger than 256 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
         path.display()
     );
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 #[cfg(test)]

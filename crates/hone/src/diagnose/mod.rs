@@ -1,5 +1,6 @@
 //! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
 
+pub(crate) mod branched;
 pub(crate) mod gate;
 
 use std::fs;

@@ -1,8 +1,8 @@
 //! Entry points of the fuzz targets in `fuzz/`: each takes any bytes as if a tool had left them, and panics when a reader breaks a
 //! promise. They are compiled for the feature `fuzzing` and for the unit tests.
 
-use crate::image::Image;
-use crate::model::{self, Block, Part, Run};
+use crate::image::{Function, Image};
+use crate::model::{self, Block, Object, Part, Run};
 use crate::moved::Moved;
 use crate::trace::Trace;
 use crate::{aggregated, callgrind, topdown, verdict};
@@ -36,6 +36,17 @@ pub fn trace(data: &[u8]) {
 pub fn callgrind(data: &[u8]) {
     let Ok(run) = callgrind::read(&String::from_utf8_lossy(data), |_| None) else { return };
     assert!(!run.blocks.is_empty());
+    holds(&run);
+}
+
+/// Branches that were added up, of a program of two functions that is whatever bytes the branches are.
+pub fn aggregated(data: &[u8]) {
+    let Ok(counted) = aggregated::read(&String::from_utf8_lossy(data), None) else { return };
+    let functions = [0x0, 0x1000].map(|address| Function { address, size: 0x1000, name: "f".to_owned() });
+    let image = Image::of_functions(functions.into(), 0x2000);
+    let run = model::of_branches(Object { path: "x".to_owned(), image: Some(image) }, data, &counted);
+    assert!(run.blocks.iter().all(|block| block.size > 0 && block.end() <= 0x2000));
+    assert_eq!(run.blocks.len(), run.parts[0].counts.len());
     holds(&run);
 }
 
@@ -97,12 +108,13 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 5] = [
+    const TARGETS: [(&str, Target); 6] = [
         ("topdown", topdown),
         ("trace", trace),
         ("callgrind", callgrind),
         ("image", image),
         ("moved", moved),
+        ("aggregated", aggregated),
     ];
 
     proptest! {

@@ -1,5 +1,7 @@
 //! A program or library as a file: where its code is linked, and what lies there. Read from bytes that are not trusted. Pure.
 
+use std::collections::HashMap;
+
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind, elf};
 
@@ -38,6 +40,12 @@ pub struct Section {
     pub size: u64,
 }
 
+impl Section {
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.address).is_some_and(|from| from < self.size)
+    }
+}
+
 /// A file that is no program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is no ELF file for 64 bits: {0}")]
@@ -64,6 +72,12 @@ impl Image {
         Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file) })
     }
 
+    /// A file of that many bytes, loaded at 0.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn of_functions(functions: Vec<Function>, bytes: u64) -> Self {
+        Self { segments: vec![(0, 0, bytes)], functions, ..Self::default() }
+    }
+
     /// Where a place of the file is linked. A place between two segments' bytes, which a mapping of whole pages covers, too, is of the
     /// segment before it.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
@@ -71,6 +85,29 @@ impl Image {
         let (begin, address, size) = *self.segments.get(behind.checked_sub(1)?)?;
         let from = offset - begin;
         (from < size.saturating_add(PAGE)).then(|| address.checked_add(from))?
+    }
+
+    /// Where a linked address is in the file.
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        let holds = |(_, begin, size): &&(u64, u64, u64)| {
+            address.checked_sub(*begin).is_some_and(|from| from < *size)
+        };
+        let (offset, begin, _) = self.segments.iter().find(holds)?;
+        offset.checked_add(address - begin)
+    }
+
+    /// Where the function at a linked address begins, and where the code that is its own ends: at its size, or where the next one begins.
+    pub fn extent_at(&self, address: u64) -> Option<(u64, u64)> {
+        let begin = self.function_at(address)?;
+        let behind = self.functions.partition_point(|function| function.address <= address);
+        let next = self.functions.get(behind).map_or(u64::MAX, |next| next.address);
+        let end = if begin.size == 0 { next } else { begin.address.saturating_add(begin.size).min(next) };
+        // A symbol can claim any size, or none (`_fini`, with nothing behind it): no function leaves its section, nor what the file loads.
+        let section = self.sections.iter().find(|section| section.holds(begin.address));
+        let section = section.map_or(u64::MAX, |section| section.address.saturating_add(section.size));
+        let loaded = self.segments.iter().map(|(_, _, size)| *size).max().unwrap_or(0);
+        let end = end.min(section).min(begin.address.saturating_add(loaded));
+        (address < end).then_some((begin.address, end))
     }
 
     /// The function at a linked address.
@@ -87,6 +124,29 @@ impl Image {
     }
 }
 
+/// Addresses and sizes of all functions by name, those that share an address or a name, too; by address. A profile may use any of the names.
+///
+/// # Errors
+/// [`NoImage`] when the bytes are no program.
+pub fn by_name(bytes: &[u8]) -> Result<HashMap<String, Vec<(u64, u64)>>, NoImage> {
+    let file = object::File::parse(bytes).map_err(|error| NoImage(error.to_string()))?;
+    let mut names: HashMap<String, Vec<(u64, u64)>> = HashMap::new();
+    for symbol in file.symbols().chain(file.dynamic_symbols()).filter(is_function) {
+        if let Ok(name) = symbol.name() {
+            names.entry(name.to_owned()).or_default().push((symbol.address(), symbol.size()));
+        }
+    }
+    for places in names.values_mut() {
+        places.sort_unstable();
+        places.dedup();
+    }
+    Ok(names)
+}
+
+fn is_function(symbol: &object::Symbol<'_, '_>) -> bool {
+    symbol.kind() == SymbolKind::Text && symbol.is_definition()
+}
+
 /// Mappings are of whole pages.
 const PAGE: u64 = 4096;
 
@@ -99,7 +159,7 @@ fn functions(file: &object::File<'_>) -> Vec<Function> {
     let mut functions: Vec<Function> = file
         .symbols()
         .chain(file.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+        .filter(is_function)
         .filter_map(|symbol| {
             let name = symbol.name().ok().filter(|name| !name.is_empty())?;
             Some(Function { address: symbol.address(), size: symbol.size(), name: name.to_owned() })
@@ -145,6 +205,26 @@ mod tests {
         let (offset, address, size) = *image.segments.last().unwrap();
         assert_eq!(image.address_of(offset + size / 2), Some(address + size / 2));
         assert_eq!(image.address_of(u64::MAX), None);
+        assert_eq!(image.offset_of(address + size / 2), Some(offset + size / 2));
+        assert_eq!(image.offset_of(u64::MAX), None);
+        let (begin, end) = image.extent_at(function.address).unwrap();
+        assert!(begin == function.address && begin < end, "{begin:x} {end:x}");
+        let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(by_name(&bytes).unwrap()[&function.name].iter().any(|(address, _)| *address == begin));
+    }
+
+    #[test]
+    fn a_function_without_a_size_ends_where_something_else_does() {
+        let function = |address, size| Function { address, size, name: "f".to_owned() };
+        let mut image =
+            Image::of_functions(vec![function(0x10, 0), function(0x40, 8), function(0x80, 0)], 0x1000);
+        image.sections.push(Section { name: ".text".to_owned(), address: 0x10, size: 0x90 });
+        assert_eq!((image.extent_at(0x18), image.extent_at(0x44)), (Some((0x10, 0x40)), Some((0x40, 0x48))));
+        assert_eq!((image.extent_at(0x48), image.extent_at(0x84)), (None, Some((0x80, 0xa0))));
+        assert_eq!(
+            (image.extent_at(0xa0), image.extent_at(u64::MAX), image.extent_at(0)),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! draws the map of it. [`verdict`] says whether a better layout of the code can help, and [`moved`] what a given one would.
 
 pub mod aggregated;
+mod branch;
 pub mod cache;
 pub mod callgrind;
 pub mod emulator;

@@ -12,7 +12,7 @@ use hone_diagnose::trace::TraceFolder;
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
 use crate::Usage;
-use crate::diagnose::image;
+use crate::diagnose::{branched, image};
 use crate::folder::read_record;
 
 /// More than this is no file of callgrind's, and no heatmap.
@@ -78,12 +78,12 @@ pub(crate) fn map(sources: &[Source], wish: &Wish) -> Result<Heatmap> {
     Ok(map)
 }
 
-/// Reads a path.
+/// Reads a path; `program` is what a profile of BOLT's there was taken of.
 ///
 /// # Errors
 /// When it is none of the sources, with what was looked for.
-pub(crate) fn read(path: &Path) -> Result<Source> {
-    let Some(folder) = traces_of(path)? else { return of_file(path) };
+pub(crate) fn read(path: &Path, program: Option<&Path>) -> Result<Source> {
+    let Some(folder) = traces_of(path)? else { return of_file(path, program) };
     let left =
         TraceFolder::open(&folder).left().with_context(|| format!("{} can't be read", folder.display()))?;
     let mut notes: Vec<String> =
@@ -133,15 +133,22 @@ fn title_of(path: &Path) -> String {
     told.unwrap_or_else(|| path.display().to_string())
 }
 
-fn of_file(path: &Path) -> Result<Source> {
+fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
     read.with_context(|| format!("{} can't be read", path.display()))?;
     if bytes.len() as u64 > MOST_BYTES {
         bail!(
-            "{} is larger than 256 MiB, which no file of callgrind's is\n  next: {SOURCES}",
+            "{} is larger than 256 MiB, which no file of callgrind's and no profile of BOLT's is\n  next: {SOURCES}",
             path.display()
         );
+    }
+    let name = path.display().to_string();
+    branched::refuse(&bytes, &name)?;
+    if branched::is_profile(&bytes) {
+        let branched::Read { run, notes } = branched::read(&bytes, &name, program)?;
+        let title = format!("{name}, by BOLT's counts");
+        return Ok(Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Modelled, notes })));
     }
     let text = String::from_utf8_lossy(&bytes);
     let cannot = || format!("{} gives no heatmap", path.display());
@@ -153,12 +160,15 @@ fn of_file(path: &Path) -> Result<Source> {
     if text.trim_start().starts_with('{') {
         return Ok(Source::Saved(Envelope::<Heatmap>::parse(&text).with_context(cannot)?));
     }
-    bail!("{} is neither a file of callgrind's nor a saved heatmap\n  next: {SOURCES}", path.display())
+    bail!(
+        "{} is no file of callgrind's, no profile of BOLT's and no saved heatmap\n  next: {SOURCES}",
+        path.display()
+    )
 }
 
 /// What can be read.
-const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, or a \
-                       heatmap that was saved as JSON";
+const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, a profile \
+                       of BOLT's (fdata, or what perf2bolt --pa takes), or a heatmap that was saved as JSON";
 
 impl Ran {
     fn side(&self, wish: &Wish) -> Result<HeatSource> {

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 
+use hone_diagnose::image::Image;
 use hone_tool::{Call, Runner as _, System};
 
 mod stage;
@@ -117,18 +119,22 @@ fn a_command_is_diagnosed_without_counters() {
     assert!(text.contains("L1i 32 KiB 8-way") && text.contains("Will a better layout help?"), "{text}");
 }
 
+/// Hone's own broker as a target.
+fn broker() -> String {
+    format!(
+        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
+         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
+         requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
+        env!("CARGO_BIN_EXE_hone")
+    )
+}
+
 /// The busy threads of a broker have names, and what it did before its load does not count.
 #[test]
 fn a_broker_is_diagnosed_under_its_load_by_thread() {
     let Some(()) = emulator() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let experiment = format!(
-        "name = \"b\"\n[target]\nbinary = \"{}\"\nargs = [\"broker\", \"--listen\", \"127.0.0.1:{{port}}\", \"--metrics\", \
-         \"127.0.0.1:0\", \"--data\", \"{{data}}\"]\n[optimize]\ntrain = \"t\"\njudge = [\"j\"]\n[workload.t]\n\
-         requests_per_s = 300\nduration_s = 2\nseed = 7\nwarmup_requests = 50\n[workload.j]\nseed = 8\n",
-        env!("CARGO_BIN_EXE_hone")
-    );
-    fs::write(dir.path().join("hone.toml"), experiment).unwrap();
+    fs::write(dir.path().join("hone.toml"), broker()).unwrap();
     let ran = hone_in(dir.path(), &["diagnose", "hone.toml", "--json"]).expect_code(0);
     let body = ran.json()["body"].clone();
     let scope = body["parts"][0]["scope"].as_str().unwrap().to_owned();
@@ -188,4 +194,245 @@ fn a_file_of_callgrinds_is_modelled_and_not_judged() {
     let ran = hone(&["diagnose", "--read", out.to_str().unwrap()]).expect_code(0);
     assert!(ran.stdout.starts_with("Evidence: modelled"), "{}", ran.stdout);
     assert!(ran.stdout.contains("no verdict") && !ran.stdout.contains("Will a better"), "{}", ran.stdout);
+}
+
+/// A folder with a program that calls 64 small functions in turn; compiled by [`Calls::compile`] as it is wanted.
+struct Calls {
+    dir: tempfile::TempDir,
+    clang: PathBuf,
+    system: System,
+}
+
+impl Calls {
+    fn new() -> Option<Self> {
+        emulator()?;
+        let clang = find("clang++-22")?;
+        let dir = tempfile::tempdir().unwrap();
+        let function = |number| {
+            format!(
+                "__attribute__((noinline)) static int f(Number<{number}>, int n) {{ return n * {number} + (n >> 3); }}\n"
+            )
+        };
+        let functions: String = (0..64).map(function).collect();
+        let calls: String = (0..64).map(|number| format!("s += f(Number<{number}>(), s);")).collect();
+        let source = format!(
+            "template <int> struct Number {{}};\n{functions}int main() {{ volatile int s = 1; for (int i = 0; i < 3000; i++) {{ {calls} }} \
+             return 0; }}\n"
+        );
+        fs::write(dir.path().join("calls.cpp"), source).unwrap();
+        let system = System::new(dir.path().join("log")).unwrap();
+        Some(Self { dir, clang, system })
+    }
+
+    fn compile(&self, name: &str, flags: &[&str]) {
+        let output = self.path(name);
+        let call = Call::new("compile", &self.clang, self.dir.path()).arg("-O1").args(flags.iter().copied());
+        self.system.run(&call.arg("calls.cpp").arg("-o").arg(&output).produces(&output)).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn diagnose(&self, flags: &[&str], program: &str) -> Ran {
+        let program = self.path(program).display().to_string();
+        hone_in(self.dir.path(), &[&["diagnose"], flags, &["--", &program]].concat())
+    }
+}
+
+/// The same functions, one page each: they crowd one set, and nothing else about the program changes.
+#[test]
+fn a_gate_stays_silent_about_the_same_and_finds_code_that_lies_worse() {
+    let Some(calls) = Calls::new() else { return };
+    calls.compile("calls", &[]);
+    let learned = calls.diagnose(&["--learn", "layout.toml", "--repeats", "2"], "calls").expect_code(0);
+    assert!(learned.stdout.contains("figures learned: layout.toml"), "{}", learned.stdout);
+    let budget = fs::read_to_string(calls.path("layout.toml")).unwrap();
+    assert!(budget.contains("[figures.\"L1i 32 KiB 8-way, misses in 1,000 instructions\"]"), "{budget}");
+    assert!(budget.contains("program = \"calls\"\nevidence = \"simulated\"\n"), "{budget}");
+    // The input is fixed, so the counts are exact, and the tolerance is the least that there is.
+    assert!(!budget.contains("tolerance = 0.1"), "{budget}");
+    let same = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(0);
+    assert!(same.stdout.contains("Within the budget layout.toml, all "), "{}", same.stdout);
+    let changed = |line: &str| line.contains('%') && line.contains("in 1,000") && !line.contains("0.0 %");
+    assert!(!same.stdout.contains("worse") && !same.stdout.lines().any(changed), "{}", same.stdout);
+
+    calls.compile("calls", &["-falign-functions=4096"]);
+    let worse = calls.diagnose(&["--gate", "layout.toml"], "calls").expect_code(3);
+    let told = worse.stdout.split("Worse than the budget layout.toml allows").nth(1).unwrap();
+    for figure in ["L1i 32 KiB 8-way, misses in 1,000", "pages of 4 KiB that hold 99 %"] {
+        let line = told.lines().find(|line| line.contains(figure));
+        assert!(line.is_some_and(|line| line.contains("at most")), "{figure}: {}", worse.stdout);
+    }
+    assert!(told.contains("--learn layout.toml") && told.contains("hone heatmap /"), "{told}");
+    // As many instructions ran as before.
+    assert!(!told.contains("  instructions:"), "{told}");
+    let record = calls.diagnose(&["--gate", "layout.toml", "--json"], "calls").expect_code(3).json();
+    assert_eq!((&record["kind"], &record["body"]["is_worse"]), (&"gate".into(), &true.into()));
+    let figures = record["body"]["figures"].as_array().unwrap();
+    let misses =
+        figures.iter().find(|held| held["name"].as_str().unwrap().starts_with("L1i 32 KiB")).unwrap();
+    assert_eq!(misses["outcome"], "worse");
+    assert!(misses["now"].as_f64() > misses["most"].as_f64(), "{misses}");
+}
+
+#[test]
+fn a_budget_that_is_none_or_another_ones_is_refused_before_anything_runs() {
+    let Some(calls) = Calls::new() else { return };
+    calls.compile("calls", &[]);
+    calls.diagnose(&["--learn", "layout.toml", "--repeats", "2"], "calls").expect_code(0);
+    let good = fs::read_to_string(calls.path("layout.toml")).unwrap();
+    let refused = |text: &str, program: &str, why: &str| {
+        fs::write(calls.path("layout.toml"), text).unwrap();
+        let ran = calls.diagnose(&["--gate", "layout.toml"], program).expect_code(2);
+        ran.expect_error(why).expect_error("--learn FILE writes one");
+    };
+    refused("program = \"calls", "calls", "layout.toml is no budget: ");
+    refused(&good.replace("value", "valeu"), "calls", "unknown field `valeu`");
+    refused(&good.replace("iTLB 64 x", "iTLB 65 x"), "calls", "a figure that is not known, `iTLB 65 x 4 KiB");
+    refused(&good.replace("tolerance = 0.01", "tolerance = nan"), "calls", "must be numbers from 0 up");
+    refused("program = \"calls\"\nevidence = \"simulated\"\nfigures = {}\n", "calls", "holds no figures");
+    refused(&good.replace("\"simulated\"", "\"modelled\""), "calls", "can't be compared");
+    fs::copy(calls.path("calls"), calls.path("others")).unwrap();
+    refused(&good, "others", "was learned of `calls`, and this is `others`");
+    calls.diagnose(&["--gate", "none.toml"], "calls").expect_code(1).expect_error("none.toml can't be read");
+    calls
+        .diagnose(&["--learn", "none/layout.toml"], "calls")
+        .expect_code(2)
+        .expect_error("there is no folder none");
+    calls.diagnose(&["--learn", "a", "--gate", "b"], "calls").expect_code(2);
+    assert!(!calls.path("runs/diagnosis-002").exists(), "only the first one ran");
+}
+
+/// What a load does differs a little each time, and its figures are those of a request.
+#[test]
+fn a_budget_of_a_load_is_by_operation_and_of_that_load() {
+    let Some(()) = emulator() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("hone.toml"), broker()).unwrap();
+    hone_in(dir.path(), &["diagnose", "--learn", "layout.toml", "hone.toml"]).expect_code(0);
+    let budget = fs::read_to_string(dir.path().join("layout.toml")).unwrap();
+    assert!(budget.contains("[figures.\"instructions of an operation\"]"), "{budget}");
+    assert!(budget.contains("program = \"b\"\nworkload = \"t\"\n"), "{budget}");
+    let body =
+        hone_in(dir.path(), &["diagnose", "--gate", "layout.toml", "hone.toml", "--json"]).json()["body"]
+            .clone();
+    let misses = body["figures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|held| held["name"].as_str().unwrap().starts_with("L1i 32"));
+    assert_eq!(misses.unwrap()["outcome"], "within", "{budget}\n{body:#}");
+    hone_in(dir.path(), &["diagnose", "--gate", "layout.toml", "hone.toml", "--workload", "j"])
+        .expect_code(2)
+        .expect_error("under workload `t`, and this runs under workload `j`");
+}
+
+/// The example for CI names flags that there are.
+#[test]
+fn the_workflow_of_the_gate_calls_hone_as_it_can_be_called() {
+    let workflow = fs::read_to_string(of_checkout("examples/ci/github-diagnose-gate.yml")).unwrap();
+    let lines = workflow.lines().map(|line| line.trim_start().trim_start_matches("run: "));
+    let calls: Vec<&str> = lines.filter(|line| line.starts_with("hone ")).collect();
+    assert!(calls.iter().any(|call| call.contains("--gate")), "{calls:?}");
+    for call in calls {
+        // What stands behind `--` is the program's own.
+        let own = call.split(" -- ").next().unwrap();
+        let verb = own.split_whitespace().nth(1).unwrap();
+        let help = hone(&[verb, "--help"]).expect_code(0).stdout;
+        let flags: Vec<&str> = help.split(|letter: char| letter.is_whitespace() || letter == ',').collect();
+        for word in own.split_whitespace().filter(|word| word.starts_with('-')) {
+            assert!(flags.contains(&word), "`{word}` is no flag of hone {verb}: {call}");
+        }
+    }
+    let page = fs::read_to_string(of_checkout("docs/diagnose.md")).unwrap();
+    assert!(page.contains("../examples/ci/github-diagnose-gate.yml"));
+}
+
+/// A program of 48 functions with loops of different lengths; the middle one runs most. Their bodies differ, so that none is folded.
+fn loops() -> String {
+    let function = |number: u64| {
+        let turns = 1 + 200 / (1 + number.abs_diff(20));
+        format!(
+            "__attribute__((noinline)) unsigned f{number}(unsigned n) {{ for (unsigned i = 0; i < {turns}; i++) {{ if ((n + i) % 3) n = \
+             n * {} + i; else n ^= i << {}; }} return n; }}\n",
+            2 * number + 3,
+            number % 5
+        )
+    };
+    let functions: String = (0..48).map(function).collect();
+    let calls: String = (0..48).map(|number| format!("s += f{number}(s);")).collect();
+    format!(
+        "{functions}int main(void) {{ unsigned s = 1; for (int i = 0; i < 300; i++) {{ {calls} }} return s == 1; }}\n"
+    )
+}
+
+/// What BOLT's instrumentation counted of a program, and the trace of the same program, tell the same.
+#[test]
+fn bolts_counts_agree_with_the_trace() {
+    let Some(()) = emulator() else { return };
+    let (Some(clang), Some(bolt)) = (find("clang-22"), find("llvm-bolt-22")) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("loops.c"), loops()).unwrap();
+    let system = System::new(dir.path().join("log")).unwrap();
+    let call = |name: &str, program: &PathBuf| Call::new(name, program, dir.path());
+    system.run(&call("compile", &clang).args(["-O2", "-Wl,-q", "loops.c", "-o", "loops"])).unwrap();
+    let profile = dir.path().join("loops.fdata").display().to_string();
+    let instrument = call("instrument", &bolt).args(["loops", "-instrument", "-o", "counting"]);
+    system.run(&instrument.arg(format!("-instrumentation-file={profile}"))).unwrap();
+    system.run(&call("counting", &dir.path().join("counting"))).unwrap();
+    let body = |words: &[&str]| hone_in(dir.path(), words).expect_code(0).json()["body"].clone();
+
+    let counted = body(&["diagnose", "--json", "--read", "loops.fdata", "--program", "loops"]);
+    let traced = body(&["diagnose", "--json", "--", "./loops"]);
+    assert_eq!(counted["evidence"], "modelled");
+    assert!(counted["notes"].to_string().contains("taken for 4 B"), "{counted}");
+    let lines =
+        |body: &serde_json::Value| body["parts"][0]["layout"]["footprints"][0]["units"][1].as_f64().unwrap();
+    let ratio = lines(&counted) / lines(&traced);
+    assert!((0.75..=1.25).contains(&ratio), "{} and {} lines", lines(&counted), lines(&traced));
+    let hottest = |words: &[&str]| {
+        let map = body(&[&["heatmap", "--json"], words].concat());
+        let functions = map["sides"][0]["functions"].as_array().unwrap().clone();
+        functions.iter().find(|function| function["rank"] == 1).unwrap()["name"].clone()
+    };
+    let by_counts = hottest(&["loops.fdata", "--program", "loops"]);
+    assert_eq!(by_counts, hottest(&["runs/diagnosis-001", "--object", "loops"]));
+    assert_eq!(by_counts, "f20");
+
+    // The same file with addresses in the place of names, and one function alone.
+    let image = Image::parse(&fs::read(dir.path().join("loops")).unwrap()).unwrap();
+    let begin = image.functions.iter().find(|function| function.name == "f7").unwrap().address;
+    fs::write(dir.path().join("loops.pa"), format!("B X:0 {begin:x} 5 0\n")).unwrap();
+    assert_eq!(hottest(&["loops.pa", "--program", "loops"]), "f7");
+    // Both sides at once, each of its own program.
+    let both =
+        ["heatmap", "loops.fdata", "loops.pa", "--program", "loops", "--program", "loops", "-o", "both.html"];
+    hone_in(dir.path(), &both).expect_code(0);
+}
+
+#[test]
+fn what_is_no_map_of_code_is_refused_with_the_next_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    write("x.profdata", b"\xfflprofi\x81\x0c\0\0\0");
+    write("x.fdata", b"1 main 4 1 main 9 0 7\n");
+    write("no.fdata", b"1 there_is_none 4 1 there_is_none 9 0 7\n");
+    write("slots.csv", b"1;2;3\n");
+    let own = env!("CARGO_BIN_EXE_hone");
+    for (verb, read) in [("diagnose", &["--read"][..]), ("heatmap", &[])] {
+        let hone = |words: &[&str]| hone_in(dir.path(), &[&[verb], read, words].concat());
+        hone(&["x.profdata"])
+            .expect_code(1)
+            .expect_error("no addresses")
+            .expect_error("hone diagnose -- COMMAND");
+        hone(&["x.fdata"]).expect_code(2).expect_error("taken of with --program");
+        hone(&["x.fdata", "--program", "none"]).expect_code(1).expect_error("the program none can't be read");
+        hone(&["x.fdata", "--program", "x.fdata"]).expect_code(1).expect_error("x.fdata is no program");
+        hone(&["no.fdata", "--program", own]).expect_code(1).expect_error("are of functions that");
+    }
+    hone_in(dir.path(), &["diagnose", "--read", "slots.csv", "--program", own])
+        .expect_code(2)
+        .expect_error("no profile of BOLT's");
+    hone_in(dir.path(), &["diagnose", "--program", own, "--", "ls"]).expect_code(2);
 }

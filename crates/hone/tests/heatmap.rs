@@ -203,9 +203,9 @@ fn what_can_not_be_is_said_with_the_way_out() {
         .expect_error("looked for trace/*.trace and *.trace\n  next: hone diagnose");
     run(&["none"]).expect_code(1).expect_error("none can't be read");
     fs::write(dir.path().join("x"), "hello").unwrap();
-    run(&["x"])
-        .expect_code(1)
-        .expect_error("neither a file of callgrind's nor a saved heatmap\n  next: name a run's folder");
+    run(&["x"]).expect_code(1).expect_error(
+        "no file of callgrind's, no profile of BOLT's and no saved heatmap\n  next: name a run's folder",
+    );
     fs::write(dir.path().join("m.json"), "{\"hone_record\": 1, \"kind\": \"machine\", \"body\": {}}")
         .unwrap();
     run(&["m.json"]).expect_code(1).expect_error("holds a `machine`, wanted a `heatmap`");

@@ -1,6 +1,7 @@
 //! One model of code that ran, whatever told of it: blocks, how often each ran and after which other one, windows of the exact order.
 //! Pure.
 
+mod branched;
 mod conflicts;
 mod ext_tsp;
 mod footprint;
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 use crate::cache::MODELS;
 use crate::image::Image;
 
+pub use branched::{BYTES_OF_AN_INSTRUCTION, Branch, Branched, Fall, foreign_share, of_branches};
 pub use conflicts::{Conflicts, conflicts};
 pub use ext_tsp::ext_tsp;
 pub use footprint::{
@@ -86,6 +88,8 @@ pub struct Edge {
 /// A stretch of a thread's blocks in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
+    /// Of which thread: windows of one follow each other in their order.
+    pub thread: u32,
     /// So many of the blocks only fill the caches.
     pub warm_up: usize,
     /// Indexes of blocks.

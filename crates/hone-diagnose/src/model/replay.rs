@@ -1,6 +1,7 @@
 //! Windows of a recorded order, replayed on a layout: what a structure would miss if the same blocks lay elsewhere.
 //!
-//! Sampled windows with as much warm-up as is measured were within some 10 % of the whole trace, and half too high without a warm-up.
+//! A window begins with what the one before it left in the caches, and with a warm-up. Windows that began with empty caches told a server that
+//! misses 3 times in 1,000 instructions for one that misses 4 times: half of what they missed was code that is run seldom, and stays.
 
 use super::{Block, Simulated, Window};
 use crate::cache::{Hierarchy, LINE_BITS, MODELS};
@@ -11,8 +12,14 @@ pub type Misses = Simulated;
 /// Replays windows on a layout: where each block begins, and how many bytes it has there. A block without a place is left out.
 pub fn replay(blocks: &[Block], windows: &[Window], place: impl Fn(u32) -> Option<(u64, u32)>) -> Misses {
     let mut found = Misses::default();
-    for window in windows {
-        let mut caches = Hierarchy::new();
+    let mut ordered: Vec<&Window> = windows.iter().collect();
+    // The sort is stable: windows of a thread stay in their order.
+    ordered.sort_by_key(|window| window.thread);
+    let (mut caches, mut thread) = (Hierarchy::new(), None);
+    for window in ordered {
+        if thread.replace(window.thread).is_some_and(|before| before != window.thread) {
+            caches = Hierarchy::new();
+        }
         let mut line = None;
         for (index, &id) in window.blocks.iter().enumerate() {
             let (Some(block), Some((address, size))) = (blocks.get(id as usize), place(id)) else { continue };
@@ -45,7 +52,7 @@ mod tests {
     fn a_layout_that_crowds_one_set_misses_and_one_that_spreads_does_not() {
         let blocks: Vec<Block> = (0..16).map(|index| block(index << 12, 64, 10)).collect();
         let round: Vec<u32> = (0..16).collect();
-        let window = Window { warm_up: 16, blocks: [round.clone(), round].concat() };
+        let window = Window { thread: 0, warm_up: 16, blocks: [round.clone(), round].concat() };
         let crowded = replay(&blocks, std::slice::from_ref(&window), |id| {
             let block = &blocks[id as usize];
             Some((block.address, block.size))
@@ -57,9 +64,20 @@ mod tests {
     }
 
     #[test]
+    fn a_window_begins_with_what_the_last_one_of_its_thread_left() {
+        let blocks = [block(0, 64, 10), block(64, 64, 10)];
+        let window = |thread, ids: &[u32]| Window { thread, warm_up: 0, blocks: ids.to_vec() };
+        let place = |id: u32| Some((u64::from(id) << 6, 64));
+        let of = |windows: &[Window]| replay(&blocks, windows, place).misses[L1I_32K];
+        assert_eq!(of(&[window(0, &[0, 1]), window(0, &[0, 1])]), 2);
+        assert_eq!(of(&[window(0, &[0, 1]), window(1, &[0, 1])]), 4, "another core");
+        assert_eq!(of(&[window(0, &[0]), window(1, &[0]), window(0, &[0]), window(1, &[0])]), 2);
+    }
+
+    #[test]
     fn a_block_without_a_place_is_left_out() {
         let blocks = [block(0, 64, 10), block(64, 64, 10)];
-        let window = Window { warm_up: 0, blocks: vec![0, 1, 7] };
+        let window = Window { thread: 0, warm_up: 0, blocks: vec![0, 1, 7] };
         let found = replay(&blocks, &[window], |id| (id == 0).then_some((0, 64)));
         assert_eq!((found.instructions, found.fetched), (10, 1));
     }

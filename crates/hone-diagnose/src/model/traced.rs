@@ -18,7 +18,10 @@ pub fn of_traces(traces: &[Trace], image: impl Fn(&str) -> Option<Image>) -> Run
         for thread in &trace.threads {
             gathered.thread(thread, &blocks);
         }
+        let first = gathered.threads;
+        gathered.threads += trace.threads.len() as u32;
         let windows = trace.windows.iter().map(|window| Window {
+            thread: first + window.thread,
             warm_up: window.warm_up as usize,
             blocks: window.blocks.iter().map(|&index| blocks[index as usize]).collect(),
         });
@@ -36,6 +39,8 @@ struct Gathered {
     objects: HashMap<String, u32>,
     blocks: HashMap<Place, u32>,
     groups: HashMap<String, Group>,
+    /// Threads of the processes so far.
+    threads: u32,
 }
 
 /// The threads of one name.

@@ -142,8 +142,11 @@ impl Moved {
         let limit = function.anchors.get(next).map_or(function.end, |next| next.before);
         let covered = until(limit);
         let from = at - anchor.before;
-        // Where instructions were taken out, fewer bytes are left.
-        let left = anchor.room.saturating_sub(from).min(covered);
+        // Where instructions were taken out, fewer bytes are left. A branch whose target moved away takes more: the stretch ends where the
+        // next one begins.
+        let room = anchor.room.saturating_sub(from);
+        let is_to_its_end = at + covered == limit;
+        let left = if is_to_its_end && room <= covered + LONGER { room } else { room.min(covered) };
         (anchor.now.saturating_add(from.min(anchor.room)), Bytes { covered, told: left as u32 })
     }
 
@@ -182,6 +185,9 @@ fn is_made_of(old: &object::File<'_>, new: &object::File<'_>) -> bool {
     };
     old == new && old_last ^ new_last <= 1
 }
+
+/// A jump of two bytes becomes one of six, and another of five can stand behind it.
+const LONGER: u64 = 9;
 
 /// Of some bytes as they lay: how many they are, and how many of them there are now.
 struct Bytes {
@@ -243,7 +249,8 @@ fn moved_part(part: &Part, now: &[(u32, u32)], all: usize) -> Part {
 }
 
 fn moved_window(window: &Window, now: &[(u32, u32)]) -> Window {
-    let mut moved = Window { warm_up: 0, blocks: Vec::with_capacity(window.blocks.len()) };
+    let mut moved =
+        Window { thread: window.thread, warm_up: 0, blocks: Vec::with_capacity(window.blocks.len()) };
     for (index, &block) in window.blocks.iter().enumerate() {
         if index == window.warm_up {
             moved.warm_up = moved.blocks.len();
@@ -349,11 +356,25 @@ mod tests {
     }
 
     #[test]
+    fn a_branch_that_became_longer_still_falls_through() {
+        // A jump of two bytes at 0x100e takes six now; the block behind it follows.
+        let anchors =
+            vec![anchor(0x1000, 0x8000, 0xe), anchor(0x100e, 0x800e, 6), anchor(0x1010, 0x8014, u64::MAX)];
+        let f = Function { begin: 0x1000, end: 0x1040, anchors, now: 0x8000 };
+        let moved = Moved { functions: vec![f], image: Image::default() };
+        assert_eq!(moved.pieces(0x1000, 0x10), [(0x8000, 0x14)]);
+        assert_eq!(moved.pieces(0x1000, 0x20), [(0x8000, 0x24)]);
+        let before = run(&[(block(0x1000, 0x10, 4), 5), (block(0x1010, 4, 1), 5)], &[(0, 1, 5)]);
+        let now = moved.run(&before, 0);
+        assert!(!now.blocks[0].is_branch_to(&now.blocks[1]));
+    }
+
+    #[test]
     fn what_ran_is_laid_out_anew() {
         let mut before =
             run(&[(block(0x1010, 0x20, 8), 5), (block(0x2000, 4, 1), 5)], &[(0, 1, 5), (1, 0, 4)]);
         before.objects = vec![Object { path: "/bin/x".to_owned(), image: None }];
-        before.windows = vec![Window { warm_up: 1, blocks: vec![0, 1, 0] }];
+        before.windows = vec![Window { thread: 7, warm_up: 1, blocks: vec![0, 1, 0] }];
         let now = moved().run(&before, 0);
         let places: Vec<_> =
             now.blocks.iter().map(|block| (block.address, block.size, block.instructions)).collect();
@@ -361,7 +382,7 @@ mod tests {
         let edge = |from, to, count| Edge { from, to, count };
         assert_eq!(now.parts[0].edges, [edge(0, 1, 5), edge(1, 2, 5), edge(2, 0, 4)]);
         assert_eq!(now.parts[0].counts, [5, 5, 5]);
-        assert_eq!(now.windows[0], Window { warm_up: 2, blocks: vec![0, 1, 2, 0, 1] });
+        assert_eq!(now.windows[0], Window { thread: 7, warm_up: 2, blocks: vec![0, 1, 2, 0, 1] });
         assert_eq!(before.parts[0].instructions(&before), now.parts[0].instructions(&now));
     }
 

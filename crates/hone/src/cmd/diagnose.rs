@@ -1,5 +1,6 @@
 //! `hone diagnose`: why the CPU stalls, and whether a better layout of the code can help.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
+use crate::diagnose::branched;
+use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
 use crate::{Ending, bench, diagnose, experiment, show};
@@ -23,27 +26,35 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
 /// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
-/// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses.
+/// layout can save. A file of callgrind's is read, too, and a profile of BOLT's: they say how much memory the code that runs touches, and
+/// nothing of misses.
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
 ///
 /// With --replay: what ran in an earlier diagnosis, replayed on the layout that BOLT gave the same program: what that will do, before it
 /// runs.
+///
+/// Such a trace is the same on any machine, so CI can hold it against a budget: --learn writes one, --gate fails (exit code 3) when the code lies
+/// worse than it allows, by more than repeats of the same differed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone diagnose hone.toml                                  the target's plain build under its first training load
   hone diagnose hone.toml --program runs/x-001/bin/pgo/server
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
+  hone diagnose --learn layout.toml -- xz -k -T1 file      a budget for CI, kept with the sources
+  hone diagnose --gate layout.toml -- xz -k -T1 file       exit code 3 when the code lies worse than it allows
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%
-  hone diagnose --replay runs/x-diagnosis-001 --on x.bolt       (made by llvm-bolt with --enable-bat)")]
+  hone diagnose --read server.fdata --program ./server     by BOLT's counts of branches
+  hone diagnose --replay runs/x-diagnosis-001 --on x.bolt  what a layout will do; made by llvm-bolt --enable-bat")]
 #[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "replay", "command"])))]
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
-    /// What perf stat, toplev, topdown-tool or callgrind wrote; `-` is standard input.
+    /// What perf stat, toplev, topdown-tool or callgrind wrote, or a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program);
+    /// `-` is standard input.
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
@@ -53,8 +64,9 @@ pub(crate) struct Arguments {
     /// The workload of the experiment that it is loaded with; the first one that trains unless named.
     #[arg(long, value_name = "NAME", requires = "file")]
     workload: Option<String>,
-    /// Another build of the target to trace in place of the plain one, which then is not built.
-    #[arg(long, value_name = "PATH", requires = "file")]
+    /// Another build of the target to trace in place of the plain one, which then is not built; with --read, the program that a profile of
+    /// BOLT's was taken of.
+    #[arg(long, value_name = "PATH", conflicts_with = "command")]
     program: Option<PathBuf>,
     /// The run's folder of an earlier diagnosis, whose trace is replayed.
     #[arg(long, value_name = "RUN", requires = "on")]
@@ -62,6 +74,15 @@ pub(crate) struct Arguments {
     /// What BOLT made of the program that was traced, with `--enable-bat`, as `hone optimize` has it made.
     #[arg(long, value_name = "PROGRAM", requires = "replay")]
     on: Option<PathBuf>,
+    /// Hold the run against a budget that --learn wrote; exit code 3 when a figure is worse than it allows.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "learn"])]
+    gate: Option<PathBuf>,
+    /// Run it several times, and write a budget: each figure, and how much it differs between repeats.
+    #[arg(long, value_name = "FILE", conflicts_with = "read")]
+    learn: Option<PathBuf>,
+    /// Repeats that --learn learns from.
+    #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "learn")]
+    repeats: u32,
     /// Folder under which the run's folder is made.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
@@ -93,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     match (&arguments.read, &arguments.file) {
-        (Some(path), _) => of_file(path, arguments.user_share, desk),
+        (Some(path), _) => of_file(path, arguments, desk),
         (None, Some(file)) => of_experiment(file, arguments, desk),
         (None, None) => of_command(arguments, desk),
     }
@@ -108,6 +129,11 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
     }
     let workload = optimize::workload(&experiment, arguments.workload.as_deref())
         .with_context(|| file.display().to_string())?;
+    let purpose = arguments.purpose(Subject {
+        program: experiment.name.clone(),
+        workload: Some(workload.name.clone()),
+        evidence: Evidence::Simulated,
+    })?;
     let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", experiment.name))?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     let runner = runner(&folder, desk)?;
@@ -121,20 +147,139 @@ fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Endi
         progress: &desk.progress,
         only: None,
     };
-    let found = optimize::diagnose(&job, workload, arguments.program.as_deref())?;
-    told(found, desk)
-}
-
-fn told(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
-    desk.show(found.diagnosis, show::diagnosis::text)?;
-    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+    let program = optimize::program_to_diagnose(&job, arguments.program.as_deref())?;
+    purpose.serve(desk, folder.path(), || optimize::diagnose(&job, workload, &program))
 }
 
 fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let command = diagnose::Command::look(&arguments.command)?;
+    let subject = Subject { program: command.name(), workload: None, evidence: Evidence::Simulated };
+    let purpose = arguments.purpose(subject)?;
     let folder = RunFolder::create(&arguments.output, "diagnosis")?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    told(diagnose::of_command(&runner(&folder, desk)?, &folder, &command)?, desk)
+    let runner = runner(&folder, desk)?;
+    purpose.serve(desk, folder.path(), || diagnose::of_command(&runner, &folder, &command))
+}
+
+/// What the traces are for.
+enum Purpose<'a> {
+    Diagnose,
+    Learn { path: &'a Path, repeats: u32, subject: Subject },
+    Gate { path: &'a Path, budget: Budget, subject: Subject },
+}
+
+impl Arguments {
+    /// Looked at before anything runs: a budget that can't be read, or written, is known at once.
+    fn purpose(&self, subject: Subject) -> Result<Purpose<'_>> {
+        if let Some(path) = &self.learn {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                let told =
+                    format!("{} can't be written: there is no folder {}", path.display(), folder.display());
+                return Err(crate::Usage(told).into());
+            }
+            return Ok(Purpose::Learn { path, repeats: self.repeats, subject });
+        }
+        let Some(path) = &self.gate else { return Ok(Purpose::Diagnose) };
+        let next = "\n  next: hone diagnose --learn FILE writes one";
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("the budget {} can't be read{next}", path.display()))?;
+        let wrong = |what: String| crate::Usage(format!("{} {what}{next}", path.display()));
+        let budget = Budget::parse(&text).map_err(wrong)?;
+        budget.fits(&subject).map_err(wrong)?;
+        Ok(Purpose::Gate { path, budget, subject })
+    }
+}
+
+impl Purpose<'_> {
+    /// Traces as often as is wanted, and shows what follows. `folder` is where the traces stay.
+    fn serve(
+        &self,
+        desk: &Desk,
+        folder: &Path,
+        once: impl Fn() -> Result<diagnose::Found>,
+    ) -> Result<Ending> {
+        let Self::Learn { path, repeats, subject } = self else {
+            let found = once()?;
+            return match self {
+                // What broke off says nothing of what the rest would have been.
+                Self::Gate { path, budget, subject } if found.is_whole => {
+                    hold(path, budget, subject, desk, folder, &found)
+                }
+                _ => show_diagnosis(found, desk),
+            };
+        };
+        learn(path, *repeats, subject, desk, once)
+    }
+}
+
+fn show_diagnosis(found: diagnose::Found, desk: &Desk) -> Result<Ending> {
+    desk.show(found.diagnosis, show::diagnosis::text)?;
+    Ok(if found.is_whole { Ending::Done } else { Ending::CouldNot })
+}
+
+fn hold(
+    path: &Path,
+    budget: &Budget,
+    subject: &Subject,
+    desk: &Desk,
+    folder: &Path,
+    found: &diagnose::Found,
+) -> Result<Ending> {
+    let figures = budget.hold(&figures(found)?);
+    let is_worse = figures.iter().any(|held| held.outcome.fails());
+    let (budget, folder) = (path.display().to_string(), folder.display());
+    let next = [
+        format!("where the code lies now: hone heatmap {folder}"),
+        format!(
+            "what moved: trace the state that {budget} was learned of in the same way, and hone heatmap BEFORE {folder} -o moved.html"
+        ),
+        format!(
+            "where it is meant: the same command with --learn {budget} in place of --gate, and commit the file"
+        ),
+    ];
+    let gate = Gate {
+        budget,
+        subject: subject.clone(),
+        source: found.diagnosis.source.clone(),
+        is_worse,
+        figures,
+        notes: found.diagnosis.notes.clone(),
+        next: if is_worse { next.into() } else { Vec::new() },
+    };
+    desk.show_found("gate", &gate, show::gate::text)?;
+    Ok(if is_worse { Ending::Worse } else { Ending::Done })
+}
+
+fn learn(
+    path: &Path,
+    repeats: u32,
+    subject: &Subject,
+    desk: &Desk,
+    once: impl Fn() -> Result<diagnose::Found>,
+) -> Result<Ending> {
+    let (mut all, mut of) = (Vec::new(), String::new());
+    for repeat in 1..=repeats {
+        desk.progress.line(&format!("Repeat {repeat} of {repeats}"));
+        let found = once()?;
+        anyhow::ensure!(
+            found.is_whole,
+            "nothing was learned: repeat {repeat} did not come to its end\n  {}",
+            found.diagnosis.notes.join("\n  ")
+        );
+        all.push(figures(&found)?);
+        of = found.diagnosis.source;
+    }
+    let budget = gate::learn(subject.clone(), of, &all);
+    fs::write(path, budget.text()).with_context(|| format!("{} can't be written", path.display()))?;
+    desk.show_found("budget", &budget, |budget| show::gate::learned(budget, path))?;
+    Ok(Ending::Done)
+}
+
+/// Of all threads.
+fn figures(found: &diagnose::Found) -> Result<BTreeMap<String, f64>> {
+    let layout = found.diagnosis.parts.iter().rev().find_map(|part| part.layout.as_ref());
+    Ok(gate::figures(layout.context("nothing ran")?, found.operations))
 }
 
 fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
@@ -144,26 +289,48 @@ fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
     }))
 }
 
-fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> {
+fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let name = match path {
         path if path == Path::new("-") => "standard input".to_owned(),
         path => path.display().to_string(),
     };
-    let text = text(path)?;
-    let cannot = || format!("{name} gives no diagnosis");
-    let diagnosis = if text.starts_with("# callgrind format") {
-        let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
-        diagnose::of_counts(&run, name.clone(), user_share)
-    } else {
-        match (topdown::read(&text), counted::read(&text)) {
-            (Err(_), Some(counted)) => of_counters(counted, name.clone(), user_share),
-            (readings, _) => of_slots(&readings.with_context(cannot)?, name.clone(), user_share),
-        }
-    };
+    let bytes = bytes(path)?;
+    let diagnosis = diagnosis_of(&bytes, name, arguments.program.as_deref(), arguments.user_share)?;
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
     desk.show(diagnosis, show::diagnosis::text)?;
     // What can't be believed is no diagnosis.
     Ok(if any { Ending::Done } else { Ending::CouldNot })
+}
+
+fn diagnosis_of(
+    bytes: &[u8],
+    name: String,
+    program: Option<&Path>,
+    user_share: Option<f64>,
+) -> Result<Diagnosis> {
+    let cannot = || format!("{name} gives no diagnosis");
+    branched::refuse(bytes, &name)?;
+    if branched::is_profile(bytes) {
+        let read = branched::read(bytes, &name, program)?;
+        let mut diagnosis = diagnose::of_counts(&read.run, name, user_share);
+        diagnosis.notes.extend(read.notes);
+        return Ok(diagnosis);
+    }
+    if program.is_some() {
+        let told = format!(
+            "{name} is no profile of BOLT's, and nothing else that is read is of a --program that must be named"
+        );
+        return Err(crate::Usage(told).into());
+    }
+    let text = String::from_utf8_lossy(bytes);
+    if text.starts_with("# callgrind format") {
+        let run = callgrind::read(&text, diagnose::image).with_context(cannot)?;
+        return Ok(diagnose::of_counts(&run, name, user_share));
+    }
+    Ok(match (topdown::read(&text), counted::read(&text)) {
+        (Err(_), Some(counted)) => of_counters(counted, name, user_share),
+        (readings, _) => of_slots(&readings.with_context(cannot)?, name, user_share),
+    })
 }
 
 fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
@@ -191,7 +358,7 @@ fn of_counters(scopes: Vec<counted::Scoped>, source: String, user_share: Option<
     Diagnosis { evidence: Evidence::MeasuredPartial, source, user_share, parts, notes: Vec::new() }
 }
 
-fn text(path: &Path) -> Result<String> {
+fn bytes(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes)
@@ -204,7 +371,7 @@ fn text(path: &Path) -> Result<String> {
         "{} is larger than 256 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
         path.display()
     );
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ const COLUMNS: usize = 80;
 
 /// Show where in memory the code lies that runs: alone, or before and after at one scale.
 ///
-/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), or a heatmap that was
-/// saved as JSON. Every cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
+/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), a profile of BOLT's (fdata,
+/// or what perf2bolt --pa takes) with the --program that it was taken of, or a heatmap that was saved as JSON. Every cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
 ///
 /// Without -o it is shown here, in colours where this is a terminal and NO_COLOR is not set. With -o the ending of the file says what is
 /// written: .html (a page to zoom in, from a file, without a network), .svg, .png, .json (the record), .csv (a row for each line), .txt (what
@@ -30,7 +30,8 @@ const COLUMNS: usize = 80;
   hone heatmap runs/diagnosis-001                                 here, in the terminal
   hone heatmap runs/diagnosis-001 runs/diagnosis-002 -o moved.html
   hone heatmap runs/diagnosis-001 --object libc.so.6 -o libc.svg
-  valgrind --tool=callgrind --dump-instr=yes ./server && hone heatmap callgrind.out.1234 -o heat.txt")]
+  valgrind --tool=callgrind --dump-instr=yes ./server && hone heatmap callgrind.out.1234 -o heat.txt
+  hone heatmap server.fdata --program ./server -o heat.html       what BOLT counted")]
 pub(crate) struct Arguments {
     /// What ran.
     source: PathBuf,
@@ -42,9 +43,19 @@ pub(crate) struct Arguments {
     /// The program or library to show, by its name or a part of its path; the one with most of the execution unless named.
     #[arg(long, value_name = "NAME")]
     object: Option<String>,
+    /// The program that a profile of BOLT's was taken of; once for both sources, or once for each.
+    #[arg(long, value_name = "PATH")]
+    program: Vec<PathBuf>,
     /// Only what the threads of this name did.
     #[arg(long, value_name = "NAME")]
     thread: Option<String>,
+}
+
+impl Arguments {
+    /// Of a source, by its number.
+    fn program(&self, source: usize) -> Option<&Path> {
+        self.program.get(source).or(self.program.last()).map(PathBuf::as_path)
+    }
 }
 
 /// What a file's ending asks for.
@@ -84,7 +95,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     let wish = Wish { object: arguments.object.clone(), thread: arguments.thread.clone() };
     let paths = std::iter::once(&arguments.source).chain(&arguments.other);
-    let sources = paths.map(|path| heat::read(path)).collect::<Result<Vec<_>>>()?;
+    let sources = paths
+        .enumerate()
+        .map(|(index, path)| heat::read(path, arguments.program(index)))
+        .collect::<Result<Vec<_>>>()?;
     let map = heat::map(&sources, &wish)?;
     let (Some(path), Some(form)) = (&arguments.output, form) else {
         let look = look();

@@ -1,5 +1,8 @@
 //! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
 
+pub(crate) mod branched;
+pub(crate) mod gate;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,12 +50,14 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 pub(crate) struct Found {
     pub(crate) diagnosis: Diagnosis,
     pub(crate) is_whole: bool,
+    /// Of its load.
+    pub(crate) operations: Option<u64>,
 }
 
 /// Writes a diagnosis down.
 pub(crate) fn found(folder: &RunFolder, diagnosis: Diagnosis, traced: &Traced) -> Result<Found> {
     folder.write_record("diagnosis.json", diagnosis.clone())?;
-    Ok(Found { diagnosis, is_whole: traced.broke.is_none() })
+    Ok(Found { diagnosis, is_whole: traced.broke.is_none(), operations: traced.operations })
 }
 
 /// A command that ends by itself, and what traces it.
@@ -72,6 +77,12 @@ impl<'a> Command<'a> {
         let emulator = Emulator::find()?;
         can_be_emulated(&program)?;
         Ok(Self { words, program, emulator })
+    }
+
+    /// The file name of the program as it was called.
+    pub(crate) fn name(&self) -> String {
+        let called = Path::new(&self.words[0]).file_name().or(self.program.file_name());
+        called.unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
@@ -101,7 +112,7 @@ pub(crate) fn of_command(runner: &dyn Runner, folder: &RunFolder, command: &Comm
     };
     let left = left_of(&to, emulator, program, broke.as_deref())?;
     let notes = notes_of_traces(&left);
-    let traced = Traced { left, words: String::new(), user_share, notes, broke };
+    let traced = Traced { left, words: String::new(), operations: None, user_share, notes, broke };
     let source = format!("{}, under {}{at}", words.join(" "), emulator.receipt().version);
     found(folder, of_trace(&run_of(&traced), program, source, &traced), &traced)
 }
@@ -132,7 +143,7 @@ pub(crate) fn added_up(run: &Run, program: &Path) -> Option<Aggregated> {
 /// # Errors
 /// When there is no trace, or the candidate was not made of the program.
 pub(crate) fn of_replay(path: &Path, candidate: &Path) -> Result<Foretelling> {
-    let heat::Source::Ran(ran) = heat::read(path)? else {
+    let heat::Source::Ran(ran) = heat::read(path, None)? else {
         bail!(
             "{} is a heatmap, and has no order in which code ran\n  next: name the run's folder of hone diagnose",
             path.display()

@@ -28,6 +28,8 @@ pub(crate) struct Traced {
     pub(crate) left: Left,
     /// What was done, in words.
     pub(crate) words: String,
+    /// Operations or requests of its load that were done; `None` where it has no load, or did not come to its end.
+    pub(crate) operations: Option<u64>,
     /// Of the CPU that it takes outside of the emulator under the same load, the share that is no kernel's.
     pub(crate) user_share: Option<f64>,
     /// What is to be known of it.
@@ -95,6 +97,7 @@ impl Job<'_> {
         notes.extend(outside);
         notes.extend(notes_of_traces(&left));
         let what = if load.engine.operations().is_some() { "operations" } else { "requests" };
+        let operations = acked;
         let acked = acked.map_or_else(|| "some".to_owned(), |acked| show::number(acked as f64));
         let words = format!(
             "{acked} {what} of workload `{}` under {}{}",
@@ -102,7 +105,7 @@ impl Job<'_> {
             emulator.receipt().version,
             slow::words(workload, slow)
         );
-        Ok(Traced { left, words, user_share: native.user_share, notes, broke })
+        Ok(Traced { left, words, operations, user_share: native.user_share, notes, broke })
     }
 
     /// Loads it as it is for a short time: how much of its CPU is the kernel's, which no emulator sees, and what it uses.

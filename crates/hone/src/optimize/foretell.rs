@@ -24,6 +24,7 @@ use crate::{diagnose, show};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
     words: String,
+    operations: Option<u64>,
     user_share: Option<f64>,
     notes: Vec<String>,
     broke: Option<String>,
@@ -99,8 +100,8 @@ impl Job<'_> {
         let name = format!("{}-traced", built.variant);
         let to = self.traces_of(&built.variant);
         let traced = self.traced(&name, &built.executable, workload, Wanted::ALL, &to)?;
-        let Traced { words, user_share, notes, broke, .. } = traced;
-        let kept = Kept { words, user_share, notes, broke };
+        let Traced { words, operations, user_share, notes, broke, .. } = traced;
+        let kept = Kept { words, operations, user_share, notes, broke };
         self.folder.write_note(&kept_name(&built.variant), &kept)?;
         Ok(kept)
     }
@@ -113,8 +114,8 @@ impl Job<'_> {
         let folder = self.traces_of(variant);
         let left = TraceFolder::open(&folder).left();
         let left = left.with_context(|| format!("{} can't be read", folder.display()))?;
-        let Kept { words, user_share, notes, broke } = kept;
-        Ok(Traced { left, words, user_share, notes, broke })
+        let Kept { words, operations, user_share, notes, broke } = kept;
+        Ok(Traced { left, words, operations, user_share, notes, broke })
     }
 
     /// What ran of a build, by a trace that is there or a new one.

@@ -318,31 +318,30 @@ fn short(workload: &Workload) -> Workload {
     Workload { duration_s: workload.duration_s.min(SHORT_S), ..workload.clone() }
 }
 
-/// Diagnoses a program under a training workload: the target's plain build, or one that is named.
+/// The program that a diagnosis traces: the target's plain build, or one that is named.
 ///
 /// # Errors
-/// When it can't be built, or traced.
-pub(crate) fn diagnose(
-    job: &Job<'_>,
-    workload: &Workload,
-    program: Option<&Path>,
-) -> Result<crate::diagnose::Found> {
-    let program = match program {
-        Some(program) => {
-            program.canonicalize().with_context(|| format!("there is no program {}", program.display()))?
-        }
-        None => {
-            let workshop = job.workshop()?;
-            let _alone = job.lock(&job.work(), "building in")?;
-            let told = job.build(&*workshop, &Order::plain(BASELINE))?;
-            job.progress.line(&format!("  built: {}", told.note));
-            told.result.executable
-        }
-    };
-    let traced = job.traced("diagnosed", &program, workload, Wanted::ALL, &job.folder.join("trace"))?;
+/// When it can't be built, or is not there.
+pub(crate) fn program_to_diagnose(job: &Job<'_>, program: Option<&Path>) -> Result<PathBuf> {
+    if let Some(program) = program {
+        return program.canonicalize().with_context(|| format!("there is no program {}", program.display()));
+    }
+    let workshop = job.workshop()?;
+    let _alone = job.lock(&job.work(), "building in")?;
+    let told = job.build(&*workshop, &Order::plain(BASELINE))?;
+    job.progress.line(&format!("  built: {}", told.note));
+    Ok(told.result.executable)
+}
+
+/// Diagnoses a program under a workload.
+///
+/// # Errors
+/// When it can't be traced.
+pub(crate) fn diagnose(job: &Job<'_>, workload: &Workload, program: &Path) -> Result<crate::diagnose::Found> {
+    let traced = job.traced("diagnosed", program, workload, Wanted::ALL, &job.folder.join("trace"))?;
     let source = format!("{}, {}", program.display(), traced.words);
     let run = crate::diagnose::run_of(&traced);
-    crate::diagnose::found(job.folder, crate::diagnose::of_trace(&run, &program, source, &traced), &traced)
+    crate::diagnose::found(job.folder, crate::diagnose::of_trace(&run, program, source, &traced), &traced)
 }
 
 /// A workload of an experiment by its name, or the first one that trains.

@@ -177,7 +177,7 @@ fn layouts(parts: &[Diagnosed]) -> String {
     format!("\n{}", table(&rows))
 }
 
-fn unit(bytes: u64) -> String {
+pub(crate) fn unit(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 => format!("pages of {} MiB", bytes >> 20),
         bytes if bytes >= 1 << 10 => format!("pages of {} KiB", bytes >> 10),
@@ -186,7 +186,7 @@ fn unit(bytes: u64) -> String {
 }
 
 /// Three digits are enough of what depends on a model.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value {
         small if small < 0.995 => format!("{small:.2}"),
         some if some < 99.95 => format!("{some:.1}"),

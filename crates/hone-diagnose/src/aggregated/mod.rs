@@ -4,9 +4,17 @@
 //! `B FROM TO COUNT MISPREDICTED` is a branch, `F FROM TO COUNT` a stretch that fell through, addresses as linked, in hex
 //! (`bolt/lib/Profile/DataAggregator.cpp`).
 
+mod read;
+
 use std::fmt::Write as _;
 
 use crate::model::{Part, Run};
+
+pub use read::{AggregatedFault, begins, read};
+
+/// How branches are counted, for who has samples of the clock.
+pub const BRANCHES: &str = "take branches: perf record -b and perf2bolt, a program that BOLT instrumented, or hone diagnose on the program \
+                            itself, which needs no counters";
 
 /// Stands for all places outside of the program: none is so high. perf2bolt takes it for another file's.
 const OUTSIDE: u64 = 0x7fff_ffff_f000;

@@ -1,7 +1,7 @@
 //! Why the CPU stalls.
 //!
 //! [`topdown`] reads what counters say where there are counters. Elsewhere [`emulator`] runs a program under qemu with Hone's own tracer,
-//! [`trace`] reads what that leaves, and [`model`] says how the code lies in memory and what [`cache`]s miss of it, [`heatmap`] draws the map of it. [`verdict`] says whether
+//! [`trace`] reads what that leaves, [`perf`] what was sampled of a program as it is, and [`model`] says how the code lies in memory and what [`cache`]s miss of it, [`heatmap`] draws the map of it. [`verdict`] says whether
 //! a better layout of the code can help.
 
 pub mod aggregated;
@@ -13,6 +13,7 @@ pub mod fuzzing;
 pub mod heatmap;
 pub mod image;
 pub mod model;
+pub mod perf;
 pub mod topdown;
 pub mod trace;
 pub mod verdict;

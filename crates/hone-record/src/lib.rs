@@ -25,6 +25,7 @@ mod optimization;
 mod requirement;
 mod saved;
 mod selftest;
+mod watched;
 mod window;
 mod workload;
 
@@ -57,6 +58,7 @@ pub use optimization::{
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,
     EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

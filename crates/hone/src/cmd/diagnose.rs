@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use hone_diagnose::{callgrind, topdown, verdict};
+use hone_diagnose::{callgrind, perf, topdown, verdict};
 use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
@@ -22,7 +22,8 @@ const MOST_BYTES: u64 = 256 << 20;
 ///
 /// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
 /// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
-/// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses.
+/// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses. So is what perf record
+/// wrote: it says where the time goes by thread and function, and nothing of why.
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
@@ -38,7 +39,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
-    /// What perf stat, toplev, topdown-tool or callgrind wrote; `-` is standard input.
+    /// What perf stat, toplev, topdown-tool, callgrind or perf record wrote; `-` is standard input (not for perf record).
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
@@ -134,6 +135,11 @@ fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> 
         path if path == Path::new("-") => "standard input".to_owned(),
         path => path.display().to_string(),
     };
+    if begins_as_samples(path) {
+        let samples = diagnose::read_samples(path)?;
+        desk.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
+        return Ok(Ending::Done);
+    }
     let text = text(path)?;
     let cannot = || format!("{name} gives no diagnosis");
     let diagnosis = if text.starts_with("# callgrind format") {
@@ -148,6 +154,13 @@ fn of_file(path: &Path, user_share: Option<f64>, desk: &Desk) -> Result<Ending> 
     Ok(if any { Ending::Done } else { Ending::CouldNot })
 }
 
+/// Whether a file is perf's data, of any size. What can't be opened is told by whoever reads it.
+fn begins_as_samples(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
+    path != Path::new("-") && read.is_ok() && perf::is_data(&head)
+}
+
 fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
     let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
         Ok(slots) => {
@@ -157,7 +170,7 @@ fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f6
         Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::of(scope) },
     };
     let parts = topdown::judge(readings).into_iter().map(part).collect();
-    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, notes: Vec::new() }
+    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, watched: None, notes: Vec::new() }
 }
 
 fn text(path: &Path) -> Result<String> {
@@ -170,7 +183,7 @@ fn text(path: &Path) -> Result<String> {
     read.with_context(|| format!("{} can't be read", path.display()))?;
     anyhow::ensure!(
         bytes.len() as u64 <= MOST_BYTES,
-        "{} is larger than 256 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
+        "{} is larger than 256 MiB, which no output of perf stat is, and does not begin as perf's data does",
         path.display()
     );
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,5 +1,7 @@
 //! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
 
+mod sampled;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +20,8 @@ use hone_tool::{Call, Runner, interrupt};
 use crate::arm::find_program;
 use crate::folder::RunFolder;
 use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
+
+pub(crate) use sampled::{notes_of_samples, of_data, read as read_samples};
 
 /// Threads that did less than this of the work are told in the whole alone.
 const LEAST_SHARE: f64 = 0.05;
@@ -114,7 +118,7 @@ pub(crate) fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> D
             .to_owned(),
     ];
     notes.extend(notes_of(run));
-    Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], notes }
+    Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], watched: None, notes }
 }
 
 /// What ran of a program as a profile for BOLT; `None` where nothing did.
@@ -153,7 +157,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
             100.0 * made
         ));
     }
-    Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, notes }
+    Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, watched: None, notes }
 }
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {

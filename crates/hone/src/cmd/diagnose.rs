@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -25,6 +26,9 @@ const MOST_BYTES: u64 = 256 << 20;
 /// layout can save. A file of callgrind's is read, too: it says how much memory the code that runs touches, and nothing of misses. So is what perf record
 /// wrote: it says where the time goes by thread and function, and nothing of why.
 ///
+/// With --pid: of a running process, as it is and under the load that it has. Says first what the evidence is: slots by counters where the
+/// machine has them, else samples (perf), and in any case what the kernel keeps of each thread. The busy thread is found by itself.
+///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
 #[derive(Debug, Args)]
@@ -32,16 +36,24 @@ const MOST_BYTES: u64 = 256 << 20;
   hone diagnose hone.toml                                  the target's plain build under its first training load
   hone diagnose hone.toml --program runs/x-001/bin/pgo/server
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
+  hone diagnose --pid \"$(pidof -s redis-server)\"          a running process, for 10 seconds
+  hone diagnose --read perf.data                           what perf record wrote
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%")]
-#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "command"])))]
+#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "pid", "command"])))]
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
     /// What perf stat, toplev, topdown-tool, callgrind or perf record wrote; `-` is standard input (not for perf record).
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
+    /// A running process: looked at by thread, with counters where there are any, else with samples (perf), and with what the kernel keeps.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// For how long.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600), requires = "pid")]
+    seconds: u64,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
     /// ceiling.
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "read")]
@@ -78,6 +90,9 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    if let Some(pid) = arguments.pid {
+        return of_process(pid, arguments, desk);
+    }
     match (&arguments.read, &arguments.file) {
         (Some(path), _) => of_file(path, arguments.user_share, desk),
         (None, Some(file)) => of_experiment(file, arguments, desk),
@@ -121,6 +136,14 @@ fn of_command(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::create(&arguments.output, "diagnosis")?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
     told(diagnose::of_command(&runner(&folder, desk)?, &folder, &command)?, desk)
+}
+
+fn of_process(pid: u32, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let process = diagnose::Process::look(pid)?;
+    let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", process.name()))?;
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let window = Duration::from_secs(arguments.seconds);
+    told(diagnose::of_process(&runner(&folder, desk)?, &folder, &process, window, &desk.progress)?, desk)
 }
 
 fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {

@@ -1,5 +1,6 @@
 //! A diagnosis out of what ran: the model's figures by thread, and what may be said of them.
 
+mod live;
 mod sampled;
 
 use std::fs;
@@ -21,6 +22,7 @@ use crate::arm::find_program;
 use crate::folder::RunFolder;
 use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
 
+pub(crate) use live::{Process, of_process};
 pub(crate) use sampled::{notes_of_samples, of_data, read as read_samples};
 
 /// Threads that did less than this of the work are told in the whole alone.

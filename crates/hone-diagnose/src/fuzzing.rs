@@ -5,7 +5,7 @@ use crate::image::{Function, Image};
 use crate::model::{self, Block, Object, Part, Run};
 use crate::moved::Moved;
 use crate::trace::Trace;
-use crate::{aggregated, callgrind, topdown, verdict};
+use crate::{aggregated, callgrind, source, topdown, verdict};
 
 /// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
 pub fn topdown(data: &[u8]) {
@@ -50,8 +50,17 @@ pub fn aggregated(data: &[u8]) {
     holds(&run);
 }
 
-/// A program as a file.
+/// A program as a file, and where its code was written.
 pub fn image(data: &[u8]) {
+    // The code of the files in the corpus lies there.
+    let code: Vec<u64> = (0x40_0000..0x40_0400).collect();
+    if let Ok(places) = source::places(data, &code) {
+        for place in code.iter().filter_map(|address| places.at(*address)) {
+            assert!(
+                place.line > 0 && places.files.get(place.file as usize).is_some_and(|file| !file.is_empty())
+            );
+        }
+    }
     let Ok(image) = Image::parse(data) else { return };
     for function in &image.functions {
         assert!(image.function_at(function.address).is_some_and(|found| found.address == function.address));

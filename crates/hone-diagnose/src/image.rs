@@ -72,6 +72,15 @@ impl Image {
         Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file) })
     }
 
+    /// Whether a file's bytes are those that this was read from: by their build id, which is quick, or by all that is known.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        let build_id = || Some(hex(object::File::parse(bytes).ok()?.build_id().ok()??));
+        match &self.build_id {
+            Some(_) => build_id() == self.build_id,
+            None => Self::parse(bytes).is_ok_and(|now| now == *self),
+        }
+    }
+
     /// A file of that many bytes, loaded at 0.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn of_functions(functions: Vec<Function>, bytes: u64) -> Self {
@@ -205,6 +214,10 @@ mod tests {
         let (offset, address, size) = *image.segments.last().unwrap();
         assert_eq!(image.address_of(offset + size / 2), Some(address + size / 2));
         assert_eq!(image.address_of(u64::MAX), None);
+        assert!(
+            image.is_of(&std::fs::read(std::env::current_exe().unwrap()).unwrap())
+                && !image.is_of(b"\x7fELF")
+        );
         assert_eq!(image.offset_of(address + size / 2), Some(offset + size / 2));
         assert_eq!(image.offset_of(u64::MAX), None);
         let (begin, end) = image.extent_at(function.address).unwrap();

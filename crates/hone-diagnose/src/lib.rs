@@ -2,7 +2,7 @@
 //!
 //! [`topdown`] reads what counters say where there are counters. Elsewhere [`emulator`] runs a program under qemu with Hone's own tracer,
 //! [`trace`] reads what that leaves, and [`model`] says how the code lies in memory and what [`cache`]s miss of it, [`heatmap`]
-//! draws the map of it. [`verdict`] says whether a better layout of the code can help, and [`moved`] what a given one would.
+//! draws the map of it, with files and lines by [`source`]. [`verdict`] says whether a better layout of the code can help, and [`moved`] what a given one would.
 
 pub mod aggregated;
 mod branch;
@@ -15,6 +15,7 @@ pub mod heatmap;
 pub mod image;
 pub mod model;
 pub mod moved;
+pub mod source;
 pub mod topdown;
 pub mod trace;
 pub mod verdict;

@@ -177,7 +177,19 @@ impl Ran {
             Some(thread) => format!("{}, thread {thread}", self.title),
             None => self.title.clone(),
         };
-        Ok(heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object }))
+        let mut side = heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object });
+        if let Some(bytes) = self.bytes_of(object) {
+            heatmap::add_sources(&mut side, &bytes);
+        }
+        Ok(side)
+    }
+
+    /// The object's file, where its addresses are known and it is still the one that they are of.
+    fn bytes_of(&self, object: Option<u32>) -> Option<Vec<u8>> {
+        let object = self.run.objects.get(object? as usize)?;
+        let known = object.image.as_ref()?;
+        let bytes = fs::read(&object.path).ok()?;
+        known.is_of(&bytes).then_some(bytes)
     }
 
     /// The map as `llvm-bolt-heatmap` writes it.

@@ -2,6 +2,7 @@
 
 mod classic;
 mod name;
+mod sources;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -17,6 +18,7 @@ use crate::model::{Block, PAGE_BITS, Part, Run, Unit, bytes_of_lines, conflicts,
 
 pub use classic::{Classic, classic};
 pub use name::demangled;
+pub use sources::add_sources;
 
 /// Bounds of what is told, so that a page of a program of hundreds of megabytes still opens at once.
 const MOST_LINES: usize = 20_000;
@@ -75,6 +77,7 @@ pub fn heatmap(run: &Run, part: &Part, asked: &Asked) -> HeatSource {
         functions: image.map(|image| map.functions(image, &mut cut)).unwrap_or_default(),
         blocks: map.blocks(&kept, &mut cut),
         lines: kept,
+        files: Vec::new(),
         curves: vec![curve(&lines, LINE_BITS), curve(&pages, PAGE_BITS)],
         marks: marks(&lines, &pages),
         sets: sets.lines.iter().zip(&sets.share).map(|(&lines, &share)| HeatSet { lines, share }).collect(),
@@ -129,6 +132,7 @@ impl Map<'_> {
             address: line << LINE_BITS,
             share,
             used: used.get(&(self.object, line)).copied().unwrap_or(0),
+            source: None,
         };
         let mut lines: Vec<HeatLine> =
             self.hottest(heat, MOST_LINES, "lines", cut).into_iter().map(line).collect();
@@ -245,6 +249,7 @@ impl Map<'_> {
             bytes: block.size,
             instructions: block.instructions,
             count,
+            source: None,
         });
         told.collect()
     }
@@ -351,7 +356,10 @@ mod tests {
             .map(|section| (section.name.as_str(), section.share, section.lines))
             .collect();
         assert_eq!(sections, [(".text", 0.8, 3), (".text.cold", 0.0, 0)]);
-        assert_eq!(map.blocks[0], HeatBlock { address: 0x1000, bytes: 32, instructions: 6, count: 100 });
+        assert_eq!(
+            map.blocks[0],
+            HeatBlock { address: 0x1000, bytes: 32, instructions: 6, count: 100, source: None }
+        );
         assert_eq!(map.blocks.len(), 2, "what never ran is no block");
         assert_eq!(map.others, [ObjectShare { path: Some("/lib/y".to_owned()), share: 0.2 }]);
         assert_eq!(map.cut, Vec::<String>::new());

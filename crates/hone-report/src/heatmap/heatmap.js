@@ -23,12 +23,14 @@
       const region = down(page * 4096, LEVELS[0].unit);
       regions.set(region, (regions.get(region) || 0) + share);
     }
-    for (const [line, share, mask] of raw.lines) {
+    let number = 0;
+    for (const [step, share, mask, ...place] of raw.lines) {
+      number += step;
       const bits = [];
       for (let byte = 0; byte < 64; byte++) bits.push((parseInt(mask[15 - (byte >> 2)], 16) >> (byte & 3)) & 1);
-      lines.set(line * 64, { share, bits, used: bits.reduce((sum, bit) => sum + bit, 0) });
+      lines.set(number * 64, { share, bits, used: bits.reduce((sum, bit) => sum + bit, 0), place });
     }
-    const functions = raw.functions.map(([name, begin, bytes, share, rank, joined]) =>
+    const functions = raw.functions.map(([name, begin, bytes, share, rank, joined = name]) =>
       ({ name, begin, end: begin + Math.max(bytes, 1), share, rank, joined }));
     const figure = document.getElementById("side-" + index);
     return { index, raw, pages, lines, regions, functions, base: 0, cursor: 0, hover: null,
@@ -75,6 +77,9 @@
   };
   const named = (one) => one.name + " (rank " + one.rank + ", " + percent(one.share) + ")";
 
+  // Where it was written, for programs with debug information.
+  const written = (side, [file, line], before) => (file === undefined ? "" : before + side.raw.files[file] + ":" + line);
+
   function told(side, address) {
     const level = state.level, unit = LEVELS[level].unit;
     const share = shareOf(side, address, level);
@@ -88,6 +93,7 @@
     if (level === 2 && share > 0) {
       const line = side.lines.get(address);
       out.push(line.used + " of 64 bytes ran, " + (64 - line.used) + " did not");
+      if (line.place.length) out.push(written(side, line.place, "written in "));
       out.push(...blocksOf(side, address));
     }
     const names = among(side, address, unit);
@@ -98,18 +104,17 @@
   }
   function blocksOf(side, address) {
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin < address + 64 && begin + bytes > address);
-    return blocks.slice(0, 6).map(([begin, bytes, instructions, count]) =>
-      "block " + hex(begin) + ": " + bytes + " B, " + many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times"));
+    return blocks.slice(0, 6).map((block) => toldOfBlock(side, block));
   }
+  const toldOfBlock = (side, [begin, bytes, instructions, count, ...place]) => "block " + hex(begin) + ": " + bytes + " B, " +
+    many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times") + written(side, place, ", ");
   function toldOfByte(side, address) {
     const line = side.lines.get(down(address, 64));
     const ran = line && line.bits[address % 64];
     const out = ["byte " + hex(address) + section(side, address, 1), ran ? "it ran" : "it did not run"];
     if (line) out.push("its line has " + percent(line.share) + " of the execution");
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin <= address && begin + bytes > address);
-    for (const [begin, bytes, instructions, count] of blocks) {
-      out.push("block " + hex(begin) + ": " + bytes + " B, " + many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times"));
-    }
+    out.push(...blocks.map((block) => toldOfBlock(side, block)));
     if (ran && !blocks.length) out.push("its blocks are not in this file, since the line is among the colder ones");
     return out.concat(among(side, address, 1).map(named)).join("\n");
   }

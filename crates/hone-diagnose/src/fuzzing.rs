@@ -5,7 +5,7 @@ use crate::image::{Function, Image};
 use crate::model::{self, Block, Object, Part, Run};
 use crate::moved::Moved;
 use crate::trace::Trace;
-use crate::{aggregated, callgrind, source, topdown, verdict};
+use crate::{aggregated, callgrind, perf, source, topdown, verdict};
 
 /// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
 pub fn topdown(data: &[u8]) {
@@ -84,6 +84,16 @@ pub fn moved(data: &[u8]) {
     holds(&now);
 }
 
+/// What perf recorded. No sample is lost or counted twice, and the model holds those of user code.
+pub fn perf(data: &[u8]) {
+    let Ok(samples) = perf::read(std::io::Cursor::new(data)) else { return };
+    assert!(samples.samples > 0 && samples.samples <= data.len() as u64 / 8);
+    assert_eq!(samples.whole(None).all(), samples.samples);
+    let run = samples.run(|_| None);
+    assert!(run.whole().instructions(&run) <= samples.samples);
+    holds(&run);
+}
+
 fn holds(run: &Run) {
     let whole = run.whole();
     let layout = model::layout(run, &whole);
@@ -117,13 +127,14 @@ mod tests {
 
     type Target = fn(&[u8]);
 
-    const TARGETS: [(&str, Target); 6] = [
+    const TARGETS: [(&str, Target); 7] = [
         ("topdown", topdown),
         ("trace", trace),
         ("callgrind", callgrind),
         ("image", image),
         ("moved", moved),
         ("aggregated", aggregated),
+        ("perf", perf),
     ];
 
     proptest! {

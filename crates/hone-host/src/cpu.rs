@@ -224,7 +224,7 @@ fn process_clock_ns(pid: u32) -> Result<u64, HostError> {
 }
 
 /// Clock ticks per second of the counters in `/proc`, 100 on every common system.
-fn ticks_per_s() -> u64 {
+pub(crate) fn ticks_per_s() -> u64 {
     // SAFETY: a question without side effects.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     u64::try_from(ticks).ok().filter(|ticks| *ticks > 0).unwrap_or(100)

@@ -3,6 +3,7 @@
 //! - [`observe`] reads what the machine is into a [`hone_record::Machine`]; [`pmu`] opens hardware counters to know
 //!   whether there are any.
 //! - [`cpu`] samples the CPU time of a process tree and of the whole machine around a measured window.
+//! - [`threads`] tells what each thread of a running process did: CPU, waits for a core, switches, page faults.
 //! - [`pressure`] tells how long tasks waited for CPU, memory and disks meanwhile.
 //! - [`affinity`] binds processes that the caller started to cores.
 //! - [`ports`] finds the process behind a listening address; [`uses`] tells what it uses that an emulator has not.
@@ -25,6 +26,7 @@ pub mod pmu;
 pub mod ports;
 pub mod pressure;
 pub mod setting;
+pub mod threads;
 pub mod tools;
 pub mod uses;
 

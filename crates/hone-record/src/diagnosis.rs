@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Watched;
+
 /// Where a diagnosis comes from, best last. Diagnoses of two levels are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -330,6 +332,9 @@ pub struct Diagnosis {
     pub user_share: Option<f64>,
     /// For each core, thread or PMU.
     pub parts: Vec<Diagnosed>,
+    /// What threads did meanwhile: of a running process, or of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
     /// What is to be known of how it came about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -30,7 +30,7 @@ pub struct HeatSource {
     pub title: String,
     /// Where the counts come from.
     pub evidence: Evidence,
-    /// Executed instructions, of all objects. Every share is of these.
+    /// Executed instructions, of all objects; samples, where these are the evidence. Every share is of these.
     pub instructions: u64,
     /// The object that the map is of; `None` is code of no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct HeatSource {
     pub lines: Vec<HeatLine>,
     /// Functions of the object that ran, the hottest first.
     pub functions: Vec<HeatFunction>,
-    /// Blocks in the hottest lines, by address.
+    /// Blocks in the hottest lines, by address; none where the evidence is samples.
     pub blocks: Vec<HeatBlock>,
     /// Files of source code that lines and blocks were written in, where the object has debug information.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,7 +93,7 @@ pub struct HeatPage {
     pub share: f64,
     /// Lines of it that ran.
     pub lines: u32,
-    /// Bytes of it that ran.
+    /// Bytes of it that ran; 0 where the evidence is samples, which do not know.
     pub bytes_used: u32,
 }
 
@@ -104,7 +104,8 @@ pub struct HeatLine {
     pub address: u64,
     /// Its share of the execution.
     pub share: f64,
-    /// Which of its bytes ran: bit 0 is the first. As hex, since not every reader of JSON takes 64 bits.
+    /// Which of its bytes ran: bit 0 is the first. Where the evidence is samples, at which of them samples were taken: that is no more
+    /// than the beginning of an instruction. As hex, since not every reader of JSON takes 64 bits.
     #[serde(with = "hex")]
     pub used: u64,
     /// Where the first of these was written.
@@ -239,17 +240,23 @@ impl HeatSource {
         self.files.get(place.file as usize).map(String::as_str)
     }
 
+    /// Whether it is known which bytes ran. Samples know where time goes, and not what else ran.
+    pub fn knows_bytes(&self) -> bool {
+        self.evidence != Evidence::Sampled
+    }
+
     /// The last part of the object's path.
     pub fn object_name(&self) -> &str {
         self.object.as_deref().map_or("code of no file", |path| path.rsplit('/').next().unwrap_or(path))
     }
 
-    /// Bytes that ran of each line of the object that did, in the mean; of pages, since of lines some may be left out.
+    /// Bytes that ran of each line of the object that did, in the mean; of pages, since of lines some may be left out. `None` where it
+    /// is not known.
     pub fn bytes_used_of_a_line(&self) -> Option<f64> {
         let sums = self.pages.iter().fold((0_u64, 0_u64), |(used, lines), page| {
             (used + u64::from(page.bytes_used), lines + u64::from(page.lines))
         });
-        (sums.1 > 0).then(|| sums.0 as f64 / sums.1 as f64)
+        (sums.1 > 0 && self.knows_bytes()).then(|| sums.0 as f64 / sums.1 as f64)
     }
 }
 
@@ -347,6 +354,8 @@ mod tests {
         // One row must reach from page 0 to page 9.
         assert_eq!((map.unit_for(2, 4), map.unit_for(1, 4)), (64, 4096 * 4));
         assert_eq!(map.sides[1].bytes_used_of_a_line(), Some(9.0));
+        let sampled = HeatSource { evidence: Evidence::Sampled, ..map.sides[1].clone() };
+        assert_eq!(sampled.bytes_used_of_a_line(), None);
         assert_eq!(map.sides[0].function_at(133).map(|found| found.rank), Some(1));
         assert!(map.sides[0].function_at(134).is_none() && map.sides[0].function_at(63).is_none());
     }

@@ -26,6 +26,7 @@ mod optimization;
 mod requirement;
 mod saved;
 mod selftest;
+mod watched;
 mod window;
 mod workload;
 
@@ -59,6 +60,7 @@ pub use optimization::{
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,
     EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

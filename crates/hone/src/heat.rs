@@ -5,15 +5,16 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use hone_diagnose::callgrind;
 use hone_diagnose::heatmap::{self, Asked, Classic};
 use hone_diagnose::model::{self, Part, Run};
 use hone_diagnose::trace::TraceFolder;
+use hone_diagnose::{callgrind, perf};
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
 
 use crate::Usage;
-use crate::diagnose::{branched, image};
+use crate::diagnose::{branched, image, notes_of_samples, read_samples};
 use crate::folder::read_record;
+use crate::show::count;
 
 /// More than this is no file of callgrind's, and no heatmap.
 const MOST_BYTES: u64 = 256 << 20;
@@ -133,7 +134,27 @@ fn title_of(path: &Path) -> String {
     told.unwrap_or_else(|| path.display().to_string())
 }
 
+/// Samples of user code; the kernel's share is a note, since no map holds it.
+fn of_samples(path: &Path) -> Result<Source> {
+    let samples = read_samples(path)?;
+    let run = samples.run(image);
+    let mut notes = samples.notes.clone();
+    notes.extend(notes_of_samples(&samples, &run));
+    let kernel = samples.whole(None).kernel as f64 / samples.samples.max(1) as f64;
+    if kernel > 0.0 {
+        notes.push(format!("{:.0} % of all samples are in the kernel, and in no map", 100.0 * kernel));
+    }
+    let title = format!("{}, {} samples of {}", path.display(), count(samples.samples), samples.event);
+    Ok(Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Sampled, notes })))
+}
+
 fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
+    read.with_context(|| format!("{} can't be read", path.display()))?;
+    if perf::is_data(&head) {
+        return of_samples(path);
+    }
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
     read.with_context(|| format!("{} can't be read", path.display()))?;
@@ -161,14 +182,14 @@ fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
         return Ok(Source::Saved(Envelope::<Heatmap>::parse(&text).with_context(cannot)?));
     }
     bail!(
-        "{} is no file of callgrind's, no profile of BOLT's and no saved heatmap\n  next: {SOURCES}",
+        "{} is no file of callgrind's, no data of perf's, no profile of BOLT's and no saved heatmap\n  next: {SOURCES}",
         path.display()
     )
 }
 
 /// What can be read.
-const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, a profile \
-                       of BOLT's (fdata, or what perf2bolt --pa takes), or a heatmap that was saved as JSON";
+const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, what \
+                       perf record wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes), or a heatmap that was saved as JSON";
 
 impl Ran {
     fn side(&self, wish: &Wish) -> Result<HeatSource> {

@@ -166,6 +166,20 @@ fn what_can_not_be_traced_is_told_with_the_next_best_way() {
     hone_in(dir.path(), &["diagnose"]).expect_code(2);
 }
 
+/// What Debian 13's qemu-user prints, which is linked statically.
+#[test]
+fn an_emulator_without_plugins_is_told_with_the_way_to_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "case $1 in --version) echo 'qemu-x86_64 version 10.0.2 (Debian 1:10.0.2+ds-2+deb13u1~bpo12+1)';; *) echo \
+                \"qemu: unknown option 'plugin'\" >&2; exit 1;; esac\n";
+    let qemu = stage::script(dir.path(), "qemu", text);
+    let mut command = hone_command();
+    command.args(["diagnose", "--", "ls"]).env("HONE_QEMU", qemu).current_dir(dir.path());
+    let ran = Ran::of(command.output().unwrap()).expect_code(1);
+    assert!(!ran.stderr.contains("callgrind"), "{}", ran.stderr);
+    ran.expect_error("built without plugins").expect_error("HONE_QEMU");
+}
+
 #[test]
 fn a_program_that_dies_under_the_emulator_alone_has_the_trace_of_what_it_did() {
     let Some(()) = emulator() else { return };

@@ -227,7 +227,7 @@ fn what_can_not_be_is_said_with_the_way_out() {
     run(&["none"]).expect_code(1).expect_error("none can't be read");
     fs::write(dir.path().join("x"), "hello").unwrap();
     run(&["x"]).expect_code(1).expect_error(
-        "no file of callgrind's, no profile of BOLT's and no saved heatmap\n  next: name a run's folder",
+        "no file of callgrind's, no data of perf's, no profile of BOLT's and no saved heatmap\n  next: name a run's folder",
     );
     fs::write(dir.path().join("m.json"), "{\"hone_record\": 1, \"kind\": \"machine\", \"body\": {}}")
         .unwrap();
@@ -371,4 +371,41 @@ fn the_page_zooms_by_click_and_key_and_tells_what_is_under_the_pointer() {
         (&serde_json::json!("line"), &serde_json::json!("0"))
     );
     assert_eq!(at("button")["level"], "page");
+}
+
+/// Samples know where time goes: shares and functions, and neither the bytes of a line nor how often a block ran.
+#[test]
+fn samples_give_a_map_without_bytes_and_blocks() {
+    let Some(perf) = find("perf") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("p.c"), PROGRAM.replace("40000", "4000000")).unwrap();
+    let run = |program: &str, words: &[&str]| {
+        Command::new(program).args(words).current_dir(dir.path()).output().unwrap().status.success()
+    };
+    assert!(run("cc", &["-O1", "-o", "p", "p.c"]));
+    let perf = perf.to_str().unwrap();
+    if !run(perf, &["record", "-q", "-N", "-e", "cpu-clock", "-F", "4000", "-o", "perf.data", "--", "./p"]) {
+        return skip("perf may not sample here");
+    }
+    let record =
+        hone_in(dir.path(), &["heatmap", "perf.data", "--json"]).expect_code(0).json()["body"].clone();
+    let side = &record["sides"][0];
+    assert_eq!(
+        (&side["evidence"], &side["functions"][0]["name"]),
+        (&"sampled".into(), &"hot".into()),
+        "{side}"
+    );
+    assert!(side["functions"][0]["share"].as_f64().unwrap() > 0.5 && side["blocks"] == serde_json::json!([]));
+    assert!(side["pages"].as_array().unwrap().iter().all(|page| page["bytes_used"] == 0));
+    assert!(record["notes"].to_string().contains("lower bound"), "{}", record["notes"]);
+    let text = hone_in(dir.path(), &["heatmap", "perf.data"]).expect_code(0).stdout;
+    assert!(text.contains("Evidence: sampled") && !text.contains("bytes used of a line"), "{text}");
+    hone_in(dir.path(), &["heatmap", "perf.data", "-o", "x.csv"]).expect_code(0);
+    let csv = fs::read_to_string(dir.path().join("x.csv")).unwrap();
+    assert!(csv.lines().nth(1).unwrap().split(',').nth(5) == Some(""), "{csv}");
+    let told = hone_in(dir.path(), &["diagnose", "--read", "perf.data"]).expect_code(0).stdout;
+    assert!(told.starts_with("Evidence: sampled") && told.contains("no verdict"), "{told}");
+    assert!(told.contains("hot ") && told.contains("p ("), "{told}");
+    fs::write(dir.path().join("cut"), &fs::read(dir.path().join("perf.data")).unwrap()[..90]).unwrap();
+    hone_in(dir.path(), &["heatmap", "cut"]).expect_code(1).expect_error("it breaks off in its head");
 }

@@ -73,9 +73,9 @@ pub fn heatmap(run: &Run, part: &Part, asked: &Asked) -> HeatSource {
         share: own.iter().map(|share| share.share).sum(),
         others: others.into_iter().take(MOST_OBJECTS).collect(),
         sections: image.map(|image| map.sections(image, &lines)).unwrap_or_default(),
-        pages: map.pages(&pages, &mut cut),
+        pages: map.pages(&pages, asked.evidence, &mut cut),
         functions: image.map(|image| map.functions(image, &mut cut)).unwrap_or_default(),
-        blocks: map.blocks(&kept, &mut cut),
+        blocks: if asked.evidence == Evidence::Sampled { Vec::new() } else { map.blocks(&kept, &mut cut) },
         lines: kept,
         files: Vec::new(),
         curves: vec![curve(&lines, LINE_BITS), curve(&pages, PAGE_BITS)],
@@ -140,7 +140,9 @@ impl Map<'_> {
         lines
     }
 
-    fn pages(&self, heat: &HashMap<Unit, f64>, cut: &mut Vec<String>) -> Vec<HeatPage> {
+    fn pages(&self, heat: &HashMap<Unit, f64>, evidence: Evidence, cut: &mut Vec<String>) -> Vec<HeatPage> {
+        // A sample is an instruction and not the bytes beside it, which may have run as well.
+        let knows_bytes = evidence != Evidence::Sampled;
         let mut used: HashMap<u64, (u32, u32)> = HashMap::new();
         for ((object, line), mask) in bytes_of_lines(self.run, self.part) {
             if object == self.object {
@@ -150,6 +152,7 @@ impl Map<'_> {
         }
         let page = |(page, share): (u64, f64)| {
             let (lines, bytes_used) = used.get(&page).copied().unwrap_or_default();
+            let bytes_used = if knows_bytes { bytes_used } else { 0 };
             HeatPage { address: page << PAGE_BITS, share, lines, bytes_used }
         };
         let mut pages: Vec<HeatPage> =
@@ -363,6 +366,15 @@ mod tests {
         assert_eq!(map.blocks.len(), 2, "what never ran is no block");
         assert_eq!(map.others, [ObjectShare { path: Some("/lib/y".to_owned()), share: 0.2 }]);
         assert_eq!(map.cut, Vec::<String>::new());
+    }
+
+    #[test]
+    fn samples_know_no_bytes_and_no_blocks() {
+        let run = known();
+        let asked = Asked { evidence: Evidence::Sampled, ..asked(Some(0)) };
+        let map = heatmap(&run, &run.parts[0], &asked);
+        assert_eq!((map.blocks.len(), map.pages[0].bytes_used, map.bytes_used_of_a_line()), (0, 0, None));
+        assert_eq!(map.pages[0].lines, 1);
     }
 
     #[test]

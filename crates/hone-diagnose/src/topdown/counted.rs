@@ -191,7 +191,10 @@ fn whole(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn per_1000(text: &str) -> Vec<(Option<String>, Vec<(String, f64)>)> {
+    /// A scope with its structures.
+    type Told = (Option<String>, Vec<(String, f64)>);
+
+    fn per_1000(text: &str) -> Vec<Told> {
         let read = read(text).unwrap();
         let of = |counted: Counted| {
             counted.misses.into_iter().map(|missed| (missed.structure, missed.per_1000)).collect()

@@ -10,7 +10,7 @@ use hone_diagnose::cache::LINE_BITS;
 use hone_diagnose::emulator::{Emulator, Wanted};
 use hone_diagnose::image::Image;
 use hone_diagnose::model::{self, Run, curve, heat};
-use hone_diagnose::trace::{Left, Trace, TraceFolder};
+use hone_diagnose::trace::{Left, Trace, TraceFolder, Translated};
 use hone_diagnose::{callgrind, model::Part};
 use hone_tool::{Call, Runner as _, System, Tool};
 
@@ -133,7 +133,11 @@ fn calls_are_counted_exactly_and_three_runs_are_the_same() {
         assert!(trace.has_ended && !trace.windows.is_empty());
         let mut facts = trace.facts.clone();
         facts.remove("process");
-        Trace { facts, ..trace }
+        // From qemu 9 on files are mapped elsewhere in each run; where in the file is what counts.
+        let mapped = |block: &Translated| if block.object.is_some() { 0 } else { block.address };
+        let blocks =
+            trace.blocks.iter().map(|block| Translated { address: mapped(block), ..*block }).collect();
+        Trace { facts, blocks, ..trace }
     };
     let (first, second, third) = (once(), once(), once());
     assert!(first == second && second == third, "the same program does the same");

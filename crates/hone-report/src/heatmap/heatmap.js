@@ -28,7 +28,7 @@
       number += step;
       const bits = [];
       for (let byte = 0; byte < 64; byte++) bits.push((parseInt(mask[15 - (byte >> 2)], 16) >> (byte & 3)) & 1);
-      lines.set(number * 64, { share, bits, used: bits.reduce((sum, bit) => sum + bit, 0), place });
+      lines.set(number * 64, { share, bits, sampled: raw.sampled, used: bits.reduce((sum, bit) => sum + bit, 0), place });
     }
     const functions = raw.functions.map(([name, begin, bytes, share, rank, joined = name]) =>
       ({ name, begin, end: begin + Math.max(bytes, 1), share, rank, joined }));
@@ -85,14 +85,16 @@
     const share = shareOf(side, address, level);
     const out = [LEVELS[level].name + " " + hex(address) + section(side, address, unit)];
     if (level === 3) return toldOfByte(side, address);
-    out.push(share > 0 ? percent(share) + " of the execution" : "nothing ran here");
+    out.push(share > 0 ? percent(share) + " of the execution" : side.raw.sampled ? "no sample was taken here" : "nothing ran here");
     if (level === 1 && share > 0) {
       const page = side.pages.get(address);
-      out.push(page.lines + " of 64 lines ran; of these " + many(page.used, "byte ran", "bytes ran") + " and " + (64 * page.lines - page.used) + " did not");
+      if (side.raw.sampled) out.push(page.lines + " of 64 lines have samples; others may have run, too");
+      else out.push(page.lines + " of 64 lines ran; of these " + many(page.used, "byte ran", "bytes ran") + " and " + (64 * page.lines - page.used) + " did not");
     }
     if (level === 2 && share > 0) {
       const line = side.lines.get(address);
-      out.push(line.used + " of 64 bytes ran, " + (64 - line.used) + " did not");
+      if (side.raw.sampled) out.push(many(line.used, "instruction has", "instructions have") + " samples; which bytes ran is not known");
+      else out.push(line.used + " of 64 bytes ran, " + (64 - line.used) + " did not");
       if (line.place.length) out.push(written(side, line.place, "written in "));
       out.push(...blocksOf(side, address));
     }
@@ -111,11 +113,11 @@
   function toldOfByte(side, address) {
     const line = side.lines.get(down(address, 64));
     const ran = line && line.bits[address % 64];
-    const out = ["byte " + hex(address) + section(side, address, 1), ran ? "it ran" : "it did not run"];
+    const out = ["byte " + hex(address) + section(side, address, 1), side.raw.sampled ? (ran ? "samples were taken here" : "no sample was taken here") : ran ? "it ran" : "it did not run"];
     if (line) out.push("its line has " + percent(line.share) + " of the execution");
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin <= address && begin + bytes > address);
     out.push(...blocks.map((block) => toldOfBlock(side, block)));
-    if (ran && !blocks.length) out.push("its blocks are not in this file, since the line is among the colder ones");
+    if (ran && !blocks.length && !side.raw.sampled) out.push("its blocks are not in this file, since the line is among the colder ones");
     return out.concat(among(side, address, 1).map(named)).join("\n");
   }
 
@@ -180,6 +182,8 @@
       to.fillRect(x, y, size + 0.6, size + 0.6);
       return;
     }
+    // Of samples it is not known what did not run.
+    if (line.sampled) return;
     to.strokeStyle = style("--soft");
     to.lineWidth = 0.7;
     to.beginPath();

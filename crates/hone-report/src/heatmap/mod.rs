@@ -63,10 +63,13 @@ fn viewer(map: &Heatmap) -> Element {
     let button = |id: &'static str, text: &str, name: &str| {
         el("button").attr("id", id).attr("type", "button").attr("aria-label", name).text(text)
     };
-    let legend = el("span")
-        .class("heat-legend")
-        .child(el("span").class("heat-hatch"))
-        .text("fetched, did not run")
+    let hatched = map.sides.iter().any(HeatSource::knows_bytes);
+    let legend = el("span").class("heat-legend");
+    let legend = match hatched {
+        true => legend.child(el("span").class("heat-hatch")).text("fetched, did not run"),
+        false => legend,
+    };
+    let legend = legend
         .child(el("span").attr("id", "low"))
         .child(
             el("canvas")
@@ -146,6 +149,7 @@ fn of(side: &HeatSource) -> Value {
     };
     let files: Vec<String> = side.files.iter().map(|path| words::short_path(path)).collect();
     json!({
+        "sampled": !side.knows_bytes(),
         "sections": sections,
         "pages": side.pages.iter().map(page).collect::<Vec<_>>(),
         "lines": side.lines.iter().map(line).collect::<Vec<_>>(),

@@ -72,7 +72,11 @@ fn facts(map: &Heatmap) -> Table {
         let cells = map.sides.iter().map(|side| Cell::number(&of(side))).collect();
         table.row(Markup::text(name), cells);
     };
-    row("instructions, all objects", &|side| count(side.instructions));
+    let is_sampled = map.sides.iter().all(|side| !side.knows_bytes());
+    row(
+        if is_sampled { "samples of user code, all objects" } else { "instructions, all objects" },
+        &|side| count(side.instructions),
+    );
     row("of these in the object", &|side| percent(side.share));
     row("build id", &|side| {
         side.build_id.as_deref().map_or_else(|| "–".to_owned(), |id| id.chars().take(12).collect())
@@ -164,7 +168,7 @@ fn lines(name: &str, side: &HeatSource) -> Table {
     for line in hottest.into_iter().take(MOST_ROWS) {
         let mut cells = vec![
             Cell::number(&percent(line.share)),
-            Cell::number(&line.bytes_used().to_string()),
+            Cell::number(&if side.knows_bytes() { line.bytes_used().to_string() } else { "–".to_owned() }),
             Cell::text(side.function_at(line.first_used()).map_or("–", |function| &function.name)),
         ];
         cells.extend(has_places.then(|| Cell::text(&place(side, line.source))));
@@ -185,7 +189,7 @@ pub(super) fn notes(map: &Heatmap) -> Element {
         .enumerate()
         .flat_map(|(index, found)| found.cut.iter().map(move |cut| (index, cut)).collect::<Vec<_>>());
     let cut: Vec<String> = cut.map(|(index, cut)| format!("{}: {cut}", side(map, index))).collect();
-    let always = "Shares are of all instructions that ran. The map is of one object; curves and sets are of all of them. A cell's colour is \
+    let always = "Shares are of all instructions that ran, or of all samples of user code. The map is of one object; curves and sets are of all of them. A cell's colour is \
                   the logarithm of its share, on one scale for both sides.";
     let items = map.notes.iter().chain(&cut).map(|note| el("li").text(note));
     el("section").child(el("h2").text("Notes")).child(el("p").text(always)).child(el("ul").children(items))

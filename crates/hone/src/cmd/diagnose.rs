@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, stdin};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_diagnose::topdown::counted;
-use hone_diagnose::{callgrind, topdown, verdict};
+use hone_diagnose::{callgrind, perf, topdown, verdict};
 use hone_record::{Diagnosed, Diagnosis, Evidence};
 use hone_tool::System;
 
@@ -27,7 +28,11 @@ const MOST_BYTES: u64 = 256 << 20;
 /// With --read: from counters. Takes the top-down slots that perf stat, toplev or Arm's topdown-tool printed, in any of their shapes (text,
 /// JSON, CSV), holds them against what shares can be, and gives a verdict with the rule that fired, where it is from, and the most that a
 /// layout can save. A file of callgrind's is read, too, and a profile of BOLT's: they say how much memory the code that runs touches, and
-/// nothing of misses.
+/// nothing of misses. So is what perf record wrote: it says where the time goes by
+/// thread and function, and nothing of why.
+///
+/// With --pid: of a running process, as it is and under the load that it has. Says first what the evidence is: slots by counters where the
+/// machine has them, else samples (perf), and in any case what the kernel keeps of each thread. The busy thread is found by itself.
 ///
 /// Otherwise without any counters: the target of an experiment, under its load, or a command, runs under an emulator (qemu-user) with Hone's
 /// tracer, and caches and TLBs of named sizes are simulated from every block of code that runs. No privileges are needed.
@@ -44,19 +49,27 @@ const MOST_BYTES: u64 = 256 << 20;
   hone diagnose -- xz -k -T1 file                          a program that ends by itself
   hone diagnose --learn layout.toml -- xz -k -T1 file      a budget for CI, kept with the sources
   hone diagnose --gate layout.toml -- xz -k -T1 file       exit code 3 when the code lies worse than it allows
+  hone diagnose --pid \"$(pidof -s redis-server)\"          a running process, for 10 seconds
+  hone diagnose --read perf.data                           what perf record wrote
   perf stat -j -p \"$(pidof -s redis-server)\" -M TopdownL1,TopdownL2 sleep 10 2> slots.json     (Intel, Arm)
   perf stat -j -p \"$(pidof -s redis-server)\" -M PipelineL1,PipelineL2 sleep 10 2> slots.json   (AMD)
   hone diagnose --read slots.json --user-share 64%
   hone diagnose --read server.fdata --program ./server     by BOLT's counts of branches
   hone diagnose --replay runs/x-diagnosis-001 --on x.bolt  what a layout will do; made by llvm-bolt --enable-bat")]
-#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "replay", "command"])))]
+#[command(group(clap::ArgGroup::new("of").required(true).args(["file", "read", "pid", "replay", "command"])))]
 pub(crate) struct Arguments {
     /// The experiment whose target and load are traced.
     file: Option<PathBuf>,
-    /// What perf stat, toplev, topdown-tool or callgrind wrote, or a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program);
-    /// `-` is standard input.
+    /// What perf stat, toplev, topdown-tool or callgrind wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes; with --program),
+    /// or perf record; `-` is standard input (not for perf record).
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
+    /// A running process: looked at by thread, with counters where there are any, else with samples (perf), and with what the kernel keeps.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// For how long.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600), requires = "pid")]
+    seconds: u64,
     /// How much of the CPU is user code of the program, such as 64%: no layout touches the rest. `hone optimize` tells it as the
     /// ceiling.
     #[arg(long, value_name = "PERCENT", value_parser = share, requires = "read")]
@@ -112,6 +125,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let (Some(run), Some(candidate)) = (&arguments.replay, &arguments.on) {
         desk.show(diagnose::of_replay(run, candidate)?, show::diagnosis::foretelling)?;
         return Ok(Ending::Done);
+    }
+    if let Some(pid) = arguments.pid {
+        return of_process(pid, arguments, desk);
     }
     match (&arguments.read, &arguments.file) {
         (Some(path), _) => of_file(path, arguments, desk),
@@ -282,6 +298,15 @@ fn figures(found: &diagnose::Found) -> Result<BTreeMap<String, f64>> {
     Ok(gate::figures(layout.context("nothing ran")?, found.operations))
 }
 
+fn of_process(pid: u32, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let process = diagnose::Process::look(pid)?;
+    let folder = RunFolder::create(&arguments.output, &format!("{}-diagnosis", process.name()))?;
+    desk.progress.line(&format!("Run folder: {}", folder.path().display()));
+    let window = Duration::from_secs(arguments.seconds);
+    let found = diagnose::of_process(&runner(&folder, desk)?, &folder, &process, window, &desk.progress)?;
+    show_diagnosis(found, desk)
+}
+
 fn runner(folder: &RunFolder, desk: &Desk) -> Result<System> {
     let progress = desk.progress.clone();
     Ok(System::new(folder.join("logs"))?.on_progress(move |at| {
@@ -294,6 +319,11 @@ fn of_file(path: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         path if path == Path::new("-") => "standard input".to_owned(),
         path => path.display().to_string(),
     };
+    if begins_as_samples(path) {
+        let samples = diagnose::read_samples(path)?;
+        desk.show(diagnose::of_data(&samples, &name), show::diagnosis::text)?;
+        return Ok(Ending::Done);
+    }
     let bytes = bytes(path)?;
     let diagnosis = diagnosis_of(&bytes, name, arguments.program.as_deref(), arguments.user_share)?;
     let any = diagnosis.parts.iter().any(|part| part.refused.is_none());
@@ -333,6 +363,13 @@ fn diagnosis_of(
     })
 }
 
+/// Whether a file is perf's data, of any size. What can't be opened is told by whoever reads it.
+fn begins_as_samples(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
+    path != Path::new("-") && read.is_ok() && perf::is_data(&head)
+}
+
 fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f64>) -> Diagnosis {
     let part = |(scope, judged): (Option<String>, Result<hone_record::Slots, topdown::Fault>)| match judged {
         Ok(slots) => {
@@ -342,7 +379,7 @@ fn of_slots(readings: &[topdown::Reading], source: String, user_share: Option<f6
         Err(fault) => Diagnosed { refused: Some(fault.to_string()), ..Diagnosed::of(scope) },
     };
     let parts = topdown::judge(readings).into_iter().map(part).collect();
-    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, notes: Vec::new() }
+    Diagnosis { evidence: Evidence::Measured, source, user_share, parts, watched: None, notes: Vec::new() }
 }
 
 /// Misses without slots.
@@ -355,7 +392,14 @@ fn of_counters(scopes: Vec<counted::Scoped>, source: String, user_share: Option<
         Err(refused) => Diagnosed { refused: Some(refused), ..Diagnosed::of(scope) },
     };
     let parts = scopes.into_iter().map(part).collect();
-    Diagnosis { evidence: Evidence::MeasuredPartial, source, user_share, parts, notes: Vec::new() }
+    Diagnosis {
+        evidence: Evidence::MeasuredPartial,
+        source,
+        user_share,
+        parts,
+        watched: None,
+        notes: Vec::new(),
+    }
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>> {
@@ -368,7 +412,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
     read.with_context(|| format!("{} can't be read", path.display()))?;
     anyhow::ensure!(
         bytes.len() as u64 <= MOST_BYTES,
-        "{} is larger than 256 MiB, which no output of perf stat is; is it perf's data? Those are samples: hone optimize takes them",
+        "{} is larger than 256 MiB, which no output of perf stat is, and does not begin as perf's data does",
         path.display()
     );
     Ok(bytes)

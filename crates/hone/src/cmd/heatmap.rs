@@ -18,8 +18,9 @@ const COLUMNS: usize = 80;
 
 /// Show where in memory the code lies that runs: alone, or before and after at one scale.
 ///
-/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), a profile of BOLT's (fdata,
-/// or what perf2bolt --pa takes) with the --program that it was taken of, or a heatmap that was saved as JSON. Every cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
+/// A source is the folder of a run of `hone diagnose`, its folder trace/, a file of callgrind's (--dump-instr=yes), what perf record wrote, a
+/// profile of BOLT's (fdata, or what perf2bolt --pa takes) with the --program that it was taken of, or a heatmap that was saved as JSON. Every
+/// cell is a share of the execution, not a number of samples, so that two builds can be held side by side.
 ///
 /// Without -o it is shown here, in colours where this is a terminal and NO_COLOR is not set. With -o the ending of the file says what is
 /// written: .html (a page to zoom in, from a file, without a network), .svg, .png, .json (the record), .csv (a row for each line), .txt (what

@@ -26,7 +26,7 @@ const REFUSED: [(&[u8], &str); 4] = [
     (b"\x81rforpl\xff", NO_ADDRESSES),
     (
         b"PERFILE2",
-        "is perf's data\n  next: with branches (perf record -b), perf2bolt -p FILE -o x.fdata PROGRAM makes a profile of it that can be read",
+        "is perf's data, which is read twice, and so from a file alone\n  next: name the file in place of standard input",
     ),
     (
         b"---\n",
@@ -256,7 +256,7 @@ mod tests {
         let refused = |bytes: &[u8]| refuse(bytes, "x").unwrap_err().to_string();
         assert!(refused(b"\xfflprofi\x81\x0c\0\0").contains("no addresses"));
         assert!(refused(b"\x81rforpl\xff\x09\0").contains("hone diagnose -- COMMAND"));
-        assert!(refused(b"PERFILE2....").contains("perf2bolt"));
+        assert!(refused(b"PERFILE2....").contains("name the file"));
         assert!(refused(b"---\nheader:\n").contains("--profile-format=fdata"));
         refuse(b"1 main 4 1 main 9 0 7\n", "x").unwrap();
         assert!(is_profile(b"1 main 4 1 main 9 0 7\n") && is_profile(b"B 1 2 3 0\n"));

@@ -2,6 +2,8 @@
 
 pub(crate) mod branched;
 pub(crate) mod gate;
+mod live;
+mod sampled;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,9 @@ use crate::arm::find_program;
 use crate::folder::RunFolder;
 use crate::heat;
 use crate::optimize::emulated::{Traced, can_be_emulated, does_not_stand_it, left_of, notes_of_traces};
+
+pub(crate) use live::{Process, of_process};
+pub(crate) use sampled::{notes_of_samples, of_data, read as read_samples};
 
 /// Threads that did less than this of the work are told in the whole alone.
 const LEAST_SHARE: f64 = 0.05;
@@ -127,7 +132,7 @@ pub(crate) fn of_counts(run: &Run, source: String, user_share: Option<f64>) -> D
             .to_owned(),
     ];
     notes.extend(notes_of(run));
-    Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], notes }
+    Diagnosis { evidence: Evidence::Modelled, source, user_share, parts: vec![part], watched: None, notes }
 }
 
 /// What ran of a program as a profile for BOLT; `None` where nothing did.
@@ -205,7 +210,7 @@ pub(crate) fn of_trace(run: &Run, program: &Path, source: String, traced: &Trace
             100.0 * made
         ));
     }
-    Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, notes }
+    Diagnosis { evidence: Evidence::Simulated, source, user_share, parts, watched: None, notes }
 }
 
 fn diagnosed(scope: Option<String>, layout: CodeLayout, user_share: Option<f64>) -> Diagnosed {

@@ -266,6 +266,11 @@ pub(crate) fn does_not_stand_it(error: &anyhow::Error, uses: Uses) -> String {
         why.push("it uses the kernel's asynchronous I/O, which the emulator has not");
     }
     let error = format!("{error:#}");
+    if error.contains("unknown option 'plugin'") {
+        return "this qemu takes no tracer, since it was built without plugins, as that of Debian 13 is\n  next: build one with plugins (three lines, in \
+                docs/diagnose.md), and name it in HONE_QEMU"
+            .to_owned();
+    }
     if uses.avx512 || error.contains("Illegal instruction") {
         why.push("the emulated core has no AVX-512, and perhaps other instructions of this machine's core");
     }

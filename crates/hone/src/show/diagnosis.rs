@@ -19,6 +19,9 @@ const ROWS: [(Category, &[Category]); 5] = [
 /// Everything, part by part.
 pub(crate) fn text(diagnosis: &Diagnosis) -> String {
     let mut out = format!("Evidence: {}\nFrom {}\n", diagnosis.evidence.words(), diagnosis.source);
+    if let Some(watched) = &diagnosis.watched {
+        out.push_str(&super::watched::text(watched, diagnosis));
+    }
     out.push_str(&layouts(&diagnosis.parts));
     for part in diagnosis.parts.iter().filter(|part| !is_all_in_columns(part)) {
         out.push('\n');

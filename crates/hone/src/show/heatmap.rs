@@ -44,7 +44,12 @@ pub(crate) fn text(map: &Heatmap, look: &Look) -> String {
     let blocks: Vec<Vec<String>> = grid.sides.iter().map(|rows| lines(rows, columns, look)).collect();
     out.push_str(&beside(&blocks, LABEL + columns));
     out.push('\n');
-    out.push_str(&legend(grid.most, grid.unit_bytes, look));
+    let blank = if map.sides.iter().all(HeatSource::knows_bytes) {
+        "ran never"
+    } else {
+        "ran never, or has no sample"
+    };
+    out.push_str(&legend(grid.most, grid.unit_bytes, blank, look));
     out.push_str(&facts(map));
     out.push_str(&functions(map));
     let cut = map.sides.iter().flat_map(|side| &side.cut);
@@ -128,16 +133,17 @@ fn beside(blocks: &[Vec<String>], width: usize) -> String {
     out
 }
 
-fn legend(most: f64, unit_bytes: u64, look: &Look) -> String {
+fn legend(most: f64, unit_bytes: u64, blank: &str, look: &Look) -> String {
     let scale: String = (0..COLOURS.len())
         .map(|at| cell(Some((at as f64 + 0.5) / COLOURS.len() as f64), None, look))
         .collect();
     let low = most / 10_f64.powf(hone_record::HEAT_DECADES);
     format!(
-        "  {scale}  {} to {} of the execution in a cell of {}; a blank ran never\n",
+        "  {scale}  {} to {} of the execution in a cell of {}; a blank {}\n",
         percent(low),
         percent(most),
-        size(unit_bytes)
+        size(unit_bytes),
+        blank
     )
 }
 
@@ -162,9 +168,12 @@ fn facts(map: &Heatmap) -> String {
     rows.push(row("lines of 64 B", &|side| {
         super::count(side.pages.iter().map(|page| u64::from(page.lines)).sum())
     }));
-    rows.push(row("bytes used of a line", &|side| {
-        format!("{:.1}", side.bytes_used_of_a_line().unwrap_or(0.0))
-    }));
+    if map.sides.iter().any(HeatSource::knows_bytes) {
+        rows.push(row("bytes used of a line", &|side| match side.bytes_used_of_a_line() {
+            Some(bytes) => format!("{bytes:.1}"),
+            None => "-".to_owned(),
+        }));
+    }
     for mark in map.sides.first().map(|side| side.marks.as_slice()).unwrap_or_default() {
         rows.push(row(&format!("at best in {}", mark.structure), &|side| {
             let found = side.marks.iter().find(|found| found.structure == mark.structure);
@@ -211,7 +220,7 @@ pub(crate) fn csv(map: &Heatmap) -> String {
                 quoted(side.section_at(first).map_or("", |section| &section.name)),
                 line.address,
                 line.share,
-                line.bytes_used(),
+                if side.knows_bytes() { line.bytes_used().to_string() } else { String::new() },
                 quoted(side.function_at(first).map_or("", |function| &function.name)),
                 quoted(place.map_or("", |(file, _)| file)),
                 place.map_or_else(String::new, |(_, line)| line.to_string()),

@@ -14,6 +14,7 @@ pub(crate) mod profile;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;
+mod watched;
 pub(crate) mod window;
 
 /// A number with three significant digits, thousands separated.

@@ -1,0 +1,325 @@
+//! Samples, added up by thread and place.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Samples;
+use super::head::Head;
+use super::record::{Mode, Sample, Told};
+use super::space::Spaces;
+
+/// Places that are told apart; code of some hundred megabytes has fewer.
+const MOST_PLACES: usize = 4_000_000;
+/// Threads that are.
+const MOST_THREADS: usize = 200_000;
+/// Files, and what else has a name, that are.
+const MOST_PATHS: usize = 200_000;
+
+/// Where a sample lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lying {
+    /// At an offset in a file or in something else that was mapped: the index of its path.
+    Mapped(u32, u64),
+    /// In user mode, and nothing was known to be mapped at this address.
+    Nowhere(u64),
+    /// In the kernel.
+    Kernel,
+    /// In a hypervisor, in a guest, or not told.
+    Elsewhere,
+}
+
+/// A thread that has samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Its process.
+    pub pid: u32,
+    /// The kernel's number of it.
+    pub tid: u32,
+    /// Its last name.
+    pub name: String,
+    /// Index of the path of its process's program.
+    pub program: Option<u32>,
+    /// By place.
+    pub places: BTreeMap<Lying, u64>,
+    /// Samples of places beyond what is told apart, by index of their path.
+    pub crowded: BTreeMap<u32, u64>,
+}
+
+/// Samples of a thread by whose code they lie in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Split {
+    /// The program's own.
+    pub program: u64,
+    /// Other files'.
+    pub libraries: u64,
+    /// The kernel's.
+    pub kernel: u64,
+    /// Of no file (just-in-time compilers), or not known.
+    pub unknown: u64,
+}
+
+impl Split {
+    /// All of them.
+    pub fn all(self) -> u64 {
+        self.program + self.libraries + self.kernel + self.unknown
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            program: self.program + other.program,
+            libraries: self.libraries + other.libraries,
+            kernel: self.kernel + other.kernel,
+            unknown: self.unknown + other.unknown,
+        }
+    }
+}
+
+impl Thread {
+    /// All of its samples.
+    pub fn samples(&self) -> u64 {
+        self.places.values().chain(self.crowded.values()).sum()
+    }
+
+    /// By index of what was mapped; `None` is what is not in any.
+    pub fn by_path(&self) -> BTreeMap<Option<u32>, u64> {
+        let mut sums = BTreeMap::new();
+        for (place, count) in &self.places {
+            let path = match place {
+                Lying::Mapped(path, _) => Some(*path),
+                _ => None,
+            };
+            *sums.entry(path).or_insert(0) += count;
+        }
+        for (path, count) in &self.crowded {
+            *sums.entry(Some(*path)).or_insert(0) += count;
+        }
+        sums
+    }
+}
+
+impl Samples {
+    /// Whose code a thread's samples lie in. `program` is the path of the program, where it is known better than from the mappings.
+    pub fn split(&self, thread: &Thread, program: Option<&str>) -> Split {
+        let mut split = Split::default();
+        let known = program.map(|wanted| self.paths.iter().position(|path| path == wanted));
+        let own = known.map_or(thread.program, |at| at.map(|at| at as u32));
+        for (path, count) in thread.by_path() {
+            match path {
+                Some(path) if Some(path) == own => split.program += count,
+                Some(path) if self.paths.get(path as usize).is_some_and(|path| is_file(path)) => {
+                    split.libraries += count;
+                }
+                _ => split.unknown += count,
+            }
+        }
+        split.kernel = thread.places.get(&Lying::Kernel).copied().unwrap_or(0);
+        split.unknown -= split.kernel;
+        split
+    }
+
+    /// Of all threads.
+    pub fn whole(&self, program: Option<&str>) -> Split {
+        let splits = self.threads.iter().map(|thread| self.split(thread, program));
+        splits.fold(Split::default(), Split::and)
+    }
+}
+
+/// Whether a mapping's name is a file's. Memory that programs write code into has names, too.
+pub(super) fn is_file(path: &str) -> bool {
+    let made = ["//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"];
+    path.starts_with('/') && !made.iter().any(|name| path.starts_with(name))
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) samples: u64,
+    pub(super) others: u64,
+    pub(super) lost: u64,
+    pub(super) broken: u64,
+    spaces: Spaces,
+    paths: Vec<String>,
+    numbers: HashMap<String, u32>,
+    threads: Vec<Thread>,
+    known: HashMap<(u32, u32), u32>,
+    names: HashMap<u32, String>,
+    places: HashMap<(u32, Lying), u64>,
+    /// The thread of the last sample, which is mostly the next one's, too.
+    last: Option<((u32, u32), u32)>,
+    crowded: u64,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Tally {
+    pub(super) fn told(&mut self, told: Told) {
+        match told {
+            // The kernel's own mappings have a process that can't be.
+            Told::Mapped { pid: u32::MAX, .. } => {}
+            Told::Mapped { pid, begin, bytes, offset, path } => {
+                let is_file = is_file(&path);
+                if let Some(path) = self.number(path) {
+                    self.spaces.map(pid, begin, bytes, offset, path, is_file);
+                }
+            }
+            Told::Named { pid, tid, name, is_new_program } => {
+                if is_new_program {
+                    self.spaces.clear(pid);
+                }
+                self.name(pid, tid, name);
+            }
+            Told::Forked { pid, tid, parent_pid, parent_tid } => {
+                self.spaces.fork(parent_pid, pid);
+                if let Some(name) = self.names.get(&parent_tid).cloned() {
+                    self.name(pid, tid, name);
+                }
+            }
+        }
+    }
+
+    pub(super) fn sample(&mut self, sample: &Sample) {
+        self.samples += 1;
+        if sample.time > 0 {
+            self.first_ns = Some(self.first_ns.map_or(sample.time, |first| first.min(sample.time)));
+            self.last_ns = self.last_ns.max(sample.time);
+        }
+        let place = match sample.mode {
+            Mode::Kernel => Lying::Kernel,
+            Mode::Other => Lying::Elsewhere,
+            Mode::User => match self.spaces.find(sample.pid, sample.address) {
+                Some((path, offset)) => Lying::Mapped(path, offset),
+                None => Lying::Nowhere(sample.address),
+            },
+        };
+        let thread = self.thread(sample.pid, sample.tid);
+        if let Some(count) = self.places.get_mut(&(thread, place)) {
+            *count += 1;
+        } else if self.places.len() < MOST_PLACES {
+            self.places.insert((thread, place), 1);
+        } else {
+            self.crowd(thread, place);
+        }
+    }
+
+    /// A place too many: its sample counts for its file.
+    fn crowd(&mut self, thread: u32, place: Lying) {
+        self.crowded += 1;
+        match place {
+            Lying::Mapped(path, _) => {
+                *self.threads[thread as usize].crowded.entry(path).or_insert(0) += 1;
+            }
+            other => {
+                let of_all = if let Lying::Nowhere(_) = other { Lying::Nowhere(0) } else { other };
+                *self.threads[thread as usize].places.entry(of_all).or_insert(0) += 1;
+            }
+        }
+    }
+
+    fn number(&mut self, path: String) -> Option<u32> {
+        if let Some(known) = self.numbers.get(&path) {
+            return Some(*known);
+        }
+        if self.paths.len() >= MOST_PATHS {
+            self.spaces.left_out += 1;
+            return None;
+        }
+        let number = self.paths.len() as u32;
+        self.paths.push(path.clone());
+        self.numbers.insert(path, number);
+        Some(number)
+    }
+
+    fn name(&mut self, pid: u32, tid: u32, name: String) {
+        if let Some(thread) = self.known.get(&(pid, tid)) {
+            self.threads[*thread as usize].name.clone_from(&name);
+        }
+        if self.names.len() < MOST_THREADS || self.names.contains_key(&tid) {
+            self.names.insert(tid, name);
+        }
+    }
+
+    fn thread(&mut self, pid: u32, tid: u32) -> u32 {
+        if let Some((of, thread)) = self.last
+            && of == (pid, tid)
+        {
+            return thread;
+        }
+        let known = self.known.get(&(pid, tid)).copied();
+        let thread = known.unwrap_or_else(|| self.new_thread(pid, tid));
+        // A program that begins anew has other mappings; the last ones stand.
+        if let Some(program) = self.spaces.program(pid) {
+            self.threads[thread as usize].program = Some(program);
+        }
+        self.last = Some(((pid, tid), thread));
+        thread
+    }
+
+    fn new_thread(&mut self, pid: u32, tid: u32) -> u32 {
+        // One too many counts with the last one.
+        if self.threads.len() >= MOST_THREADS {
+            return MOST_THREADS as u32 - 1;
+        }
+        let number = self.threads.len() as u32;
+        let name = self.names.get(&tid).cloned().unwrap_or_else(|| format!("thread {tid}"));
+        self.threads.push(Thread { pid, tid, name, ..Thread::default() });
+        self.known.insert((pid, tid), number);
+        number
+    }
+
+    /// Everything, the threads by their samples.
+    pub(super) fn samples(mut self, head: Head, breaks_off: bool, was_cut: bool) -> Samples {
+        for ((thread, place), count) in std::mem::take(&mut self.places) {
+            *self.threads[thread as usize].places.entry(place).or_insert(0) += count;
+        }
+        let notes = self.notes(breaks_off, was_cut);
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.sort_by_cached_key(|thread| (std::cmp::Reverse(thread.samples()), thread.pid, thread.tid));
+        Samples {
+            event: head.event(),
+            is_time: head.is_time(),
+            sees_kernel: head.sees_kernel(),
+            samples: self.samples,
+            others: self.others,
+            lost: self.lost,
+            span_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(self.last_ns)),
+            paths: self.paths,
+            build_ids: head.build_ids,
+            threads,
+            notes,
+        }
+    }
+
+    fn notes(&self, breaks_off: bool, was_cut: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if breaks_off {
+            notes.push("the data has no proper end (perf was killed, or it is still written): all up to there is taken".to_owned());
+        }
+        let counted = [
+            (self.lost, "records were lost, since perf did not keep up"),
+            (self.others, "samples are of other events, and left out"),
+            (self.broken, "records are broken, and left out"),
+            (self.spaces.left_out, "mappings are more than can be kept apart: what lies there is not known"),
+            (
+                self.crowded,
+                "samples lie at more places than can be kept apart: they count for their file alone",
+            ),
+        ];
+        let counted = counted.iter().filter(|(count, _)| *count > 0);
+        notes.extend(counted.map(|(count, what)| format!("{count} {what}")));
+        if was_cut {
+            notes.push("the data has no marks of order: mappings may count a little late".to_owned());
+        }
+        notes
+    }
+
+    #[cfg(test)]
+    pub(super) fn by_path(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for ((_, place), count) in &self.places {
+            if let Lying::Mapped(path, _) = place {
+                *sums.entry(self.paths[*path as usize].clone()).or_insert(0) += count;
+            }
+        }
+        sums
+    }
+}

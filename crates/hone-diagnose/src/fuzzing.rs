@@ -41,10 +41,26 @@ pub fn callgrind(data: &[u8]) {
 
 /// Branches that were added up, of a program of two functions that is whatever bytes the branches are.
 pub fn aggregated(data: &[u8]) {
-    let Ok(counted) = aggregated::read(&String::from_utf8_lossy(data), None) else { return };
+    let Ok(counted) = aggregated::read(data, None) else { return };
     let functions = [0x0, 0x1000].map(|address| Function { address, size: 0x1000, name: "f".to_owned() });
     let image = Image::of_functions(functions.into(), 0x2000);
-    let run = model::of_branches(Object { path: "x".to_owned(), image: Some(image) }, data, &counted);
+    let run = model::of_branches(
+        Object { path: "x".to_owned(), image: Some(image) },
+        data,
+        &counted,
+        model::Depth::Edges,
+    );
+    let map = model::of_branches(
+        Object { path: "x".to_owned(), image: run.objects[0].image.clone() },
+        data,
+        &counted,
+        model::Depth::Blocks,
+    );
+    assert!(
+        map.blocks == run.blocks
+            && map.parts[0].counts == run.parts[0].counts
+            && map.parts[0].edges.is_empty()
+    );
     assert!(run.blocks.iter().all(|block| block.size > 0 && block.end() <= 0x2000));
     assert_eq!(run.blocks.len(), run.parts[0].counts.len());
     holds(&run);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tracing costs: CPU of a broker for the same requests, as it is, under qemu-user alone, with Hone's tracer (counts; counts and caches; those
+# What tracing costs: CPU of a broker for the same requests, and of a compiler for the same source, as it is, under qemu-user alone, with Hone's tracer (counts; counts and caches; those
 # and windows), and under callgrind with addresses of instructions. One after the other, each from a fresh start.
 #   bench/diagnose.sh [REQUESTS]     10000 requests of one record at 500 a second unless said; needs qemu-user and valgrind
 set -euo pipefail
@@ -42,17 +42,38 @@ cost() {
   echo $((after - before))
 }
 
-native=$(cost env)
-printf '%-34s %8s %8s\n' "$requests requests" "CPU s" "ratio"
-row() {
-  local ticks
-  ticks=$(cost "${@:2}")
-  awk -v name="$1" -v ticks="$ticks" -v native="$native" \
-    'BEGIN { printf "%-34s %8.2f %8.1f\n", name, ticks / 100, ticks / (native > 0 ? native : 1) }'
+# Hundredths of a second of CPU that the compiler proper takes for a source of 400 functions.
+compiles() {
+  rm -rf "$work/trace"; mkdir "$work/trace"
+  local times
+  TIMEFORMAT=%U
+  times=$( { time "$@" "$cc1" -quiet -O2 "$work/functions.i" -o /dev/null >/dev/null 2>"$work/log"; } 2>&1 )
+  awk -v seconds="$times" 'BEGIN { printf "%d", 100 * seconds }'
 }
-awk -v ticks="$native" 'BEGIN { printf "%-34s %8.2f %8.1f\n", "as it is", ticks / 100, 1 }'
-row "qemu-user alone" "$qemu"
-row "counts" "$qemu" -plugin "$tracer,folder=$work/trace,caches=off"
-row "counts and caches" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on"
-row "counts, caches and windows" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on,period=2000000,window=50000"
-row "callgrind --dump-instr=yes" valgrind --tool=callgrind --dump-instr=yes "--callgrind-out-file=$work/callgrind.out"
+
+table() { # measure by $1 what each tool costs
+  local measure=$1 native name
+  native=$("$measure" env)
+  row() {
+    local ticks
+    ticks=$("$measure" "${@:2}")
+    awk -v name="$1" -v ticks="$ticks" -v native="$native" \
+      'BEGIN { printf "%-34s %8.2f %8.1f\n", name, ticks / 100, ticks / (native > 0 ? native : 1) }'
+  }
+  awk -v ticks="$native" 'BEGIN { printf "%-34s %8.2f %8.1f\n", "as it is", ticks / 100, 1 }'
+  row "qemu-user alone" "$qemu"
+  row "counts" "$qemu" -plugin "$tracer,folder=$work/trace,caches=off"
+  row "counts and caches" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on"
+  row "counts, caches and windows" "$qemu" -plugin "$tracer,folder=$work/trace,caches=on,period=2000000,window=50000"
+  row "callgrind --dump-instr=yes" valgrind --tool=callgrind --dump-instr=yes "--callgrind-out-file=$work/callgrind.out"
+}
+
+printf '%-34s %8s %8s\n' "$requests requests" "CPU s" "ratio"
+table cost
+cc1=$(gcc -print-prog-name=cc1)
+for number in $(seq 0 399); do
+  printf 'int f%d(int *a, int n) { int s = %d; for (int i = 0; i < n; i++) { switch (a[i] %% %d) { case 0: s += a[i]; break; case 1: s ^= i << %d; break; default: s -= a[i] * %d; } if (s > %d00) s /= 3; } return s; }\n' \
+    "$number" "$number" $((number % 7 + 2)) $((number % 5)) "$number" "$number"
+done >"$work/functions.i"
+printf '\n%-34s %8s %8s\n' "a compiler" "CPU s" "ratio"
+table compiles

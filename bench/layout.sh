@@ -36,5 +36,4 @@ for name in "${names[@]}"; do
   done
   "$hone" heatmap "${diagnosed[@]}" -o "$out/$title-moved.html"
   "$hone" heatmap "${diagnosed[@]}" -o "$out/$title-moved.png"
-  echo "heatmap: $out/$title-moved.html"
 done

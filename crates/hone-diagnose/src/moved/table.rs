@@ -132,7 +132,10 @@ impl<'a> Reader<'a> {
             let now = self.address(previous)?;
             if index < equal.elements {
                 let is_branch = equal.branches[(index / 8) as usize] >> (index % 8) & 1;
-                let before = (now - begin).checked_add(equal.distance).filter(|before| *before < 1 << 62);
+                let before = now
+                    .checked_sub(begin)
+                    .and_then(|now| now.checked_add(equal.distance))
+                    .filter(|before| *before < 1 << 62);
                 tagged = (before.ok_or(BadTable::Large(self.at))? as i64) << 1 | i64::from(is_branch);
             } else {
                 tagged = tagged.checked_add(self.signed()?).ok_or(BadTable::Large(self.at))?;
@@ -149,10 +152,10 @@ impl<'a> Reader<'a> {
         Ok(places)
     }
 
-    /// Each is told by how far it lies behind the last one, whatever that was of.
+    /// Each is told by how far it lies behind the last one, whatever that was of. Cold halves can lie before hot ones: then the number turns
+    /// over.
     fn address(&mut self, previous: &mut u64) -> Result<u64, BadTable> {
-        let at = self.at;
-        *previous = previous.checked_add(self.unsigned()?).ok_or(BadTable::Large(at))?;
+        *previous = previous.wrapping_add(self.unsigned()?);
         Ok(*previous)
     }
 
@@ -227,7 +230,7 @@ pub(super) mod tests {
     fn places(bytes: &mut Vec<u8>, previous: &mut u64, places: &[Place]) {
         let mut tagged = 0_i64;
         for place in places {
-            unsigned(bytes, place.now - *previous);
+            unsigned(bytes, place.now.wrapping_sub(*previous));
             *previous = place.now;
             let next = (place.before as i64) << 1 | i64::from(place.is_branch);
             signed(bytes, next - tagged);
@@ -244,7 +247,7 @@ pub(super) mod tests {
         let (mut table, mut previous) = (Vec::new(), 0);
         unsigned(&mut table, hot.len() as u64);
         for fragment in hot {
-            unsigned(&mut table, fragment.function - previous);
+            unsigned(&mut table, fragment.function.wrapping_sub(previous));
             previous = fragment.function;
             table.extend([9; 8]);
             table.extend([1, 1]);
@@ -257,7 +260,7 @@ pub(super) mod tests {
         let mut index = 0;
         for fragment in cold {
             let begin = fragment.places[0].now;
-            unsigned(&mut table, begin - previous);
+            unsigned(&mut table, begin.wrapping_sub(previous));
             previous = begin;
             let of = hot.iter().position(|hot| hot.function == fragment.function).unwrap() as u64;
             unsigned(&mut table, of - index);
@@ -297,6 +300,16 @@ pub(super) mod tests {
         for end in 0..section.len() {
             parse(&section[..end]).unwrap_err();
         }
+    }
+
+    #[test]
+    fn cold_halves_may_lie_before_hot_ones() {
+        let hot = [Fragment { function: 0x90_0000, places: vec![place(0x90_0000, 0, false)] }];
+        let cold = [Fragment {
+            function: 0x90_0000,
+            places: vec![place(0x40_0000, 8, false), place(0x40_0004, 12, true)],
+        }];
+        assert_eq!(parse(&written(&hot, &cold)).unwrap(), [&hot[..], &cold[..]].concat());
     }
 
     /// What BOLT 19 and 22 wrote, byte for byte the same, of a function and its cold half with the shorter form.

@@ -5,7 +5,7 @@ use crate::image::{Function, Image};
 use crate::model::{self, Block, Object, Part, Run};
 use crate::moved::Moved;
 use crate::trace::Trace;
-use crate::{aggregated, callgrind, perf, topdown, verdict};
+use crate::{aggregated, callgrind, perf, source, topdown, verdict};
 
 /// What perf stat or toplev printed. What passes the rules are shares, and has a verdict.
 pub fn topdown(data: &[u8]) {
@@ -41,17 +41,42 @@ pub fn callgrind(data: &[u8]) {
 
 /// Branches that were added up, of a program of two functions that is whatever bytes the branches are.
 pub fn aggregated(data: &[u8]) {
-    let Ok(counted) = aggregated::read(&String::from_utf8_lossy(data), None) else { return };
+    let Ok(counted) = aggregated::read(data, None) else { return };
     let functions = [0x0, 0x1000].map(|address| Function { address, size: 0x1000, name: "f".to_owned() });
     let image = Image::of_functions(functions.into(), 0x2000);
-    let run = model::of_branches(Object { path: "x".to_owned(), image: Some(image) }, data, &counted);
+    let run = model::of_branches(
+        Object { path: "x".to_owned(), image: Some(image) },
+        data,
+        &counted,
+        model::Depth::Edges,
+    );
+    let map = model::of_branches(
+        Object { path: "x".to_owned(), image: run.objects[0].image.clone() },
+        data,
+        &counted,
+        model::Depth::Blocks,
+    );
+    assert!(
+        map.blocks == run.blocks
+            && map.parts[0].counts == run.parts[0].counts
+            && map.parts[0].edges.is_empty()
+    );
     assert!(run.blocks.iter().all(|block| block.size > 0 && block.end() <= 0x2000));
     assert_eq!(run.blocks.len(), run.parts[0].counts.len());
     holds(&run);
 }
 
-/// A program as a file.
+/// A program as a file, and where its code was written.
 pub fn image(data: &[u8]) {
+    // The code of the files in the corpus lies there.
+    let code: Vec<u64> = (0x40_0000..0x40_0400).collect();
+    if let Ok(places) = source::places(data, &code) {
+        for place in code.iter().filter_map(|address| places.at(*address)) {
+            assert!(
+                place.line > 0 && places.files.get(place.file as usize).is_some_and(|file| !file.is_empty())
+            );
+        }
+    }
     let Ok(image) = Image::parse(data) else { return };
     for function in &image.functions {
         assert!(image.function_at(function.address).is_some_and(|found| found.address == function.address));

@@ -16,6 +16,8 @@ pub struct Image {
     pub functions: Vec<Function>,
     /// Sections of code, by address.
     pub sections: Vec<Section>,
+    /// Whether there is debug information that tells lines.
+    pub has_lines: bool,
 }
 
 /// A function as a symbol names it.
@@ -69,7 +71,17 @@ impl Image {
         segments.sort_unstable();
         let file = object::File::parse(bytes).map_err(wrong)?;
         let build_id = file.build_id().ok().flatten().map(hex);
-        Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file) })
+        let has_lines = file.section_by_name(".debug_line").is_some();
+        Ok(Self { build_id, segments, functions: functions(&file), sections: sections(&file), has_lines })
+    }
+
+    /// Whether a file's bytes are those that this was read from: by their build id, which is quick, or by all that is known.
+    pub fn is_of(&self, bytes: &[u8]) -> bool {
+        let build_id = || Some(hex(object::File::parse(bytes).ok()?.build_id().ok()??));
+        match &self.build_id {
+            Some(_) => build_id() == self.build_id,
+            None => Self::parse(bytes).is_ok_and(|now| now == *self),
+        }
     }
 
     /// A file of that many bytes, loaded at 0.
@@ -112,15 +124,39 @@ impl Image {
 
     /// The function at a linked address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
-        let behind = self.functions.partition_point(|function| function.address <= address);
-        let function = self.functions.get(behind.checked_sub(1)?)?;
-        let is_within = function.size == 0 || address - function.address < function.size;
-        is_within.then_some(function)
+        self.walk().function_at(address)
+    }
+
+    /// Looks functions up for addresses that mostly rise.
+    pub fn walk(&self) -> Walk<'_> {
+        Walk { functions: &self.functions, behind: 0 }
     }
 
     /// Whether any function has a name.
     pub fn is_stripped(&self) -> bool {
         self.functions.is_empty()
+    }
+}
+
+/// Where the last address was found: the next one is mostly there, too, and need not be searched for among hundreds of thousands.
+#[derive(Debug, Clone)]
+pub struct Walk<'a> {
+    functions: &'a [Function],
+    /// Index of the first function behind the last address.
+    behind: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// The function at a linked address.
+    pub fn function_at(&mut self, address: u64) -> Option<&'a Function> {
+        let begins = self.behind.checked_sub(1).map_or(0, |last| self.functions[last].address);
+        let next = self.functions.get(self.behind).map_or(u64::MAX, |next| next.address);
+        if !(begins..next).contains(&address) {
+            self.behind = self.functions.partition_point(|function| function.address <= address);
+        }
+        let function = self.functions.get(self.behind.checked_sub(1)?)?;
+        let is_within = function.size == 0 || address - function.address < function.size;
+        is_within.then_some(function)
     }
 }
 
@@ -205,6 +241,10 @@ mod tests {
         let (offset, address, size) = *image.segments.last().unwrap();
         assert_eq!(image.address_of(offset + size / 2), Some(address + size / 2));
         assert_eq!(image.address_of(u64::MAX), None);
+        assert!(
+            image.is_of(&std::fs::read(std::env::current_exe().unwrap()).unwrap())
+                && !image.is_of(b"\x7fELF")
+        );
         assert_eq!(image.offset_of(address + size / 2), Some(offset + size / 2));
         assert_eq!(image.offset_of(u64::MAX), None);
         let (begin, end) = image.extent_at(function.address).unwrap();
@@ -225,6 +265,20 @@ mod tests {
             (image.extent_at(0xa0), image.extent_at(u64::MAX), image.extent_at(0)),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn a_walk_finds_in_any_order_what_a_search_does() {
+        let function = |address, size| Function { address, size, name: format!("{address:x}") };
+        let image =
+            Image::of_functions(vec![function(0x10, 0), function(0x40, 8), function(0x80, 0)], 0x1000);
+        let mut walk = image.walk();
+        for address in [0x10, 0x3f, 0x40, 0x47, 0x48, 0x90, 0x8, u64::MAX, 0x80, 0, 0x41, 0x7f] {
+            let found = walk.function_at(address).map(|function| function.address);
+            assert_eq!(found, image.function_at(address).map(|function| function.address), "{address:x}");
+        }
+        assert_eq!(walk.function_at(0x10).map(|function| function.address), Some(0x10));
+        assert!(walk.function_at(0x48).is_none() && walk.function_at(0xf).is_none());
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub struct HeatSource {
     pub functions: Vec<HeatFunction>,
     /// Blocks in the hottest lines, by address; none where the evidence is samples.
     pub blocks: Vec<HeatBlock>,
+    /// Files of source code that lines and blocks were written in, where the object has debug information.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// How much of the execution the hottest units hold, of all objects.
     pub curves: Vec<HeatCurve>,
     /// What structures of known sizes would hold at best, of all objects.
@@ -105,12 +108,20 @@ pub struct HeatLine {
     /// than the beginning of an instruction. As hex, since not every reader of JSON takes 64 bits.
     #[serde(with = "hex")]
     pub used: u64,
+    /// Where the first of these was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<HeatPlace>,
 }
 
 impl HeatLine {
     /// How many of its bytes ran.
     pub fn bytes_used(&self) -> u32 {
         self.used.count_ones()
+    }
+
+    /// The first of its bytes that ran.
+    pub fn first_used(&self) -> u64 {
+        self.address.saturating_add(u64::from(self.used.trailing_zeros().min(63)))
     }
 }
 
@@ -140,6 +151,18 @@ pub struct HeatBlock {
     pub instructions: u32,
     /// How often it ran.
     pub count: u64,
+    /// Where its first instruction was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<HeatPlace>,
+}
+
+/// A place in a file of source code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeatPlace {
+    /// Index in [`HeatSource::files`].
+    pub file: u32,
+    /// From 1.
+    pub line: u32,
 }
 
 /// How much of the execution the hottest units hold.
@@ -210,6 +233,11 @@ impl HeatSource {
         let holds =
             |section: &&HeatSection| section.begin <= address && address - section.begin < section.bytes;
         self.sections.iter().find(holds)
+    }
+
+    /// The whole path of a place's file. `None` where a saved record names a file that it does not hold.
+    pub fn file_of(&self, place: HeatPlace) -> Option<&str> {
+        self.files.get(place.file as usize).map(String::as_str)
     }
 
     /// Whether it is known which bytes ran. Samples know where time goes, and not what else ran.
@@ -303,10 +331,11 @@ mod tests {
                 .collect(),
             lines: lines
                 .iter()
-                .map(|&(address, share)| HeatLine { address, share, used: u64::MAX })
+                .map(|&(address, share)| HeatLine { address, share, used: u64::MAX, source: None })
                 .collect(),
             functions: vec![HeatFunction { name: "f".to_owned(), begin: 64, bytes: 70, share: 1.0, rank: 1 }],
             blocks: Vec::new(),
+            files: Vec::new(),
             curves: Vec::new(),
             marks: Vec::new(),
             sets: Vec::new(),
@@ -353,6 +382,10 @@ mod tests {
         let text = Envelope::new(map.clone()).to_text().unwrap();
         assert!(text.contains("\"ffffffffffffffff\"") && text.contains("\"kind\": \"heatmap\""), "{text}");
         assert_eq!(Envelope::<Heatmap>::parse(&text).unwrap(), map);
+        assert!(
+            !text.contains("source") && !text.contains("files"),
+            "nothing is said where nothing is known: {text}"
+        );
         let broken = text.replace("ffffffffffffffff", "many");
         assert!(Envelope::<Heatmap>::parse(&broken).unwrap_err().to_string().contains("many is no mask"));
     }

@@ -45,7 +45,7 @@ pub use foretelling::{Expectation, Foretelling, Foretold};
 pub use go::{GoAccount, GoBenchmark, GoBenchmarks, HotSpot, HotSpots};
 pub use heatmap::{
     HEAT_DECADES, HEAT_LINE_BYTES, HEAT_PAGE_BYTES, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark,
-    HeatPage, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
+    HeatPage, HeatPlace, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use likeness::refused_for_loads;

@@ -1,8 +1,8 @@
 //! Pages and pictures of heatmaps, from maps whose truth is known.
 
 use hone_record::{
-    Evidence, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPoint, HeatSection,
-    HeatSet, HeatSource, Heatmap,
+    Evidence, HeatBlock, HeatCurve, HeatFunction, HeatLine, HeatMark, HeatPage, HeatPlace, HeatPoint,
+    HeatSection, HeatSet, HeatSource, Heatmap,
 };
 use hone_report::heatmap::{grid, html, png, size, svg};
 use scraper::{Html, Selector};
@@ -10,7 +10,7 @@ use scraper::{Html, Selector};
 /// Code at `begin`: so many pages, of which each line runs with half of its bytes; the first line is the hottest.
 fn side(begin: u64, pages: u64, names: &[&str]) -> HeatSource {
     let share = 1.0 / (64 * pages) as f64;
-    let line = |index: u64| HeatLine { address: begin + 64 * index, share, used: 0xffff_ffff };
+    let line = |index: u64| HeatLine { address: begin + 64 * index, share, used: 0xffff_ffff, source: None };
     let page = |index: u64| HeatPage {
         address: begin + 4096 * index,
         share: 64.0 * share,
@@ -48,6 +48,7 @@ fn side(begin: u64, pages: u64, names: &[&str]) -> HeatSource {
                 bytes: 32,
                 instructions: 8,
                 count: 123_456_789,
+                source: None,
             })
             .collect(),
         curves: vec![HeatCurve { unit_bytes: 64, points: vec![HeatPoint { units: 64 * pages, share: 1.0 }] }],
@@ -60,7 +61,17 @@ fn side(begin: u64, pages: u64, names: &[&str]) -> HeatSource {
         sets: vec![HeatSet { lines: 9, share: 1.0 / 64.0 }; 64],
         ways: 8,
         cut: Vec::new(),
+        files: Vec::new(),
     }
+}
+
+/// The same with debug information: 2,000 files of long paths.
+fn written(mut side: HeatSource) -> HeatSource {
+    side.files = (0..2_000).map(|file| format!("/w/{}<i>{file}.rs", "a-folder/of-many/".repeat(9))).collect();
+    let place = |index: usize| Some(HeatPlace { file: index as u32 % 2_000, line: index as u32 + 1 });
+    side.lines.iter_mut().enumerate().for_each(|(index, line)| line.source = place(index));
+    side.blocks.iter_mut().enumerate().for_each(|(index, block)| block.source = place(index));
+    side
 }
 
 fn map(sides: Vec<HeatSource>) -> Heatmap {
@@ -108,10 +119,27 @@ fn what_moved_joins_halves_and_tells_ranks() {
 }
 
 #[test]
+fn a_place_is_told_by_the_end_of_its_path_and_only_where_it_is_known() {
+    let without = html(&map(vec![side(0x1000, 2, &["a"])]));
+    assert!(!Html::parse_document(&without).root_element().text().any(|text| text == "written in"));
+    let mut known = written(side(0x1000, 2, &["a"]));
+    known.blocks[0].source = Some(HeatPlace { file: 2_000, line: 1 });
+    let page = Html::parse_document(&html(&map(vec![known])));
+    assert_eq!(page.errors, Vec::<String>::new());
+    let data: serde_json::Value = serde_json::from_str(&texts(&page, "#data")[0]).unwrap();
+    let side = &data["sides"][0];
+    let short = "…/a-folder/of-many/a-folder/of-many/a-folder/of-many/<i>7.rs";
+    assert_eq!(side["files"][7], short);
+    assert_eq!(side["lines"][7], serde_json::json!([1, 0.007812, "00000000ffffffff", 7, 8]));
+    assert_eq!(side["blocks"][0].as_array().unwrap().len(), 4, "a file that is not there is none");
+    assert!(texts(&page, "table tr").iter().any(|row| row.ends_with(&format!("{short}:8"))));
+}
+
+#[test]
 fn the_page_of_a_program_of_200_mb_stays_below_5_mb() {
     let names: Vec<String> = (0..3_000).map(|index| format!("{index}{}", "x".repeat(80))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let big = || side(1 << 40, 50_000, &names);
+    let big = || written(side(1 << 40, 50_000, &names));
     let text = html(&map(vec![big(), big()]));
     assert!(text.len() < 5_000_000, "{}", text.len());
     assert!(svg(&map(vec![big(), big()])).len() < 500_000);

@@ -1,12 +1,12 @@
 //! Sources of a heatmap: whatever they are, they become the one model of code that ran.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hone_diagnose::heatmap::{self, Asked, Classic};
-use hone_diagnose::model::{self, Part, Run};
+use hone_diagnose::model::{self, Depth, Part, Run};
 use hone_diagnose::trace::TraceFolder;
 use hone_diagnose::{callgrind, perf};
 use hone_record::{Diagnosis, Envelope, Evidence, HeatSource, Heatmap};
@@ -18,6 +18,12 @@ use crate::show::count;
 
 /// More than this is no file of callgrind's, and no heatmap.
 const MOST_BYTES: u64 = 256 << 20;
+/// Pre-aggregated branches are read line by line, and may be larger.
+const MOST_AGGREGATED_BYTES: u64 = 8 << 30;
+/// Enough to know a file's kind by.
+const HEAD_BYTES: u64 = 4096;
+/// Read at once.
+const BUFFER_BYTES: usize = 1 << 20;
 /// Names that an error lists.
 const MOST_NAMES: usize = 12;
 
@@ -150,10 +156,13 @@ fn of_samples(path: &Path) -> Result<Source> {
 
 fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
     let mut head = Vec::new();
-    let read = fs::File::open(path).and_then(|file| file.take(8).read_to_end(&mut head));
+    let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     read.with_context(|| format!("{} can't be read", path.display()))?;
     if perf::is_data(&head) {
         return of_samples(path);
+    }
+    if branched::is_aggregated(&head) {
+        return of_aggregated(path, program);
     }
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
@@ -167,9 +176,7 @@ fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
     let name = path.display().to_string();
     branched::refuse(&bytes, &name)?;
     if branched::is_profile(&bytes) {
-        let branched::Read { run, notes } = branched::read(&bytes, &name, program)?;
-        let title = format!("{name}, by BOLT's counts");
-        return Ok(Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Modelled, notes })));
+        return Ok(of_branches(branched::read(&bytes, &name, program, Depth::Blocks)?, &name));
     }
     let text = String::from_utf8_lossy(&bytes);
     let cannot = || format!("{} gives no heatmap", path.display());
@@ -187,6 +194,27 @@ fn of_file(path: &Path, program: Option<&Path>) -> Result<Source> {
     )
 }
 
+/// Branches that were added up, which can be more than the memory holds of their text.
+fn of_aggregated(path: &Path, program: Option<&Path>) -> Result<Source> {
+    let name = path.display().to_string();
+    let file = fs::File::open(path).with_context(|| format!("{name} can't be read"))?;
+    if file.metadata().is_ok_and(|about| about.len() > MOST_AGGREGATED_BYTES) {
+        bail!(
+            "{name} is larger than {} GiB, which is more than is read of pre-aggregated branches\n  next: add lines of the same branch up, or \
+             sample for a shorter time",
+            MOST_AGGREGATED_BYTES >> 30
+        );
+    }
+    let text = BufReader::with_capacity(BUFFER_BYTES, file.take(MOST_AGGREGATED_BYTES));
+    Ok(of_branches(branched::read_aggregated(text, &name, program, Depth::Blocks)?, &name))
+}
+
+fn of_branches(read: branched::Read, name: &str) -> Source {
+    let branched::Read { run, notes } = read;
+    let title = format!("{name}, by BOLT's counts");
+    Source::Ran(Box::new(Ran { run, title, evidence: Evidence::Modelled, notes }))
+}
+
 /// What can be read.
 const SOURCES: &str = "name a run's folder of hone diagnose, its folder trace/, a file of valgrind --tool=callgrind --dump-instr=yes, what \
                        perf record wrote, a profile of BOLT's (fdata, or what perf2bolt --pa takes), or a heatmap that was saved as JSON";
@@ -198,7 +226,19 @@ impl Ran {
             Some(thread) => format!("{}, thread {thread}", self.title),
             None => self.title.clone(),
         };
-        Ok(heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object }))
+        let mut side = heatmap::heatmap(&self.run, &part, &Asked { title, evidence: self.evidence, object });
+        if let Some(bytes) = self.bytes_of(object) {
+            heatmap::add_sources(&mut side, &bytes);
+        }
+        Ok(side)
+    }
+
+    /// The object's file, where it tells lines and is still the one that the addresses are of.
+    fn bytes_of(&self, object: Option<u32>) -> Option<Vec<u8>> {
+        let object = self.run.objects.get(object? as usize)?;
+        let known = object.image.as_ref().filter(|image| image.has_lines)?;
+        let bytes = fs::read(&object.path).ok()?;
+        known.is_of(&bytes).then_some(bytes)
     }
 
     /// The map as `llvm-bolt-heatmap` writes it.
@@ -230,7 +270,7 @@ impl Ran {
 
     /// The busiest of the objects whose path has the name in it.
     fn object(&self, name: &str, part: &Part) -> Result<u32> {
-        let shares = model::layout(&self.run, part).objects;
+        let shares = model::objects(&self.run, part);
         let paths: Vec<&str> = shares.iter().filter_map(|share| share.path.as_deref()).collect();
         let is_last = |path: &&&str| path.rsplit('/').next() == Some(name);
         let path = paths.iter().find(is_last).or_else(|| paths.iter().find(|path| path.contains(name)));

@@ -13,10 +13,18 @@ use stage::{hone_command, hone_in};
 /// Nearly all that it does is in `hot`.
 const PROGRAM: &str = "
 #include <stdio.h>
-__attribute__((noinline)) unsigned hot(unsigned x) { unsigned s = 0; for (unsigned i = 0; i < x; i++) s += i * x ^ s; return s; }
+__attribute__((noinline)) unsigned hot(unsigned x) {
+  unsigned s = 0;
+  for (unsigned i = 0; i < x; i++)
+    s += i * x ^ s;
+  return s;
+}
 __attribute__((noinline)) unsigned cool(unsigned x) { return x % 16 ? x + 1 : hot(60); }
 int main(void) { unsigned s = 0; for (unsigned i = 0; i < 40000; i++) s += cool(i); printf(\"%u\\n\", s); return 0; }
 ";
+
+/// Of its loop.
+const LOOP_LINES: std::ops::RangeInclusive<u64> = 5..=6;
 
 struct Traced {
     dir: tempfile::TempDir,
@@ -31,8 +39,11 @@ impl Traced {
         }
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("p.c"), PROGRAM).unwrap();
-        let built =
-            Command::new("cc").args(["-O1", "-o", "p", "p.c"]).current_dir(dir.path()).status().unwrap();
+        let built = Command::new("cc")
+            .args(["-O1", "-g", "-o", "p", "p.c"])
+            .current_dir(dir.path())
+            .status()
+            .unwrap();
         assert!(built.success());
         hone_in(dir.path(), &["diagnose", "--quiet", "--", "./p"]).expect_code(0);
         Some(Self { dir })
@@ -78,6 +89,18 @@ fn the_record_knows_where_the_time_goes() {
     // The program's own blocks ran as often as its source says.
     let blocks = side["blocks"].as_array().unwrap();
     assert!(blocks.iter().any(|block| block["count"] == 40_000), "{blocks:?}");
+    // The body of the loop is the hottest, and it is at its line.
+    let files = side["files"].as_array().unwrap();
+    let most = blocks.iter().max_by_key(|block| block["count"].as_u64()).unwrap();
+    assert!((LOOP_LINES).contains(&most["source"]["line"].as_u64().unwrap()), "{most}");
+    let file = files[most["source"]["file"].as_u64().unwrap() as usize].as_str().unwrap();
+    assert_eq!(Path::new(file), traced.path().canonicalize().unwrap().join("p.c"));
+    let line = side["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .max_by(|one, other| one["share"].as_f64().unwrap().total_cmp(&other["share"].as_f64().unwrap()));
+    assert!((3..=10).contains(&line.unwrap()["source"]["line"].as_u64().unwrap()), "{line:?}");
     // The folder of traces alone is a source, too; another object of the same run is another map.
     let library = traced.record(&["--object", "libc.so.6"])["sides"][0].clone();
     assert!(library["object"].as_str().unwrap().ends_with("libc.so.6"));
@@ -97,8 +120,8 @@ fn every_form_is_written_and_the_record_is_a_source_itself() {
     traced.write("o.png", &[RUN]);
     assert_eq!(&fs::read(traced.path().join("o.png")).unwrap()[..8], b"\x89PNG\r\n\x1a\n");
     let csv = traced.write("o.csv", &[RUN]);
-    let row = csv.lines().find(|row| row.ends_with(",hot")).unwrap();
-    assert!(row.starts_with("one,p,.text,0x"), "{row}");
+    let row = csv.lines().find(|row| row.contains(",hot,")).unwrap();
+    assert!(row.starts_with("one,p,.text,0x") && row.contains("/p.c,"), "{row}");
     let classic = traced.write("o.txt", &[RUN]);
     assert!(classic.starts_with("Legend:\n\nRanges:\n  o : (0, "), "{classic}");
     assert!(classic.lines().any(|line| line.starts_with("0x00000000: ") && line.len() == 268), "{classic}");
@@ -306,7 +329,8 @@ fn the_page_zooms_by_click_and_key_and_tells_what_is_under_the_pointer() {
         "{}",
         info("begin", 0)
     );
-    // The hottest line of the hottest page, on both sides, with its blocks.
+    // The hottest line of the hottest page, on both sides, with its blocks and where they were written.
+    let short = traced.path().canonicalize().unwrap().join("p.c").display().to_string();
     assert_eq!(at("enter")["level"], "line");
     for side in [0, 1] {
         assert!(
@@ -315,6 +339,9 @@ fn the_page_zooms_by_click_and_key_and_tells_what_is_under_the_pointer() {
             info("enter", side)
         );
         assert!(info("enter", side).contains(" instructions, ran "), "{}", info("enter", side));
+        let told = info("enter", side);
+        assert!(told.contains("\nwritten in ") && told.contains("/p.c:"), "{told}");
+        assert!(LOOP_LINES.clone().any(|line| told.contains(&format!(" times, {short}:{line}"))), "{told}");
     }
     let cursor = |name: &str| -> Vec<u64> {
         let cursors = at(name)["cursors"].as_str().unwrap().split(' ');

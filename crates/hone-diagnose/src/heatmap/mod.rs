@@ -2,6 +2,7 @@
 
 mod classic;
 mod name;
+mod sources;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -13,10 +14,11 @@ use hone_record::{
 
 use crate::cache::{LINE_BITS, MODELS};
 use crate::image::Image;
-use crate::model::{Block, PAGE_BITS, Part, Run, Unit, bytes_of_lines, conflicts, heat, layout};
+use crate::model::{Block, PAGE_BITS, Part, Run, Units, bytes_of_lines, conflicts_of, heat, objects};
 
 pub use classic::{Classic, classic};
 pub use name::demangled;
+pub use sources::add_sources;
 
 /// Bounds of what is told, so that a page of a program of hundreds of megabytes still opens at once.
 const MOST_LINES: usize = 20_000;
@@ -44,28 +46,29 @@ pub struct Asked {
 
 /// The object that most of the execution is in; `None` where that is code of no file, or nothing ran.
 pub fn busiest(run: &Run, part: &Part) -> Option<u32> {
-    let path = layout(run, part).objects.into_iter().find_map(|object| object.path)?;
+    let path = objects(run, part).into_iter().find_map(|object| object.path)?;
     run.objects.iter().position(|object| object.path == path).map(|index| index as u32)
 }
 
 /// The map of one object.
 pub fn heatmap(run: &Run, part: &Part, asked: &Asked) -> HeatSource {
-    let found = layout(run, part);
-    let map = Map { run, part, object: asked.object, all: found.instructions.max(1) as f64 };
+    let instructions = part.instructions(run);
+    let used = bytes_of_lines(run, part);
+    let map = Map { run, part, object: asked.object, used, all: instructions.max(1) as f64 };
     let object = asked.object.and_then(|index| run.objects.get(index as usize));
     let image = object.and_then(|object| object.image.as_ref());
     let path = object.map(|object| object.path.clone());
     let (own, others): (Vec<ObjectShare>, Vec<ObjectShare>) =
-        found.objects.into_iter().partition(|share| share.path == path);
+        objects(run, part).into_iter().partition(|share| share.path == path);
     let lines = heat(run, part, LINE_BITS);
     let pages = heat(run, part, PAGE_BITS);
-    let sets = conflicts(run, part);
+    let sets = conflicts_of(&lines);
     let mut cut = Vec::new();
     let kept = map.lines(&lines, &mut cut);
     HeatSource {
         title: asked.title.clone(),
         evidence: asked.evidence,
-        instructions: found.instructions,
+        instructions,
         build_id: image.and_then(|image| image.build_id.clone()),
         object: path,
         share: own.iter().map(|share| share.share).sum(),
@@ -75,6 +78,7 @@ pub fn heatmap(run: &Run, part: &Part, asked: &Asked) -> HeatSource {
         functions: image.map(|image| map.functions(image, &mut cut)).unwrap_or_default(),
         blocks: if asked.evidence == Evidence::Sampled { Vec::new() } else { map.blocks(&kept, &mut cut) },
         lines: kept,
+        files: Vec::new(),
         curves: vec![curve(&lines, LINE_BITS), curve(&pages, PAGE_BITS)],
         marks: marks(&lines, &pages),
         sets: sets.lines.iter().zip(&sets.share).map(|(&lines, &share)| HeatSet { lines, share }).collect(),
@@ -87,6 +91,8 @@ struct Map<'a> {
     run: &'a Run,
     part: &'a Part,
     object: Option<u32>,
+    /// Which bytes ran of each line.
+    used: Units<u64>,
     /// Executed instructions.
     all: f64,
 }
@@ -100,13 +106,7 @@ impl Map<'_> {
     }
 
     /// Units of the object, the hottest first, no more than `most`.
-    fn hottest(
-        &self,
-        heat: &HashMap<Unit, f64>,
-        most: usize,
-        what: &str,
-        cut: &mut Vec<String>,
-    ) -> Vec<(u64, f64)> {
+    fn hottest(&self, heat: &Units<f64>, most: usize, what: &str, cut: &mut Vec<String>) -> Vec<(u64, f64)> {
         let own = heat.iter().filter(|((object, _), _)| *object == self.object);
         let mut units: Vec<(u64, f64)> = own.map(|((_, unit), heat)| (*unit, heat / self.all)).collect();
         units.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
@@ -123,12 +123,12 @@ impl Map<'_> {
         units
     }
 
-    fn lines(&self, heat: &HashMap<Unit, f64>, cut: &mut Vec<String>) -> Vec<HeatLine> {
-        let used = bytes_of_lines(self.run, self.part);
+    fn lines(&self, heat: &Units<f64>, cut: &mut Vec<String>) -> Vec<HeatLine> {
         let line = |(line, share): (u64, f64)| HeatLine {
             address: line << LINE_BITS,
             share,
-            used: used.get(&(self.object, line)).copied().unwrap_or(0),
+            used: self.used.get(&(self.object, line)).copied().unwrap_or(0),
+            source: None,
         };
         let mut lines: Vec<HeatLine> =
             self.hottest(heat, MOST_LINES, "lines", cut).into_iter().map(line).collect();
@@ -136,12 +136,12 @@ impl Map<'_> {
         lines
     }
 
-    fn pages(&self, heat: &HashMap<Unit, f64>, evidence: Evidence, cut: &mut Vec<String>) -> Vec<HeatPage> {
+    fn pages(&self, heat: &Units<f64>, evidence: Evidence, cut: &mut Vec<String>) -> Vec<HeatPage> {
         // A sample is an instruction and not the bytes beside it, which may have run as well.
         let knows_bytes = evidence != Evidence::Sampled;
         let mut used: HashMap<u64, (u32, u32)> = HashMap::new();
-        for ((object, line), mask) in bytes_of_lines(self.run, self.part) {
-            if object == self.object {
+        for ((object, line), mask) in &self.used {
+            if *object == self.object {
                 let sum = used.entry(line >> (PAGE_BITS - LINE_BITS)).or_default();
                 *sum = (sum.0 + 1, sum.1 + mask.count_ones());
             }
@@ -157,7 +157,7 @@ impl Map<'_> {
         pages
     }
 
-    fn sections(&self, image: &Image, heat: &HashMap<Unit, f64>) -> Vec<HeatSection> {
+    fn sections(&self, image: &Image, heat: &Units<f64>) -> Vec<HeatSection> {
         let of = |address: u64| {
             let behind = image.sections.partition_point(|section| section.address <= address);
             let index = behind.checked_sub(1)?;
@@ -192,8 +192,9 @@ impl Map<'_> {
 
     fn functions(&self, image: &Image, cut: &mut Vec<String>) -> Vec<HeatFunction> {
         let mut sums: HashMap<u64, f64> = HashMap::new();
+        let mut walk = image.walk();
         for (block, count) in self.ran() {
-            if let Some(function) = image.function_at(block.address) {
+            if let Some(function) = walk.function_at(block.address) {
                 *sums.entry(function.address).or_insert(0.0) += count as f64 * f64::from(block.instructions);
             }
         }
@@ -248,13 +249,14 @@ impl Map<'_> {
             bytes: block.size,
             instructions: block.instructions,
             count,
+            source: None,
         });
         told.collect()
     }
 }
 
 /// Shares of units, the hottest first.
-fn falling(heat: &HashMap<Unit, f64>) -> Vec<f64> {
+fn falling(heat: &Units<f64>) -> Vec<f64> {
     let mut shares: Vec<f64> = heat.values().copied().collect();
     shares.sort_by_key(|share| Reverse(share.to_bits()));
     let all: f64 = shares.iter().sum();
@@ -262,7 +264,7 @@ fn falling(heat: &HashMap<Unit, f64>) -> Vec<f64> {
     shares
 }
 
-fn curve(heat: &HashMap<Unit, f64>, bits: u32) -> HeatCurve {
+fn curve(heat: &Units<f64>, bits: u32) -> HeatCurve {
     let shares = falling(heat);
     let (mut points, mut sum, mut next) = (Vec::new(), 0.0, 1.0_f64);
     for (index, share) in shares.iter().enumerate() {
@@ -277,7 +279,7 @@ fn curve(heat: &HashMap<Unit, f64>, bits: u32) -> HeatCurve {
 }
 
 /// What the modelled structures would hold if they always held the hottest units. Real ones hold less.
-fn marks(lines: &HashMap<Unit, f64>, pages: &HashMap<Unit, f64>) -> Vec<HeatMark> {
+fn marks(lines: &Units<f64>, pages: &Units<f64>) -> Vec<HeatMark> {
     let (lines, pages) = (falling(lines), falling(pages));
     let known = MODELS.iter().filter_map(|model| match model.bits {
         LINE_BITS => Some((model, &lines)),
@@ -354,7 +356,10 @@ mod tests {
             .map(|section| (section.name.as_str(), section.share, section.lines))
             .collect();
         assert_eq!(sections, [(".text", 0.8, 3), (".text.cold", 0.0, 0)]);
-        assert_eq!(map.blocks[0], HeatBlock { address: 0x1000, bytes: 32, instructions: 6, count: 100 });
+        assert_eq!(
+            map.blocks[0],
+            HeatBlock { address: 0x1000, bytes: 32, instructions: 6, count: 100, source: None }
+        );
         assert_eq!(map.blocks.len(), 2, "what never ran is no block");
         assert_eq!(map.others, [ObjectShare { path: Some("/lib/y".to_owned()), share: 0.2 }]);
         assert_eq!(map.cut, Vec::<String>::new());

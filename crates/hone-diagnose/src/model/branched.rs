@@ -17,7 +17,9 @@
 //! - Of sampled branches the flow in and the flow out differ by chance; what would be less than nothing is none.
 //! - Code that no symbol names is left out.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
 
 use super::{Block, Edge, Object, Part, Run};
 use crate::branch::{self, Decoded, Way};
@@ -60,41 +62,80 @@ pub struct Branched {
     pub falls: Vec<Fall>,
 }
 
+/// How much of a model is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Depth {
+    /// Which code ran, and how often: a map needs no more.
+    Blocks,
+    /// And what ran after what.
+    #[default]
+    Edges,
+}
+
 /// Puts counted branches of one program together; `file` are its bytes.
-pub fn of_branches(object: Object, file: &[u8], counted: &Branched) -> Run {
-    let image = object.image.clone().unwrap_or_default();
-    let decoded = |address: u64| branch::at(&image, file, address);
-    let mut functions: BTreeMap<u64, Function> = BTreeMap::new();
-    let extent = |address: Option<u64>| image.extent_at(address?).filter(|(begin, end)| begin < end);
-    for branch in counted.branches.iter().filter(|branch| branch.count > 0) {
-        let (leaves, enters) = (extent(branch.from), extent(branch.to));
-        if let (Some(from), Some((begin, end))) = (branch.from, leaves) {
-            let function = functions.entry(begin).or_insert_with(|| Function::new(begin, end));
-            function.source(from, branch.count, decoded);
-        }
-        if let (Some(to), Some((begin, end))) = (branch.to, enters) {
-            let comes_back = leaves != enters
-                || branch.from.and_then(decoded).is_some_and(|decoded| decoded.way == Way::Returns);
-            let function = functions.entry(begin).or_insert_with(|| Function::new(begin, end));
-            function.target(to, branch.count, comes_back && to != begin);
-        }
-    }
+pub fn of_branches(object: Object, file: &[u8], counted: &Branched, depth: Depth) -> Run {
+    let none = Image::default();
+    let image = object.image.as_ref().unwrap_or(&none);
+    let decoded = |address: u64| branch::at(image, file, address);
+    let mut functions = Functions { all: BTreeMap::new(), extent: Extent::of(image) };
+    functions.take_branches(&counted.branches, decoded);
     for fall in counted.falls.iter().filter(|fall| fall.count > 0) {
-        if let Some((begin, end)) = extent(Some(fall.from)) {
-            functions.entry(begin).or_insert_with(|| Function::new(begin, end)).falls.push(*fall);
+        if let Some(function) = functions.at(fall.from) {
+            function.falls.push(*fall);
         }
     }
-    let mut flow = Flow { on: On::of(counted, decoded), ..Flow::default() };
-    functions.values().for_each(|function| flow.through(function));
+    let mut flow = Flow { on: On::of(counted, decoded), depth, ..Flow::default() };
+    functions.all.values().for_each(|function| flow.through(function));
+    drop(functions);
     flow.finish(object, &counted.branches)
+}
+
+/// Functions with something counted, by their begin.
+struct Functions<'a> {
+    all: BTreeMap<u64, Function>,
+    extent: Extent<'a>,
+}
+
+impl Functions<'_> {
+    fn at(&mut self, address: u64) -> Option<&mut Function> {
+        let (begin, end) = self.extent.at(Some(address))?;
+        Some(self.all.entry(begin).or_insert_with(|| Function::new(begin, end)))
+    }
+
+    /// Where branches come from and where they go to, each in the order of its addresses: millions of places one after the other cost far
+    /// less than here and there.
+    fn take_branches(&mut self, branches: &[Branch], decoded: impl Fn(u64) -> Option<Decoded> + Copy) {
+        let mut targets: Vec<(u64, u64, bool)> = Vec::with_capacity(branches.len());
+        for branch in branches.iter().filter(|branch| branch.count > 0) {
+            if let Some((from, function)) = branch.from.and_then(|from| Some((from, self.at(from)?))) {
+                function.source(from, branch.count, decoded);
+            }
+            if let Some(to) = branch.to {
+                let leaves = self.extent.at(branch.from);
+                let is_within = leaves.is_some_and(|(begin, end)| (begin..end).contains(&to));
+                let returns =
+                    || branch.from.and_then(decoded).is_some_and(|decoded| decoded.way == Way::Returns);
+                targets.push((to, branch.count, !is_within || returns()));
+            }
+        }
+        targets.sort_unstable_by_key(|(to, ..)| *to);
+        for same in targets.chunk_by(|one, next| one.0 == next.0) {
+            let to = same[0].0;
+            if let Some(function) = self.at(to) {
+                let count = same.iter().fold(0_u64, |sum, (_, count, _)| sum.saturating_add(*count));
+                let comes_back = same.iter().any(|(.., comes_back)| *comes_back);
+                function.target(to, count, comes_back && to != function.begin);
+            }
+        }
+    }
 }
 
 /// The share of the taken branches that begin within a function where the file has none: what was counted is of another build then. 0 where
 /// nothing can be told.
 pub fn foreign_share(image: &Image, file: &[u8], counted: &Branched) -> f64 {
-    let (mut foreign, mut all) = (0_u64, 0_u64);
+    let (mut foreign, mut all, mut leaving) = (0_u64, 0_u64, Extent::of(image));
     for branch in &counted.branches {
-        let Some(from) = branch.from.filter(|from| image.extent_at(*from).is_some()) else { continue };
+        let Some(from) = branch.from.filter(|from| leaving.at(Some(*from)).is_some()) else { continue };
         // What goes on with the next instruction can be any.
         let goes_on = |to: u64| to.checked_sub(from).is_some_and(|behind| behind <= LONGEST_INSTRUCTION);
         if branch.to.is_some_and(goes_on) {
@@ -106,6 +147,27 @@ pub fn foreign_share(image: &Image, file: &[u8], counted: &Branched) -> f64 {
         }
     }
     if all == 0 || !branch::is_known(file) { 0.0 } else { foreign as f64 / all as f64 }
+}
+
+/// Begin and end of the function that the last address was in: neighbours are mostly of the same.
+struct Extent<'a> {
+    image: &'a Image,
+    last: (u64, u64),
+}
+
+impl<'a> Extent<'a> {
+    fn of(image: &'a Image) -> Self {
+        Self { image, last: (0, 0) }
+    }
+
+    fn at(&mut self, address: Option<u64>) -> Option<(u64, u64)> {
+        let address = address?;
+        let (begin, end) = self.last;
+        if !(begin..end).contains(&address) {
+            self.last = self.image.extent_at(address)?;
+        }
+        Some(self.last)
+    }
 }
 
 /// How it is known how often code falls on.
@@ -266,12 +328,13 @@ impl Function {
 #[derive(Default)]
 struct Flow {
     on: On,
+    depth: Depth,
     blocks: Vec<Block>,
     counts: Vec<u64>,
     edges: Vec<Edge>,
     /// By the branch at its end.
-    by_source: HashMap<u64, u32>,
-    by_begin: HashMap<u64, u32>,
+    by_source: FxHashMap<u64, u32>,
+    by_begin: FxHashMap<u64, u32>,
 }
 
 impl Flow {
@@ -290,7 +353,8 @@ impl Flow {
             let taken = ends_with.map_or(0, |source| source.taken);
             let count = enters.saturating_add(falls_in).max(taken).max(least[index]);
             let block = (count > 0).then(|| self.block(cut, behind, ends_with, count));
-            if let (Some(from), Some(to), true) = (before, block, falls_in > 0) {
+            let has_edge = falls_in > 0 && self.depth == Depth::Edges;
+            if let (Some(from), Some(to), true) = (before, block, has_edge) {
                 self.edges.push(Edge { from, to, count: falls_in });
             }
             falls_in = function.falls_on(self.on, count, ends_with, behind);
@@ -312,6 +376,9 @@ impl Flow {
             repeats: false,
         });
         self.counts.push(count);
+        if self.depth == Depth::Blocks {
+            return index;
+        }
         self.by_begin.insert(begin, index);
         if let Some(source) = ends_with {
             self.by_source.insert(source.at, index);
@@ -320,7 +387,7 @@ impl Flow {
     }
 
     fn finish(mut self, object: Object, branches: &[Branch]) -> Run {
-        for branch in branches {
+        for branch in branches.iter().filter(|_| self.depth == Depth::Edges) {
             let from = branch.from.and_then(|from| self.by_source.get(&from));
             let to = branch.to.and_then(|to| self.by_begin.get(&to));
             if let (Some(&from), Some(&to), 1..) = (from, to, branch.count) {
@@ -389,7 +456,7 @@ mod tests {
             branch(0x1028, 0x1018, 3),
         ];
         let counted = Branched { branches: branches.clone(), falls: Vec::new() };
-        let run = of_branches(object.clone(), &file, &counted);
+        let run = of_branches(object.clone(), &file, &counted, Depth::Edges);
         let wanted = [
             (0x1000, 10, 10),
             (0x100a, 11, 7),
@@ -413,7 +480,7 @@ mod tests {
         // With the returns it is exact.
         let mut all = branches;
         all.extend([branch(0x1044, 0x1015, 6), branch(0x101a, 0, 1)]);
-        let run = of_branches(object, &file, &Branched { branches: all, falls: Vec::new() });
+        let run = of_branches(object, &file, &Branched { branches: all, falls: Vec::new() }, Depth::Edges);
         let of =
             |address| counts(&run).into_iter().find(|(begin, ..)| *begin == address).map(|(.., count)| count);
         assert_eq!([of(0x1015), of(0x1018), of(0x101a), of(0x1020), of(0x1040)], [6, 9, 1, 3, 7].map(Some));
@@ -431,7 +498,7 @@ mod tests {
             branch(0x1020, 0x1022, 8),
             branch(0x1020, 0x1030, 2),
         ];
-        let run = of_branches(object, &file, &Branched { branches, falls: Vec::new() });
+        let run = of_branches(object, &file, &Branched { branches, falls: Vec::new() }, Depth::Edges);
         // What lies at 1022 returns, though nobody says so: it does not fall on.
         assert_eq!(counts(&run), [(0x1000, 16, 10), (0x1010, 18, 250), (0x1022, 14, 8), (0x1030, 16, 2)]);
         let taken = |edge: &&Edge| {
@@ -452,7 +519,7 @@ mod tests {
             branch(0x9999, 0x8888, 7),
             branch(0x1008, 0x1030, 0),
         ];
-        let run = of_branches(object, &file, &Branched { branches, falls: Vec::new() });
+        let run = of_branches(object, &file, &Branched { branches, falls: Vec::new() }, Depth::Edges);
         assert_eq!(counts(&run), [(0x1000, 10, 5), (0x1030, 16, 5)]);
     }
 
@@ -486,7 +553,7 @@ mod tests {
                 fall(0x5000, 0x5001, 1),
             ],
         };
-        let run = of_branches(object, &file, &counted);
+        let run = of_branches(object, &file, &counted, Depth::Edges);
         // Nothing crosses 1012; nothing was counted from 1040 to 1050, but the stretch is not cut there.
         assert_eq!(counts(&run), [(0x1000, 18, 13), (0x1040, 64, 3)]);
     }
@@ -508,7 +575,12 @@ mod tests {
         let part = Part { counts: vec![9, 9, 1], edges: edges.to_vec(), ..Part::default() };
         let traced = Run { objects: vec![object.clone()], blocks, parts: vec![part], windows: Vec::new() };
         let text = crate::aggregated::of_object(&traced, &traced.parts[0], 0).text;
-        let run = of_branches(object, &file, &crate::aggregated::read(&text, None).unwrap());
+        let run = of_branches(
+            object,
+            &file,
+            &crate::aggregated::read(text.as_bytes(), None).unwrap(),
+            Depth::Edges,
+        );
         // Nothing was ever taken at 1004, so nothing is cut behind it.
         assert_eq!(counts(&run), [(0x1000, 16, 9), (0x1010, 48, 1)]);
         assert_eq!(

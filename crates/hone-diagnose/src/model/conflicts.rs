@@ -1,6 +1,7 @@
 //! Lines that compete for the same sets of a cache: code that would fit by its size, and does not by its places.
 
-use super::{Part, Run, footprint::SHARES, heat};
+use super::footprint::{SHARES, Units};
+use super::{Part, Run, heat};
 use crate::cache::{L1I_32K, LINE_BITS, MODELS};
 
 /// How the hot lines are spread over the sets of the smallest model.
@@ -23,8 +24,13 @@ impl Conflicts {
 
 /// Places in a page are the same wherever the system puts an object, and they are all that the sets of this model go by.
 pub fn conflicts(run: &Run, part: &Part) -> Conflicts {
+    conflicts_of(&heat(run, part, LINE_BITS))
+}
+
+/// The same of the heat of all lines, where that is known already.
+pub fn conflicts_of(heat: &Units<f64>) -> Conflicts {
     let model = &MODELS[L1I_32K];
-    let mut heat: Vec<_> = heat(run, part, LINE_BITS).into_iter().collect();
+    let mut heat: Vec<_> = heat.iter().map(|(unit, heat)| (*unit, *heat)).collect();
     heat.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
     let total: f64 = heat.iter().map(|(_, heat)| heat).sum();
     let sets = model.sets as usize;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxBuildHasher;
+
 use super::{Block, Part, Run};
 use crate::cache::LINE_BITS;
 
@@ -15,10 +17,12 @@ pub const LARGE_PAGE_BITS: u32 = 21;
 
 /// A unit of memory: the object, and its number in that.
 pub type Unit = (Option<u32>, u64);
+/// Something of each unit. There are millions, which is why it is no map with std's hasher.
+pub type Units<T> = HashMap<Unit, T, FxBuildHasher>;
 
 /// Executed instructions by unit of 2^`bits` bytes. Instructions of a block that lies in several are shared out by bytes.
-pub fn heat(run: &Run, part: &Part, bits: u32) -> HashMap<Unit, f64> {
-    let mut heat = HashMap::new();
+pub fn heat(run: &Run, part: &Part, bits: u32) -> Units<f64> {
+    let mut heat = Units::default();
     for (block, count) in that_ran(run, part) {
         let weight = count as f64 * f64::from(block.instructions) / f64::from(block.size);
         for (unit, bytes) in units(block, bits) {
@@ -45,7 +49,7 @@ fn units(block: &Block, bits: u32) -> impl Iterator<Item = (u64, u64)> {
 }
 
 /// The least number of units that hold each of the [`SHARES`] of the execution.
-pub fn curve(heat: &HashMap<Unit, f64>) -> [u64; 4] {
+pub fn curve(heat: &Units<f64>) -> [u64; 4] {
     let mut weights: Vec<f64> = heat.values().copied().collect();
     weights.sort_by(|left, right| right.total_cmp(left));
     let total: f64 = weights.iter().sum();
@@ -68,8 +72,8 @@ pub fn bytes_used_of_a_line(run: &Run, part: &Part) -> Option<f64> {
 }
 
 /// Which bytes ran of each line that is touched.
-pub fn bytes_of_lines(run: &Run, part: &Part) -> HashMap<Unit, u64> {
-    let mut lines: HashMap<Unit, u64> = HashMap::new();
+pub fn bytes_of_lines(run: &Run, part: &Part) -> Units<u64> {
+    let mut lines: Units<u64> = Units::default();
     for (block, _) in that_ran(run, part) {
         let mut at = block.address;
         for (line, bytes) in units(block, LINE_BITS) {
@@ -105,7 +109,7 @@ mod tests {
         // Lines 0, 1 and 2 whole, and 8 bytes of line 3.
         assert_eq!(bytes_used_of_a_line(&run, part), Some(50.0));
         assert_eq!(bytes_used_of_a_line(&run, &Part::default()), None);
-        assert_eq!(curve(&HashMap::new()), [0; 4]);
+        assert_eq!(curve(&Units::default()), [0; 4]);
     }
 
     #[test]

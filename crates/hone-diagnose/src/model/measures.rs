@@ -27,7 +27,7 @@ pub fn layout(run: &Run, part: &Part) -> CodeLayout {
         misses: part.simulated.as_ref().map(missed).unwrap_or_default(),
         crowded_sets: conflicts(run, part).crowded(),
         repeated_share: repeated(run, part) as f64 / instructions.max(1) as f64,
-        objects: objects(run, part, instructions),
+        objects: objects(run, part),
     }
 }
 
@@ -52,7 +52,9 @@ fn repeated(run: &Run, part: &Part) -> u64 {
     part.edges.iter().filter(repeats).map(|edge| edge.count).fold(0, u64::saturating_add)
 }
 
-fn objects(run: &Run, part: &Part, instructions: u64) -> Vec<ObjectShare> {
+/// Each object's share of the execution, the largest first.
+pub fn objects(run: &Run, part: &Part) -> Vec<ObjectShare> {
+    let instructions = part.instructions(run);
     let mut sums: HashMap<Option<u32>, u64> = HashMap::new();
     for (index, block) in run.blocks.iter().enumerate() {
         let sum = sums.entry(block.object).or_insert(0);

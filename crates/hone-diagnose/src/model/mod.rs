@@ -14,13 +14,13 @@ use std::collections::HashMap;
 use crate::cache::MODELS;
 use crate::image::Image;
 
-pub use branched::{BYTES_OF_AN_INSTRUCTION, Branch, Branched, Fall, foreign_share, of_branches};
-pub use conflicts::{Conflicts, conflicts};
+pub use branched::{BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Fall, foreign_share, of_branches};
+pub use conflicts::{Conflicts, conflicts, conflicts_of};
 pub use ext_tsp::ext_tsp;
 pub use footprint::{
-    LARGE_PAGE_BITS, PAGE_BITS, SHARES, Unit, bytes_of_lines, bytes_used_of_a_line, curve, heat,
+    LARGE_PAGE_BITS, PAGE_BITS, SHARES, Unit, Units, bytes_of_lines, bytes_used_of_a_line, curve, heat,
 };
-pub use measures::{layout, missed};
+pub use measures::{layout, missed, objects};
 pub use replay::{Misses, replay};
 pub use traced::of_traces;
 
@@ -190,6 +190,11 @@ impl Simulated {
 impl Run {
     /// All parts as one.
     pub fn whole(&self) -> Part {
+        if let [only] = &self.parts[..] {
+            let mut whole = Part { name: String::new(), ..only.clone() };
+            whole.counts.resize(self.blocks.len(), 0);
+            return whole;
+        }
         let mut whole = Part { counts: vec![0; self.blocks.len()], ..Part::default() };
         self.parts.iter().for_each(|part| whole.add(part));
         whole

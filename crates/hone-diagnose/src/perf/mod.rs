@@ -2,7 +2,7 @@
 //!
 //! A sample names an address in a process. Which file lies there is told by records of mappings between the samples, and perf writes
 //! the records of each core behind each other. So records are put into the order of their times, round by round as perf does it itself
-//! ([`order`]); where samples have no time the order of the file is all there is, and is taken.
+//! (`order.rs`); where samples have no time the order of the file is all there is, and is taken.
 //!
 //! Of a sample are taken its address, thread, time and event. All of these stand before whatever has a length of its own (counters that
 //! were read, call chains, raw data, branch stacks), which therefore is skipped with its record.

@@ -23,12 +23,14 @@
       const region = down(page * 4096, LEVELS[0].unit);
       regions.set(region, (regions.get(region) || 0) + share);
     }
-    for (const [line, share, mask] of raw.lines) {
+    let number = 0;
+    for (const [step, share, mask, ...place] of raw.lines) {
+      number += step;
       const bits = [];
       for (let byte = 0; byte < 64; byte++) bits.push((parseInt(mask[15 - (byte >> 2)], 16) >> (byte & 3)) & 1);
-      lines.set(line * 64, { share, bits, sampled: raw.sampled, used: bits.reduce((sum, bit) => sum + bit, 0) });
+      lines.set(number * 64, { share, bits, sampled: raw.sampled, used: bits.reduce((sum, bit) => sum + bit, 0), place });
     }
-    const functions = raw.functions.map(([name, begin, bytes, share, rank, joined]) =>
+    const functions = raw.functions.map(([name, begin, bytes, share, rank, joined = name]) =>
       ({ name, begin, end: begin + Math.max(bytes, 1), share, rank, joined }));
     const figure = document.getElementById("side-" + index);
     return { index, raw, pages, lines, regions, functions, base: 0, cursor: 0, hover: null,
@@ -75,6 +77,9 @@
   };
   const named = (one) => one.name + " (rank " + one.rank + ", " + percent(one.share) + ")";
 
+  // Where it was written, for programs with debug information.
+  const written = (side, [file, line], before) => (file === undefined ? "" : before + side.raw.files[file] + ":" + line);
+
   function told(side, address) {
     const level = state.level, unit = LEVELS[level].unit;
     const share = shareOf(side, address, level);
@@ -90,6 +95,7 @@
       const line = side.lines.get(address);
       if (side.raw.sampled) out.push(many(line.used, "instruction has", "instructions have") + " samples; which bytes ran is not known");
       else out.push(line.used + " of 64 bytes ran, " + (64 - line.used) + " did not");
+      if (line.place.length) out.push(written(side, line.place, "written in "));
       out.push(...blocksOf(side, address));
     }
     const names = among(side, address, unit);
@@ -100,18 +106,17 @@
   }
   function blocksOf(side, address) {
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin < address + 64 && begin + bytes > address);
-    return blocks.slice(0, 6).map(([begin, bytes, instructions, count]) =>
-      "block " + hex(begin) + ": " + bytes + " B, " + many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times"));
+    return blocks.slice(0, 6).map((block) => toldOfBlock(side, block));
   }
+  const toldOfBlock = (side, [begin, bytes, instructions, count, ...place]) => "block " + hex(begin) + ": " + bytes + " B, " +
+    many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times") + written(side, place, ", ");
   function toldOfByte(side, address) {
     const line = side.lines.get(down(address, 64));
     const ran = line && line.bits[address % 64];
     const out = ["byte " + hex(address) + section(side, address, 1), side.raw.sampled ? (ran ? "samples were taken here" : "no sample was taken here") : ran ? "it ran" : "it did not run"];
     if (line) out.push("its line has " + percent(line.share) + " of the execution");
     const blocks = side.raw.blocks.filter(([begin, bytes]) => begin <= address && begin + bytes > address);
-    for (const [begin, bytes, instructions, count] of blocks) {
-      out.push("block " + hex(begin) + ": " + bytes + " B, " + many(instructions, "instruction", "instructions") + ", ran " + many(count, "time", "times"));
-    }
+    out.push(...blocks.map((block) => toldOfBlock(side, block)));
     if (ran && !blocks.length && !side.raw.sampled) out.push("its blocks are not in this file, since the line is among the colder ones");
     return out.concat(among(side, address, 1).map(named)).join("\n");
   }

@@ -8,7 +8,7 @@ mod svg;
 mod words;
 
 use base64::Engine as _;
-use hone_record::{HEAT_DECADES, HeatSource, Heatmap, joined_name};
+use hone_record::{HEAT_DECADES, HeatPlace, HeatSource, Heatmap, joined_name};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -129,14 +129,25 @@ fn of(side: &HeatSource) -> Value {
     let page = |page: &hone_record::HeatPage| {
         json!([page.address / hone_record::HEAT_PAGE_BYTES, short(page.share), page.lines, page.bytes_used])
     };
+    let mut before = 0;
     let line = |line: &hone_record::HeatLine| {
-        json!([line.address / hone_record::HEAT_LINE_BYTES, short(line.share), format!("{:016x}", line.used)])
+        // Steps are shorter than numbers, and so are names that are told once: there are thousands of them.
+        let number = (line.address / hone_record::HEAT_LINE_BYTES) as i64;
+        let step = number - std::mem::replace(&mut before, number);
+        placed(side, json!([step, short(line.share), format!("{:016x}", line.used)]), line.source)
     };
     let function = |one: &hone_record::HeatFunction| {
-        json!([one.name, one.begin, one.bytes, short(one.share), one.rank, joined_name(&one.name)])
+        let mut facts = vec![json!(one.name), json!(one.begin), json!(one.bytes)];
+        facts.extend([json!(short(one.share)), json!(one.rank)]);
+        let joined = joined_name(&one.name);
+        facts.extend((joined != one.name).then(|| json!(joined)));
+        Value::Array(facts)
     };
-    let block =
-        |block: &hone_record::HeatBlock| json!([block.address, block.bytes, block.instructions, block.count]);
+    let block = |block: &hone_record::HeatBlock| {
+        let facts = json!([block.address, block.bytes, block.instructions, block.count]);
+        placed(side, facts, block.source)
+    };
+    let files: Vec<String> = side.files.iter().map(|path| words::short_path(path)).collect();
     json!({
         "sampled": !side.knows_bytes(),
         "sections": sections,
@@ -144,7 +155,17 @@ fn of(side: &HeatSource) -> Value {
         "lines": side.lines.iter().map(line).collect::<Vec<_>>(),
         "functions": side.functions.iter().map(function).collect::<Vec<_>>(),
         "blocks": side.blocks.iter().map(block).collect::<Vec<_>>(),
+        "files": files,
     })
+}
+
+/// With the number of a file and a line behind the facts, where they are known.
+fn placed(side: &HeatSource, mut facts: Value, place: Option<HeatPlace>) -> Value {
+    let known = place.filter(|place| side.file_of(*place).is_some());
+    if let (Some(place), Value::Array(facts)) = (known, &mut facts) {
+        facts.extend([json!(place.file), json!(place.line)]);
+    }
+    facts
 }
 
 /// Four digits are more than an eye can tell.

@@ -1,6 +1,6 @@
 //! The words and tables of a heatmap's page.
 
-use hone_record::{HeatSource, Heatmap};
+use hone_record::{HeatPlace, HeatSource, Heatmap};
 
 use super::grid::size;
 use crate::escape::{Element, Markup, el};
@@ -9,6 +9,8 @@ use crate::table::{Cell, Column, Table};
 
 /// Rows of the tables.
 const MOST_ROWS: usize = 40;
+/// A path is shown as far as this, from its end on, where the name is.
+const MOST_PATH_CHARACTERS: usize = 60;
 
 /// What the map is of.
 pub(super) fn title(map: &Heatmap) -> String {
@@ -140,34 +142,44 @@ fn functions(name: &str, side: &HeatSource) -> Table {
     table
 }
 
+/// A long path without its beginning, cut between two folders where that can be.
+pub(super) fn short_path(path: &str) -> String {
+    let all = path.chars().count();
+    if all <= MOST_PATH_CHARACTERS {
+        return path.to_owned();
+    }
+    let end: String = path.chars().skip(all - MOST_PATH_CHARACTERS).collect();
+    let end = end.find('/').map_or(end.as_str(), |slash| &end[slash..]);
+    format!("…{end}")
+}
+
 fn lines(name: &str, side: &HeatSource) -> Table {
-    let mut table = Table::new(
-        &format!("Hottest lines, {name}"),
-        vec![
-            Column::words("line"),
-            Column::numbers(Markup::text("share")),
-            Column::numbers(Markup::text("bytes that ran, of 64")),
-            Column::words("function"),
-        ],
-    );
+    let mut columns = vec![
+        Column::words("line"),
+        Column::numbers(Markup::text("share")),
+        Column::numbers(Markup::text("bytes that ran, of 64")),
+        Column::words("function"),
+    ];
+    let has_places = !side.files.is_empty();
+    columns.extend(has_places.then(|| Column::words("written in")));
+    let mut table = Table::new(&format!("Hottest lines, {name}"), columns);
     let mut hottest: Vec<_> = side.lines.iter().collect();
     hottest.sort_by(|left, right| right.share.total_cmp(&left.share).then(left.address.cmp(&right.address)));
     for line in hottest.into_iter().take(MOST_ROWS) {
-        let first = line.address + u64::from(line.used.trailing_zeros().min(63));
-        table.row(
-            Markup::text(&format!("0x{:x}", line.address)),
-            vec![
-                Cell::number(&percent(line.share)),
-                Cell::number(&if side.knows_bytes() {
-                    line.bytes_used().to_string()
-                } else {
-                    "–".to_owned()
-                }),
-                Cell::text(side.function_at(first).map_or("–", |function| &function.name)),
-            ],
-        );
+        let mut cells = vec![
+            Cell::number(&percent(line.share)),
+            Cell::number(&if side.knows_bytes() { line.bytes_used().to_string() } else { "–".to_owned() }),
+            Cell::text(side.function_at(line.first_used()).map_or("–", |function| &function.name)),
+        ];
+        cells.extend(has_places.then(|| Cell::text(&place(side, line.source))));
+        table.row(Markup::text(&format!("0x{:x}", line.address)), cells);
     }
     table
+}
+
+fn place(side: &HeatSource, place: Option<HeatPlace>) -> String {
+    let told = place.and_then(|place| Some(format!("{}:{}", short_path(side.file_of(place)?), place.line)));
+    told.unwrap_or_else(|| "–".to_owned())
 }
 
 pub(super) fn notes(map: &Heatmap) -> Element {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hone_diagnose::model::Depth;
 use hone_diagnose::topdown::counted;
 use hone_diagnose::{callgrind, perf, topdown, verdict};
 use hone_record::{Diagnosed, Diagnosis, Evidence};
@@ -341,7 +342,7 @@ fn diagnosis_of(
     let cannot = || format!("{name} gives no diagnosis");
     branched::refuse(bytes, &name)?;
     if branched::is_profile(bytes) {
-        let read = branched::read(bytes, &name, program)?;
+        let read = branched::read(bytes, &name, program, Depth::Edges)?;
         let mut diagnosis = diagnose::of_counts(&read.run, name, user_share);
         diagnosis.notes.extend(read.notes);
         return Ok(diagnosis);

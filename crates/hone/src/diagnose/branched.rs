@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::BufRead;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::fdata::{self, Place, Reader, Record};
 use hone_diagnose::aggregated;
 use hone_diagnose::image::{self, Image};
-use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Object, Run};
+use hone_diagnose::model::{self, BYTES_OF_AN_INSTRUCTION, Branch, Branched, Depth, Object, Run};
 
 use crate::Usage;
 
@@ -47,55 +48,91 @@ pub(crate) struct Read {
 
 /// Whether the bytes begin as one of these profiles.
 pub(crate) fn is_profile(bytes: &[u8]) -> bool {
-    is_fdata(bytes) || aggregated::begins(&beginning(bytes))
+    is_fdata(bytes) || aggregated::begins(beginning(bytes))
+}
+
+/// Whether a file begins as pre-aggregated branches, which can be read without being held.
+pub(crate) fn is_aggregated(head: &[u8]) -> bool {
+    !is_fdata(head) && aggregated::begins(head)
 }
 
 /// Reads a profile that [`is_profile`]; `name` is that of its file.
 ///
 /// # Errors
 /// When no program is named, or the profile is broken, or of another program.
-pub(crate) fn read(bytes: &[u8], name: &str, program: Option<&Path>) -> Result<Read> {
-    let Some(program) = program else {
-        let told = format!(
-            "{name} counts branches of a program, and does not say where that lies\n  next: name the very file that it was taken of with --program"
-        );
-        return Err(Usage(told).into());
-    };
-    let file =
-        fs::read(program).with_context(|| format!("the program {} can't be read", program.display()))?;
-    let image = Image::parse(&file).with_context(|| format!("{} is no program", program.display()))?;
-    if image.is_stripped() {
-        bail!(
-            "{} has no symbols, so branches can't be told by function\n  next: name the file as it was linked, before it was stripped",
-            program.display()
-        );
+pub(crate) fn read(bytes: &[u8], name: &str, program: Option<&Path>, depth: Depth) -> Result<Read> {
+    if !is_fdata(bytes) {
+        return read_aggregated(bytes, name, program, depth);
     }
-    let (counted, mut notes) = if is_fdata(bytes) {
-        of_fdata(bytes, name, &file, program)?
-    } else {
-        let text = String::from_utf8_lossy(bytes);
-        let cannot = || format!("{name} can't be read as pre-aggregated branches");
-        (aggregated::read(&text, image.build_id.as_deref()).with_context(cannot)?, Vec::new())
-    };
-    let foreign = model::foreign_share(&image, &file, &counted);
-    let path = program.canonicalize().unwrap_or_else(|_| program.to_owned()).display().to_string();
-    let run = model::of_branches(Object { path, image: Some(image) }, &file, &counted);
-    if run.blocks.is_empty() || foreign > MOST_FOREIGN {
-        bail!("{name}: {}", not_of(program, foreign));
+    let program = Program::open(name, program)?;
+    let (counted, notes) = of_fdata(bytes, name, &program.file, program.path)?;
+    program.model(&counted, name, notes, depth)
+}
+
+/// Reads a profile that [`is_aggregated`], line by line.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_aggregated(
+    text: impl BufRead,
+    name: &str,
+    program: Option<&Path>,
+    depth: Depth,
+) -> Result<Read> {
+    let program = Program::open(name, program)?;
+    let cannot = || format!("{name} can't be read as pre-aggregated branches");
+    let counted = aggregated::read(text, program.image.build_id.as_deref()).with_context(cannot)?;
+    program.model(&counted, name, Vec::new(), depth)
+}
+
+/// What a profile was taken of.
+struct Program<'a> {
+    path: &'a Path,
+    file: Vec<u8>,
+    image: Image,
+}
+
+impl<'a> Program<'a> {
+    fn open(name: &str, path: Option<&'a Path>) -> Result<Self> {
+        let Some(path) = path else {
+            let told = format!(
+                "{name} counts branches of a program, and does not say where that lies\n  next: name the very file that it was taken of with --program"
+            );
+            return Err(Usage(told).into());
+        };
+        let file = fs::read(path).with_context(|| format!("the program {} can't be read", path.display()))?;
+        let image = Image::parse(&file).with_context(|| format!("{} is no program", path.display()))?;
+        if image.is_stripped() {
+            bail!(
+                "{} has no symbols, so branches can't be told by function\n  next: name the file as it was linked, before it was stripped",
+                path.display()
+            );
+        }
+        Ok(Self { path, file, image })
     }
-    if foreign >= TOLD_SHARE {
+
+    fn model(self, counted: &Branched, name: &str, mut notes: Vec<String>, depth: Depth) -> Result<Read> {
+        let Self { path: program, file, image } = self;
+        let foreign = model::foreign_share(&image, &file, counted);
+        let path = program.canonicalize().unwrap_or_else(|_| program.to_owned()).display().to_string();
+        let run = model::of_branches(Object { path, image: Some(image) }, &file, counted, depth);
+        if run.blocks.is_empty() || foreign > MOST_FOREIGN {
+            bail!("{name}: {}", not_of(program, foreign));
+        }
+        if foreign >= TOLD_SHARE {
+            notes.push(format!(
+                "{:.1} % of its branches begin where {} has none: is it another build?",
+                100.0 * foreign,
+                program.display()
+            ));
+        }
         notes.push(format!(
-            "{:.1} % of its branches begin where {} has none: is it another build?",
-            100.0 * foreign,
-            program.display()
+            "a profile counts branches (all of them where BOLT instrumented the program, samples where perf took them) and no instructions: \
+             what runs between follows from them, and an instruction is taken for {BYTES_OF_AN_INSTRUCTION} B (about the mean on x86-64; exact \
+             on aarch64)"
         ));
+        Ok(Read { run, notes })
     }
-    notes.push(format!(
-        "a profile counts branches (all of them where BOLT instrumented the program, samples where perf took them) and no instructions: \
-         what runs between follows from them, and an instruction is taken for {BYTES_OF_AN_INSTRUCTION} B (about the mean on x86-64; exact \
-         on aarch64)"
-    ));
-    Ok(Read { run, notes })
 }
 
 /// Why a file is refused that is a profile, and no map.
@@ -110,9 +147,9 @@ pub(crate) fn refuse(bytes: &[u8], name: &str) -> Result<()> {
 }
 
 /// Enough to know the kind by.
-fn beginning(bytes: &[u8]) -> String {
+fn beginning(bytes: &[u8]) -> &[u8] {
     const ENOUGH: usize = 4096;
-    String::from_utf8_lossy(&bytes[..bytes.len().min(ENOUGH)]).into_owned()
+    &bytes[..bytes.len().min(ENOUGH)]
 }
 
 fn is_fdata(bytes: &[u8]) -> bool {
@@ -270,7 +307,8 @@ mod tests {
     #[test]
     fn of_this_very_program_it_is_a_model_and_of_another_one_none() {
         let program = std::env::current_exe().unwrap();
-        let told = |text: &str, program: Option<&Path>| read(text.as_bytes(), "x.fdata", program);
+        let told =
+            |text: &str, program: Option<&Path>| read(text.as_bytes(), "x.fdata", program, Depth::Edges);
         let error = |text: &str, program: Option<&Path>| told(text, program).err().unwrap().to_string();
         assert!(error("1 main 4 1 main 9 0 7\n", None).contains("--program"));
         let of = |text: &str| error(text, Some(&program));

@@ -206,20 +206,24 @@ fn shortened(name: &str) -> String {
 
 /// A row for each line of 64 B.
 pub(crate) fn csv(map: &Heatmap) -> String {
-    let mut out = "side,object,section,address,share,bytes_used,function\n".to_owned();
+    let mut out =
+        "side,object,section,address,share,bytes_used,function,source_file,source_line\n".to_owned();
     for (index, side) in map.sides.iter().enumerate() {
         let name = if map.sides.len() > 1 { ["before", "after"][index.min(1)] } else { "one" };
         for line in &side.lines {
-            let first = line.address + u64::from(line.used.trailing_zeros().min(63));
+            let first = line.first_used();
+            let place = line.source.and_then(|place| Some((side.file_of(place)?, place.line)));
             let _ = writeln!(
                 out,
-                "{name},{},{},0x{:x},{:e},{},{}",
+                "{name},{},{},0x{:x},{:e},{},{},{},{}",
                 quoted(side.object_name()),
                 quoted(side.section_at(first).map_or("", |section| &section.name)),
                 line.address,
                 line.share,
                 if side.knows_bytes() { line.bytes_used().to_string() } else { String::new() },
                 quoted(side.function_at(first).map_or("", |function| &function.name)),
+                quoted(place.map_or("", |(file, _)| file)),
+                place.map_or_else(String::new, |(_, line)| line.to_string()),
             );
         }
     }

@@ -16,6 +16,7 @@ pub(crate) mod selftest;
 pub(crate) mod table;
 mod watched;
 pub(crate) mod window;
+pub(crate) mod xray;
 
 /// A number with three significant digits, thousands separated.
 pub(crate) fn number(value: f64) -> String {

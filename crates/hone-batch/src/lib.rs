@@ -5,6 +5,8 @@
 //! it all to what is told of a topic, with the verdicts of [`verdict`]. Pure.
 
 pub mod evidence;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod histogram;
 pub mod overlap;
 pub mod payload;

@@ -19,8 +19,11 @@ const LEAST_KEYED: u64 = 50;
 const EXPLAINED_SHARE: f64 = 0.98;
 const CODECS: usize = 5;
 
+/// A number of a key's; the partition is what it leaves over.
+type Place = fn(&[u8]) -> u32;
+
 /// Rules by which clients place keys.
-const RULES: [(&str, fn(&[u8]) -> u32); 3] = [
+const RULES: [(&str, Place); 3] = [
     // Java's BuiltInPartitioner, franz-go's StickyKeyPartitioner.
     ("murmur2", |key| murmur2(key) & 0x7fff_ffff),
     // librdkafka's `consistent_random`.

@@ -4,7 +4,7 @@
 //! between beginnings have a floor, and spans a ceiling, and both are the linger. Batches that were drained along with another partition
 //! of the same broker lie below the floor (Kafka's `RecordAccumulator.drain`). A sender that sends as soon as it is free has neither.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
@@ -388,6 +388,10 @@ impl<'a> Rest<'a> {
 
     /// Batches that were drained, and those that have a record behind the end of their group.
     fn drained_of_a_broker(&self, places: &[usize], linger_ms: u64) -> (usize, usize) {
+        let partition = |place: &usize| self.kept[*place].partition;
+        if places.iter().all(|place| Some(partition(place)) == places.first().map(partition)) {
+            return (0, 0);
+        }
         let linger_ms = i64::try_from(linger_ms).unwrap_or(i64::MAX);
         let (mut drained, mut late, mut at) = (0, 0, 0);
         while let Some(first) = places.get(at) {
@@ -400,11 +404,14 @@ impl<'a> Rest<'a> {
                 at += 1;
             }
             let group = places.get(begin..at).unwrap_or_default();
+            let mut partitions = BTreeSet::new();
             for (index, place) in group.iter().enumerate().filter(|(_, place)| !self.is_full[**place]) {
                 // A millisecond is lost in rounding, and one passes until the sender wakes up.
-                late +=
-                    usize::from(self.kept[*place].end_ms.is_some_and(|last| last > end.saturating_add(2)));
-                drained += usize::from(index > 0);
+                let is_behind = self.kept[*place].end_ms.is_some_and(|last| last > end.saturating_add(2));
+                // A second batch of a partition was not sent along with its first.
+                let is_second = !partitions.insert(partition(place));
+                late += usize::from(is_behind || is_second);
+                drained += usize::from(index > 0 && !is_second);
             }
             at = at.max(begin + 1);
         }

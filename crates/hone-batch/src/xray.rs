@@ -21,8 +21,6 @@ use crate::verdict::{self, Topic, Writer};
 /// Producers and partitions that are told one by one.
 const MOST_PRODUCERS: usize = 50;
 const MOST_PARTITIONS: usize = 1_000;
-/// Of so many batches of an answer one is decoded, as long as the budget lasts.
-const DECODE_EACH: u64 = 64;
 /// Producers of a partition that are told apart.
 const MOST_OF_PARTITION: usize = 1_000;
 /// Stretches of time that an interval is built on at least.
@@ -44,7 +42,9 @@ pub struct Facts {
     pub fetched_bytes: u64,
     /// Share of the offsets asked for that was read.
     pub share: f64,
-    /// Seconds that the slots cover which were read, where not all was.
+    /// Whether it is a sample: slots of time, or of offsets.
+    pub is_sample: bool,
+    /// Seconds that slots of time cover.
     pub slots_s: Option<f64>,
     /// Which broker leads a partition, by any number.
     pub leaders: BTreeMap<i32, usize>,
@@ -105,14 +105,12 @@ impl Sight {
         next
     }
 
-    /// Takes a piece of a segment. Answers how many bytes of it are whole batches; a sample of its records is taken only where they are as
-    /// on the wire.
+    /// Takes a piece of a segment. Answers how many bytes of it are whole batches.
     pub fn take_segment(&mut self, partition: i32, layout: Layout, bytes: &[u8]) -> usize {
         let (passed, walked) = {
             let (mut number, mut this) = (0_u64, &mut *self);
             walk(bytes, layout, |seen, batch| {
-                let number_of_sampled = if layout == Layout::Wire { number } else { 1 };
-                Self::add(&mut this, partition, seen, batch, number_of_sampled);
+                Self::add(&mut this, partition, seen, batch, number);
                 number += 1;
             })
         };
@@ -138,10 +136,17 @@ impl Sight {
             part.ids.insert(seen.header.producer_id);
         }
         this.evidence.add(partition, seen);
-        let left = this.payload.looked_at_bytes < this.depth.decode_bytes;
-        if left && number.is_multiple_of(DECODE_EACH) {
+        if this.stride().is_some_and(|stride| number.is_multiple_of(stride)) {
             this.payload.add(partition, this.partitions, seen, batch);
         }
+    }
+
+    /// Of so many batches one is decoded: all of them until half of the budget is used, every second one until half of the rest is, and so on.
+    /// `None` when nothing is left.
+    fn stride(&self) -> Option<u64> {
+        let budget = self.depth.decode_bytes;
+        let left = budget.checked_sub(self.payload.looked_at_bytes).filter(|left| *left > 0)?;
+        Some(1 << (budget / left).ilog2().min(32))
     }
 
     /// The least time of a record so far, milliseconds since 1970.
@@ -154,15 +159,22 @@ impl Sight {
         self.slots.push(std::mem::take(&mut self.slot));
     }
 
+    /// Stretches so far.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// What is told of the topic.
     pub fn finish(mut self, facts: Facts) -> TopicXray {
         let tally = &self.tally;
         let seconds = facts.slots_s.or_else(|| {
             let (first, last) = tally.times_ms?;
-            (last > first).then(|| (last - first) as f64 / 1e3)
+            // Slots of offsets hold a share of what was written in that time.
+            let share = if facts.is_sample { facts.share } else { 1.0 };
+            (last > first).then(|| share * (last - first) as f64 / 1e3)
         });
         let a_second = |count: u64| seconds.filter(|_| count > 0).map(|seconds| count as f64 / seconds);
-        let is_sample = facts.slots_s.is_some();
+        let is_sample = facts.is_sample;
         let mean = |which: usize| {
             let value = self.mean(which)?;
             Some(Sampled { value, interval: is_sample.then(|| interval(&self.slots, which)).flatten() })

@@ -61,4 +61,6 @@ pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
-pub use topics::{At, Listed, Lost, Portion, ReadLimits, Reading, ReadingEnd, Stretch, Topics};
+pub use topics::{
+    At, Listed, Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics,
+};

@@ -26,6 +26,7 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// In one answer, of all partitions. Where more is asked for, brokers answer with less.
 const ANSWER_BYTES: i32 = 8 << 20;
 const PARTITION_BYTES: i32 = 2 << 20;
+const LEAST_BYTES: i32 = 16 << 10;
 /// As long as a broker waits for the first byte, which is there.
 const WAIT_MS: i32 = 500;
 /// Answers without a batch from an offset on that has some.
@@ -53,6 +54,11 @@ pub enum At {
     /// The first one whose time is not before this, milliseconds since 1970.
     TimeMs(i64),
 }
+
+/// An offset of each partition.
+pub type Offsets = BTreeMap<i32, i64>;
+/// Why a partition's leader does not answer for it.
+pub type Silent = BTreeMap<i32, String>;
 
 /// Offsets of a partition that are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,11 +185,7 @@ impl Topics {
     ///
     /// # Errors
     /// When an answer is not Kafka's protocol.
-    pub fn offsets(
-        &mut self,
-        layout: &TopicLayout,
-        at: At,
-    ) -> Result<(BTreeMap<i32, i64>, BTreeMap<i32, String>), LoadError> {
+    pub fn offsets(&mut self, layout: &TopicLayout, at: At) -> Result<(Offsets, Silent), LoadError> {
         let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
         for (address, partitions) in &layout.leaders {
             match self.offsets_of(address, &layout.topic, partitions, at) {
@@ -266,8 +268,8 @@ impl Topics {
             if course.bytes >= limits.bytes || !(limits.go_on)() {
                 return Ok(());
             }
-            let left_bytes = limits.bytes - course.bytes;
-            let answer = match self.fetch(&address, &course.layout.topic, &wanted, left_bytes) {
+            let bytes = course.wanted_bytes(&wanted, limits);
+            let answer = match self.fetch(&address, &course.layout.topic, &wanted, bytes) {
                 Ok(answer) => answer,
                 Err(error) if is_of_the_way(&error) => {
                     course.trouble(&wanted, &error.to_string());
@@ -300,12 +302,9 @@ impl Topics {
         address: &str,
         topic: &str,
         wanted: &[(i32, i64)],
-        left_bytes: u64,
+        bytes: Wanted,
     ) -> Result<bytes::Bytes, LoadError> {
-        // The least is for the headers of one batch; brokers send it whole whatever its size is.
-        let bytes = i32::try_from(left_bytes).unwrap_or(ANSWER_BYTES).clamp(1 << 16, ANSWER_BYTES);
-        let wanted_bytes = Wanted { wait_ms: WAIT_MS, bytes, partition_bytes: PARTITION_BYTES.min(bytes) };
-        self.exchange(address, &fetch_request(1, topic, wanted, wanted_bytes), "Fetch v11")
+        self.exchange(address, &fetch_request(1, topic, wanted, bytes), "Fetch v11")
     }
 
     /// Retention may have taken the beginning of what was to be read.
@@ -376,6 +375,8 @@ impl Topics {
 pub struct ReadLimits<'a> {
     /// Bytes of record sets; what comes in one answer may lie above.
     pub bytes: u64,
+    /// About so many bytes an offset takes, where that is known: then no more is fetched than is wanted.
+    pub offset_bytes: Option<f64>,
     /// When to end.
     pub until: Instant,
     /// Whether to go on.
@@ -486,6 +487,23 @@ impl Course {
         self.layout.leaders.iter().map(of_leader).filter(|(_, wanted)| !wanted.is_empty()).collect()
     }
 
+    /// How much to ask for: no more than the budget, and not much more than lies there.
+    fn wanted_bytes(&self, wanted: &[(i32, i64)], limits: &ReadLimits<'_>) -> Wanted {
+        let left = limits.bytes.saturating_sub(self.bytes);
+        // The least is for the headers of some batches; brokers send the first one whole whatever its size is.
+        let bytes = i32::try_from(left).unwrap_or(ANSWER_BYTES).clamp(LEAST_BYTES, ANSWER_BYTES);
+        let longest = wanted.iter().filter_map(|(partition, next)| {
+            self.standings.get(partition).map(|standing| standing.to.abs_diff(*next))
+        });
+        let longest = longest.max().unwrap_or(0) as f64;
+        let of_partition = limits.offset_bytes.map_or(PARTITION_BYTES, |each| {
+            let room = 1.2 * each * longest;
+            // Above what fits into an answer it does not matter.
+            (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
+        });
+        Wanted { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
+    }
+
     fn take(
         &mut self,
         found: &FetchedPartition<'_>,
@@ -593,5 +611,254 @@ impl Course {
             let offsets = standing.to.abs_diff(standing.next);
             self.lost.push(Lost { partition, from: standing.next, offsets, why });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bytes::Bytes;
+    use hone_kafka::{BatchBuilder, BatchHeader, Codec, batch, batches};
+    use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{
+        FetchRequest, FetchResponse, ListOffsetsResponse, RequestHeader, TopicName,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+    use super::*;
+
+    const RECORDS: i64 = 7;
+    /// Offsets of each of two partitions.
+    const END: i64 = 700;
+
+    /// How a broker behaves, by the number of Fetches so far.
+    type Manner = dyn Fn(u64, i32, i64) -> i16 + Send + Sync;
+
+    struct Fake {
+        address: String,
+        metadata_error: Arc<AtomicU64>,
+    }
+
+    /// A broker that leads two partitions whose logs begin at `begin`, and answers each part of a Fetch with an error of `manner`'s.
+    fn broker(begin: i64, manner: impl Fn(u64, i32, i64) -> i16 + Send + Sync + 'static) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let metadata_error = Arc::new(AtomicU64::new(0));
+        let (error, manner): (_, Arc<Manner>) = (Arc::clone(&metadata_error), Arc::new(manner));
+        let fetches = Arc::new(AtomicU64::new(0));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let (error, manner, fetches) =
+                    (Arc::clone(&error), Arc::clone(&manner), Arc::clone(&fetches));
+                std::thread::spawn(move || {
+                    let mut length = [0; 4];
+                    while stream.read_exact(&mut length).is_ok() {
+                        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+                        stream.read_exact(&mut body).unwrap();
+                        let mut answer = body[4..8].to_vec();
+                        match body[1] {
+                            1 => {
+                                let number = fetches.fetch_add(1, Ordering::SeqCst);
+                                fetched(body, number, &*manner).encode(&mut answer, 11).unwrap();
+                            }
+                            2 => offsets(begin).encode(&mut answer, 2).unwrap(),
+                            _ => metadata(port, error.load(Ordering::SeqCst)).encode(&mut answer, 7).unwrap(),
+                        }
+                        let length = (answer.len() as u32).to_be_bytes();
+                        stream.write_all(&[&length[..], &answer].concat()).unwrap();
+                    }
+                });
+            }
+        });
+        Fake { address: format!("127.0.0.1:{port}"), metadata_error }
+    }
+
+    fn name() -> TopicName {
+        TopicName(StrBytes::from_static_str("t"))
+    }
+
+    fn metadata(port: u16, error: u64) -> MetadataResponse {
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(1.into())
+            .with_host(StrBytes::from_static_str("127.0.0.1"))
+            .with_port(port.into());
+        let partition =
+            |index| MetadataResponsePartition::default().with_leader_id(1.into()).with_partition_index(index);
+        let partitions = if error == 0 { vec![partition(0), partition(1)] } else { Vec::new() };
+        let topic = MetadataResponseTopic::default()
+            .with_name(Some(name()))
+            .with_error_code(error as i16)
+            .with_partitions(partitions);
+        MetadataResponse::default().with_brokers(vec![broker]).with_topics(vec![topic])
+    }
+
+    fn offsets(begin: i64) -> ListOffsetsResponse {
+        let partition =
+            |index| ListOffsetsPartitionResponse::default().with_partition_index(index).with_offset(begin);
+        let topic = ListOffsetsTopicResponse::default()
+            .with_name(name())
+            .with_partitions(vec![partition(0), partition(1)]);
+        ListOffsetsResponse::default().with_topics(vec![topic])
+    }
+
+    /// Two batches of each partition at a time, from the one that holds the offset asked for.
+    fn fetched(body: Vec<u8>, number: u64, manner: &Manner) -> FetchResponse {
+        let mut body = Bytes::from(body);
+        RequestHeader::decode(&mut body, 1).unwrap();
+        let request = FetchRequest::decode(&mut body, 11).unwrap();
+        let mut builder = BatchBuilder::new(Codec::None);
+        (0..RECORDS).for_each(|_| builder.push(None, Some(&[b'v'; 100]), 1_000));
+        let mut one = builder.build().unwrap();
+        let partitions = request.topics[0].partitions.iter().map(|asked| {
+            let code = manner(number, asked.partition, asked.fetch_offset);
+            let mut records = Vec::new();
+            let first = asked.fetch_offset / RECORDS;
+            for batch in (first..(first + 2).min(END / RECORDS)).filter(|_| code == 0) {
+                batch::set_base_offset(&mut one, batch * RECORDS).unwrap();
+                records.extend_from_slice(&one);
+            }
+            PartitionData::default()
+                .with_partition_index(asked.partition)
+                .with_error_code(code)
+                .with_records(Some(records.into()))
+        });
+        let topic =
+            FetchableTopicResponse::default().with_topic(name()).with_partitions(partitions.collect());
+        FetchResponse::default().with_responses(vec![topic])
+    }
+
+    const ALL: [Stretch; 2] =
+        [Stretch { partition: 0, from: 0, to: END }, Stretch { partition: 1, from: 0, to: END }];
+
+    fn unlimited() -> ReadLimits<'static> {
+        ReadLimits {
+            bytes: u64::MAX,
+            offset_bytes: None,
+            until: Instant::now() + Duration::from_secs(60),
+            go_on: &|| true,
+        }
+    }
+
+    /// What came, by partition: offsets of batches in the order of their coming.
+    fn read(fake: &Fake, limits: ReadLimits<'_>) -> (Reading, BTreeMap<i32, Vec<i64>>) {
+        let mut topics = Topics::enter(&fake.address, &Security::default()).unwrap();
+        let (layout, leaderless) = topics.layout("t").unwrap();
+        assert!(leaderless.is_empty());
+        let mut seen: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+        let reading = topics
+            .read(&layout, &ALL, limits, &mut |portion| {
+                let headers: Vec<BatchHeader> =
+                    batches(portion.record_set).map(|batch| batch.unwrap().header).collect();
+                let offsets = headers.iter().map(|header| header.base_offset);
+                seen.entry(portion.partition).or_default().extend(offsets);
+                headers.last().map(|header| header.last_offset() + 1)
+            })
+            .unwrap();
+        (reading, seen)
+    }
+
+    fn all_of(partition: &[i64]) -> bool {
+        partition.iter().copied().eq((0..END / RECORDS).map(|batch| batch * RECORDS))
+    }
+
+    #[test]
+    fn everything_is_handed_over_once_and_in_order() {
+        let (reading, seen) = read(&broker(0, |_, _, _| 0), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0));
+        assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
+        assert!(reading.bytes > 2 * 100 * 700, "{reading:?}");
+    }
+
+    #[test]
+    fn budgets_and_interrupts_end_it() {
+        let fake = broker(0, |_, _, _| 0);
+        let (reading, seen) = read(&fake, ReadLimits { bytes: 10_000, ..unlimited() });
+        assert_eq!(reading.end, ReadingEnd::Bytes);
+        assert!(
+            seen.values().all(|partition| !all_of(partition) && !partition.is_empty()),
+            "both had their turn: {seen:?}"
+        );
+        assert_eq!(read(&fake, ReadLimits { go_on: &|| false, ..unlimited() }).0.end, ReadingEnd::Stopped);
+        assert_eq!(read(&fake, ReadLimits { until: Instant::now(), ..unlimited() }).0.end, ReadingEnd::Time);
+    }
+
+    #[test]
+    fn a_leader_that_moved_is_found_and_nothing_is_read_twice() {
+        let moved =
+            |number: u64, partition, _| if partition == 1 && (5..9).contains(&number) { 6 } else { 0 };
+        let (reading, seen) = read(&broker(0, moved), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0));
+        assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_partition_that_is_refused_leaves_the_other_one() {
+        for (code, name) in [(29, "TOPIC_AUTHORIZATION_FAILED"), (2, "CORRUPT_MESSAGE")] {
+            let refuses =
+                move |number: u64, partition, _| if partition == 1 && number >= 3 { code } else { 0 };
+            let (reading, seen) = read(&broker(0, refuses), unlimited());
+            assert_eq!(reading.end, ReadingEnd::Whole);
+            assert!(all_of(&seen[&0]) && !all_of(&seen[&1]), "{seen:?}");
+            let [lost] = &reading.lost[..] else { panic!("{reading:?}") };
+            assert_eq!((lost.partition, lost.from, lost.offsets), (1, 42, 658), "{lost:?}");
+            assert_eq!(lost.why, name);
+        }
+    }
+
+    #[test]
+    fn what_retention_took_is_told() {
+        // The log begins at 350 by now.
+        let cut = |_, partition, offset| if partition == 0 && offset < 350 { OFFSET_OUT_OF_RANGE } else { 0 };
+        let (reading, seen) = read(&broker(350, cut), unlimited());
+        let [lost] = &reading.lost[..] else { panic!("{reading:?}") };
+        assert_eq!((lost.partition, lost.from, lost.offsets), (0, 0, 350), "{lost:?}");
+        assert!(all_of(&seen[&1]) && seen[&0].first() == Some(&350), "{seen:?}");
+        // One that was made anew is shorter than what was asked for.
+        let (reading, _) = read(&broker(0, |_, _, _| OFFSET_OUT_OF_RANGE), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2));
+        assert!(reading.lost[0].why.contains("made anew"), "{reading:?}");
+    }
+
+    #[test]
+    fn a_topic_that_goes_while_it_is_read_ends_with_its_name() {
+        let gone = |number: u64, _, _| if number >= 5 { 3 } else { 0 };
+        let fake = broker(0, gone);
+        let error = Arc::clone(&fake.metadata_error);
+        let (reading, seen) = read(
+            &fake,
+            ReadLimits {
+                go_on: &|| {
+                    error.store(3, Ordering::SeqCst);
+                    true
+                },
+                ..unlimited()
+            },
+        );
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2));
+        assert!(reading.lost[0].why.contains("UNKNOWN_TOPIC_OR_PARTITION"), "{reading:?}");
+        assert!(!seen[&0].is_empty());
+    }
+
+    #[test]
+    fn a_topic_that_is_not_there_is_told_with_a_hint() {
+        let fake = broker(0, |_, _, _| 0);
+        fake.metadata_error.store(29, Ordering::SeqCst);
+        let mut topics = Topics::enter(&fake.address, &Security::default()).unwrap();
+        let error = topics.layout("t").unwrap_err().to_string();
+        assert!(error.contains("TOPIC_AUTHORIZATION_FAILED; reading it needs READ and DESCRIBE"), "{error}");
+        assert_eq!(
+            topics.list().unwrap()[0],
+            Listed { topic: "t".to_owned(), partitions: 0, is_internal: false }
+        );
     }
 }

@@ -14,6 +14,8 @@ use hone_tool::interrupt;
 const MOST_SLOTS: u32 = 40;
 const LEAST_SLOTS: u32 = 3;
 const LEAST_SLOT_MS: f64 = 2_000.0;
+/// A sample by time that holds less than this of what it should: the records' times are not when they were written.
+const LEAST_OF_EXPECTED: f64 = 0.25;
 /// What a first look at the size may cost, of the budget.
 const PROBE_SHARE: u64 = 16;
 
@@ -50,22 +52,22 @@ pub(crate) fn look(topics: &mut Topics, topic: &str, wish: &Wish) -> Result<Topi
     let all = asked.stretches();
     let probe_bytes = wish.budget_bytes / PROBE_SHARE;
     let mut sight = Sight::new(topic, asked.partitions, wish.depth);
-    let probe = read(topics, &asked, &all, probe_bytes, until, &mut sight)?;
+    let probe = read(topics, &asked, &all, (probe_bytes, None), until, &mut sight)?;
     if probe.end == ReadingEnd::Whole {
-        return Ok(asked.told(sight, &probe, &all, None));
+        return Ok(asked.told(sight, &probe, None));
     }
     // By offset, not by time: partitions and times differ.
     let seen = probe.offsets.max(1);
     let all_bytes = probe.bytes as f64 * offsets(&all) as f64 / seen as f64;
     if all_bytes <= wish.budget_bytes as f64 {
         let rest = probe.left(&all);
-        let more = read(topics, &asked, &rest, wish.budget_bytes, until, &mut sight)?;
-        return Ok(asked.told(sight, &probe.and(more), &all, None));
+        let more = read(topics, &asked, &rest, (wish.budget_bytes, None), until, &mut sight)?;
+        return Ok(asked.told(sight, &probe.and(more), None));
     }
     sample(topics, &asked, wish, until, all_bytes, probe.first_ms)
 }
 
-/// Whole stretches of time, as many as the budget allows.
+/// Whole stretches of time, as many as the budget allows; of offsets, where times don't tell.
 fn sample(
     topics: &mut Topics,
     asked: &Asked,
@@ -74,28 +76,71 @@ fn sample(
     all_bytes: f64,
     first_ms: Option<i64>,
 ) -> Result<TopicXray> {
+    let affordable = wish.budget_bytes as f64 / all_bytes;
     let begin_ms = asked.begin_ms.or(first_ms).unwrap_or(0);
     let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms + 1);
-    let slots = slots(begin_ms, end_ms, wish.budget_bytes as f64 / all_bytes);
-    let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
-    let mut sum = Read::default();
-    let (mut covered_ms, mut wanted) = (0, Vec::new());
-    for (slot_begin, slot_end) in &slots {
+    let times = slots(begin_ms, end_ms, affordable);
+    let mut by_time = Vec::new();
+    for (slot_begin, slot_end) in &times {
         let (from, _) = topics.offsets(&asked.layout, At::TimeMs(*slot_begin))?;
         let (to, _) = topics.offsets(&asked.layout, At::TimeMs(*slot_end))?;
-        let stretches = between(&from, &to, &asked.to);
+        by_time.push(between(&from, &to, &asked.to));
+    }
+    let expected = affordable * offsets(&asked.stretches()) as f64;
+    let found: u64 = by_time.iter().map(|stretches| offsets(stretches)).sum();
+    let is_by_time = found as f64 >= LEAST_OF_EXPECTED * expected;
+    let parts = if is_by_time { by_time } else { pieces(&asked.stretches(), affordable) };
+    let (sight, sum, wanted) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
+    let length_s = times.first().map_or(0.0, |(begin, end)| (end - begin) as f64 / 1e3);
+    let told = Sample { wanted, slots_s: is_by_time.then_some(length_s * sight.slots() as f64) };
+    Ok(asked.told(sight, &sum, Some(&told)))
+}
+
+/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and what was to be read.
+fn read_parts(
+    topics: &mut Topics,
+    asked: &Asked,
+    wish: &Wish,
+    until: Instant,
+    parts: &[Vec<Stretch>],
+    all_bytes: f64,
+) -> Result<(Sight, Read, u64)> {
+    let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
+    let (mut sum, mut wanted) = (Read::default(), 0);
+    let offset_bytes = Some(all_bytes / offsets(&asked.stretches()).max(1) as f64);
+    for stretches in parts {
         let left = wish.budget_bytes.saturating_sub(sum.bytes);
-        let one = read(topics, asked, &stretches, left, until, &mut sight)?;
+        let one = read(topics, asked, stretches, (left, offset_bytes), until, &mut sight)?;
         let is_whole = one.end == ReadingEnd::Whole;
-        wanted.extend(stretches);
+        wanted += offsets(stretches);
         sum = sum.and(one);
         sight.end_slot();
-        covered_ms += slot_end - slot_begin;
         if !is_whole {
             break;
         }
     }
-    Ok(asked.told(sight, &sum, &wanted, Some(covered_ms as f64 / 1e3)))
+    Ok((sight, sum, wanted))
+}
+
+/// Evenly spread over each partition's offsets.
+fn pieces(all: &[Stretch], affordable: f64) -> Vec<Vec<Stretch>> {
+    let of = |number: u32| {
+        let piece = |stretch: &Stretch| {
+            let part = (stretch.to - stretch.from) as f64 / f64::from(MOST_SLOTS);
+            let from = stretch.from + (part * f64::from(number)) as i64;
+            Stretch { from, to: from + (part * affordable) as i64, ..*stretch }
+        };
+        all.iter().map(piece).filter(|piece| piece.from < piece.to).collect()
+    };
+    (0..MOST_SLOTS).map(of).collect()
+}
+
+/// What was chosen of a topic that is too large.
+struct Sample {
+    /// Offsets.
+    wanted: u64,
+    /// Seconds that it covers, where it was chosen by time.
+    slots_s: Option<f64>,
 }
 
 /// Evenly spread, each in the middle of its part.
@@ -121,7 +166,9 @@ fn last_ms(topics: &mut Topics, asked: &Asked, until: Instant) -> Result<Option<
         .map(|(partition, to)| Stretch { partition: *partition, from: to - 1, to: *to })
         .collect();
     let mut last = None;
-    let limits = ReadLimits { bytes: u64::MAX, until, go_on: &|| !interrupt::requested() };
+    // One batch of each.
+    let limits =
+        ReadLimits { bytes: u64::MAX, offset_bytes: Some(0.0), until, go_on: &|| !interrupt::requested() };
     topics.read(&asked.layout, &ends, limits, &mut |portion| {
         let (_, next) = hone_batch::scan::scan(portion.record_set, i64::MIN, |seen, _| {
             last = last.max(Some(seen.header.max_timestamp));
@@ -184,12 +231,12 @@ fn read(
     topics: &mut Topics,
     asked: &Asked,
     stretches: &[Stretch],
-    budget_bytes: u64,
+    (budget_bytes, offset_bytes): (u64, Option<f64>),
     until: Instant,
     sight: &mut Sight,
 ) -> Result<Read> {
     let mut read = Read::default();
-    let limits = ReadLimits { bytes: budget_bytes, until, go_on: &|| !interrupt::requested() };
+    let limits = ReadLimits { bytes: budget_bytes, offset_bytes, until, go_on: &|| !interrupt::requested() };
     let came: Reading = topics.read(&asked.layout, stretches, limits, &mut |portion| {
         let next = sight.take(portion.partition, portion.from, portion.to, portion.record_set)?;
         let inside = next.min(portion.to);
@@ -244,7 +291,7 @@ impl Asked {
         between(&self.from, &self.to, &self.to)
     }
 
-    fn told(&self, sight: Sight, read: &Read, wanted: &[Stretch], slots_s: Option<f64>) -> TopicXray {
+    fn told(&self, sight: Sight, read: &Read, sample: Option<&Sample>) -> TopicXray {
         let mut troubles = self.troubles.clone();
         troubles.extend(read.lost.iter().map(|lost| {
             format!(
@@ -262,10 +309,12 @@ impl Asked {
         let leaders =
             leaders.flat_map(|(number, (_, led))| led.iter().map(move |partition| (*partition, number)));
         let all = offsets(&self.stretches());
+        let wanted = sample.map_or(all, |sample| sample.wanted);
         sight.finish(Facts {
             fetched_bytes: read.bytes,
-            share: if all == 0 { 1.0 } else { read.offsets.min(offsets(wanted)) as f64 / all as f64 },
-            slots_s,
+            share: if all == 0 { 1.0 } else { read.offsets.min(wanted) as f64 / all as f64 },
+            is_sample: sample.is_some(),
+            slots_s: sample.and_then(|sample| sample.slots_s),
             leaders: leaders.collect(),
             troubles,
         })
@@ -305,6 +354,15 @@ mod tests {
         assert!(found.windows(2).all(|pair| (22_498..22_503).contains(&(pair[1].0 - pair[0].0))));
         let few = slots(0, 60_000, 0.1);
         assert_eq!((few.len(), few[0]), (3, (9_000, 11_000)));
+    }
+
+    #[test]
+    fn pieces_are_spread_over_all_offsets() {
+        let all = [Stretch { partition: 3, from: 1_000, to: 41_000 }];
+        let found = pieces(&all, 0.1);
+        assert_eq!((found.len(), found[0][0].from, found[0][0].to), (40, 1_000, 1_100));
+        assert_eq!((found[39][0].from, found[39][0].to), (40_000, 40_100));
+        assert!(pieces(&[Stretch { partition: 0, from: 0, to: 30 }], 0.1).iter().all(Vec::is_empty));
     }
 
     #[test]

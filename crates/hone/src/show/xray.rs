@@ -145,7 +145,7 @@ fn facts(topic: &TopicXray) -> String {
     if let Some(keys) = &topic.keys {
         let more = if keys.is_more { " and more" } else { "" };
         facts.push(match (keys.keyed_share, &keys.partitioner) {
-            (share, _) if share == 0.0 => "no keys".to_owned(),
+            (0.0, _) => "no keys".to_owned(),
             (share, Some(rule)) => {
                 format!(
                     "keys in {:.0} %, {}{more} of them, placed by {rule}",

@@ -1,9 +1,10 @@
 //! Effective batches: what is in a topic as it was written, by the headers of its record batches alone.
 //!
 //! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say, by partition and by producer, in
-//! bounded memory. Nothing here decodes a record: payloads are stepped over. Pure.
+//! bounded memory. Neither decodes a record: payloads are stepped over. [`whatif`] does, and replays them under other settings. Pure.
 
 pub mod histogram;
 pub mod producers;
 pub mod scan;
 pub mod tally;
+pub mod whatif;

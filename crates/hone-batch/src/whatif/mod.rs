@@ -7,7 +7,9 @@
 //! Open loop: records keep their times whatever the broker does. That is wrong for a sender who waits for every answer, so those are
 //! recognised and refused.
 
+pub mod calibrate;
 pub mod client;
+pub mod infer;
 pub mod shrink;
 pub mod simulate;
 pub mod stream;

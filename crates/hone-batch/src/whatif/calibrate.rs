@@ -23,6 +23,10 @@ const RTTS_US: [u64; 9] = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000
 const TURNS_US: [u64; 3] = [0, 50, 200];
 /// Fits that are as good as the best one.
 const AS_GOOD: f64 = 0.03;
+/// What a less likely client has to be better by.
+const UNLIKELY: f64 = 0.015;
+/// A replay that is this near needs no other round trips.
+const NEAR: f64 = 0.05;
 /// Most of them that are kept.
 const MOST_FITS: usize = 4;
 
@@ -74,6 +78,14 @@ pub struct Fit {
     pub brokers: Brokers,
     /// How far off.
     pub misfit: Misfit,
+    /// How many clients, or settings, are likelier.
+    unlikely: u32,
+}
+
+impl Fit {
+    fn weighed(&self) -> f64 {
+        self.misfit.score() + UNLIKELY * f64::from(self.unlikely)
+    }
 }
 
 /// Why a producer's batches can't be explained.
@@ -154,7 +166,7 @@ pub fn calibrate(
     for fit in &mut fits {
         fit.misfit = misfit(producer, &today(&producer.stream, fit, shrink));
     }
-    fits.sort_by(|one, other| one.misfit.score().total_cmp(&other.misfit.score()));
+    sort(&mut fits);
     let Some(best) = fits.first().cloned() else {
         return Err(Unexplained::TooFew { batches: producer.written.len() as u64 });
     };
@@ -192,7 +204,7 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
         None => signs.clients.iter().map(|(client, _)| *client).collect(),
     };
     let mut fits = Vec::new();
-    for client in clients {
+    for (rank, client) in clients.into_iter().enumerate() {
         let defaults = client.defaults().with_codec(signs.codec);
         let defaults = match producer.who {
             super::stream::Who::Id(_) => defaults.idempotent(),
@@ -207,15 +219,17 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
                     let rtt_us = told.rtt_us.unwrap_or(USUAL_RTT_US);
                     let brokers = Brokers { rtt_us, ..leads.clone() };
                     let rules = defaults.clone().with_linger_us(*linger_us).with_batch_bytes(*cap);
-                    fits.push(fit(producer, rules, brokers, shrink));
+                    let unlikely = 2 * rank as u32 + u32::from(*linger_us != defaults.linger_us);
+                    fits.push(fit(producer, rules, brokers, shrink, unlikely));
                 }
             }
         }
     }
     sort(&mut fits);
-    let mut best: Vec<Fit> = fits.iter().take(3).cloned().collect();
+    let is_near = fits.first().is_some_and(|fit| fit.misfit.score() < NEAR);
+    let mut best: Vec<Fit> = fits.iter().take(if is_near { 0 } else { 3 }).cloned().collect();
     // What slow answers make of no linger looks like nothing of the above.
-    best.extend(fits.iter().find(|fit| fit.rules.linger_us == 0).cloned());
+    best.extend(fits.iter().find(|fit| fit.rules.linger_us == 0 && !is_near).cloned());
     for found in best {
         for rtt_us in told.rtt_us.map_or(RTTS_US.to_vec(), |us| vec![us]) {
             for turn_us in TURNS_US {
@@ -223,7 +237,7 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
                 let is_hidden = found.rules.linger_us > 4 * rtt_us && turn_us == 0;
                 if !is_hidden {
                     let brokers = Brokers { rtt_us, turn_us, ..found.brokers.clone() };
-                    fits.push(fit(producer, found.rules.clone(), brokers, shrink));
+                    fits.push(fit(producer, found.rules.clone(), brokers, shrink, found.unlikely));
                 }
             }
         }
@@ -239,10 +253,10 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
     kept
 }
 
-/// Stable: what explains today equally well stays in the order of likelihood, a client's defaults first.
+/// The best first; a likelier client, and a client's own default, win where others explain today hardly better. What a millisecond hides
+/// makes such differences.
 fn sort(fits: &mut [Fit]) {
-    // Differences below a half percent are of the millisecond's order.
-    fits.sort_by_key(|fit| (fit.misfit.score() * 200.0).round() as u64);
+    fits.sort_by(|one, other| one.weighed().total_cmp(&other.weighed()));
 }
 
 fn with_first(values: &[u64], first: u64) -> Vec<u64> {
@@ -262,9 +276,9 @@ fn caps_of(defaults: &Rules, signs: &Signs) -> Vec<u32> {
     }
 }
 
-fn fit(producer: &Producer, rules: Rules, brokers: Brokers, shrink: &Shrink) -> Fit {
+fn fit(producer: &Producer, rules: Rules, brokers: Brokers, shrink: &Shrink, unlikely: u32) -> Fit {
     let none = Misfit { batches: 0.0, sizes: 0.0, partitions: 0.0, boundaries: 0.0 };
-    let mut fit = Fit { rules, brokers, misfit: none };
+    let mut fit = Fit { rules, brokers, misfit: none, unlikely };
     fit.misfit = misfit(producer, &today(&producer.stream, &fit, shrink));
     fit
 }

@@ -10,6 +10,7 @@
 pub mod calibrate;
 pub mod client;
 pub mod infer;
+pub mod predict;
 pub mod shrink;
 pub mod simulate;
 pub mod stream;

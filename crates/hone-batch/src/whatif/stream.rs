@@ -1,8 +1,9 @@
 //! Records of a topic's window, by producer and in the order of their times.
 //!
-//! A batch keeps milliseconds. Records of one producer and one millisecond are spread evenly over it, partition by partition: the j-th of k
-//! records of a partition lies at (2j+1)/2k of the millisecond. That is the same on every run, invents no bursts, and hides those that were
-//! there: what happens within a millisecond (a linger of 0, mostly) is not in the data.
+//! A batch keeps milliseconds. Records of one producer, partition and millisecond are spread evenly over it, from a begin that is drawn by
+//! chance: the j-th of k lies at (j+u)/k of the millisecond, with a u from 0 to 1 that hangs on the millisecond and the partition alone. So
+//! every run has the same, and the distance of two records is right in the mean, where the middle of the millisecond for all would make ties
+//! with lingers of whole milliseconds. It hides bursts: what happens within a millisecond (a linger of 0, mostly) is not in the data.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,8 @@ use hone_kafka::batch::{Batch, HEADER_BYTES, TimestampType};
 use hone_kafka::codec::{self, Codec};
 use hone_kafka::partitioner::{murmur2, partition_of_key};
 use hone_kafka::wire::{Reader, WireError};
+
+use super::Dice;
 
 /// Stands for "no key" among the hashes of keys, which have 31 bits.
 pub const NO_KEY: u32 = u32::MAX;
@@ -226,7 +229,8 @@ struct Raw {
 /// What is known of a partition so far.
 #[derive(Debug, Default)]
 struct Lane {
-    last_ms: Option<i64>,
+    /// Time of the last record of each producer.
+    last_ms: BTreeMap<Who, i64>,
     /// End of the last batch of each nameless producer, in milliseconds.
     ends_ms: Vec<i64>,
     /// Epoch and next sequence by producer id.
@@ -325,6 +329,7 @@ impl Gatherer {
             id if id >= 0 => Who::Id(id),
             _ => Who::AtLeast(lane.colour(header.base_timestamp, end_ms)),
         };
+        let mut latest_ms = lane.last_ms.get(&who).copied();
         let raw = self.raw.entry(who).or_default();
         let written = Written {
             partition,
@@ -339,10 +344,10 @@ impl Gatherer {
         raw.written.push((header.base_timestamp, written));
         for record in records {
             let told_ms = header.base_timestamp.saturating_add(record.delta_ms);
-            let before_ms = lane.last_ms.unwrap_or(told_ms);
+            let before_ms = latest_ms.unwrap_or(told_ms);
             self.backwards += u64::from(told_ms < before_ms.saturating_sub(SLIGHTLY_MS));
             let at_ms = told_ms.max(before_ms);
-            lane.last_ms = Some(at_ms);
+            latest_ms = Some(at_ms);
             let hash = record.key.map_or(NO_KEY, |key| murmur2(key) & 0x7fff_ffff);
             if let Some(key) = record.key {
                 self.found.keyed += 1;
@@ -359,6 +364,9 @@ impl Gatherer {
                 kept.ends.push(u32::try_from(kept.bytes.len()).unwrap_or(u32::MAX));
                 self.kept_bytes += record.tail.len();
             }
+        }
+        if let Some(latest_ms) = latest_ms {
+            lane.last_ms.insert(who, latest_ms);
         }
     }
 
@@ -487,10 +495,12 @@ fn ordered(who: Who, raw: Raw, begin_ms: i64) -> Producer {
     order.sort_by_key(|index| (ms(*index), partition(*index)));
     let mut timed: Vec<(u64, u32)> = Vec::with_capacity(order.len());
     for same in order.chunk_by(|one, other| ms(*one) == ms(*other) && partition(*one) == partition(*other)) {
-        let base_us =
-            same.first().map_or(0, |first| ms(*first).saturating_sub(begin_ms).max(0) as u64 * 1_000);
-        let parts = 2 * same.len() as u64;
-        let within = (0..).map(|place: u64| (2 * place + 1) * 1_000 / parts);
+        let Some(first) = same.first().copied() else { continue };
+        let since_ms = ms(first).saturating_sub(begin_ms).max(0) as u64;
+        let base_us = since_ms * 1_000;
+        let begin = Dice::new(since_ms << 20 ^ u64::from(partition(first))).unit();
+        let count = same.len() as f64;
+        let within = (0..same.len()).map(|place| (1e3 * (place as f64 + begin) / count) as u64);
         timed.extend(same.iter().zip(within).map(|(index, within_us)| (base_us + within_us, *index)));
     }
     timed.sort_by_key(|(at_us, index)| (*at_us, partition(*index)));
@@ -607,7 +617,8 @@ mod tests {
         assert_eq!(found.producers.len(), 2);
         let (first, second) = (&found.producers[0], &found.producers[1]);
         assert_eq!((first.who, second.who), (Who::Id(7), Who::Id(8)));
-        assert_eq!(first.stream.at_us, [500, 3_500, 5_500, 8_500, 9_500]);
+        let ms: Vec<_> = first.stream.at_us.iter().map(|us| us / 1_000).collect();
+        assert_eq!(ms, [0, 3, 5, 8, 9]);
         assert_eq!(first.stream.partition, [0, 1, 0, 0, 1]);
         assert_eq!((found.span_us, found.begin_ms), (9_000, BEGIN_MS));
         assert_eq!(first.written.iter().map(|batch| batch.begin_us).collect::<Vec<_>>(), [0, 3_000, 8_000]);
@@ -619,8 +630,14 @@ mod tests {
         let sets = [(0, of(1, 0, &[4, 4, 4, 4])), (1, of(1, 0, &[4, 4]))];
         let found = gather(&sets).unwrap();
         let stream = &found.producers[0].stream;
-        assert_eq!(stream.at_us, [125, 250, 375, 625, 750, 875]);
-        assert_eq!(stream.partition, [0, 1, 0, 0, 1, 0]);
+        let of = |partition| {
+            let each = stream.at_us.iter().zip(&stream.partition);
+            each.filter(|(_, own)| **own == partition).map(|(us, _)| *us).collect::<Vec<_>>()
+        };
+        let steps: Vec<_> = of(0).windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.iter().all(|step| (249..=251).contains(step)), "{steps:?}");
+        assert!((499..=501).contains(&(of(1)[1] - of(1)[0])));
+        assert!(stream.at_us.is_sorted() && stream.at_us.iter().all(|us| *us < 1_000));
         assert_eq!(found.producers[0].stream, gather(&sets).unwrap().producers[0].stream);
     }
 
@@ -662,7 +679,8 @@ mod tests {
         let mut whole = built(Codec::None, &[0, 3, 5]);
         set_log_append_time(&mut whole, BEGIN_MS + 9).unwrap();
         let found = gather(&[(0, whole)]).unwrap();
-        assert_eq!(found.producers[0].stream.at_us, [500, 3_500, 5_500], "the producer's times survive");
+        let ms: Vec<_> = found.producers[0].stream.at_us.iter().map(|us| us / 1_000).collect();
+        assert_eq!(ms, [0, 3, 5], "the producer's times survive");
         let mut thin = built(Codec::None, &[0, 1]);
         thin[57..61].copy_from_slice(&1_i32.to_be_bytes());
         assert!(matches!(gather(&[(0, thin)]), Err(Gate::Compacted { .. })));

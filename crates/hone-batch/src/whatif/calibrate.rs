@@ -129,7 +129,7 @@ pub enum Unexplained {
     },
     /// Not enough to go by.
     #[error(
-        "only {batches} batches of it are in the window, too few to say how they were made; take a longer window (--window)"
+        "only {batches} batches of it are in the window, too few to say how they were made; take a longer window (--last)"
     )]
     TooFew {
         /// Batches.

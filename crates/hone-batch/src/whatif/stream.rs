@@ -126,7 +126,7 @@ pub struct Producer {
 #[non_exhaustive]
 pub enum Gate {
     /// No batch of data at all.
-    #[error("there are no records in the window; take a longer one (--window), or another topic")]
+    #[error("there are no records in the window; take a longer one (--last), or another topic")]
     Empty,
     /// The broker's clock, and the producers' times are gone.
     #[error(
@@ -172,7 +172,7 @@ pub enum Gate {
     },
     /// More than may be held.
     #[error(
-        "more than {most} records in the window; take a shorter one (--window), or allow more (--most-records)"
+        "more than {most} records in the window; take a shorter one (--last), or allow more (--most-records)"
     )]
     TooMany {
         /// The bound.
@@ -231,6 +231,8 @@ struct Raw {
 struct Lane {
     /// Time of the last record of each producer.
     last_ms: BTreeMap<Who, i64>,
+    /// Begin of the last batch, in milliseconds.
+    seen_ms: Option<i64>,
     /// End of the last batch of each nameless producer, in milliseconds.
     ends_ms: Vec<i64>,
     /// Epoch and next sequence by producer id.
@@ -251,6 +253,7 @@ pub struct Gatherer {
     backwards: u64,
     missing: u64,
     is_full: bool,
+    until_ms: Option<i64>,
 }
 
 impl Gatherer {
@@ -268,12 +271,21 @@ impl Gatherer {
             backwards: 0,
             missing: 0,
             is_full: false,
+            until_ms: None,
         }
     }
 
     /// Whether the bound on records is reached, so that nothing more is taken.
     pub fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// Partitions are read to different times when a reading ends early. Leaves out what lies behind the time to which all of those that were
+    /// not read to their end have come, so that the window is the same for all.
+    pub fn cut_to_common_end(&mut self, is_unfinished: impl Fn(u32) -> bool) {
+        let unfinished = self.lanes.iter().filter(|(partition, _)| is_unfinished(**partition));
+        self.until_ms = unfinished.filter_map(|(_, lane)| lane.seen_ms).min();
+        self.is_full &= self.until_ms.is_none();
     }
 
     /// Takes one whole batch. What can't be unpacked is counted and left out.
@@ -324,6 +336,7 @@ impl Gatherer {
         self.one_time +=
             u64::from(is_brokers && header.base_timestamp == header.max_timestamp && last_ms == 0);
         let lane = self.lanes.entry(partition).or_default();
+        lane.seen_ms = lane.seen_ms.max(Some(header.base_timestamp));
         self.missing += lane.missing(batch);
         let who = match header.producer_id {
             id if id >= 0 => Who::Id(id),
@@ -374,7 +387,13 @@ impl Gatherer {
     ///
     /// # Errors
     /// When the window can't be replayed, with the reason.
-    pub fn finish(self) -> Result<Gathered, Gate> {
+    pub fn finish(mut self) -> Result<Gathered, Gate> {
+        if let Some(until_ms) = self.until_ms {
+            self.raw.values_mut().for_each(|raw| raw.cut(until_ms));
+            self.raw.retain(|_, raw| !raw.at_ms.is_empty());
+            self.found.records = self.raw.values().map(|raw| raw.at_ms.len() as u64).sum();
+            self.found.batches = self.raw.values().map(|raw| raw.written.len() as u64).sum();
+        }
         self.gate()?;
         let times = || self.raw.values().flat_map(|raw| raw.at_ms.iter().copied());
         let (Some(begin_ms), Some(end_ms)) = (times().min(), times().max()) else { return Err(Gate::Empty) };
@@ -484,6 +503,25 @@ impl Lane {
             }
             _ => 0,
         }
+    }
+}
+
+impl Raw {
+    /// Leaves out batches that begin at a time or later, with their records.
+    fn cut(&mut self, until_ms: i64) {
+        let mut keeps = Vec::with_capacity(self.at_ms.len());
+        for (base_ms, batch) in &self.written {
+            keeps.resize(keeps.len() + batch.records as usize, *base_ms < until_ms);
+        }
+        fn retain<T: Copy>(values: &mut Vec<T>, keeps: &[bool]) {
+            let mut keep = keeps.iter();
+            values.retain(|_| keep.next().copied().unwrap_or(false));
+        }
+        retain(&mut self.at_ms, &keeps);
+        retain(&mut self.partition, &keeps);
+        retain(&mut self.body_bytes, &keeps);
+        retain(&mut self.key_hash, &keeps);
+        self.written.retain(|(base_ms, _)| *base_ms < until_ms);
     }
 }
 
@@ -724,6 +762,27 @@ mod tests {
         let kept: Vec<_> = found.producers[0].kept.values().map(Kept::total_bytes).collect();
         assert_eq!(kept, [48, 48, 0]);
         assert_eq!(found.producers[0].stream.len(), 18);
+    }
+
+    #[test]
+    fn a_reading_that_ended_early_is_cut_to_a_time_that_all_partitions_have_come_to() {
+        let sets = [
+            (0, of(1, 0, &[0, 5])),
+            (0, of(1, 2, &[50, 90])),
+            (1, of(1, 0, &[3, 9])),
+            (1, of(1, 2, &[40])),
+            (2, of(1, 0, &[7])),
+        ];
+        let mut gatherer = Gatherer::new(Limits::default(), Some(3));
+        for (partition, bytes) in &sets {
+            gatherer.add(*partition, &batches(bytes).next().unwrap().unwrap());
+        }
+        // Partition 2 was read to its end, and has nothing later.
+        gatherer.cut_to_common_end(|partition| partition < 2);
+        let found = gatherer.finish().unwrap();
+        assert_eq!((found.circumstances.records, found.circumstances.batches), (5, 3));
+        assert_eq!(found.span_us, 9_000);
+        assert_eq!(found.producers[0].stream.len(), 5);
     }
 
     proptest! {

@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod arm;
+mod batch;
 mod bench;
 mod budget;
 mod capacity;

@@ -15,6 +15,8 @@ pub mod shrink;
 pub mod simulate;
 pub mod stream;
 
+pub use hone_kafka::codec::Codec;
+
 /// Chance that can be had again: SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);

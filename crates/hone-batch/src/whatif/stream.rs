@@ -6,6 +6,7 @@
 //! with lingers of whole milliseconds. It hides bursts: what happens within a millisecond (a linger of 0, mostly) is not in the data.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hone_kafka::batch::{Batch, HEADER_BYTES, TimestampType};
 use hone_kafka::codec::{self, Codec};
@@ -13,6 +14,7 @@ use hone_kafka::partitioner::{murmur2, partition_of_key};
 use hone_kafka::wire::{Reader, WireError};
 
 use super::Dice;
+use crate::scan::scan;
 
 /// Stands for "no key" among the hashes of keys, which have 31 bits.
 pub const NO_KEY: u32 = u32::MAX;
@@ -286,6 +288,16 @@ impl Gatherer {
         let unfinished = self.lanes.iter().filter(|(partition, _)| is_unfinished(**partition));
         self.until_ms = unfinished.filter_map(|(_, lane)| lane.seen_ms).min();
         self.is_full &= self.until_ms.is_none();
+    }
+
+    /// Takes the batches of a record set that begin at the wanted offsets. Returns the offset behind its last whole batch, read or not.
+    pub fn add_set(&mut self, partition: u32, record_set: &[u8], wanted: Range<i64>) -> Option<i64> {
+        let (_, next) = scan(record_set, wanted.start, |seen, bytes| {
+            if seen.header.base_offset < wanted.end {
+                self.add(partition, &Batch { header: seen.header, bytes, position: 0 });
+            }
+        });
+        next
     }
 
     /// Takes one whole batch. What can't be unpacked is counted and left out.

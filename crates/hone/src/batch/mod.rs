@@ -1,0 +1,3 @@
+//! Batches of topics: read from a cluster or from segments, and looked into.
+
+pub(crate) mod replaying;

@@ -10,6 +10,7 @@ pub mod overlap;
 pub mod payload;
 pub mod producers;
 pub mod scan;
+pub mod segments;
 pub mod tally;
 pub mod trigger;
 pub mod verdict;

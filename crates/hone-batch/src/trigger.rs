@@ -29,19 +29,28 @@ const PACKED_TO: f64 = 1.05;
 const PACKED_SHARE: f64 = 0.5;
 /// Batches or gaps that a statement rests on.
 const LEAST: usize = 20;
-/// Where the spans of the longest twentieth are nearly alike, something cuts them off.
-const CLIPPED: f64 = 0.85;
-/// Where beginnings keep a distance, it is of this share of the longest span.
-const FLOOR: f64 = 0.8;
+/// A ceiling of spans: so much of them may lie above it (a sender that was kept waiting now and then), so much must lie just below it, and so
+/// many times more than just above it.
+const ABOVE_CEILING: f64 = 0.12;
+const BELOW_CEILING: f64 = 0.05;
+const EDGE: f64 = 6.0;
 /// From this share of single records on a producer sends one by one.
 const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
 const REGULAR: f64 = 0.35;
+/// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
+/// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
+const LEFT_OUT: f64 = 0.1;
+const VARIANCE_LEFT: f64 = 0.4377;
+/// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
+const WAKE_UP_MS: f64 = 0.05;
+/// So many pairs of that kind are expected where there is none.
+const PAIRS_EXPECTED: f64 = 10.0;
 /// Slower than this, records are just rare.
 const RARE_GAP_MS: f64 = 50.0;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
-const LATE_SHARE: f64 = 0.1;
+const LATE_SHARE: f64 = 0.25;
 /// Share of batches with the same number of records from which the application is taken to count.
 const CONSTANT: f64 = 0.9;
 
@@ -88,7 +97,6 @@ pub fn habits(kept: &[Kept], known: &Known) -> Habits {
     let mut habits = Habits {
         cap: cap.map(|cap| cap.at),
         record_bytes: record_bytes(kept),
-        open_at_once: open_at_once(kept),
         stays: stays(kept),
         ..Habits::default()
     };
@@ -107,6 +115,7 @@ pub fn habits(kept: &[Kept], known: &Known) -> Habits {
             *shares.entry(trigger).or_default() += share * left;
         }
     }
+    habits.open_at_once = open_at_once(kept, habits.linger_ms.unwrap_or(0));
     habits.triggers = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
     habits.triggers.sort_by(|one, other| other.1.total_cmp(&one.1));
     habits
@@ -229,16 +238,13 @@ struct Rest<'a> {
     has_cap: bool,
     count: usize,
     spans: Vec<u64>,
-    /// From a batch's beginning to the next one's of its partition, by the batch's place.
-    gaps: Vec<(usize, u64)>,
 }
 
 impl<'a> Rest<'a> {
     fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known, has_cap: bool) -> Self {
         let rest = || kept.iter().zip(is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch);
         let spans = sorted(rest().filter(|batch| batch.records > 1).filter_map(Kept::span_ms));
-        let gaps = gaps(kept).into_iter().filter(|(place, _)| !is_full[*place]).collect();
-        Self { kept, is_full, known, has_cap, count: rest().count(), spans, gaps }
+        Self { kept, is_full, known, has_cap, count: rest().count(), spans }
     }
 
     fn rest(&self) -> impl Iterator<Item = &'a Kept> {
@@ -294,23 +300,34 @@ impl<'a> Rest<'a> {
     fn one_by_one(&self, habits: &mut Habits) -> BatchTrigger {
         let mut begins: Vec<i64> = self.rest().map(|batch| batch.begin_ms).collect();
         begins.sort_unstable();
-        let gap_ms = mean_gap_ms(&begins);
-        let regularity = regularity(&begins);
-        match (gap_ms, regularity) {
-            (Some(gap_ms), _) if gap_ms > RARE_GAP_MS => {
-                habits
-                    .evidence
-                    .push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
-                BatchTrigger::Alone
-            }
-            (Some(gap_ms), Some(regular)) if regular < REGULAR && self.known.producers < 2 => {
+        let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
+        if gap_ms > RARE_GAP_MS {
+            habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
+            return BatchTrigger::Alone;
+        }
+        if self.known.producers > 1 {
+            habits.evidence.push("single records, of several producers that can't be told apart".to_owned());
+            return BatchTrigger::Alone;
+        }
+        let pairs = self.rest().filter(|batch| batch.records > 1).count();
+        let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
+        if pairs == 0 && expected >= PAIRS_EXPECTED {
+            habits.evidence.push(format!(
+                "{} single records, one in {gap_ms:.2} ms, and never two together, where chance would have brought {expected:.0} pairs: each \
+                 waits for the one before, or for a beat",
+                begins.len()
+            ));
+            return BatchTrigger::OneByOne;
+        }
+        match regularity(&begins).filter(|regular| *regular < REGULAR) {
+            Some(regular) => {
                 habits.evidence.push(format!(
-                    "single records, one in {gap_ms:.1} ms and so regularly ({regular:.2} of the scatter of arrivals that know nothing of \
-                     each other) that each waits for the one before, or for a beat"
+                    "single records, one in {gap_ms:.1} ms and so regularly ({regular:.2} of the scatter of arrivals that know nothing of each \
+                     other) that each waits for the one before, or for a beat"
                 ));
                 BatchTrigger::OneByOne
             }
-            _ => {
+            None => {
                 habits.evidence.push("single records, sent before a second one came".to_owned());
                 BatchTrigger::Alone
             }
@@ -318,29 +335,27 @@ impl<'a> Rest<'a> {
     }
 
     fn by_time(&self, habits: &mut Habits, singles: f64) -> Vec<(BatchTrigger, f64)> {
-        let longest = quantile(&self.spans, 0.99).unwrap_or(0);
-        let longer = quantile(&self.spans, 0.95).unwrap_or(0);
-        if let Some(seen) = self.drained_by_a_hot_one(longest) {
-            habits.linger_ms = Some(longest);
+        let most = quantile(&self.spans, 0.9).unwrap_or(0);
+        if let Some(seen) = self.drained_by_a_hot_one(most) {
+            habits.linger_ms = Some(most);
             habits.evidence.push(seen);
             return vec![(BatchTrigger::Drained, 1.0)];
         }
-        let between = sorted(self.gaps.iter().map(|(_, gap)| *gap));
-        let floor = quantile(&between, 0.05).filter(|_| between.len() >= LEAST && self.known.producers < 2);
-        // Of whole milliseconds one is lost on either side.
-        let keeps_distance = floor.is_some_and(|floor| (floor + 1) as f64 >= FLOOR * longest as f64);
-        let is_clipped = (longer + 1) as f64 >= CLIPPED * longest as f64;
-        if longest < 2 || !(is_clipped || keeps_distance) {
+        let Some(ceiling) = ceiling(&self.spans) else {
+            let middle = quantile(&self.spans, 0.5).unwrap_or(0);
             habits.evidence.push(format!(
-                "batches of several records span up to {longest} ms (99 %), {longer} ms (95 %), and nothing cuts them off: they were sent when \
-                 the sender was free"
+                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and nothing cuts them off: they were sent when the \
+                 sender was free"
             ));
             return vec![(BatchTrigger::SenderFree, 1.0)];
-        }
-        habits.linger_ms = Some(longest);
-        let drained = if self.known.producers < 2 { self.drained(longest) } else { 0.0 };
+        };
+        habits.linger_ms = Some(ceiling);
+        let drained = if self.known.producers < 2 { self.drained(ceiling) } else { 0.0 };
+        let above =
+            self.spans.iter().filter(|span| **span > ceiling + 1).count() as f64 / self.spans.len() as f64;
         habits.evidence.push(format!(
-            "batches that are not full span up to {longest} ms (99 %), {longer} ms (95 %): the effective linger; {:.0} % are single records",
+            "the times from first to last record end at {ceiling} ms, the effective linger ({:.0} % are longer); {:.0} % are single records",
+            100.0 * above,
             100.0 * singles
         ));
         if drained > 0.0 {
@@ -398,7 +413,7 @@ impl<'a> Rest<'a> {
 
     /// Whether another partition of the producer fills its batches, and these are sent at its beat: then their spans end where its batches
     /// end, whatever the linger is.
-    fn drained_by_a_hot_one(&self, longest_ms: u64) -> Option<String> {
+    fn drained_by_a_hot_one(&self, most_ms: u64) -> Option<String> {
         let mut hot: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
         for (batch, full) in self.kept.iter().zip(self.is_full) {
             let sums = hot.entry(batch.partition).or_default();
@@ -410,13 +425,34 @@ impl<'a> Rest<'a> {
         let of_hot = gaps(self.kept).into_iter().filter(|(place, _)| is_hot(self.kept[*place].partition));
         let beats = sorted(of_hot.map(|(_, gap)| gap));
         let beat = quantile(&beats, 0.5).filter(|_| beats.len() >= LEAST)?;
-        (cold * 2 > self.count && self.known.producers < 2 && longest_ms <= 2 * beat + 1).then(|| {
+        (cold * 2 > self.count && self.known.producers < 2 && most_ms <= beat + beat / 2 + 2).then(|| {
             format!(
-                "its hot partitions fill a batch every {beat} ms, and the batches of the others span no more than {longest_ms} ms (99 %): they \
-                 are sent along"
+                "its hot partitions fill a batch every {beat} ms, and the batches of the others span no more than {most_ms} ms (90 %): they are \
+                 sent along"
             )
         })
     }
+}
+
+/// Where spans end, though a few are longer: the time with by far more of them just below it than just above it. Milliseconds are rounded on
+/// both sides, and a sender wakes up late, so one on either side is no evidence.
+fn ceiling(spans: &[u64]) -> Option<u64> {
+    let upto = |time: f64| spans.partition_point(|span| (*span as f64) <= time) as f64;
+    let all = spans.len() as f64;
+    let edge = |time: u64| {
+        let at = time as f64;
+        let below = upto(at) - upto(0.8 * at - 1.0);
+        let above = upto(1.3 * at + 2.0) - upto(at + 1.0);
+        let is_one = all - upto(at + 1.0) <= ABOVE_CEILING * all
+            && below >= BELOW_CEILING * all
+            && below >= LEAST as f64 / 2.0
+            && below >= EDGE * above;
+        is_one.then(|| (below / (above + 1.0), time))
+    };
+    let mut times: Vec<u64> = spans.to_vec();
+    times.dedup();
+    let found = times.into_iter().filter(|time| *time >= 2).filter_map(edge);
+    found.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, time)| time)
 }
 
 /// Whether a batch is of the group that ends then. One that begins in that very millisecond may be the first of the next one.
@@ -445,10 +481,17 @@ fn record_bytes(kept: &[Kept]) -> f64 {
     bytes as f64 / records.max(1) as f64
 }
 
-/// Partitions that have a batch open when one begins, in the mean, itself included.
-fn open_at_once(kept: &[Kept]) -> f64 {
-    let mut order: Vec<(i64, i64, i32)> =
-        kept.iter().filter_map(|batch| Some((batch.begin_ms, batch.end_ms?, batch.partition))).collect();
+/// Partitions that have a batch open when one begins, in the mean, itself included. A batch is open until its last record at least, and for its
+/// linger where that is known.
+fn open_at_once(kept: &[Kept], linger_ms: u64) -> f64 {
+    let linger_ms = i64::try_from(linger_ms).unwrap_or(0);
+    let mut order: Vec<(i64, i64, i32)> = kept
+        .iter()
+        .filter_map(|batch| {
+            let waits_until = batch.begin_ms.saturating_add(linger_ms - 1);
+            Some((batch.begin_ms, batch.end_ms?.max(waits_until), batch.partition))
+        })
+        .collect();
     order.sort_unstable();
     let (mut open, mut sum): (BTreeMap<i32, i64>, usize) = (BTreeMap::new(), 0);
     for (begin, end, partition) in &order {
@@ -473,7 +516,8 @@ fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
     (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
 }
 
-/// Variance over mean of the number of beginnings in stretches that hold some sixteen. `None` for too few stretches.
+/// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
+/// few stretches.
 fn regularity(begins: &[i64]) -> Option<f64> {
     const PER_STRETCH: f64 = 16.0;
     const LEAST_STRETCHES: usize = 32;
@@ -483,12 +527,18 @@ fn regularity(begins: &[i64]) -> Option<f64> {
     for begin in begins {
         *counts.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
     }
-    // The last one is cut off; slots that were left out, and pauses, have none.
+    // The last one is cut off; slots that were left out, and long pauses, have none.
     counts.pop_last();
-    let counts: Vec<f64> = counts.into_values().collect();
+    let mut counts: Vec<f64> = counts.into_values().collect();
+    if counts.len() < LEAST_STRETCHES {
+        return None;
+    }
+    counts.sort_unstable_by(f64::total_cmp);
+    let left_out = (LEFT_OUT * counts.len() as f64) as usize;
+    let counts = counts.get(left_out..counts.len() - left_out)?;
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
     let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
-    (counts.len() >= LEAST_STRETCHES).then(|| variance / mean)
+    Some(variance / VARIANCE_LEFT / mean)
 }
 
 /// Standard deviation over mean, less a variance that is known.
@@ -616,6 +666,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_is_kept_waiting_now_and_then_hides_no_linger() {
+        let mut dice = Dice(11);
+        let mut kept = lingering(&[200.0; 4], 20.0, 1 << 20, false, 100);
+        for batch in kept.iter_mut().filter(|batch| batch.records > 1) {
+            let late_ms = if dice.roll() < 0.08 { (100.0 * dice.roll()) as i64 } else { 0 };
+            batch.end_ms = batch.end_ms.map(|end| end + late_ms);
+        }
+        let found = habits(&kept, &known());
+        assert!((18..=21).contains(&found.linger_ms.unwrap()), "{found:?}");
+    }
+
+    #[test]
     fn full_batches_are_told_with_their_limit() {
         for (record, cap) in [(100, 16_384), (1_000, 16_384), (300, 65_536), (100, 20_000)] {
             let found = habits(&lingering(&[20_000.0], 1_000.0, cap, false, record), &known());
@@ -688,9 +750,18 @@ mod tests {
             .collect();
         assert_eq!(main_trigger(&habits(&waits, &known())), (BatchTrigger::OneByOne, 1.0));
         let mut at = 0.0;
+        let quickly: Vec<Kept> = (0..20_000)
+            .map(|_| {
+                // Pauses make it irregular.
+                at += 200.0 + dice.gap_us(20_000.0) + if dice.roll() < 0.01 { 3e3 } else { 0.0 };
+                batch(0, at, at, 161, 1)
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&quickly, &known())), (BatchTrigger::OneByOne, 1.0));
+        let mut at = 0.0;
         let arrive: Vec<Kept> = (0..3_000)
             .map(|_| {
-                at += dice.gap_us(160.0);
+                at += dice.gap_us(40.0);
                 batch(0, at, at, 161, 1)
             })
             .collect();

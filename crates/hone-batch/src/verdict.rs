@@ -54,6 +54,8 @@ pub struct Writer<'a> {
     pub rate: Option<f64>,
     /// Partitions that it writes to.
     pub partitions: usize,
+    /// How many producers it is at least.
+    pub mixed: usize,
     /// Median of the times from first to last record.
     pub middle_span_ms: Option<u64>,
     /// What its headers show.
@@ -262,12 +264,13 @@ pub fn mean_wait_ms(linger_ms: f64, rate: f64) -> f64 {
 fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding> {
     let keys = topic.keys.filter(|keys| keys.keyed_share < 0.05)?;
     let spread = writer.partitions;
-    if spread < 3 || writer.mean_bytes >= BETTER_BYTES {
+    // Several sticky ones have several partitions open, and can't be told apart.
+    if spread < 3 || writer.mean_bytes >= BETTER_BYTES || writer.mixed > 1 {
         return None;
     }
     let habits = writer.habits;
     // A sticky partitioner fills one partition's batch at a time.
-    let open = habits.open_at_once >= 2.0_f64.max(0.4 * spread as f64);
+    let open = habits.open_at_once >= 2.0_f64.max(0.35 * spread as f64);
     let hops = writer.mean_records < 2.0 && habits.stays < 0.5 / spread as f64 && habits.open_at_once < 2.0;
     let is_one_by_one =
         habits.triggers.first().is_some_and(|(trigger, _)| *trigger == BatchTrigger::OneByOne);
@@ -284,7 +287,7 @@ fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding>
         share: share(topic, writer),
         producer: writer.id,
         evidence: format!("{:.0} % of the records have no key, and {seen}", 100.0 * (1.0 - keys.keyed_share)),
-        action: "a sticky partitioner: no RoundRobinPartitioner in Java (2.4 and later stick by themselves, best from 3.3 on), \
+        action: "a sticky partitioner (unless the application names the partitions itself): no RoundRobinPartitioner in Java (2.4 and later stick by themselves, best from 3.3 on), \
                  sticky.partitioning.linger.ms in librdkafka"
             .to_owned(),
         rule: "KIP-480, KIP-794".to_owned(),
@@ -318,6 +321,7 @@ mod tests {
             mean_bytes: 561.0,
             rate: Some(rate),
             partitions: 6,
+            mixed: 1,
             middle_span_ms: Some(3),
             habits,
         }
@@ -387,6 +391,9 @@ mod tests {
         assert!(!told(&sticky, &without_keys));
         let keyed = KeyUse { keyed_share: 1.0, ..keys.clone() };
         assert!(!told(&all_open, &Topic { keys: Some(&keyed), ..without_keys }));
+        let several = Writer { mixed: 4, ..writer(&all_open, 500.0) };
+        let found = findings(&without_keys, &[several]);
+        assert!(found.iter().all(|finding| finding.verdict != BatchVerdict::RoundRobin), "{found:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::overlap::Overlap;
 use crate::payload::Payload;
 use crate::producers::Wrote;
 use crate::scan::{Seen, scan};
+use crate::segments::{Layout, walk};
 use crate::tally::{CODECS, Tally};
 use crate::trigger::{Habits, Known, habits};
 use crate::verdict::{self, Topic, Writer};
@@ -104,6 +105,21 @@ impl Sight {
         next
     }
 
+    /// Takes a piece of a segment. Answers how many bytes of it are whole batches; a sample of its records is taken only where they are as
+    /// on the wire.
+    pub fn take_segment(&mut self, partition: i32, layout: Layout, bytes: &[u8]) -> usize {
+        let (passed, walked) = {
+            let (mut number, mut this) = (0_u64, &mut *self);
+            walk(bytes, layout, |seen, batch| {
+                let number_of_sampled = if layout == Layout::Wire { number } else { 1 };
+                Self::add(&mut this, partition, seen, batch, number_of_sampled);
+                number += 1;
+            })
+        };
+        self.tally.passed.add(&passed);
+        walked
+    }
+
     fn add(this: &mut &mut Self, partition: i32, seen: &Seen, batch: &[u8], number: u64) {
         let before = this.tally.batches;
         this.tally.add(seen);
@@ -128,9 +144,9 @@ impl Sight {
         }
     }
 
-    /// Batches so far.
-    pub fn batches(&self) -> u64 {
-        self.tally.batches
+    /// The least time of a record so far, milliseconds since 1970.
+    pub fn first_ms(&self) -> Option<i64> {
+        self.tally.times_ms.map(|(first, _)| first)
     }
 
     /// Ends a stretch of time that was read over all partitions: the unit of the sample.
@@ -341,6 +357,7 @@ fn writer<'a>(
         mean_bytes: sums.bytes as f64 / sums.batches.max(1) as f64,
         rate: seconds.map(|seconds| sums.records as f64 / seconds / (partitions * mixed) as f64),
         partitions,
+        mixed,
         middle_span_ms: spans.get(spans.len() / 2).copied(),
         habits,
     }

@@ -91,6 +91,15 @@ pub struct TopicXray {
     pub troubles: Vec<String>,
 }
 
+impl TopicXray {
+    /// Batches a second that would not be there if all of them had 16 KiB: what a topic costs that it need not. `None` without a rate.
+    pub fn needless_batches_per_s(&self) -> Option<f64> {
+        const BETTER_BYTES: f64 = 16_384.0;
+        let rate = self.batches_per_s?;
+        Some((rate - rate * self.mean_bytes?.value / BETTER_BYTES).max(0.0))
+    }
+}
+
 /// How much was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct XrayRead {

@@ -17,6 +17,7 @@ pub(crate) mod table;
 mod watched;
 pub(crate) mod whatif;
 pub(crate) mod window;
+pub(crate) mod xray;
 
 /// A number with three significant digits, thousands separated.
 pub(crate) fn number(value: f64) -> String {

@@ -7,8 +7,12 @@ use super::Desk;
 use crate::Ending;
 
 mod whatif;
+mod xray;
 
 /// Find the effective batch of every topic, the reason why it is small, and what would change it.
+///
+/// Each batch costs a broker a request's worth of CPU, a checksum, an append and often a page of the disk, whether it holds one record or a
+/// thousand. What producers are told to batch is not what they do: rates, partitions, other producers and the broker itself decide.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -17,12 +21,14 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Xray(xray::Arguments),
     #[command(name = "whatif")]
     WhatIf(whatif::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     match &arguments.verb {
+        Verb::Xray(arguments) => xray::run(arguments, desk),
         Verb::WhatIf(arguments) => whatif::run(arguments, desk),
     }
 }

@@ -67,6 +67,8 @@ pub struct ClientSettings {
     pub codec: String,
     /// From a request to its answer, in milliseconds, as the replay had it.
     pub rtt_ms: f64,
+    /// What timers were late by, in milliseconds, as the replay had it.
+    pub late_ms: f64,
 }
 
 /// How far a replay of today is from today.

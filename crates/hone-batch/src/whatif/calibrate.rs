@@ -6,7 +6,7 @@ use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::Codec;
 
 use super::client::{Client, Rules};
-use super::infer::{Signs, signs};
+use super::infer::{Signs, is_usual, signs};
 use super::shrink::Shrink;
 use super::simulate::{Brokers, Made, Placing, Plan, Replay, replay};
 use super::stream::{Producer, Stream, Written};
@@ -19,6 +19,8 @@ const SEARCH_RECORDS: usize = 200_000;
 const USUAL_RTT_US: u64 = 1_000;
 /// Round trips that are tried where a linger explains nothing.
 const RTTS_US: [u64; 9] = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000];
+/// What timers are late by, tried with lingers somewhat below the longest spans.
+const LATES_US: [u64; 5] = [500, 1_000, 2_000, 3_000, 4_000];
 /// What a request costs the sender, tried with them.
 const TURNS_US: [u64; 3] = [0, 50, 200];
 /// Fits that are as good as the best one.
@@ -225,6 +227,7 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
             }
         }
     }
+    fits.extend(late(producer, signs, &fits, shrink));
     sort(&mut fits);
     let is_near = fits.first().is_some_and(|fit| fit.misfit.score() < NEAR);
     let mut best: Vec<Fit> = fits.iter().take(if is_near { 0 } else { 3 }).cloned().collect();
@@ -243,7 +246,7 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
         }
     }
     sort(&mut fits);
-    // Of the same settings, one.
+    // Of the same settings, the best.
     let mut kept: Vec<Fit> = Vec::new();
     for fit in fits {
         if !kept.iter().any(|other| other.rules == fit.rules) {
@@ -251,6 +254,21 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
         }
     }
     kept
+}
+
+/// Timers that are late make spans longer than the linger that was set.
+fn late(producer: &Producer, signs: &Signs, fits: &[Fit], shrink: &Shrink) -> Vec<Fit> {
+    let seen_us = signs.span_ms_p99.unwrap_or(0) * 1_000;
+    let most_us = LATES_US.iter().copied().max().unwrap_or(0);
+    let may = |fit: &&Fit| {
+        let linger_us = fit.rules.linger_us;
+        linger_us > 0 && linger_us + most_us >= seen_us && linger_us <= seen_us + 1_000 && is_usual(linger_us)
+    };
+    let with = |fit: &Fit, late_us: u64| {
+        let brokers = Brokers { late_us, ..fit.brokers.clone() };
+        self::fit(producer, fit.rules.clone(), brokers, shrink, fit.unlikely)
+    };
+    fits.iter().filter(may).flat_map(|fit| LATES_US.iter().map(|late_us| with(fit, *late_us))).collect()
 }
 
 /// The best first; a likelier client, and a client's own default, win where others explain today hardly better. What a millisecond hides
@@ -518,6 +536,22 @@ mod tests {
                 assert!(best.misfit.off() < 0.05 && best.misfit.boundaries > 0.5, "{:?}", best.misfit);
             }
         }
+    }
+
+    #[test]
+    fn timers_that_are_late_are_no_longer_linger() {
+        let late = Brokers { rtt_us: 1_000, late_us: 2_000, ..Brokers::one() };
+        let rules = Client::Librdkafka.defaults();
+        let producer = written_by(&rules, &late, &poisson(&[400.0; 6], 40.0));
+        let fits = calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none()).unwrap();
+        let best = &fits[0];
+        assert_eq!(
+            (best.rules.client, best.rules.linger_us),
+            (Client::Librdkafka, 5_000),
+            "{:?}",
+            best.misfit
+        );
+        assert_eq!(best.brokers.late_us, 2_000);
     }
 
     #[test]

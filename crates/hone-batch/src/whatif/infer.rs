@@ -134,11 +134,17 @@ fn span(written: &[Written], clipped_at: Option<u32>) -> Option<u64> {
     spans.get((spans.len() * 99 / 100).min(spans.len().saturating_sub(1))).copied()
 }
 
+/// Whether people set such a linger.
+pub(crate) fn is_usual(linger_us: u64) -> bool {
+    linger_us.is_multiple_of(1_000) && USUAL_LINGERS_MS.contains(&(linger_us / 1_000))
+}
+
 /// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter
 /// where batches are rarely of more than one record or are taken along with others.
 fn lingers(span_ms_p99: Option<u64>) -> Vec<u64> {
     let seen = span_ms_p99.unwrap_or(0);
-    let mut all: Vec<u64> = USUAL_LINGERS_MS.iter().copied().filter(|ms| ms * 10 >= seen * 8).collect();
+    let mut all: Vec<u64> =
+        USUAL_LINGERS_MS.iter().copied().filter(|ms| ms * 10 >= seen * 8 || ms + 4 >= seen).collect();
     // A producer whose batches wait for the broker has spans without any linger.
     all.extend([0, seen, seen + 1]);
     all.sort_unstable();
@@ -335,6 +341,7 @@ pub(crate) mod tests {
         assert_eq!((found.clipped_at, found.caps.as_slice()), (Some(61 + 110 * 147), [16_384].as_slice()));
         assert_eq!(found.span_ms_p99, Some(19));
         assert!(found.lingers_us.contains(&20_000) && !found.lingers_us.contains(&10_000));
+        assert!(is_usual(20_000) && !is_usual(19_000) && !is_usual(20_500));
         let open = signs(&producer(Who::AtLeast(0), &batches[150..]));
         assert_eq!(open.clients[0].0, Client::Librdkafka);
         assert_eq!(open.caps[0], 16_384);

@@ -584,6 +584,7 @@ fn told_of(each: &Explained<'_>) -> ReplayedProducer {
         batch_bytes: u64::from(fit.rules.batch_bytes),
         codec: fit.rules.codec.name().to_owned(),
         rtt_ms: fit.brokers.rtt_us as f64 / 1e3,
+        late_ms: fit.brokers.late_us as f64 / 1e3,
     };
     let misfit = |fit: &Fit| ReplayMisfit {
         batches: fit.misfit.batches,

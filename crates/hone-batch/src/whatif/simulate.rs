@@ -45,12 +45,14 @@ pub struct Brokers {
     pub rtt_us: u64,
     /// What a request costs the sender before it can begin with the next, in microseconds.
     pub turn_us: u64,
+    /// How much later than it should the sender sees that a linger is over, in microseconds: steps of timers, and a busy machine.
+    pub late_us: u64,
 }
 
 impl Brokers {
     /// One broker that leads everything, which answers at once.
     pub fn one() -> Self {
-        Self { leads: Vec::new(), count: 1, rtt_us: 0, turn_us: 0 }
+        Self { leads: Vec::new(), count: 1, rtt_us: 0, turn_us: 0, late_us: 0 }
     }
 
     /// A broker for each partition, so that none is taken along with another.
@@ -437,7 +439,9 @@ impl<'a> Engine<'a> {
     }
 
     fn start_linger(&mut self, now_us: u64, index: u32) {
-        let due_us = now_us.saturating_add(self.rules.linger_us);
+        // Without a linger nobody waits for a timer.
+        let late_us = if self.rules.linger_us > 0 { self.plan.brokers.late_us } else { 0 };
+        let due_us = now_us.saturating_add(self.rules.linger_us).saturating_add(late_us);
         let Some(lane) = self.lanes.get_mut(index as usize) else { return };
         let number = match self.rules.clock {
             // Of the batch that has just begun, which is the last.

@@ -158,8 +158,13 @@ fn told(producer: &ReplayedProducer) -> String {
 }
 
 fn settings_of(settings: &ClientSettings) -> String {
+    let late = if settings.late_ms > 0.0 {
+        format!(" (and timers {} ms late)", number(settings.late_ms))
+    } else {
+        String::new()
+    };
     format!(
-        "{} with linger {} ms, batch size {}, codec {}",
+        "{} with linger {} ms{late}, batch size {}, codec {}",
         settings.client,
         number(settings.linger_ms),
         settings.batch_bytes,

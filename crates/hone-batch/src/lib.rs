@@ -2,7 +2,7 @@
 //!
 //! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say in bounded memory, [`evidence`]
 //! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
-//! it all to what is told of a topic, with the verdicts of [`verdict`]. Pure.
+//! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings. Pure.
 
 pub mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -16,4 +16,5 @@ pub mod segments;
 pub mod tally;
 pub mod trigger;
 pub mod verdict;
+pub mod whatif;
 pub mod xray;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry, Machine, Optimization,
-    SavedComparison, SelfTest, Window,
+    SavedComparison, SelfTest, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -49,6 +49,9 @@ impl Body for Machine {
 }
 impl Body for SelfTest {
     const KIND: &'static str = "self-test";
+}
+impl Body for WhatIf {
+    const KIND: &'static str = "batch-whatif";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

@@ -28,6 +28,7 @@ mod requirement;
 mod saved;
 mod selftest;
 mod watched;
+mod whatif;
 mod window;
 mod workload;
 
@@ -66,6 +67,10 @@ pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
+pub use whatif::{
+    BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,
+    SentBy, WhatIf,
+};
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,
     EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,

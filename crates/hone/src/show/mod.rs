@@ -15,6 +15,7 @@ pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;
 mod watched;
+pub(crate) mod whatif;
 pub(crate) mod window;
 pub(crate) mod xray;
 

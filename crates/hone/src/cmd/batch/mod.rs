@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use super::Desk;
 use crate::Ending;
 
+mod whatif;
 mod xray;
 
 /// Find the effective batch of every topic, the reason why it is small, and what would change it.
@@ -21,10 +22,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Xray(xray::Arguments),
+    #[command(name = "whatif")]
+    WhatIf(whatif::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     match &arguments.verb {
         Verb::Xray(arguments) => xray::run(arguments, desk),
+        Verb::WhatIf(arguments) => whatif::run(arguments, desk),
     }
 }

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""What `hone batch whatif` foresees beside what comes: called by bench/whatif.sh.
+
+For each client and load a topic is written with setting A. From that topic alone the batches under settings B are foreseen; then the same
+open-loop schedule (the same seed) is sent with each B, and read back. Prints a row for each, and the errors in the end."""
+import argparse
+import json
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+
+A = argparse.ArgumentParser()
+A.add_argument("--hone", required=True)
+A.add_argument("--broker", required=True)
+A.add_argument("--name", required=True, help="of the broker, for the table")
+A.add_argument("--seconds", type=int, default=20)
+A.add_argument("--java", help="folder of kafka-clients' jars")
+A.add_argument("--franz-go", help="the program of examples/clients/franz-go")
+A.add_argument("--java-client", default="examples/clients/java/Client.java")
+A.add_argument("--clients", default="librdkafka,java,franz-go")
+A.add_argument("--few", action="store_true", help="one load and two settings for each client, to see that it works")
+A.add_argument("--out", help="rows as JSON lines")
+ARGS = A.parse_args()
+
+# Records a second, bytes, keys, partitions.
+LOADS = [(2_000, 100, "uniform:500", 6), (600, 300, "zipf:200", 12), (5_000, 100, "none", 6)]
+# Linger of A in ms, and the changes: linger, batch size.
+CHANGES = [(1, None), (20, None), (50, None), (20, 4_000)]
+
+
+def create(topic, partitions):
+    """CreateTopics, version 2."""
+    host, port = ARGS.broker.rsplit(":", 1)
+    def text(value):
+        return struct.pack(">h", len(value)) + value.encode()
+    body = struct.pack(">i", 1) + text(topic) + struct.pack(">ihii", partitions, 1, 0, 0) + struct.pack(">ib", 30_000, 0)
+    frame = struct.pack(">hhi", 19, 2, 1) + text("whatif") + body
+    with socket.create_connection((host, int(port)), 30) as line:
+        line.sendall(struct.pack(">i", len(frame)) + frame)
+        size = struct.unpack(">i", line.recv(4, socket.MSG_WAITALL))[0]
+        answer = line.recv(size, socket.MSG_WAITALL)
+    at = 12 + 2 + len(topic)
+    error = struct.unpack(">h", answer[at:at + 2])[0]
+    if error:
+        sys.exit(f"{topic}: CreateTopics says {error}")
+
+
+def settings(client, linger_ms, batch):
+    """The client's own names for them."""
+    names = {"librdkafka": ("linger.ms", "batch.size"), "java": ("linger.ms", "batch.size"), "franz-go": ("linger_ms", "batch_max_bytes")}
+    found = [f"{names[client][0]}={linger_ms}"]
+    if batch:
+        found.append(f"{names[client][1]}={batch}")
+    if client == "librdkafka":
+        # Keys as the others place them, so that all have the same partitions.
+        found.append("partitioner=murmur2_random")
+    return [part for each in found for part in ("--client-set", each)]
+
+
+def command(client):
+    if client == "java":
+        return f"java -Xmx256m -XX:+UseSerialGC -cp '{ARGS.java}/*' {ARGS.java_client}"
+    return {"librdkafka": "librdkafka", "franz-go": ARGS.franz_go}[client]
+
+
+def hone(*arguments, may_fail=False):
+    done = subprocess.run([ARGS.hone, *arguments, "--json", "-q"], capture_output=True, text=True)
+    if not done.stdout.strip().startswith("{"):
+        if may_fail:
+            return None, done.stderr.strip()
+        sys.exit(f"hone {' '.join(arguments)}: {done.stderr}")
+    return json.loads(done.stdout)["body"], done.stderr.strip()
+
+
+def load(client, topic, shape, linger_ms, batch):
+    rate, size, keys, partitions = shape
+    create(topic, partitions)
+    body, _ = hone(
+        "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
+        "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1", "--compression", "none")
+    return body
+
+
+def whatif(topic, *options):
+    return hone("batch", "whatif", ARGS.broker, topic, "--last", "10m", *options, may_fail=True)
+
+
+def row(client, shape, today_ms, linger_ms, batch, foreseen, why, real, window):
+    found = {"broker": ARGS.name, "client": client, "load": shape, "today_linger_ms": today_ms, "linger_ms": linger_ms, "batch": batch}
+    measured = real["today"]
+    found["measured"] = {"bytes": measured["batch_bytes_mean"], "batches_per_s": measured["batches_per_s"]}
+    if foreseen is None or foreseen.get("predicted") is None:
+        found["refused"] = why or foreseen["refused"]
+        return found
+    value = foreseen["predicted"]
+    found["foreseen"] = {"bytes": value["batch_bytes_mean"]["value"], "batches_per_s": value["batches_per_s"]["value"],
+                         "low": value["batch_bytes_mean"]["low"], "high": value["batch_bytes_mean"]["high"],
+                         "requests_per_s": value["requests_per_s"]["value"], "wait_ms": value["wait_ms_mean"]["value"]}
+    found["window"] = window
+    found["error"] = found["foreseen"]["bytes"] / found["measured"]["bytes"] - 1
+    return found
+
+
+def told(found):
+    rate, size, keys, partitions = found["load"]
+    change = f"{found['today_linger_ms']} -> {found['linger_ms']} ms" + (f", {found['batch']} B" if found["batch"] else "")
+    head = f"{found['broker']:<8}{found['client']:<11}{rate:>6}/s {size:>4} B {keys:<12}{partitions:>3}  {change:<20}"
+    if "refused" in found:
+        return f"{head}refused: {found['refused'][:140]}"
+    own = found["foreseen"]
+    inside = "in range" if own["low"] <= found["measured"]["bytes"] <= own["high"] else ""
+    return (f"{head}{own['bytes']:>8.0f} {found['measured']['bytes']:>8.0f} {100 * found['error']:>+7.1f} %  {inside:<9}"
+            f"{own['requests_per_s']:>8.0f} {own['wait_ms']:>7.1f}")
+
+
+def main():
+    rows = []
+    print("broker  client          load                     change              foreseen measured   error            requests/s wait ms")
+    clients = [client for client in ARGS.clients.split(",") if {"java": ARGS.java, "franz-go": ARGS.franz_go}.get(client, True)]
+    for client in clients:
+        for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS):
+            prefix = f"whatif-{client}-{number}"
+            load(client, f"{prefix}-today", shape, 5, None)
+            for linger_ms, batch in CHANGES[1:3] if ARGS.few else CHANGES:
+                options = ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
+                foreseen, why = whatif(f"{prefix}-today", *options)
+                topic = f"{prefix}-{linger_ms}-{batch or 0}"
+                window = load(client, topic, shape, linger_ms, batch)
+                real, trouble = whatif(topic)
+                if real is None:
+                    print(f"{topic}: {trouble}")
+                    continue
+                rows.append(row(client, shape, 5, linger_ms, batch, foreseen, why, real, window))
+                print(told(rows[-1]), flush=True)
+    errors = [abs(found["error"]) for found in rows if "error" in found]
+    if errors:
+        print(f"{len(errors)} foreseen, {len(rows) - len(errors)} refused; bytes of a batch off by {100 * statistics.median(errors):.1f} % in the "
+              f"median, {100 * max(errors):.1f} % at worst")
+    if ARGS.out:
+        with open(ARGS.out, "a", encoding="utf-8") as out:
+            for found in rows:
+                out.write(json.dumps(found) + "\n")
+
+
+main()

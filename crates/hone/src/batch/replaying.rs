@@ -64,7 +64,7 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
         stretches.iter().map(|stretch| (stretch.partition.unsigned_abs(), stretch.to)).collect();
     let is_full = std::cell::Cell::new(false);
     let go_on = || !interrupt::requested() && !is_full.get();
-    let limits = ReadLimits { bytes: wish.budget_bytes, until, go_on: &go_on };
+    let limits = ReadLimits { bytes: wish.budget_bytes, offset_bytes: None, until, go_on: &go_on };
     let came = topics.read(&layout, &stretches, limits, &mut |portion| {
         let partition = portion.partition.unsigned_abs();
         let next = gatherer.add_set(partition, portion.record_set, portion.from..portion.to);

@@ -3,7 +3,9 @@
 //! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say, by partition and by producer, in
 //! bounded memory. Nothing here decodes a record: payloads are stepped over. Pure.
 
+pub mod cost;
 pub mod histogram;
+pub mod metrics;
 pub mod producers;
 pub mod scan;
 pub mod tally;

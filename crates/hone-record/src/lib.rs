@@ -8,6 +8,7 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod batch_watch;
 mod capacity;
 mod comparison;
 mod diagnosis;
@@ -31,6 +32,10 @@ mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use batch_watch::{
+    BatchCost, BatchWatch, CostForecast, CostInterval, Figure, NotExported, TopicCost, WatchedClient,
+    WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic, WorkCost, WorkTogether,
+};
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,

@@ -192,11 +192,15 @@ pub struct CostInterval {
 /// What one kind of work costs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkCost {
-    /// `request`, `batch`, `record` or `byte`; `base` is what is spent whatever the load, in cores.
+    /// `request`, `batch`, `record` or `byte`; `base` is what is spent whatever the load.
     pub unit: String,
-    /// Microseconds of CPU for each (nanoseconds are 0.001); cores for `base`. `None` where the history can't tell it from others.
+    /// Microseconds of CPU for each; for `base` microseconds a second. `None` where the history can't tell it from others: it is then in
+    /// those that include it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<CostInterval>,
+    /// Kinds of work whose cost is in this one's, since they moved along with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub includes: Vec<String>,
     /// Mean of its rate over the history, each second; 1 for `base`.
     pub mean_per_s: f64,
 }
@@ -208,10 +212,6 @@ pub struct WorkTogether {
     pub units: Vec<String>,
     /// Cores that they used together in the mean.
     pub cores: CostInterval,
-    /// The unit that `us` counts by: the first of them.
-    pub by: String,
-    /// Microseconds for each `by`, with all that came along with it.
-    pub us: CostInterval,
 }
 
 /// A forecast for another mix of work.

@@ -12,16 +12,10 @@ pub const LIST_CONNECTIONS: &str = "redpanda.core.admin.v2.ClusterService/ListKa
 /// What is asked of it: connections that produced something lately, those with most bytes first.
 pub const REQUEST: &str = r#"{"filter":"recent_request_statistics.produce_bytes > 0","orderBy":"recent_request_statistics.produce_bytes desc","pageSize":1000}"#;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Listed {
     connections: Vec<Connection>,
-}
-
-impl Default for Listed {
-    fn default() -> Self {
-        Self { connections: Vec::new() }
-    }
 }
 
 /// Fields of a protobuf message as JSON: what is 0 or empty may be left out.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::exposition::Labels;
 use super::quantity::{Dimension, Quantity, Rates, Row};
-use super::snapshot::{SeriesKey, Snapshot, place};
+use super::snapshot::{Snapshot, place};
 use super::source::Counting;
 
 /// Why two pages make no rate.
@@ -32,7 +32,7 @@ pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
         return Err(NoRates::Others(before.instance.clone(), after.instance.clone()));
     }
     let window_s = after.at_s - before.at_s;
-    if !(window_s > 0.0) {
+    if window_s.is_nan() || window_s <= 0.0 {
         return Err(NoRates::NoTime(after.instance.clone()));
     }
     let leaders = (after.source.joins_leaders()).then(|| leaders(after)).flatten();
@@ -54,10 +54,10 @@ pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
             }
         };
         sums.add(key.quantity, &key.labels, rate);
-        if let (Some(leaders), Some(led)) = (&leaders, led(key.quantity)) {
-            if partition_of(&key.labels).is_some_and(|partition| leaders.contains(&partition)) {
-                sums.add(led, &key.labels, rate);
-            }
+        if let (Some(leaders), Some(led)) = (&leaders, led(key.quantity))
+            && partition_of(&key.labels).is_some_and(|partition| leaders.contains(&partition))
+        {
+            sums.add(led, &key.labels, rate);
         }
     }
     let mut exported = after.exported();
@@ -173,7 +173,7 @@ impl Sums<'_> {
 /// Whether a page of two tells a series at all: for tests of what is left out.
 #[cfg(test)]
 fn has(page: &Snapshot, quantity: Quantity, labels: &str) -> bool {
-    page.values.contains_key(&SeriesKey { quantity, labels: labels.into() })
+    page.values.contains_key(&super::snapshot::SeriesKey { quantity, labels: labels.into() })
 }
 
 #[cfg(test)]

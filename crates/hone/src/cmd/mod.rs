@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::progress::Progress;
 
+mod batch;
 mod broker;
 pub(crate) mod client;
 mod compare;
@@ -69,6 +70,7 @@ enum Verb {
     Profile(profile::Arguments),
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
+    Batch(batch::Arguments),
     Report(report::Arguments),
 }
 
@@ -101,6 +103,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
+        Verb::Batch(arguments) => batch::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

@@ -1,0 +1,37 @@
+//! `hone batch`: how large the batches of a cluster's topics are, why, and what would make them larger.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::Desk;
+use crate::Ending;
+
+mod cost;
+mod dashboards;
+mod metrics;
+mod watch;
+
+/// Find the effective batch of every topic, the reason why it is small, and what would change it.
+///
+/// Each batch costs a broker a request's worth of CPU, a checksum, an append and often a page of the disk, whether it holds one record or a
+/// thousand. What producers are told to batch is not what they do: rates, partitions, other producers and the broker itself decide.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Watch(watch::Arguments),
+    Cost(cost::Arguments),
+    Dashboards(dashboards::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    match &arguments.verb {
+        Verb::Watch(arguments) => watch::run(arguments, desk),
+        Verb::Cost(arguments) => cost::run(arguments, desk),
+        Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
+    }
+}

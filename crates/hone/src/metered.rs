@@ -82,9 +82,9 @@ pub(crate) fn add_clients(watch: &mut BatchWatch, web: &Web, admin: Option<&str>
                 watch.not_exported.push(missing(format!("the answer of {url} can't be read: {error}")));
             }
         },
-        Err((Some(404 | 405 | 501), _)) => watch.not_exported.push(missing(format!(
-            "{admin} has no ListKafkaConnections, which Redpanda has from 25.3 on"
-        ))),
+        Err((Some(404 | 405 | 501), _)) => watch
+            .not_exported
+            .push(missing(format!("{admin} has no ListKafkaConnections, which Redpanda has from 25.3 on"))),
         Err((_, said)) => watch.not_exported.push(missing(said)),
     }
 }

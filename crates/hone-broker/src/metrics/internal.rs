@@ -26,7 +26,8 @@ fn disk(page: &mut Page) {
     let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     if let Some(bytes) = written_bytes(&text) {
         let name = "hone_broker_storage_write_bytes_total";
-        page.family(name, Kind::Counter, "Bytes that the process made the kernel write to disks").sample(&[], bytes);
+        page.family(name, Kind::Counter, "Bytes that the process made the kernel write to disks")
+            .sample(&[], bytes);
     }
 }
 

@@ -36,7 +36,13 @@ impl Server {
     ///
     /// # Errors
     /// When the client can't be made.
-    pub(crate) fn at(base: &str, token: Option<&str>, window_s: f64, more: &str, wanted: Option<Source>) -> Result<Self> {
+    pub(crate) fn at(
+        base: &str,
+        token: Option<&str>,
+        window_s: f64,
+        more: &str,
+        wanted: Option<Source>,
+    ) -> Result<Self> {
         Ok(Self {
             web: Web::open(token)?,
             base: base.trim_end_matches('/').to_owned(),
@@ -92,9 +98,10 @@ impl Server {
         if partitions.is_none_or(|(_, count)| count < 2.0) {
             return Ok(());
         }
-        for (written, produced) in
-            [(Quantity::WrittenBytes, Quantity::ProducedBytes), (Quantity::WrittenBatches, Quantity::ProducedBatches)]
-        {
+        for (written, produced) in [
+            (Quantity::WrittenBytes, Quantity::ProducedBytes),
+            (Quantity::WrittenBatches, Quantity::ProducedBatches),
+        ] {
             if let Some(pick) = pick(written) {
                 let question = answers::question_of_leaders(pick, leader, &self.window, &self.more);
                 self.take(rates, pick, produced, &question)?;
@@ -106,9 +113,9 @@ impl Server {
     /// The PromQL of all that the source can answer: id, title and text.
     pub(crate) fn queries(&self) -> Result<Vec<(&'static str, &'static str, String)>> {
         let (source, names) = self.names()?;
-        let found = QUERIES.iter().filter_map(|query| {
-            Some((query.id, query.title, query.resolve(source, &names, &self.window)?))
-        });
+        let found = QUERIES
+            .iter()
+            .filter_map(|query| Some((query.id, query.title, query.resolve(source, &names, &self.window)?)));
         Ok(found.collect())
     }
 
@@ -139,7 +146,10 @@ impl Server {
             .collect::<Result<Vec<_>>>()?;
         let at = |series: &[(f64, f64)], at_s: f64| {
             let index = series.partition_point(|(other, _)| *other < at_s - step_s / 2.0);
-            series.get(index).filter(|(other, _)| (other - at_s).abs() < step_s / 2.0).map(|(_, value)| *value)
+            series
+                .get(index)
+                .filter(|(other, _)| (other - at_s).abs() < step_s / 2.0)
+                .map(|(_, value)| *value)
         };
         let other = |index: usize, at_s: f64| at(others.get(index)?.as_ref()?, at_s);
         let points = cpu.iter().filter_map(|(at_s, cpu_cores)| {
@@ -163,7 +173,9 @@ impl Server {
     fn rate(&self, pick: &Pick, span: &Span) -> String {
         let selector = pick.selector(&self.more);
         match pick.counting {
-            Counting::Sum => format!("rate({selector}[{}ms])", (self.window_s.max(span.step_s) * 1e3).round()),
+            Counting::Sum => {
+                format!("rate({selector}[{}ms])", (self.window_s.max(span.step_s) * 1e3).round())
+            }
             Counting::Level | Counting::Rate => selector,
         }
     }
@@ -202,7 +214,8 @@ impl Server {
 
     fn range(&self, question: &str, span: &Span, factor: f64) -> Result<Vec<(f64, f64)>> {
         let url = format!("{}/api/v1/query_range", self.base);
-        let [start, end, step] = [span.start_s, span.end_s, span.step_s].map(|seconds| format!("{seconds:.3}"));
+        let [start, end, step] =
+            [span.start_s, span.end_s, span.step_s].map(|seconds| format!("{seconds:.3}"));
         let query = [("query", question), ("start", &start), ("end", &end), ("step", &step)];
         let text = self.web.get(&url, &query, &interrupt::requested)?;
         let series = answers::read_series(&text).with_context(|| self.said(question))?;

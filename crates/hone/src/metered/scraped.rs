@@ -50,7 +50,8 @@ impl Brokers {
 
     /// Rates since the last look; `None` at the first.
     pub(super) fn look(&mut self) -> Result<Option<(Source, Rates)>> {
-        let (mut rates, mut notes, mut sources, mut after) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut rates, mut notes, mut sources, mut after) =
+            (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         for (instance, urls) in &self.urls {
             let snapshot = match self.snapshot(instance, urls) {
                 Ok(snapshot) => snapshot,
@@ -76,7 +77,10 @@ impl Brokers {
         };
         if sources.iter().any(|other| *other != source) {
             let names: Vec<&str> = sources.iter().map(|source| source.name()).collect();
-            notes.push(format!("the brokers are of several kinds ({}): sums over them mix their ways of counting", names.join(", ")));
+            notes.push(format!(
+                "the brokers are of several kinds ({}): sums over them mix their ways of counting",
+                names.join(", ")
+            ));
         }
         if rates.is_empty() {
             return Ok(None);

@@ -48,7 +48,8 @@ pub(crate) fn text(cost: &BatchCost) -> String {
 }
 
 fn costs(cost: &BatchCost) -> Vec<Vec<String>> {
-    let mut rows = vec![["CPU", "costs", "interval", "each second", "cores in the mean"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["CPU", "costs", "interval", "each second", "cores in the mean"].map(str::to_owned).to_vec()];
     rows.extend(cost.costs.iter().map(row));
     rows
 }

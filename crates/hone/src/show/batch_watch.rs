@@ -69,17 +69,17 @@ impl Strip {
 fn cell(share: Option<f64>, look: &Look) -> String {
     let Some(share) = share else { return " ".to_owned() };
     let step = ((share * COLOURS.len() as f64) as usize).min(COLOURS.len() - 1);
-    if look.has_colours { format!("\u{1b}[38;5;{}m█\u{1b}[0m", COLOURS[step]) } else { MARKS[step].to_string() }
+    if look.has_colours {
+        format!("\u{1b}[38;5;{}m█\u{1b}[0m", COLOURS[step])
+    } else {
+        MARKS[step].to_string()
+    }
 }
 
 /// Everything.
 pub(crate) fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
-    let mut out = format!(
-        "{}, last {} s, {}\n",
-        watch.source,
-        number(watch.window_s),
-        watch.endpoints.join(", ")
-    );
+    let mut out =
+        format!("{}, last {} s, {}\n", watch.source, number(watch.window_s), watch.endpoints.join(", "));
     section(&mut out, &topics(watch));
     section(&mut out, &brokers(watch));
     if watch.batch_bytes_p50 != Figure::NotExported {
@@ -219,7 +219,11 @@ fn clients(watch: &BatchWatch) -> Vec<Vec<String>> {
 
 fn shortened(name: &str, width: usize) -> String {
     let count = name.chars().count();
-    if count <= width { name.to_owned() } else { ['…'].into_iter().chain(name.chars().skip(count - width + 1)).collect() }
+    if count <= width {
+        name.to_owned()
+    } else {
+        ['…'].into_iter().chain(name.chars().skip(count - width + 1)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -47,8 +47,10 @@ pub(crate) struct Arguments {
 fn change(text: &str) -> Result<(Change, String), String> {
     let mut change = Change::default();
     for part in text.split(',') {
-        let (kind, factor) = part.split_once('=').ok_or_else(|| format!("`{part}` is no change; write batches=0.2"))?;
-        let factor: f64 = factor.trim().parse().map_err(|_| format!("`{factor}` is no factor; write batches=0.2"))?;
+        let (kind, factor) =
+            part.split_once('=').ok_or_else(|| format!("`{part}` is no change; write batches=0.2"))?;
+        let factor: f64 =
+            factor.trim().parse().map_err(|_| format!("`{factor}` is no factor; write batches=0.2"))?;
         if !(0.0..=1e3).contains(&factor) {
             return Err(format!("{factor} is no factor between 0 and 1,000"));
         }
@@ -57,7 +59,11 @@ fn change(text: &str) -> Result<(Change, String), String> {
             "batches" => change.batches = factor,
             "records" => change.records = factor,
             "bytes" => change.bytes = Some(factor),
-            other => return Err(format!("unknown kind of work `{other}`; known: requests, batches, records, bytes")),
+            other => {
+                return Err(format!(
+                    "unknown kind of work `{other}`; known: requests, batches, records, bytes"
+                ));
+            }
         }
     }
     Ok((change, text.to_owned()))

@@ -4,10 +4,12 @@
 //! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
 //! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings. Pure.
 
+pub mod cost;
 pub mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod histogram;
+pub mod metrics;
 pub mod overlap;
 pub mod payload;
 pub mod producers;

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry, Machine, Optimization,
-    SavedComparison, SelfTest, WhatIf, Window,
+    BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry,
+    Machine, Optimization, SavedComparison, SelfTest, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -17,6 +17,12 @@ pub trait Body: Serialize + DeserializeOwned {
     const KIND: &'static str;
 }
 
+impl Body for BatchCost {
+    const KIND: &'static str = "batch-cost";
+}
+impl Body for BatchWatch {
+    const KIND: &'static str = "batch-watch";
+}
 impl Body for Window {
     const KIND: &'static str = "window";
 }

@@ -8,6 +8,7 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod batch_watch;
 mod batches;
 mod capacity;
 mod comparison;
@@ -33,6 +34,10 @@ mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use batch_watch::{
+    BatchCost, BatchWatch, CostForecast, CostInterval, Figure, NotExported, TopicCost, WatchedClient,
+    WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic, WorkCost, WorkTogether,
+};
 pub use batches::{
     BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
     ProducerXray, Sampled, Spread, TopicXray, XrayRead,

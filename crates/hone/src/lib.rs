@@ -28,6 +28,7 @@ mod kubernetes;
 mod lever;
 mod live;
 mod load_file;
+mod metered;
 mod notation;
 mod optimize;
 mod output;

@@ -1,5 +1,7 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod batch_cost;
+pub(crate) mod batch_watch;
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;

@@ -6,6 +6,10 @@ use clap::{Args, Subcommand};
 use super::Desk;
 use crate::Ending;
 
+mod cost;
+mod dashboards;
+mod metrics;
+mod watch;
 mod whatif;
 mod xray;
 
@@ -24,11 +28,17 @@ enum Verb {
     Xray(xray::Arguments),
     #[command(name = "whatif")]
     WhatIf(whatif::Arguments),
+    Watch(watch::Arguments),
+    Cost(cost::Arguments),
+    Dashboards(dashboards::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     match &arguments.verb {
         Verb::Xray(arguments) => xray::run(arguments, desk),
         Verb::WhatIf(arguments) => whatif::run(arguments, desk),
+        Verb::Watch(arguments) => watch::run(arguments, desk),
+        Verb::Cost(arguments) => cost::run(arguments, desk),
+        Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
     }
 }

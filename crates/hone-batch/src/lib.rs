@@ -6,4 +6,5 @@
 pub mod histogram;
 pub mod producers;
 pub mod scan;
+pub mod settings;
 pub mod tally;

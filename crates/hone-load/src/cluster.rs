@@ -33,6 +33,8 @@ const DEFAULT_SOURCE: i8 = 5;
 pub(crate) enum Edge {
     Earliest,
     Latest,
+    /// The first record of this time or later, in milliseconds since 1970; its offset is -1 where there is none.
+    At(i64),
 }
 
 impl Edge {
@@ -41,6 +43,7 @@ impl Edge {
         match self {
             Self::Earliest => -2,
             Self::Latest => -1,
+            Self::At(time_ms) => time_ms.max(0),
         }
     }
 }

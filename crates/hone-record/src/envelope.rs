@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry, Machine, Optimization,
+    Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry, Machine, Optimization, Proof,
     SavedComparison, SelfTest, Window,
 };
 
@@ -49,6 +49,9 @@ impl Body for Machine {
 }
 impl Body for SelfTest {
     const KIND: &'static str = "self-test";
+}
+impl Body for Proof {
+    const KIND: &'static str = "proof";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

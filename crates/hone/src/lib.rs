@@ -10,6 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 mod aim;
 mod arm;
+mod batch;
 mod bench;
 mod budget;
 mod capacity;
@@ -32,6 +33,7 @@ mod optimize;
 mod output;
 mod places;
 mod probe;
+mod producer;
 mod progress;
 mod ready;
 mod rendezvous;

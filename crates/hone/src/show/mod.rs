@@ -1,5 +1,6 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod client_settings;
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;
@@ -11,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;
+pub(crate) mod proof;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;

@@ -77,7 +77,7 @@ fn rows(change: &Change) -> Vec<Row> {
 fn linger(linger_us: u64) -> String {
     match linger_us {
         0 => "kgo.ProducerLinger(0)".to_owned(),
-        _ if linger_us % 1_000 == 0 => {
+        _ if linger_us.is_multiple_of(1_000) => {
             format!("kgo.ProducerLinger({} * time.Millisecond)", linger_us / 1_000)
         }
         _ => format!("kgo.ProducerLinger({linger_us} * time.Microsecond)"),

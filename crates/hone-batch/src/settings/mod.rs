@@ -236,7 +236,7 @@ impl Change {
     /// Says of a client that counts in whole milliseconds what became of a finer linger.
     fn linger_was_rounded(&self) -> Option<String> {
         let (linger_us, linger_ms) = (self.linger_us?, self.linger_ms_whole()?);
-        (linger_us % 1_000 != 0).then(|| {
+        (!linger_us.is_multiple_of(1_000)).then(|| {
             format!("Linger is a whole number of milliseconds here: {} µs became {linger_ms} ms.", linger_us)
         })
     }
@@ -297,8 +297,8 @@ fn property_lines(prefix: &str, properties: &[(&'static str, String)]) -> Vec<St
 /// A size for people, exact where it is a power.
 fn size(bytes: u64) -> String {
     match bytes {
-        _ if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-        _ if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
         _ => format!("{bytes} bytes"),
     }
 }

@@ -82,7 +82,7 @@ fn rows(change: &Change, partitions: Option<u32>) -> Vec<Row> {
 fn duration(linger_us: u64) -> String {
     match linger_us {
         0 => "0".to_owned(),
-        _ if linger_us % 1_000 == 0 => format!("{} * time.Millisecond", linger_us / 1_000),
+        _ if linger_us.is_multiple_of(1_000) => format!("{} * time.Millisecond", linger_us / 1_000),
         _ => format!("{linger_us} * time.Microsecond"),
     }
 }

@@ -10,7 +10,7 @@ use hone_compare::Plan;
 use hone_ledger::Ledger;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Comparison, Decision, Durability, Expectation, Foretold, Guard, LedgerEntry, Metric,
+    BatchState, Comparison, Decision, Durability, Expectation, Foretold, Guard, LedgerEntry, Metric, Mode,
     PairKind, Proof, ProofStep, Verdict, Window, Workload,
 };
 use hone_tool::Runner;
@@ -21,6 +21,7 @@ use crate::Usage;
 use crate::arm::{Arm, Place};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
+use crate::places::Places;
 use crate::progress::Progress;
 use crate::require::Rule;
 use crate::show;
@@ -47,6 +48,8 @@ pub(crate) struct Asked {
     pub(crate) control_pairs: u32,
     pub(crate) alpha: f64,
     pub(crate) equivalence: f64,
+    /// One window after the other, or both at once.
+    pub(crate) mode: Mode,
     pub(crate) keep_disturbed: bool,
     pub(crate) ready_timeout_s: f64,
     pub(crate) stop_timeout_s: f64,
@@ -181,12 +184,12 @@ impl Asked {
         self.require.iter().map(|text| text.parse().map_err(|problem| Usage(problem).into())).collect()
     }
 
-    /// The design of a step. One window after the other: a load has its true size only when it is alone.
+    /// The design of a step.
     fn plan(&self, loads: [&Workload; 2]) -> Plan {
-        let mode = hone_record::Mode::Solo;
+        let mode = self.mode;
         Plan {
             mode,
-            places: false,
+            places: mode == Mode::Duet && Places::halves().is_some(),
             pairs: self.pairs,
             control_pairs: self.control_pairs,
             primary: self.primary,

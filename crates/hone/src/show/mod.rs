@@ -1,5 +1,6 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod caching;
 pub(crate) mod client_settings;
 pub(crate) mod comparison;
 pub(crate) mod curve;

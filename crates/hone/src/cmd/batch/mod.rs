@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use super::Desk;
 use crate::Ending;
 
+mod caching;
+mod options;
 mod prove;
 mod settings;
 
@@ -20,11 +22,13 @@ pub(crate) struct Arguments {
 enum Step {
     Settings(settings::Arguments),
     Prove(Box<prove::Arguments>),
+    Caching(Box<caching::Arguments>),
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     match arguments.step {
         Step::Settings(arguments) => settings::run(&arguments, desk),
         Step::Prove(arguments) => prove::run(&arguments, desk),
+        Step::Caching(arguments) => caching::run(&arguments, desk),
     }
 }

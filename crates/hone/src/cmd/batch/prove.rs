@@ -7,22 +7,18 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_load::{Security, TopicLoad, topic_load};
-use hone_record::{Metric, Proof};
+use hone_record::Proof;
 use hone_tool::System;
 
 use super::Desk;
-use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs, topic_prefix};
+use super::options::ProofOptions;
+use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
 use crate::batch::step::{Step, foretold_of, of_file};
-use crate::cmd::security::SecurityOptions;
-use crate::cmd::workload::WorkloadOptions;
-use crate::cmd::{default_runs, report};
-use crate::experiment::WorkloadFile;
+use crate::cmd::report;
 use crate::folder::RunFolder;
 use crate::notation::Written;
-use crate::require::Rule;
 use crate::show;
 use crate::standing::Standing;
-use crate::targets::process_behind;
 use crate::{Ending, Usage};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
@@ -82,72 +78,34 @@ pub(crate) struct Arguments {
     /// Print the table as Markdown.
     #[arg(long)]
     markdown: bool,
-    /// The metric that decides: cpu-per-record where the broker's CPU can be read, else latency-p50.
-    #[arg(long, value_parser = metric)]
-    primary: Option<Metric>,
-    /// A metric that must not get worse; may be repeated. latency-p99 unless --guard or --require says otherwise.
-    #[arg(long = "guard", value_parser = metric)]
-    guards: Vec<Metric>,
-    /// What the windows of a step have to meet, as in `hone load`: p99<50ms, errors<0.1%, lag<=1000; may be repeated. A linger may cost
-    /// what it waits as long as this holds.
-    #[arg(long, value_name = "RULE")]
-    require: Vec<Rule>,
-    /// Pairs of windows for each step, at least 5.
-    #[arg(long, default_value_t = 8)]
-    pairs: u32,
-    /// A/A pairs for each step, at least 5; 0 goes without a control.
-    #[arg(long, default_value_t = 5)]
-    control_pairs: u32,
-    /// Two-sided error of the primary interval.
-    #[arg(long, default_value_t = 0.05)]
-    alpha: f64,
-    /// Margin inside which two states count as equivalent.
-    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
-    equivalence: f64,
-    /// Count every pair, whatever neighbours did to the machine in one of its windows.
-    #[arg(long)]
-    keep_disturbed: bool,
-    /// Seconds that a started command has to answer as a broker.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    ready_timeout: f64,
-    /// Seconds that it has to end after SIGTERM before it is killed.
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    stop_timeout: f64,
-    /// Folder under which the run's folder is made; the ledger lies there.
-    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
-    output: PathBuf,
     #[command(flatten)]
-    workload: WorkloadOptions,
-    #[command(flatten)]
-    security: SecurityOptions,
-}
-
-fn metric(name: &str) -> Result<Metric, String> {
-    let known = || Metric::ALL.map(Metric::name).join(", ");
-    Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
+    options: ProofOptions,
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    let security = arguments.security.security()?;
+    let security = arguments.options.security.security()?;
     if let Some(folder) = &arguments.resume {
         return resume(folder, arguments, &security, desk);
     }
-    let mut asked = asked(arguments, desk)?;
-    let recorded = arguments.topic.as_ref().map(|topic| record(topic, arguments, &asked, &security, desk));
+    let mut asked = Asked { keep_topics: arguments.keep_topics, ..asked(arguments, desk)? };
+    let recorded = arguments.topic.as_ref().map(|topic| {
+        let broker = arguments.from.as_deref();
+        record(topic, broker, &asked, &security, desk)
+    });
     let recorded = recorded.transpose()?;
     if let Some(recorded) = &recorded {
         recorded.shape(&mut asked, desk);
     }
     original(arguments, &mut asked)?;
     asked.check()?;
-    sweep_left_overs(&arguments.output, &security, &desk.progress);
-    let folder = RunFolder::create(&arguments.output, "batch-prove")?;
+    sweep_left_overs(&arguments.options.output, &security, &desk.progress);
+    let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;
     }
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
-    go(&asked, &arguments.output, &folder, arguments.markdown, &security, desk)
+    go(&asked, &arguments.options.output, &folder, arguments.markdown, &security, desk)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
@@ -165,7 +123,7 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     go(&asked, &home, &folder, arguments.markdown, security, desk)
 }
 
-fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
+pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
     let machine = hone_host::observe::machine(Path::new("/"));
     Standing::of([asked.arm("kept", security)?].iter(), &machine)
 }
@@ -179,30 +137,38 @@ fn go(
     security: &Security,
     desk: &Desk,
 ) -> Result<Ending> {
-    let runner = System::new(folder.join("logs"))?;
-    let progress = &desk.progress;
-    progress.line(&format!("Run folder: {}", folder.path().display()));
-    let session = Session { asked, folder, home, security, runner: &runner, progress };
-    let proof = session.run().with_context(|| {
+    let (proof, places) = measured(asked, home, folder, security, desk).with_context(|| {
         format!("go on behind the last pair with: hone batch prove --resume {}", folder.path().display())
     })?;
-    let record = folder.write_record("proof.json", proof.clone())?;
-    folder.write_text("proof.md", &show::proof::markdown(&proof))?;
-    let page = report::write(&record, None)?;
     let text = |proof: &Proof| {
         let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
-        format!("{told}\nRecord: {}\nPage: {}\n", record.display(), page.display())
+        format!("{told}\n{places}")
     };
     desk.show(proof, text)?;
     Ok(Ending::Done)
 }
 
-/// What the options say, before a topic or the original settings shape the load.
+/// Takes the steps, and keeps record, Markdown and page. Says where they are.
+pub(super) fn measured(
+    asked: &Asked,
+    home: &Path,
+    folder: &RunFolder,
+    security: &Security,
+    desk: &Desk,
+) -> Result<(Proof, String)> {
+    let runner = System::new(folder.join("logs"))?;
+    let progress = &desk.progress;
+    progress.line(&format!("Run folder: {}", folder.path().display()));
+    let session = Session { asked, folder, home, security, runner: &runner, progress };
+    let proof = session.run()?;
+    let record = folder.write_record("proof.json", proof.clone())?;
+    folder.write_text("proof.md", &show::proof::markdown(&proof))?;
+    let page = report::write(&record, None)?;
+    Ok((proof, format!("Record: {}\nPage: {}\n", record.display(), page.display())))
+}
+
+/// What was asked for, before a topic or the original settings shape the load.
 fn asked(arguments: &Arguments, desk: &Desk) -> Result<Asked> {
-    let (target, place) = match &arguments.target {
-        Some(target) => (target.clone(), target.clone()),
-        None => ("an embedded broker".to_owned(), embedded()?),
-    };
     let mut steps = match &arguments.file {
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -220,64 +186,7 @@ fn asked(arguments: &Arguments, desk: &Desk) -> Result<Asked> {
     for told in &arguments.foretold {
         foretell(told, &mut steps)?;
     }
-    // The batch is the question, so it has to be an output: a real client makes it.
-    let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
-    let workload = arguments.workload.over(file, |argument| desk.is_given(argument))?;
-    let workload = workload.named("prove").map_err(Usage)?;
-    let guards = match (&arguments.guards[..], &arguments.require[..]) {
-        ([], []) => vec![Metric::LatencyP99],
-        (guards, _) => guards.to_vec(),
-    };
-    for seconds in [arguments.ready_timeout, arguments.stop_timeout] {
-        if !(0.0..=3_600.0).contains(&seconds) {
-            bail!(Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned()));
-        }
-    }
-    let knows_cpu = !crate::arm::is_address(&place) || process_behind(&place).is_ok();
-    Ok(Asked {
-        target,
-        load: format!(
-            "{} records/s of {} bytes by {} producers to {} partitions",
-            show::number(workload.requests_per_s),
-            workload.record_bytes,
-            workload.connections,
-            workload.partitions
-        ),
-        place,
-        working_folder: std::env::current_dir().context("the working folder is gone")?,
-        workload,
-        steps,
-        primary: arguments.primary.unwrap_or(if knows_cpu {
-            Metric::CpuPerRecord
-        } else {
-            Metric::LatencyP50
-        }),
-        guards,
-        require: arguments.require.iter().map(ToString::to_string).collect(),
-        pairs: arguments.pairs,
-        control_pairs: arguments.control_pairs,
-        alpha: arguments.alpha,
-        equivalence: arguments.equivalence,
-        keep_disturbed: arguments.keep_disturbed,
-        ready_timeout_s: arguments.ready_timeout,
-        stop_timeout_s: arguments.stop_timeout,
-        storage: arguments.workload.storage.clone(),
-        lateness_limit_us: arguments.workload.lateness_limit_us(),
-        keep_topics: arguments.keep_topics,
-        topic_prefix: topic_prefix(),
-        limits: Vec::new(),
-        standing: None,
-    })
-}
-
-/// This program's own broker, with a fresh data folder for every window.
-fn embedded() -> Result<String> {
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    let own = own
-        .to_str()
-        .context("the path of this program is no text; name the broker's command as the target")?;
-    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
-    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
+    arguments.options.asked(arguments.target.as_deref(), steps, desk)
 }
 
 /// `NUMBER=FILE`.
@@ -305,20 +214,20 @@ fn original(arguments: &Arguments, asked: &mut Asked) -> Result<()> {
 }
 
 /// A topic's load, to be sent again.
-struct Recorded {
+pub(super) struct Recorded {
     topic: String,
     load: TopicLoad,
 }
 
-fn record(
+pub(super) fn record(
     topic: &str,
-    arguments: &Arguments,
+    broker: Option<&str>,
     asked: &Asked,
     security: &Security,
     desk: &Desk,
 ) -> Result<Recorded> {
-    let broker = match &arguments.from {
-        Some(broker) => broker.clone(),
+    let broker = match broker {
+        Some(broker) => broker.to_owned(),
         None if crate::arm::is_address(&asked.place) => asked.place.clone(),
         None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
     };
@@ -330,7 +239,7 @@ fn record(
 
 impl Recorded {
     /// Takes sizes, partitions, codec and keys; what stands on the command line comes first.
-    fn shape(&self, asked: &mut Asked, desk: &Desk) {
+    pub(super) fn shape(&self, asked: &mut Asked, desk: &Desk) {
         let (load, workload) = (&self.load, &mut asked.workload);
         if !desk.is_given("bytes") {
             workload.record_bytes = load.record_bytes.round().max(1.0) as u32;
@@ -345,6 +254,8 @@ impl Recorded {
             workload.keys = hone_record::Keys::Uniform { distinct: load.distinct_keys.max(1) };
         }
         workload.requests_per_s = load.times_ns.len() as f64 / workload.duration_s;
+        // Until its own times are written down: as many, without a spread.
+        workload.schedule = hone_record::Schedule::Uniform;
         asked.load = format!(
             "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} partitions, {}",
             workload.duration_s,
@@ -364,7 +275,7 @@ impl Recorded {
     }
 
     /// Puts the times into the run's folder, from where every window reads them.
-    fn written(&self, folder: &RunFolder) -> Result<hone_record::Schedule> {
+    pub(super) fn written(&self, folder: &RunFolder) -> Result<hone_record::Schedule> {
         let first = self.load.times_ns.first().copied().unwrap_or_default();
         let mut text = String::with_capacity(self.load.times_ns.len() * 12);
         for time_ns in &self.load.times_ns {

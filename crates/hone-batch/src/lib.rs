@@ -1,10 +1,18 @@
-//! Effective batches: what is in a topic as it was written, by the headers of its record batches alone.
+//! Effective batches: what is in a topic as it was written, by the headers of its record batches, and why.
 //!
-//! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say, by partition and by producer, in
-//! bounded memory. Nothing here decodes a record: payloads are stepped over. Pure.
+//! [`scan`] walks the bytes of a Fetch answer or of a segment file, [`tally`] adds up what the headers say in bounded memory, [`evidence`]
+//! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
+//! it all to what is told of a topic, with the verdicts of [`verdict`]. Pure.
 
+pub mod evidence;
 pub mod histogram;
+pub mod overlap;
+pub mod payload;
 pub mod producers;
 pub mod scan;
+pub mod segments;
 pub mod settings;
 pub mod tally;
+pub mod trigger;
+pub mod verdict;
+pub mod xray;

@@ -1,14 +1,12 @@
-//! Who wrote a partition: by producer id where there is one, and by how many batches were open at a time where there is none.
+//! Who wrote, by producer id; [`crate::overlap`] tells how many wrote without one.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use crate::scan::Seen;
 
 /// Producers that are told apart; a topic that had more ids in a window has them lumped together.
 pub const MOST_PRODUCERS: usize = 4_096;
-/// Open batches that are kept at a time.
-const MOST_OPEN: usize = 10_000;
 
 /// What one producer wrote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,12 +29,11 @@ pub struct Producers {
     pub others: Wrote,
     /// Of batches without an id.
     pub nameless: Wrote,
-    open: BinaryHeap<Reverse<i64>>,
-    most_open: usize,
 }
 
 impl Wrote {
-    fn add(&mut self, seen: &Seen) {
+    /// Takes a batch.
+    pub fn add(&mut self, seen: &Seen) {
         self.batches += 1;
         self.bytes += seen.bytes;
         self.records += seen.header.record_count.max(0) as u64;
@@ -57,7 +54,6 @@ impl Producers {
         let id = seen.header.producer_id;
         if id < 0 {
             self.nameless.add(seen);
-            self.opens(seen);
             return;
         }
         let is_known = self.by_id.contains_key(&id);
@@ -68,27 +64,6 @@ impl Producers {
         }
     }
 
-    /// A producer has one batch of a partition open at a time, so batches that were open together are of as many producers.
-    fn opens(&mut self, seen: &Seen) {
-        if seen.span_ms().is_none() {
-            return;
-        }
-        let (begin, end) = (seen.header.base_timestamp, seen.header.max_timestamp);
-        // One that closed in the same millisecond can be of the same producer.
-        while self.open.peek().is_some_and(|Reverse(earliest)| *earliest <= begin) {
-            self.open.pop();
-        }
-        if self.open.len() < MOST_OPEN {
-            self.open.push(Reverse(end));
-        }
-        self.most_open = self.most_open.max(self.open.len());
-    }
-
-    /// At least so many producers wrote without an id.
-    pub fn nameless_at_least(&self) -> usize {
-        self.most_open.max(usize::from(self.nameless.batches > 0))
-    }
-
     /// By bytes, most first.
     pub fn by_bytes(&self) -> Vec<(i64, Wrote)> {
         let mut all: Vec<(i64, Wrote)> = self.by_id.iter().map(|(id, wrote)| (*id, *wrote)).collect();
@@ -96,7 +71,7 @@ impl Producers {
         all
     }
 
-    /// Takes those of another partition in: the same id is the same producer. Open batches of two partitions say nothing of each other.
+    /// Takes those of another partition in: the same id is the same producer.
     pub fn merge(&mut self, other: &Self) {
         for (id, wrote) in other.by_bytes() {
             let is_known = self.by_id.contains_key(&id);
@@ -108,7 +83,6 @@ impl Producers {
         }
         self.others.merge(&other.others);
         self.nameless.merge(&other.nameless);
-        self.most_open = self.most_open.max(other.most_open);
     }
 }
 
@@ -130,19 +104,5 @@ mod tests {
         both.merge(&producers);
         both.merge(&producers);
         assert_eq!((both.by_bytes()[0].1.bytes, both.others.batches), (2_000, 20));
-    }
-
-    #[test]
-    fn batches_that_were_open_together_are_of_as_many_producers() {
-        let of = |spans: &[(i64, i64)]| {
-            let mut producers = Producers::default();
-            spans.iter().for_each(|&(begin, end)| producers.add(&seen(-1, 100, 2, begin, end)));
-            producers.nameless_at_least()
-        };
-        assert_eq!(of(&[(0, 5), (5, 9), (9, 14)]), 1, "one after the other");
-        assert_eq!(of(&[(0, 5), (3, 8), (6, 11)]), 2);
-        assert_eq!(of(&[(0, 10), (1, 10), (2, 10), (20, 30)]), 3);
-        assert_eq!(of(&[(4, 4), (4, 4)]), 1, "single records say nothing");
-        assert_eq!(of(&[]), 0);
     }
 }

@@ -50,8 +50,12 @@ impl Seen {
     }
 }
 
-/// Hands over every whole batch from an offset on. Returns what was passed over, and the offset behind the last batch.
-pub fn scan(bytes: &[u8], from_offset: i64, mut each: impl FnMut(&Seen)) -> (Passed, Option<i64>) {
+/// Hands over every whole batch from an offset on, with its bytes. Returns what was passed over, and the offset behind the last batch.
+pub fn scan<'a>(
+    bytes: &'a [u8],
+    from_offset: i64,
+    mut each: impl FnMut(&Seen, &'a [u8]),
+) -> (Passed, Option<i64>) {
     let (mut passed, mut next, mut at) = (Passed::default(), None, 0);
     while at < bytes.len() {
         let rest = &bytes[at..];
@@ -66,7 +70,7 @@ pub fn scan(bytes: &[u8], from_offset: i64, mut each: impl FnMut(&Seen)) -> (Pas
             }
             Ok(header) => {
                 next = Some(header.last_offset().saturating_add(1));
-                each(&Seen { header, bytes: size as u64 });
+                each(&Seen { header, bytes: size as u64 }, &rest[..size]);
             }
             Err(BatchError::OldMagic { .. }) => passed.old_format += 1,
             Err(_) => passed.broken += 1,
@@ -108,7 +112,7 @@ mod tests {
 
     fn seen(bytes: &[u8], from: i64) -> (Vec<Seen>, Passed, Option<i64>) {
         let mut all = Vec::new();
-        let (passed, next) = scan(bytes, from, |seen| all.push(*seen));
+        let (passed, next) = scan(bytes, from, |seen, _| all.push(*seen));
         (all, passed, next)
     }
 
@@ -156,7 +160,10 @@ mod tests {
         #[test]
         fn any_bytes_are_walked_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..400), from: i64) {
             let mut sum = 0;
-            let (passed, _) = scan(&bytes, from, |seen| sum += seen.bytes);
+            let (passed, _) = scan(&bytes, from, |seen, batch| {
+                assert_eq!(batch.len() as u64, seen.bytes);
+                sum += seen.bytes;
+            });
             prop_assert!(sum + passed.torn_bytes <= bytes.len() as u64);
         }
 
@@ -166,7 +173,7 @@ mod tests {
             let at = at.index(set.len());
             set[at] = to;
             let mut all = 0;
-            let (passed, _) = scan(&set, 0, |_| all += 1);
+            let (passed, _) = scan(&set, 0, |_, _| all += 1);
             prop_assert!(all + passed.broken + passed.old_format + passed.before <= 3 + u64::from(passed.torn_bytes > 0));
         }
     }

@@ -8,7 +8,7 @@ use crate::producers::Producers;
 use crate::scan::{Passed, Seen};
 
 /// Codecs, by their bits.
-const CODECS: usize = 5;
+pub(crate) const CODECS: usize = 5;
 
 /// Sums over the batches of a partition, or of a topic; some 40 KiB, however many batches there are.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +41,8 @@ pub struct Tally {
     pub times_ms: Option<(i64, i64)>,
     /// Who wrote them.
     pub producers: Producers,
+    /// Batches whose times run backwards, or have none.
+    pub timeless: u64,
     /// What was no batch of these.
     pub passed: Passed,
 }
@@ -64,6 +66,8 @@ impl Tally {
         self.sizes.add(seen.bytes, 1);
         self.sizes_by_bytes.add(seen.bytes, seen.bytes);
         self.counts.add(records, 1);
+        let is_timeless = header.base_timestamp < 0 || header.max_timestamp < header.base_timestamp;
+        self.timeless += u64::from(is_timeless);
         if let Some(span) = seen.span_ms().filter(|_| records > 1) {
             self.spans_ms.add(span, 1);
         }
@@ -99,6 +103,7 @@ impl Tally {
         self.log_append += other.log_append;
         self.control += other.control;
         self.compacted += other.compacted;
+        self.timeless += other.timeless;
         if let Some((first, last)) = other.times_ms {
             self.spread(first, last);
         }

@@ -49,6 +49,7 @@ mod smoke;
 mod steadiness;
 mod steward;
 mod stream;
+mod topics;
 
 pub use admin::{Admin, TopicLayout};
 pub use client::command::{Launched, Launcher, Watch};
@@ -62,3 +63,4 @@ pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
+pub use topics::{At, Listed, Lost, Portion, ReadLimits, Reading, ReadingEnd, Stretch, Topics};

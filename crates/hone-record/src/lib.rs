@@ -8,6 +8,7 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod batches;
 mod capacity;
 mod comparison;
 mod diagnosis;
@@ -32,6 +33,10 @@ mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use batches::{
+    BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
+    ProducerXray, Sampled, Spread, TopicXray, XrayRead,
+};
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,

@@ -242,6 +242,31 @@ fn a_topic_is_replayed_against_a_test_topic() {
     assert!(proof["body"]["load"].as_str().unwrap().contains("topic orders"));
 }
 
+/// Two times of a topic are shown, and nothing is judged or sent.
+#[test]
+fn a_live_topic_is_looked_at_twice_and_drift_is_said() {
+    let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
+    Admin::connect(&broker.address).unwrap().create_topic("orders", 1, &BTreeMap::new()).unwrap();
+    let send = |linger: &str| {
+        let to =
+            ["load", &broker.address, "--topic", "orders", "--client", "librdkafka", "--client-set", linger];
+        let more = ["--rate", "500", "--duration", "2", "--warmup", "0", "--connections", "1", "--json"];
+        hone_in(folder.path(), &[&to[..], &more].concat()).expect_code(0);
+    };
+    send("linger.ms=0");
+    let look =
+        [broker.address.as_str(), "--live", "--topic", "orders", "--duration", "3", "--step", "linger=100ms"];
+    prove(folder.path(), &look).expect_code(0);
+    let run = folder.path().join("runs/batch-live-001");
+    thread::sleep(Duration::from_secs(3));
+    send("linger.ms=100");
+    let found = prove(folder.path(), &["--resume", run.to_str().unwrap(), "--json"]).expect_code(0).json();
+    let records = |at: &str| found["body"][at]["mean_records"]["value"].as_f64().unwrap();
+    assert!(records("after") > 3.0 * records("before"), "{found}");
+    assert!(found["body"]["limits"][0].as_str().unwrap().contains("drift can't be excluded"));
+    assert!(topics(&broker).is_empty(), "nothing is sent");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_started() {
     let folder = tempfile::tempdir().unwrap();

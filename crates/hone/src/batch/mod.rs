@@ -1,5 +1,8 @@
-//! Where the rooms meet for `hone batch`: what reads and measures, so that `cmd` converts and `show` tells.
+//! Batches of topics: read from a cluster or from segments, and looked into; and changes of them, tried and judged.
 
 pub(crate) mod caching;
+pub(crate) mod live;
 pub(crate) mod prove;
+pub(crate) mod reading;
+pub(crate) mod segments;
 pub(crate) mod step;

@@ -70,8 +70,8 @@ enum Verb {
     Profile(profile::Arguments),
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
-    Report(report::Arguments),
     Batch(batch::Arguments),
+    Report(report::Arguments),
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -107,8 +107,8 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
+        Verb::Batch(arguments) => batch::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
-        Verb::Batch(arguments) => batch::run(arguments, &desk),
     };
     desk.progress.clear();
     ending

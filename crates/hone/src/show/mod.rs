@@ -1,5 +1,6 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod before_after;
 pub(crate) mod caching;
 pub(crate) mod client_settings;
 pub(crate) mod comparison;
@@ -19,6 +20,7 @@ pub(crate) mod selftest;
 pub(crate) mod table;
 mod watched;
 pub(crate) mod window;
+pub(crate) mod xray;
 
 /// A number with three significant digits, thousands separated.
 pub(crate) fn number(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! `hone batch`: which topic's batches are too small, why, and what to do about it.
+//! `hone batch`: how large the batches of a cluster's topics are, why, and what would make them larger.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -10,25 +10,31 @@ mod caching;
 mod options;
 mod prove;
 mod settings;
+mod xray;
 
-/// Find out how large the batches of a Kafka-API cluster really are, why, and what a setting would change.
+/// Find the effective batch of every topic, the reason why it is small, and what would change it.
+///
+/// Each batch costs a broker a request's worth of CPU, a checksum, an append and often a page of the disk, whether it holds one record or a
+/// thousand. What producers are told to batch is not what they do: rates, partitions, other producers and the broker itself decide.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    step: Step,
+    verb: Verb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Step {
+enum Verb {
+    Xray(xray::Arguments),
     Settings(settings::Arguments),
     Prove(Box<prove::Arguments>),
     Caching(Box<caching::Arguments>),
 }
 
-pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    match arguments.step {
-        Step::Settings(arguments) => settings::run(&arguments, desk),
-        Step::Prove(arguments) => prove::run(&arguments, desk),
-        Step::Caching(arguments) => caching::run(&arguments, desk),
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    match &arguments.verb {
+        Verb::Xray(arguments) => xray::run(arguments, desk),
+        Verb::Settings(arguments) => settings::run(arguments, desk),
+        Verb::Prove(arguments) => prove::run(arguments, desk),
+        Verb::Caching(arguments) => caching::run(arguments, desk),
     }
 }

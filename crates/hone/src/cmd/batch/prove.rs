@@ -7,15 +7,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_load::{Security, TopicLoad, topic_load};
-use hone_record::Proof;
+use hone_record::{BatchXray, Proof};
 use hone_tool::System;
 
 use super::Desk;
 use super::options::ProofOptions;
+use crate::batch::live::{self, ASKED_LIVE, AskedLive};
 use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
-use crate::folder::RunFolder;
+use crate::folder::{RunFolder, read_record};
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
@@ -38,6 +39,7 @@ use crate::{Ending, Usage};
   hone batch prove --from broker:9092 --topic orders --steps steps.toml --foretold 1=whatif.json --markdown
   hone batch prove --client 'java -cp jars/* Client.java' --step linger=20ms
   hone batch prove --resume runs/batch-prove-001
+  hone batch prove broker-1:9092 --live --topic orders --duration 5m --step linger=20ms
 
 Steps: linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, producers, partitions; or client.KEY,
 load.KEY and topic.KEY as in `hone compare --change`. A command of --client gets Kafka's own names. What stands in one step is tried
@@ -69,6 +71,10 @@ pub(crate) struct Arguments {
     /// The broker that has the topic, where that is not the target.
     #[arg(long, value_name = "BROKER", requires = "topic")]
     from: Option<String>,
+    /// Send nothing: look at the topic as it is, over its last --duration, and once more with --resume when somebody has made the change.
+    /// Two times are no two arms, so nothing is judged.
+    #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
+    live: bool,
     /// Leave the test topics where they are.
     #[arg(long)]
     keep_topics: bool,
@@ -86,6 +92,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.options.security.security()?;
     if let Some(folder) = &arguments.resume {
         return resume(folder, arguments, &security, desk);
+    }
+    if arguments.live {
+        return first_look(arguments, &security, desk);
     }
     let mut asked = Asked { keep_topics: arguments.keep_topics, ..asked(arguments, desk)? };
     let recorded = arguments.topic.as_ref().map(|topic| {
@@ -110,6 +119,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
     let folder = RunFolder::open(path)?;
+    if let Some(asked) = folder.read_note::<AskedLive>(ASKED_LIVE)? {
+        return second_look(&asked, &folder, security, desk);
+    }
     let missing =
         || Usage(format!("{} is no run of hone batch prove: it has no {ASKED}", folder.path().display()));
     let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
@@ -121,6 +133,47 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     }
     let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
     go(&asked, &home, &folder, arguments.markdown, security, desk)
+}
+
+/// A cluster at work, before the change.
+fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+    let (Some(broker), Some(topic)) = (&arguments.target, &arguments.topic) else {
+        bail!(Usage("--live looks at a topic of a running cluster: name BROKER and --topic".to_owned()));
+    };
+    for step in &arguments.steps {
+        Step::new(step.clone(), None)?;
+    }
+    let last_s = arguments.options.workload.duration_s();
+    let asked =
+        AskedLive { broker: broker.clone(), topic: topic.clone(), last_s, changes: arguments.steps.clone() };
+    desk.progress.doing(&format!("reading the last {last_s} s of {topic}"));
+    let found = live::look(&asked, security)?;
+    let folder = RunFolder::create(&arguments.options.output, "batch-live")?;
+    folder.write_note(ASKED_LIVE, &asked)?;
+    folder.write_record("before.json", found.clone())?;
+    desk.show(found, |found| {
+        format!(
+            "{}\nNow make the change, give it more than {last_s} s, and then: hone batch prove --resume {}\n",
+            show::xray::text(found, true),
+            folder.path().display()
+        )
+    })?;
+    Ok(Ending::Done)
+}
+
+/// The same after it.
+fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk: &Desk) -> Result<Ending> {
+    let before: BatchXray = read_record(&folder.join("before.json"))?;
+    desk.progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
+    let after = live::look(asked, security)?;
+    folder.write_record("after.json", after.clone())?;
+    let (Some(before), Some(after)) = (before.topics.into_iter().next(), after.topics.into_iter().next())
+    else {
+        bail!("{} holds no look at a topic; begin again", folder.path().display());
+    };
+    let found = live::beside(asked, before, after);
+    desk.show_found("batch-before-after", &found, show::before_after::text)?;
+    Ok(Ending::Done)
 }
 
 pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {

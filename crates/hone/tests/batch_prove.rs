@@ -42,11 +42,29 @@ fn decisions(proof: &Value) -> Vec<String> {
     steps.iter().map(|step| step["decision"].as_str().unwrap().to_owned()).collect()
 }
 
+/// A proof in a folder of its own. Where neighbours starve the machine, windows are saturated that would not be, and a comparison rightly
+/// shows nothing: then it is measured anew, twice at most.
+fn proved(args: &[&str]) -> (tempfile::TempDir, Value) {
+    let attempt = || {
+        let folder = tempfile::tempdir().unwrap();
+        let proof = prove(folder.path(), args).expect_code(0).json();
+        (folder, proof)
+    };
+    let starved = |proof: &Value| proof.to_string().contains("was saturated");
+    let mut found = attempt();
+    for _ in 0..2 {
+        if starved(&found.1) {
+            found = attempt();
+        }
+    }
+    found
+}
+
 /// Batches of one record cost many times the CPU of batches of hundreds, on any machine.
 #[test]
 fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let foretold = folder.path().join("foretold.json");
+    let papers = tempfile::tempdir().unwrap();
+    let foretold = papers.path().join("foretold.json");
     fs::write(&foretold, r#"{"body": {"batch_bytes": 12000.0, "requests_per_s": 20.0}}"#).unwrap();
     let told = format!("1={}", foretold.display());
     let steps = [
@@ -59,10 +77,9 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
         "--foretold",
         &told,
     ];
-    let rule = ["--require", "p99<10s", "--pairs", "6", "--control-pairs", "0"];
-    let ran = prove(folder.path(), &[&LOAD[..], &steps, &rule].concat()).expect_code(0);
-    let proof = ran.json();
-    assert_eq!(decisions(&proof), ["accepted", "rejected"], "{}", ran.stdout);
+    let rule = ["--require", "p99<10s", "--pairs", "7", "--control-pairs", "0"];
+    let (folder, proof) = proved(&[&LOAD[..], &steps, &rule].concat());
+    assert_eq!(decisions(&proof), ["accepted", "rejected"], "{proof:#}");
     let kept = &proof["body"]["kept"]["engine"]["librdkafka"]["settings"];
     assert_eq!(kept["linger.ms"], "200");
     assert!(kept.get("queue.buffering.max.kbytes").is_none(), "{kept}");
@@ -92,10 +109,9 @@ fn a_gain_is_kept_and_what_changes_nothing_is_put_back() {
 /// A linger that only waits is worse by the latency, and a rule of the user's that no step meets is a reason of its own.
 #[test]
 fn what_is_worse_is_rejected() {
-    let folder = tempfile::tempdir().unwrap();
-    let steps = ["--original", "linger=0", "--step", "linger=500ms", "--primary", "latency-p50"];
-    let rule = ["--require", "p99<1us", "--pairs", "5", "--control-pairs", "0"];
-    let proof = prove(folder.path(), &[&LOAD[..], &steps, &rule].concat()).expect_code(0).json();
+    let steps = ["--original", "linger=0", "--step", "linger=300ms", "--primary", "latency-p50"];
+    let rule = ["--require", "p99<1us", "--pairs", "7", "--control-pairs", "0"];
+    let (_folder, proof) = proved(&[&LOAD[..], &steps, &rule].concat());
     assert_eq!(decisions(&proof), ["rejected"]);
     let step = &proof["body"]["steps"][0];
     assert!(step["why"].as_str().unwrap().contains("worse"), "{}", step["why"]);

@@ -15,6 +15,7 @@ pub mod payload;
 pub mod producers;
 pub mod scan;
 pub mod segments;
+pub mod settings;
 pub mod tally;
 pub mod trigger;
 pub mod verdict;

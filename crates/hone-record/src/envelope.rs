@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry,
-    Machine, Optimization, SavedComparison, SelfTest, WhatIf, Window,
+    Machine, Optimization, Proof, SavedComparison, SelfTest, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -58,6 +58,9 @@ impl Body for SelfTest {
 }
 impl Body for WhatIf {
     const KIND: &'static str = "batch-whatif";
+}
+impl Body for Proof {
+    const KIND: &'static str = "proof";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

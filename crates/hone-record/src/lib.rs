@@ -25,6 +25,7 @@ mod median;
 mod merge;
 mod metric;
 mod optimization;
+mod proof;
 mod requirement;
 mod saved;
 mod selftest;
@@ -68,6 +69,7 @@ pub use optimization::{
     Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,
 };
+pub use proof::{BatchForetold, BatchState, Decision, Guard, Proof, ProofStep};
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
@@ -78,6 +80,7 @@ pub use whatif::{
 };
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,
-    EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, SocketBytes, TopicBatches, Window,
+    WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

@@ -34,6 +34,7 @@ mod optimize;
 mod output;
 mod places;
 mod probe;
+mod producer;
 mod progress;
 mod ready;
 mod rendezvous;

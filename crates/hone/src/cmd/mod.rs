@@ -83,7 +83,11 @@ pub(crate) struct Desk {
 
 /// The arguments of the verb that stand on the command line, by their names in the code; the others have their defaults.
 pub(crate) fn given(matches: &ArgMatches) -> BTreeSet<String> {
-    let Some((_, verb)) = matches.subcommand() else { return BTreeSet::new() };
+    let Some((_, mut verb)) = matches.subcommand() else { return BTreeSet::new() };
+    // A verb may have steps of its own.
+    while let Some((_, step)) = verb.subcommand() {
+        verb = step;
+    }
     let said = |id: &&str| verb.value_source(id) == Some(ValueSource::CommandLine);
     // Groups, which flattened options are to clap, have no source.
     let arguments = verb.ids().map(clap::Id::as_str).filter(|id| verb.try_contains_id(id).is_ok());

@@ -2,6 +2,9 @@
 
 pub(crate) mod batch_cost;
 pub(crate) mod batch_watch;
+pub(crate) mod before_after;
+pub(crate) mod caching;
+pub(crate) mod client_settings;
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;
@@ -13,6 +16,7 @@ pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;
+pub(crate) mod proof;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;

@@ -6,9 +6,13 @@ use clap::{Args, Subcommand};
 use super::Desk;
 use crate::Ending;
 
+mod caching;
 mod cost;
 mod dashboards;
 mod metrics;
+mod options;
+mod prove;
+mod settings;
 mod watch;
 mod whatif;
 mod xray;
@@ -31,6 +35,9 @@ enum Verb {
     Watch(watch::Arguments),
     Cost(cost::Arguments),
     Dashboards(dashboards::Arguments),
+    Settings(settings::Arguments),
+    Prove(Box<prove::Arguments>),
+    Caching(Box<caching::Arguments>),
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
@@ -40,5 +47,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Watch(arguments) => watch::run(arguments, desk),
         Verb::Cost(arguments) => cost::run(arguments, desk),
         Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
+        Verb::Settings(arguments) => settings::run(arguments, desk),
+        Verb::Prove(arguments) => prove::run(arguments, desk),
+        Verb::Caching(arguments) => caching::run(arguments, desk),
     }
 }

@@ -18,7 +18,7 @@
     pendingFor: '15m',
     keepFiringFor: '15m',
     // Where docs/batch.md is published.
-    runbookUrl: 'https://hone.example/docs/batch.md#',
+    runbookUrl: 'https://hone.example/docs/batch/watch.md#',
     dashboardUid: 'hone-batches',
     dashboardTags: ['hone', 'kafka', 'redpanda'],
   },

@@ -177,9 +177,7 @@ fn no_overlap(panels: &[Value]) {
 #[test]
 fn alerts_lead_to_the_docs() {
     let text = rendered("alerts/hone-batches.yaml");
-    let docs = fs::read_to_string(of_checkout("docs/batch.md"))
-        .or_else(|_| fs::read_to_string(of_checkout("docs/batch/watch.md")))
-        .unwrap();
+    let docs = fs::read_to_string(of_checkout("docs/batch/watch.md")).unwrap();
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix("alert: "))

@@ -17,7 +17,7 @@
     // How long something must hold, and for how long it is told afterwards.
     pendingFor: '15m',
     keepFiringFor: '15m',
-    // Where docs/batch.md is published.
+    // Where docs/batch/watch.md is published.
     runbookUrl: 'https://hone.example/docs/batch/watch.md#',
     dashboardUid: 'hone-batches',
     dashboardTags: ['hone', 'kafka', 'redpanda'],

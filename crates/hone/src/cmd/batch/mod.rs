@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Xray(xray::Arguments),
+    Xray(Box<xray::Arguments>),
     Settings(settings::Arguments),
     Prove(Box<prove::Arguments>),
     Caching(Box<caching::Arguments>),

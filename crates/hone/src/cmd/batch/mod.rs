@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Xray(xray::Arguments),
+    Xray(Box<xray::Arguments>),
     #[command(name = "whatif")]
     WhatIf(whatif::Arguments),
     Watch(watch::Arguments),

@@ -10,6 +10,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import time
 
 A = argparse.ArgumentParser()
 A.add_argument("--hone", required=True)
@@ -26,6 +27,7 @@ ARGS = A.parse_args()
 
 # Records a second, bytes, keys, partitions.
 LOADS = [(2_000, 100, "uniform:500", 6), (600, 300, "zipf:200", 12), (5_000, 100, "none", 6)]
+COLD_S = 4
 # Linger of A in ms, and the changes: linger, batch size.
 CHANGES = [(1, None), (20, None), (50, None), (20, 4_000)]
 
@@ -84,7 +86,12 @@ def load(client, topic, shape, linger_ms, batch):
 
 
 def whatif(topic, *options):
-    return hone("batch", "whatif", ARGS.broker, topic, "--last", "10m", *options, may_fail=True)
+    """Without the first seconds, in which runtimes load their classes and connections are opened."""
+    return hone("batch", "whatif", ARGS.broker, topic, "--last", f"{ARGS.seconds - COLD_S}s", *options, may_fail=True)
+
+
+def options(linger_ms, batch):
+    return ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
 
 
 def row(client, shape, today_ms, linger_ms, batch, foreseen, why, real, window):
@@ -121,11 +128,12 @@ def main():
     clients = [client for client in ARGS.clients.split(",") if {"java": ARGS.java, "franz-go": ARGS.franz_go}.get(client, True)]
     for client in clients:
         for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS):
-            prefix = f"whatif-{client}-{number}"
+            prefix = f"whatif-{client}-{number}-{int(time.time())}"
             load(client, f"{prefix}-today", shape, 5, None)
-            for linger_ms, batch in CHANGES[1:3] if ARGS.few else CHANGES:
-                options = ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
-                foreseen, why = whatif(f"{prefix}-today", *options)
+            changes = CHANGES[1:3] if ARGS.few else CHANGES
+            # At once, while the last seconds are still those.
+            said = [whatif(f"{prefix}-today", *options(linger_ms, batch)) for linger_ms, batch in changes]
+            for (linger_ms, batch), (foreseen, why) in zip(changes, said):
                 topic = f"{prefix}-{linger_ms}-{batch or 0}"
                 window = load(client, topic, shape, linger_ms, batch)
                 real, trouble = whatif(topic)

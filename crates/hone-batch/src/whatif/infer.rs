@@ -80,6 +80,7 @@ fn clients(producer: &Producer) -> Vec<(Client, &'static str)> {
     let nameless = [
         (Client::Librdkafka, "batches have no producer id, as librdkafka's by default"),
         (Client::Java4, "batches have no producer id: Java with enable.idempotence=false, or before 3.0"),
+        (Client::FranzGo, "batches have no producer id: franz-go with DisableIdempotentWrite"),
     ];
     match producer.who {
         Who::AtLeast(_) => nameless.to_vec(),

@@ -93,16 +93,27 @@ pub(crate) fn text(watch: &BatchWatch, strip: &Strip, look: &Look) -> String {
         let _ = write!(out, "\n  CPU by shard, the newest to the right\n{}", strip.text(watch, look));
     }
     section(&mut out, &clients(watch));
-    if !watch.not_exported.is_empty() {
-        out.push_str("\n  Not exported\n");
-        for missing in &watch.not_exported {
-            let _ = writeln!(out, "{}", wrapped(&format!("  {}: {}", missing.what, missing.why)));
-        }
-    }
+    out.push_str(&not_exported(watch));
     watch.notes.iter().for_each(|note| {
         let _ = writeln!(out, "{}", wrapped(&format!("note: {note}")));
     });
     out
+}
+
+/// What has one reason is told in one place.
+fn not_exported(watch: &BatchWatch) -> String {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for missing in &watch.not_exported {
+        match by_reason.iter_mut().find(|(why, _)| *why == missing.why) {
+            Some((_, told)) => told.push(&missing.what),
+            None => by_reason.push((&missing.why, vec![&missing.what])),
+        }
+    }
+    let lines = by_reason
+        .iter()
+        .map(|(why, what)| format!("  {}\n", wrapped(&format!("{}: {why}", what.join(", ")))));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\n  Not exported\n{lines}") }
 }
 
 fn section(out: &mut String, rows: &[Vec<String>]) {
@@ -196,7 +207,9 @@ fn brokers(watch: &BatchWatch) -> Vec<Vec<String>> {
 fn backlog(watch: &BatchWatch) -> String {
     let waiting = watch.backlog.iter().filter(|queue| queue.waiting > 0.0).take(MOST_OTHERS);
     let told: Vec<String> = waiting
-        .map(|queue| format!("{} in {} of {}", number(queue.waiting), queue.group, queue.instance))
+        .map(|queue| {
+            format!("{} in {} of {}", super::count(queue.waiting.round() as u64), queue.group, queue.instance)
+        })
         .collect();
     if told.is_empty() { "nothing".to_owned() } else { told.join(", ") }
 }

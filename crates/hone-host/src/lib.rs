@@ -10,21 +10,39 @@
 //! - [`doctor`] turns a machine and the tools found on it into findings with what follows and what to do;
 //!   [`tools`] lists the tools that Hone can use.
 //!
+//! - [`knob`] lists the kernel's settings that Hone knows, [`disks`] finds the disks below a folder, [`profile`] reads what
+//!   somebody recommends, and [`plan`] says what that would change here, and what it can't.
+//! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
+//!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
+//! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already.
+//!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
-//! other one. Nothing in this crate changes the machine (but for the cores of processes that the caller started), and
-//! nothing starts a program.
+//! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
+//! of processes that the caller started), and nothing starts a program.
 
 pub mod affinity;
+pub mod change;
+pub mod commit;
 pub mod cpu;
+pub mod disks;
 pub mod doctor;
 mod error;
+pub mod journal;
+pub mod kernel;
 mod kernel_text;
+pub mod knob;
+pub mod latency;
 pub mod memory;
 pub mod observe;
+pub mod origin;
+pub mod persist;
+pub mod plan;
 mod platform;
 pub mod pmu;
 pub mod ports;
 pub mod pressure;
+pub mod profile;
+pub mod relevance;
 pub mod setting;
 pub mod threads;
 pub mod tools;

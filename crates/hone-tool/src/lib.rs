@@ -9,11 +9,13 @@
 //! - a call that promised files has written them, now, and they are not empty: an exit code of 0 alone proves nothing;
 //! - [`pass_through`] is the exception: a program that stands in for another one, inside of a build that has its own logs, shares
 //!   streams and process group with whoever called it;
+//! - [`detach_self`] is the other one: a guard has to be there when everything else of Hone is gone;
 //! - when Hone itself is killed, notes say which groups were there ([`left`]), and the next run ends what is left of them;
 //! - every [`ToolError`] shows what was tried, as a line to paste into a shell, and what to do next.
 
 mod call;
 mod child;
+mod detach;
 mod dry;
 mod error;
 pub mod interrupt;
@@ -29,6 +31,7 @@ mod tool;
 
 pub use call::{Call, DEFAULT_LIMIT, Promise};
 pub use child::{LOOK_EVERY, Usage};
+pub use detach::detach_self;
 pub use dry::Dry;
 pub use error::{Lack, Scene, ToolError};
 pub use pass::{pass_through, pass_through_heard};

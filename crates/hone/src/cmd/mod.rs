@@ -20,6 +20,7 @@ mod compare;
 mod diagnose;
 pub(crate) mod doctor;
 mod heatmap;
+pub(crate) mod host;
 pub(crate) mod init;
 mod load;
 mod merge;
@@ -71,6 +72,7 @@ enum Verb {
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
     Batch(batch::Arguments),
+    Host(host::Arguments),
     Report(report::Arguments),
 }
 
@@ -108,6 +110,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
         Verb::Batch(arguments) => batch::run(&arguments, &desk),
+        Verb::Host(arguments) => host::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

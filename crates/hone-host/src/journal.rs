@@ -1,0 +1,445 @@
+//! The journal of a change: what was there before, what is about to be written, what came of it. A line is on disk before
+//! the step that it announces, so a change can be taken back whatever ended it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::disks::Disk;
+
+/// Where journals are, under the root.
+pub const FOLDER: &str = "var/lib/hone/host";
+
+/// The format of a journal's lines.
+pub const FORMAT: u32 = 1;
+
+/// Attributes and what they say; `None` where there is no such attribute (a scheduler's, while another one rules).
+pub type Values = BTreeMap<String, Option<String>>;
+
+/// A line of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "entry")]
+pub enum Entry {
+    /// The first line: of which boot and devices, and what everything said before.
+    Begun(Box<Begun>),
+    /// The guard lives, and takes everything back at this time unless it was confirmed.
+    Armed {
+        /// The guard's process.
+        pid: u32,
+        /// Seconds since boot, sleep included.
+        deadline_s: u64,
+    },
+    /// A write is about to happen.
+    Intent {
+        /// The attribute.
+        path: String,
+        /// What will be written.
+        value: String,
+        /// What else this write may change.
+        closure: Vec<String>,
+    },
+    /// A write has happened, and this is what its closure says now.
+    Done {
+        /// The attribute.
+        path: String,
+        /// What the closure says now.
+        now: Values,
+        /// Why it was not taken, if it was not.
+        refused: Option<String>,
+    },
+    /// Everything that was asked for is in force.
+    Applied,
+    /// Boot settings are about to be written to these files.
+    Persisting {
+        /// Paths under the root.
+        files: Vec<String>,
+    },
+    /// Somebody said that it stays.
+    Confirmed,
+    /// The way back has begun, or goes on after a crash.
+    Reverting {
+        /// What was found and is ours.
+        ours: Values,
+        /// Of these, what a crash left unclear.
+        unclear: Vec<String>,
+        /// What was found and somebody else has set.
+        foreign: Values,
+    },
+    /// The end: it was taken back, as far as this says.
+    Reverted {
+        /// Attributes that say something else than before, since somebody else set them or the kernel refused.
+        left: Vec<String>,
+    },
+    /// The end: the machine has booted since, and the change went with that boot.
+    Void,
+}
+
+/// The first line of a journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// [`FORMAT`].
+    pub journal: u32,
+    /// Its name.
+    pub id: String,
+    /// The kernel's name of this boot.
+    pub boot_id: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The profile.
+    pub profile: String,
+    /// Seconds after which it is taken back unless confirmed.
+    pub confirm_within_s: Option<u64>,
+    /// What was asked for: attribute and value, in the order of writes.
+    pub wanted: Vec<(String, String)>,
+    /// The devices whose queues are changed.
+    pub disks: Vec<Disk>,
+    /// What every attribute said that the change can touch.
+    pub before: Values,
+}
+
+/// What a journal says when it is read from the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// The first line.
+    pub begun: Begun,
+    /// What we left behind: the last read-back of every attribute.
+    pub left: Values,
+    /// A write that was announced, and of which nothing else is known.
+    pub in_flight: Option<InFlight>,
+    /// Whether everything asked for was in force once.
+    pub applied: bool,
+    /// The guard's process and its deadline.
+    pub armed: Option<(u32, u64)>,
+    /// Whether it was confirmed.
+    pub confirmed: bool,
+    /// Whether a way back has begun.
+    pub reverting: bool,
+    /// Attributes of which a crash hides whether the kernel or somebody else had set them.
+    pub unclear: BTreeSet<String>,
+    /// What somebody else had set when the way back began.
+    pub foreign: Values,
+    /// Files of boot settings that may have been written.
+    pub files: Vec<String>,
+    /// Whether nothing remains to be done.
+    pub closed: bool,
+}
+
+/// A write of which it is not known whether it happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InFlight {
+    /// The attribute.
+    pub path: String,
+    /// The value.
+    pub value: String,
+    /// What else it may have changed.
+    pub closure: Vec<String>,
+}
+
+/// Why a journal can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// A file or folder refuses.
+    #[error("the journal {path} can't be {what}; run as root, and see that the disk is not full", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read`, `written` ...
+        what: &'static str,
+        /// The answer of the system.
+        source: io::Error,
+    },
+    /// Its text is not what Hone writes.
+    #[error("line {line} of the journal {path} can't be read ({why}); compare its first line with the machine by hand", path = path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another one of Hone is changing this host.
+    #[error("another hone is changing this host: the lock {path} is held; wait for it, or look with `hone host status`", path = path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+    },
+}
+
+/// Where entries go.
+pub trait Log {
+    /// Keeps an entry; it is safe when this returns.
+    ///
+    /// # Errors
+    /// When it can't be kept: the step that it announces must not be made.
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError>;
+}
+
+/// A journal on disk.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
+    move |source| JournalError::Io { path: path.to_owned(), what, source }
+}
+
+impl Journal {
+    /// Begins one under a root.
+    ///
+    /// # Errors
+    /// When it can't be written, or one of this name is there.
+    pub fn begin(root: &Path, begun: Begun) -> Result<Self, JournalError> {
+        let folder = root.join(FOLDER);
+        make_folder(root, &folder)?;
+        let path = folder.join(format!("{}.journal", begun.id));
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(io_error(&path, "created"))?;
+        // The name itself must outlive a loss of power.
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
+        let mut journal = Self { path, file };
+        journal.append(&Entry::Begun(Box::new(begun)))?;
+        Ok(journal)
+    }
+
+    /// Opens one to go on. A last line that a crash cut off is taken away, since it announced a step that was not made.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn resume(path: &Path) -> Result<Self, JournalError> {
+        let failed = io_error(path, "opened");
+        let bytes = fs::read(path).map_err(&failed)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let file = OpenOptions::new().append(true).open(path).map_err(&failed)?;
+        if whole < bytes.len() {
+            file.set_len(u64::try_from(whole).unwrap_or(u64::MAX)).map_err(&failed)?;
+        }
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Log for Journal {
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        let failed = io_error(&self.path, "written");
+        let line = serde_json::to_string(entry).map_err(|error| failed(error.into()))? + "\n";
+        // One write: a line of the guard never comes in between.
+        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(failed)
+    }
+}
+
+fn make_folder(root: &Path, folder: &Path) -> Result<(), JournalError> {
+    fs::create_dir_all(folder).map_err(io_error(folder, "created"))?;
+    // Everything above that was new: a name that is lost loses the journal.
+    for above in folder.ancestors().take_while(|above| *above != root).chain([root]) {
+        let _ = File::open(above).and_then(|above| above.sync_all());
+    }
+    Ok(())
+}
+
+/// Reads a journal.
+///
+/// # Errors
+/// When it can't be read or is not one.
+pub fn read(path: &Path) -> Result<State, JournalError> {
+    let text = fs::read_to_string(path).map_err(io_error(path, "read"))?;
+    parse(&text).map_err(|(line, why)| JournalError::Broken { path: path.to_owned(), line, why })
+}
+
+/// The state after all whole lines of a text.
+///
+/// # Errors
+/// The number of a line that is not one of a journal, and why.
+pub fn parse(text: &str) -> Result<State, (usize, String)> {
+    let whole = text.rfind('\n').map_or("", |last| text.get(..last).unwrap_or_default());
+    let mut state = State::default();
+    for (at, line) in whole.lines().enumerate() {
+        let entry: Entry = serde_json::from_str(line).map_err(|error| (at + 1, error.to_string()))?;
+        match (at, &entry) {
+            (0, Entry::Begun(begun)) if begun.journal == FORMAT => {}
+            (0, Entry::Begun(begun)) => {
+                return Err((1, format!("format {}, this is for {FORMAT}", begun.journal)));
+            }
+            (0, _) | (_, Entry::Begun(_)) => return Err((at + 1, "its beginning is missing".to_owned())),
+            _ => {}
+        }
+        state.take(entry);
+    }
+    // A crash before the first line was whole: nothing was changed.
+    state.closed |= whole.is_empty();
+    Ok(state)
+}
+
+impl State {
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Begun(begun) => {
+                self.left.clone_from(&begun.before);
+                self.begun = *begun;
+            }
+            Entry::Armed { pid, deadline_s } => self.armed = Some((pid, deadline_s)),
+            Entry::Intent { path, value, closure } => {
+                self.in_flight = Some(InFlight { path, value, closure });
+            }
+            Entry::Done { now, .. } => {
+                self.left.extend(now);
+                self.in_flight = None;
+            }
+            Entry::Applied => self.applied = true,
+            Entry::Persisting { files } => self.files = files,
+            Entry::Confirmed => self.confirmed = true,
+            Entry::Reverting { ours, unclear, foreign } => {
+                self.reverting = true;
+                self.left.extend(ours);
+                self.unclear.extend(unclear);
+                self.foreign.extend(foreign);
+                self.in_flight = None;
+            }
+            Entry::Reverted { .. } | Entry::Void => self.closed = true,
+        }
+    }
+}
+
+/// All journals under a root, the oldest first.
+pub fn all(root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(root.join(FOLDER)) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "journal"))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// The right to change this host, as long as it is held.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes it, waiting at most this long.
+    ///
+    /// # Errors
+    /// When somebody else holds it, or its file can't be made.
+    pub fn take(root: &Path, patience: Duration) -> Result<Self, JournalError> {
+        let folder = root.join(FOLDER);
+        make_folder(root, &folder)?;
+        let path = folder.join("lock");
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(io_error(&path, "created"))?;
+        let until = Instant::now() + patience;
+        loop {
+            // SAFETY: a call on a file that is open.
+            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+                return Ok(Self { _file: file });
+            }
+            if Instant::now() >= until {
+                return Err(JournalError::Locked { path });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn begun() -> Begun {
+        let before =
+            [("a", Some("1".to_owned())), ("gone", None)].map(|(path, text)| (path.to_owned(), text));
+        Begun { journal: FORMAT, id: "1".to_owned(), before: before.into(), ..Begun::default() }
+    }
+
+    fn reverting() -> Entry {
+        Entry::Reverting { ours: Values::new(), unclear: Vec::new(), foreign: Values::new() }
+    }
+
+    #[test]
+    fn a_journal_says_what_was_told() {
+        let root = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(root.path(), begun()).unwrap();
+        let intent = Entry::Intent { path: "a".into(), value: "2".into(), closure: vec!["a".into()] };
+        journal.append(&intent).unwrap();
+        let state = read(journal.path()).unwrap();
+        assert_eq!(state.in_flight.as_ref().unwrap().value, "2");
+        let now = Values::from([("a".to_owned(), Some("2".to_owned()))]);
+        journal.append(&Entry::Done { path: "a".into(), now, refused: None }).unwrap();
+        journal.append(&Entry::Applied).unwrap();
+        let state = read(journal.path()).unwrap();
+        assert_eq!(state.left["a"].as_deref(), Some("2"));
+        assert!(state.applied && !state.closed && state.in_flight.is_none());
+        assert_eq!(all(root.path()), [journal.path()]);
+        assert!(Journal::begin(root.path(), begun()).is_err(), "a journal is never written over");
+    }
+
+    #[test]
+    fn a_line_cut_off_anywhere_is_no_line() {
+        let root = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin(root.path(), begun()).unwrap();
+        let first = fs::read(journal.path()).unwrap().len();
+        journal.append(&Entry::Applied).unwrap();
+        let whole = fs::read(journal.path()).unwrap();
+        for length in 0..whole.len() {
+            fs::write(journal.path(), &whole[..length]).unwrap();
+            let state = read(journal.path()).unwrap();
+            assert!(!state.applied);
+            assert_eq!(state.closed, length < first, "without a beginning nothing was changed");
+            let mut resumed = Journal::resume(journal.path()).unwrap();
+            if length >= first {
+                resumed.append(&reverting()).unwrap();
+                assert!(read(journal.path()).unwrap().reverting);
+            }
+        }
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let held = Lock::take(root.path(), Duration::ZERO).unwrap();
+        assert!(matches!(Lock::take(root.path(), Duration::ZERO), Err(JournalError::Locked { .. })));
+        drop(held);
+        Lock::take(root.path(), Duration::ZERO).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_journals_do_no_harm(text in "(\\PC*\n){0,4}\\PC*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn a_journal_with_other_bytes_does_no_harm(at in 0_usize..300, byte in 0_u8..128) {
+            let lines = [Entry::Begun(Box::new(begun())), Entry::Applied, reverting()]
+                .map(|entry| serde_json::to_string(&entry).unwrap() + "\n");
+            let mut bytes = lines.concat().into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = parse(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The kernel's settings that Hone knows: where each is, what the kernel makes of a value, what it takes along, when it
+//! takes effect, what it risks, and who says what about it.
+
+use serde::Serialize;
+
+use crate::kernel::{Kernel, plain_value};
+
+mod known;
+
+pub use known::KNOBS;
+
+/// Where a knob lies, which also says how many of it a machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// A file below `/proc/sys`, one for the machine.
+    Sysctl,
+    /// A file in `/sys/kernel/mm/transparent_hugepage`, one for the machine.
+    HugePages,
+    /// A file in `/sys/block/DISK/queue` of the disks that hold the data.
+    Queue,
+    /// As `Queue`, of the device that carries the file system (an md or dm device above the disks): readahead is that one's.
+    TopQueue,
+}
+
+/// What the kernel takes as a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A whole number between these, both included.
+    Number {
+        /// The least that is taken.
+        min: u64,
+        /// The most that is taken; the machine may allow less.
+        max: u64,
+        /// What the kernel does to a number in silence.
+        rounding: Rounding,
+    },
+    /// One of the words that the attribute lists.
+    Choice,
+}
+
+/// What the kernel does to a number in silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// It takes it or refuses it.
+    None,
+    /// Down to whole pages of 4 KiB: 3 becomes 0, 5 becomes 4.
+    PagesOfKib,
+    /// Less than this becomes this.
+    AtLeast(u64),
+}
+
+/// When a new value begins to matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// With the write.
+    Now,
+    /// With files that are opened from then on: open ones keep what they had.
+    NewFiles,
+    /// With memory that is touched from then on: a broker must be started again, both for the change and for its undo.
+    NewMemory,
+    /// With sockets that are opened from then on.
+    NewSockets,
+}
+
+/// What can go wrong with a sensible value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Risk {
+    /// Nothing that was heard of.
+    Low,
+    /// Slower for some loads.
+    Medium,
+    /// Stalls, lost data after a power failure, or processes killed.
+    High,
+}
+
+/// What somebody says who should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Advice {
+    /// Who, and where.
+    pub who: &'static str,
+    /// The value, or what is said in place of one.
+    pub value: &'static str,
+}
+
+/// One setting of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knob {
+    /// Its name: a sysctl's own, or the folder's and the file's.
+    pub name: &'static str,
+    /// Where it lies.
+    pub family: Family,
+    /// What the kernel takes.
+    pub form: Form,
+    /// What the kernel starts with; `None` where that hangs on the machine or the distribution.
+    pub default: Option<&'static str>,
+    /// When a new value matters.
+    pub effect: Effect,
+    /// What it risks.
+    pub risk: Risk,
+    /// Whether a write stops the disk's queue for a while (20 to 37 ms were measured).
+    pub freezes: bool,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+    /// What vendors and respected sources say.
+    pub advice: &'static [Advice],
+}
+
+/// A knob of a machine: the setting, and of which device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The setting.
+    pub knob: &'static Knob,
+    /// The device, for settings of a queue.
+    pub device: Option<String>,
+}
+
+/// The knob of this name.
+pub fn by_name(name: &str) -> Option<&'static Knob> {
+    KNOBS.iter().find(|knob| knob.name == name)
+}
+
+const HUGE_PAGES: &str = "transparent_hugepage.";
+const QUEUE: &str = "queue.";
+
+impl Place {
+    /// A setting of the whole machine, or of this device.
+    pub fn new(knob: &'static Knob, device: Option<&str>) -> Self {
+        Self { knob, device: device.map(str::to_owned) }
+    }
+
+    /// The attribute's path without the leading `/`.
+    pub fn path(&self) -> String {
+        let name = self.knob.name;
+        match (self.knob.family, &self.device) {
+            (Family::HugePages, _) => {
+                format!(
+                    "sys/kernel/mm/transparent_hugepage/{}",
+                    name.strip_prefix(HUGE_PAGES).unwrap_or(name)
+                )
+            }
+            (Family::Queue | Family::TopQueue, Some(device)) => {
+                format!("sys/block/{device}/queue/{}", name.strip_prefix(QUEUE).unwrap_or(name))
+            }
+            _ => format!("proc/sys/{}", name.replace('.', "/")),
+        }
+    }
+
+    /// Name, and the device where there may be several.
+    pub fn title(&self) -> String {
+        match &self.device {
+            Some(device) => format!("{} of {device}", self.knob.name),
+            None => self.knob.name.to_owned(),
+        }
+    }
+
+    /// The attribute that rules in the place of this one when it is not 0. Setting one sets the other to 0, and the kernel
+    /// refuses a written 0 of the bytes.
+    pub fn rival(&self) -> Option<String> {
+        rival(&self.path())
+    }
+
+    /// All attributes that a write of this one can change, this one among them, in the order in which they have to be
+    /// written to be had back: a scheduler sets the requests, the requests set what a scheduler keeps per request, so
+    /// the reverse order of a change is not its undo.
+    pub fn closure(&self, kernel: &dyn Kernel) -> Vec<String> {
+        if let Some(rival) = self.rival() {
+            return vec![self.path(), rival];
+        }
+        let Some(device) = self.device.as_ref().filter(|_| RESETS_THE_QUEUE.contains(&self.knob.name)) else {
+            return vec![self.path()];
+        };
+        queue_closure(device, kernel)
+    }
+}
+
+/// Knobs whose writes make the kernel set other attributes of the queue anew (block/elevator.c, mq-deadline's `depth_updated`).
+const RESETS_THE_QUEUE: [&str; 2] = ["queue.scheduler", "queue.nr_requests"];
+
+fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
+    let queue = format!("sys/block/{device}/queue");
+    let own = ["scheduler", "nr_requests"].map(|file| format!("{queue}/{file}"));
+    let schedulers =
+        kernel.list(&format!("{queue}/iosched")).into_iter().map(|file| format!("{queue}/iosched/{file}"));
+    let after = ["wbt_lat_usec", "nomerges"].map(|file| format!("{queue}/{file}"));
+    own.into_iter().chain(schedulers).chain(after).collect()
+}
+
+const RIVALS: [(&str, &str); 2] = [
+    ("proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"),
+    ("proc/sys/vm/dirty_background_ratio", "proc/sys/vm/dirty_background_bytes"),
+];
+
+/// The attribute that rules in the place of the one at this path when it is not 0.
+pub fn rival(path: &str) -> Option<String> {
+    let other = RIVALS.iter().find_map(|&(ratio, bytes)| match path {
+        path if path == ratio => Some(bytes),
+        path if path == bytes => Some(ratio),
+        _ => None,
+    })?;
+    Some(other.to_owned())
+}
+
+/// The place in the order of writes: a scheduler before the requests, those before what the scheduler keeps.
+pub fn rank(path: &str) -> u8 {
+    let file = path.rsplit('/').next().unwrap_or_default();
+    match file {
+        "scheduler" => 0,
+        "nr_requests" => 1,
+        _ if path.contains("/iosched/") => 2,
+        _ => 3,
+    }
+}
+
+impl Knob {
+    /// What the kernel would make of a value, or why it would refuse it. `text` is what the attribute says now.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub fn taken(&self, value: &str, text: &str) -> Result<String, String> {
+        match self.form {
+            Form::Choice => {
+                let choices = crate::kernel::choices(text);
+                if choices.iter().any(|choice| choice == value) {
+                    Ok(value.to_owned())
+                } else {
+                    Err(format!("{value} is not among {}", choices.join(", ")))
+                }
+            }
+            Form::Number { min, max, rounding } => {
+                let number: u64 =
+                    value.parse().map_err(|_| format!("{value} is no whole number from {min} to {max}"))?;
+                if !(min..=max).contains(&number) {
+                    return Err(format!("{value} is not from {min} to {max}"));
+                }
+                Ok(match rounding {
+                    Rounding::None => number,
+                    Rounding::PagesOfKib => number / 4 * 4,
+                    Rounding::AtLeast(least) => number.max(least),
+                }
+                .to_string())
+            }
+        }
+    }
+
+    /// Whether a text of the attribute is what the kernel starts with; `None` where nobody can say.
+    pub fn is_default(&self, text: &str) -> Option<bool> {
+        Some(plain_value(text) == self.default?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Files;
+
+    #[test]
+    fn names_are_paths_and_differ() {
+        let place = |name: &str, device| Place::new(by_name(name).unwrap(), device).path();
+        assert_eq!(place("vm.swappiness", None), "proc/sys/vm/swappiness");
+        assert_eq!(place("queue.scheduler", Some("vda")), "sys/block/vda/queue/scheduler");
+        assert_eq!(place("transparent_hugepage.defrag", None), "sys/kernel/mm/transparent_hugepage/defrag");
+        let names: std::collections::BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+        assert_eq!(names.len(), KNOBS.len());
+    }
+
+    #[test]
+    fn what_the_kernel_makes_of_a_value() {
+        let taken = |name: &str, value: &str, text: &str| by_name(name).unwrap().taken(value, text);
+        assert_eq!(taken("queue.read_ahead_kb", "5", "128").unwrap(), "4");
+        assert_eq!(taken("queue.nr_requests", "3", "256").unwrap(), "4");
+        assert_eq!(taken("vm.dirty_ratio", "100", "20").unwrap(), "100");
+        assert!(taken("vm.dirty_ratio", "101", "20").is_err());
+        assert!(taken("vm.swappiness", "1 # low", "60").is_err());
+        assert_eq!(taken("queue.scheduler", "none", "[none] kyber").unwrap(), "none");
+        assert!(taken("queue.scheduler", "noop", "[none] kyber").unwrap_err().contains("none, kyber"));
+    }
+
+    #[test]
+    fn a_scheduler_takes_its_queue_along() {
+        let root = tempfile::tempdir().unwrap();
+        let iosched = root.path().join("sys/block/vda/queue/iosched");
+        std::fs::create_dir_all(&iosched).unwrap();
+        std::fs::write(iosched.join("read_expire"), "500").unwrap();
+        let files = Files::new(root.path());
+        let closure = Place::new(by_name("queue.scheduler").unwrap(), Some("vda")).closure(&files);
+        let names: Vec<&str> = closure.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
+        assert_eq!(names, ["scheduler", "nr_requests", "read_expire", "wbt_lat_usec", "nomerges"]);
+        assert!(closure.is_sorted_by_key(|path| rank(path)));
+        let dirty = Place::new(by_name("vm.dirty_ratio").unwrap(), None);
+        assert_eq!(dirty.closure(&files), ["proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"]);
+    }
+}

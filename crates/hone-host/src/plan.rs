@@ -1,0 +1,191 @@
+//! What a profile would change on this host: each knob with its value now and then, why, who says so, what it risks, when it
+//! takes effect, and what can't matter here. Computed from what was read; nothing is written.
+
+use serde::Serialize;
+
+use crate::change::Step;
+use crate::disks::{DataPath, Disk};
+use crate::kernel::{Kernel, plain_value};
+use crate::knob::{Effect, Family, Place, Risk, by_name};
+use crate::profile::{Only, Profile, Wish};
+use crate::relevance::{Facts, cannot_matter};
+
+/// What a profile would do here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The profile's name.
+    pub profile: String,
+    /// What it is for.
+    pub about: String,
+    /// The disks whose queues are meant.
+    pub disks: Vec<Disk>,
+    /// A row for each knob and device.
+    pub rows: Vec<Row>,
+    /// What stands in the way of all of it.
+    pub obstacles: Vec<String>,
+}
+
+/// What would come of one knob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The knob, and the device if there may be several.
+    pub title: String,
+    /// The attribute.
+    pub path: String,
+    /// Its value now.
+    pub now: Option<String>,
+    /// The wanted value.
+    pub wanted: String,
+    /// What would be done.
+    pub action: Action,
+    /// Why the profile wants it.
+    pub reason: String,
+    /// Who says so.
+    pub source: String,
+    /// What it risks.
+    pub risk: Risk,
+    /// When it takes effect.
+    pub effect: Effect,
+    /// Whether the write stops the disk's queue for a while.
+    pub freezes: bool,
+    /// Attributes that the write takes along.
+    pub takes_along: Vec<String>,
+}
+
+/// What would be done about a knob.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "do")]
+pub enum Action {
+    /// It would be written.
+    Change,
+    /// It says so already.
+    Keep,
+    /// It could be written, and nothing would come of it here.
+    Idle {
+        /// Why.
+        why: String,
+    },
+    /// It can't be done.
+    Cannot {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a profile would do on these disks. `facts` are what was seen of the host and its broker.
+pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath, facts: &Facts) -> Plan {
+    let mut rows: Vec<Row> = profile.knobs.iter().flat_map(|wish| rows(kernel, wish, data, facts)).collect();
+    limit_requests(kernel, &mut rows);
+    Plan {
+        profile: name.to_owned(),
+        about: profile.about.clone(),
+        disks: data.disks.clone(),
+        rows,
+        obstacles: obstacles(facts),
+    }
+}
+
+fn obstacles(facts: &Facts) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    if facts.sys_is_read_only {
+        obstacles.push(
+            "/sys or /proc/sys is mounted read-only, as in containers: run this on the host, or in a privileged pod with both mounted"
+                .to_owned(),
+        );
+    }
+    if let Some(tuned) = &facts.tuned_profile {
+        obstacles.push(format!(
+            "tuned is active with the profile {tuned} and sets its values again: put yours into a child profile, or switch it off first"
+        ));
+    }
+    obstacles
+}
+
+fn rows(kernel: &dyn Kernel, wish: &Wish, data: &DataPath, facts: &Facts) -> Vec<Row> {
+    let Some(knob) = by_name(&wish.name) else { return Vec::new() };
+    let devices: Vec<Option<&str>> = match knob.family {
+        Family::Sysctl | Family::HugePages => vec![None],
+        Family::Queue => {
+            let meant = |disk: &&Disk| wish.only == Only::All || disk.hardware_queues > 1;
+            data.disks.iter().filter(meant).map(|disk| Some(disk.name.as_str())).collect()
+        }
+        Family::TopQueue => data.top.iter().map(|top| Some(top.as_str())).collect(),
+    };
+    devices.into_iter().map(|device| row(kernel, wish, &Place::new(knob, device), facts)).collect()
+}
+
+fn row(kernel: &dyn Kernel, wish: &Wish, place: &Place, facts: &Facts) -> Row {
+    let path = place.path();
+    let text = kernel.read(&path);
+    let takes_along = place.closure(kernel).into_iter().filter(|other| *other != path).collect();
+    let action = match &text {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Action::Cannot { why: "this kernel or device does not have it".to_owned() }
+        }
+        Err(error) => Action::Cannot { why: error.to_string() },
+        Ok(text) => action(wish, place, text, facts),
+    };
+    Row {
+        title: place.title(),
+        path,
+        now: text.ok().map(|text| plain_value(&text)),
+        wanted: wish.value.clone(),
+        action,
+        reason: wish.reason.clone(),
+        source: wish.source.clone(),
+        risk: place.knob.risk,
+        effect: place.knob.effect,
+        freezes: place.knob.freezes,
+        takes_along,
+    }
+}
+
+fn action(wish: &Wish, place: &Place, text: &str, facts: &Facts) -> Action {
+    let now = plain_value(text);
+    let enough = || Some(now.parse::<u64>().ok()? >= wish.value.parse::<u64>().ok()?);
+    if now == wish.value || (wish.at_least && enough() == Some(true)) {
+        return Action::Keep;
+    }
+    match place.knob.taken(&wish.value, text) {
+        Err(why) => return Action::Cannot { why },
+        Ok(taken) if taken != wish.value => {
+            return Action::Cannot { why: format!("the kernel would make {taken} of it, without a word") };
+        }
+        Ok(_) => {}
+    }
+    cannot_matter(place.knob.name, facts).map_or(Action::Change, |why| Action::Idle { why })
+}
+
+/// Without a scheduler there are no more requests than the device has tags.
+fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
+    let unordered: Vec<String> = rows
+        .iter()
+        .filter(|row| row.wanted == "none" && matches!(row.action, Action::Change | Action::Keep))
+        .filter_map(|row| Some(row.path.strip_suffix("/queue/scheduler")?.to_owned()))
+        .collect();
+    for row in rows {
+        let Some(device) = row.path.strip_suffix("/queue/nr_requests") else { continue };
+        let tags = kernel.read(&format!("{device}/mq/0/nr_tags")).ok();
+        let tags: Option<u64> = tags.and_then(|text| text.trim().parse().ok());
+        let over = tags.zip(row.wanted.parse().ok()).filter(|(tags, wanted): &(u64, u64)| wanted > tags);
+        if let Some((tags, _)) = over.filter(|_| unordered.iter().any(|path| path == device)) {
+            row.action = Action::Cannot { why: format!("without a scheduler the device has {tags} at most") };
+        }
+    }
+}
+
+impl Plan {
+    /// The writes. With `idle` also those of which nothing would come here.
+    pub fn steps(&self, idle: bool) -> Vec<Step> {
+        let meant = |row: &&Row| match row.action {
+            Action::Change => true,
+            Action::Idle { .. } => idle,
+            Action::Keep | Action::Cannot { .. } => false,
+        };
+        let step = |row: &Row| {
+            let closure = [&row.path].into_iter().chain(&row.takes_along).cloned().collect();
+            Step { path: row.path.clone(), value: row.wanted.clone(), closure }
+        };
+        self.rows.iter().filter(meant).map(step).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Profiles: which knobs shall have which values, with the reason and the source of each. Hone's own are embedded; users
+//! write theirs in the same form.
+
+use serde::Deserialize;
+
+use crate::knob::{Form, by_name};
+
+/// Hone's own profiles: name and text.
+pub const OWN: [(&str, &str); 5] = [
+    ("field-guide", include_str!("../profiles/field-guide.toml")),
+    ("redpanda", include_str!("../profiles/redpanda.toml")),
+    ("kafka-page-cache", include_str!("../profiles/kafka-page-cache.toml")),
+    ("latency", include_str!("../profiles/latency.toml")),
+    ("throughput", include_str!("../profiles/throughput.toml")),
+];
+
+/// A set of values that somebody recommends.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is for.
+    pub about: String,
+    /// The values.
+    pub knobs: Vec<Wish>,
+}
+
+/// A value that a knob shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// The knob's name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// Why.
+    pub reason: String,
+    /// Who says so.
+    pub source: String,
+    /// Whether a larger number is as good.
+    #[serde(default)]
+    pub at_least: bool,
+    /// Of which disks.
+    #[serde(default)]
+    pub only: Only,
+}
+
+/// Of which disks a wish is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Only {
+    /// Of all.
+    #[default]
+    All,
+    /// Of those with several hardware queues, which order requests by themselves.
+    SeveralQueues,
+}
+
+/// Why a text is no profile.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Not the form.
+    #[error("the profile {name} can't be read: {why}")]
+    Form {
+        /// Its name.
+        name: String,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// A knob that Hone does not know.
+    #[error("the profile {name} names {knob}, which is no knob of Hone's; `hone host status` lists them")]
+    Unknown {
+        /// The profile.
+        name: String,
+        /// The knob.
+        knob: String,
+    },
+    /// The same knob twice, or both of a pair of which one switches the other off.
+    #[error("the profile {name} sets {knob} twice, or with another one that switches it off")]
+    Twice {
+        /// The profile.
+        name: String,
+        /// The knob.
+        knob: String,
+    },
+    /// A floor for a knob that is no number.
+    #[error("the profile {name} wants at least `{value}` of {knob}, which has to be a number")]
+    Floor {
+        /// The profile.
+        name: String,
+        /// The knob.
+        knob: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// Reads a profile.
+///
+/// # Errors
+/// When its form, a knob or a value is not one.
+pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
+    let form = |error: toml::de::Error| ProfileError::Form { name: name.to_owned(), why: error.to_string() };
+    let profile: Profile = toml::from_str(text).map_err(form)?;
+    let mut paths = std::collections::BTreeSet::new();
+    for wish in &profile.knobs {
+        let (name, knob_name) = (name.to_owned(), wish.name.clone());
+        let Some(knob) = by_name(&wish.name) else {
+            return Err(ProfileError::Unknown { name, knob: knob_name });
+        };
+        let place = crate::knob::Place::new(knob, None);
+        let switched_off = place.rival().is_some_and(|rival| paths.contains(&rival));
+        if !paths.insert(place.path()) || switched_off {
+            return Err(ProfileError::Twice { name, knob: knob_name });
+        }
+        let is_number = matches!(knob.form, Form::Number { .. }) && wish.value.parse::<u64>().is_ok();
+        if wish.at_least && !is_number {
+            return Err(ProfileError::Floor { name, knob: knob_name, value: wish.value.clone() });
+        }
+    }
+    Ok(profile)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn own_profiles_are_profiles() {
+        for (name, text) in OWN {
+            let profile = parse(name, text).unwrap();
+            assert!(!profile.knobs.is_empty(), "{name}");
+        }
+        assert_eq!(parse(OWN[0].0, OWN[0].1).unwrap().knobs.len(), 9);
+    }
+
+    #[test]
+    fn what_is_no_profile_says_why() {
+        let wish = |name: &str, rest: &str| {
+            format!("[[knobs]]\nname = \"{name}\"\nvalue = \"1\"\nreason = \"r\"\nsource = \"s\"\n{rest}")
+        };
+        let error = |body: &str| parse("mine", &format!("about = \"a\"\n{body}")).unwrap_err().to_string();
+        assert!(error(&wish("vm.swapiness", "")).contains("vm.swapiness, which is no knob"));
+        assert!(error(&(wish("vm.dirty_ratio", "") + &wish("vm.dirty_bytes", ""))).contains("twice"));
+        assert!(error(&wish("queue.scheduler", "at_least = true")).contains("has to be a number"));
+        assert!(error(&wish("vm.swappiness", "color = 1")).contains("color"));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_profiles_do_no_harm(text in "\\PC*") {
+            let _ = parse("p", &text);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Which knobs can't matter on this host for this broker, by what can be seen before anything is changed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::kernel::Kernel;
+
+/// What was seen of the host and its broker. `None` is "could not be seen", and nothing follows from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Swap space, in bytes.
+    pub swap_bytes: Option<u64>,
+    /// Dirty pages now, and the number at which writers have to wait.
+    pub dirty_pages: Option<(u64, u64)>,
+    /// Processes with files open below the data folder.
+    pub brokers: Vec<Broker>,
+    /// Memory of these processes in huge pages, in bytes.
+    pub huge_bytes: Option<u64>,
+    /// Since boot: waits for compaction, and huge pages that were asked for in vain.
+    pub compaction: Option<(u64, u64)>,
+    /// What the kernel's command line says of huge pages.
+    pub huge_pages_at_boot: Option<String>,
+    /// Whether the kernel's settings can't be written because of how they are mounted.
+    pub sys_is_read_only: bool,
+    /// The active profile of tuned.
+    pub tuned_profile: Option<String>,
+    /// What says that this is a container.
+    pub container: Option<String>,
+}
+
+/// A process that has files of the data folder open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Broker {
+    /// Its id.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// Files open for reading or writing below the data folder.
+    pub files: u64,
+    /// Of these, past the page cache (O_DIRECT).
+    pub direct_files: u64,
+}
+
+/// `O_DIRECT` on x86-64; Arm has another bit, which the kernel of the same machine writes into fdinfo.
+const O_DIRECT: u64 = libc::O_DIRECT as u64;
+
+/// Looks at the host, and at the processes that use a folder.
+pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
+    let read = |path: &str| kernel.read(path).ok();
+    let brokers = data.map(|data| brokers(root, data)).unwrap_or_default();
+    let vmstat = read("proc/vmstat").unwrap_or_default();
+    let count = |name: &str| counter(&vmstat, name);
+    let mounts = read("proc/self/mountinfo").unwrap_or_default();
+    Facts {
+        swap_bytes: read("proc/meminfo").and_then(|text| kib_of(&text, "SwapTotal")),
+        dirty_pages: count("nr_dirty").zip(count("nr_dirty_threshold")),
+        huge_bytes: sum(brokers
+            .iter()
+            .map(|broker| kib_of(&read(&format!("proc/{}/smaps_rollup", broker.pid))?, "AnonHugePages"))),
+        compaction: count("compact_stall").zip(count("thp_fault_fallback")),
+        huge_pages_at_boot: read("proc/cmdline").and_then(|text| {
+            let word = text.split_whitespace().find_map(|word| word.strip_prefix("transparent_hugepage="))?;
+            Some(word.to_owned())
+        }),
+        sys_is_read_only: is_read_only(&mounts),
+        tuned_profile: read("etc/tuned/active_profile")
+            .map(|text| text.trim().to_owned())
+            .filter(|name| !name.is_empty()),
+        container: container(kernel),
+        brokers,
+    }
+}
+
+fn sum(mut parts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let first = parts.next()??;
+    parts.try_fold(first, |sum, part| Some(sum.saturating_add(part?)))
+}
+
+fn kib_of(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A counter of `/proc/vmstat`.
+pub(crate) fn counter(vmstat: &str, name: &str) -> Option<u64> {
+    vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.trim().parse().ok()
+}
+
+/// Whether `/sys` or `/proc/sys` is mounted read-only; the last mount of a place is the one that counts.
+fn is_read_only(mountinfo: &str) -> bool {
+    let options = |place: &str| {
+        mountinfo.lines().rev().find_map(|line| {
+            let mut fields = line.split(' ').skip(4);
+            (fields.next()? == place).then(|| fields.next())?
+        })
+    };
+    let is_ro = |place| options(place).is_some_and(|text| text.split(',').any(|option| option == "ro"));
+    is_ro("/sys") || is_ro("/proc/sys")
+}
+
+fn container(kernel: &dyn Kernel) -> Option<String> {
+    if kernel.read(".dockerenv").is_ok() {
+        return Some("/.dockerenv".to_owned());
+    }
+    let text = kernel.read("run/.containerenv").map(|_| "/run/.containerenv".to_owned());
+    let cgroup = || {
+        let text = kernel.read("proc/1/cgroup").ok()?;
+        let word =
+            ["kubepods", "docker", "containerd", "lxc"].into_iter().find(|word| text.contains(word))?;
+        Some(format!("{word} in /proc/1/cgroup"))
+    };
+    text.ok().or_else(cgroup)
+}
+
+/// Hosts have fewer processes; a foreign tree may not make us look for ever.
+const MOST_PROCESSES: usize = 100_000;
+
+fn brokers(root: &Path, data: &Path) -> Vec<Broker> {
+    let Ok(entries) = std::fs::read_dir(root.join("proc")) else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut brokers: Vec<Broker> =
+        pids.take(MOST_PROCESSES).filter_map(|pid| broker(root, pid, data)).collect();
+    brokers.sort_by_key(|broker| broker.pid);
+    brokers
+}
+
+/// A process with files open below the folder.
+fn broker(root: &Path, pid: u32, data: &Path) -> Option<Broker> {
+    let folder = root.join(format!("proc/{pid}"));
+    let mut broker = Broker { pid, ..Broker::default() };
+    let mut seen = BTreeSet::new();
+    for entry in std::fs::read_dir(folder.join("fd")).ok()?.flatten() {
+        let Ok(file) = std::fs::read_link(entry.path()) else { continue };
+        let is_file = file.starts_with(data) && file != data;
+        if !is_file || !seen.insert(entry.file_name()) {
+            continue;
+        }
+        let info = std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+        broker.files += 1;
+        broker.direct_files += u64::from(flags_of(&info).is_some_and(|flags| flags & O_DIRECT != 0));
+    }
+    if broker.files == 0 {
+        return None;
+    }
+    broker.program = std::fs::read_to_string(folder.join("comm")).unwrap_or_default().trim().to_owned();
+    Some(broker)
+}
+
+/// The octal flags in fdinfo.
+fn flags_of(fdinfo: &str) -> Option<u64> {
+    let text = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u64::from_str_radix(text.trim(), 8).ok()
+}
+
+/// Why a knob can't matter here; `None` when it may.
+pub fn cannot_matter(knob: &str, facts: &Facts) -> Option<String> {
+    match knob {
+        "vm.swappiness" => (facts.swap_bytes == Some(0)).then(|| "this host has no swap space".to_owned()),
+        "queue.read_ahead_kb" => past_the_cache(facts),
+        knob if knob.starts_with("vm.dirty_") => past_the_cache(facts),
+        "transparent_hugepage.defrag" => no_compaction(facts),
+        _ => None,
+    }
+}
+
+/// Only where all files that were seen are past the page cache.
+fn past_the_cache(facts: &Facts) -> Option<String> {
+    let (files, direct) = facts
+        .brokers
+        .iter()
+        .fold((0_u64, 0_u64), |(files, direct), broker| (files + broker.files, direct + broker.direct_files));
+    (files > 0 && files == direct)
+        .then(|| format!("the broker's {files} open files are all past the page cache (O_DIRECT)"))
+}
+
+fn no_compaction(facts: &Facts) -> Option<String> {
+    (facts.compaction == Some((0, 0)))
+        .then(|| "since boot nobody has waited for compaction, and no huge page was missing".to_owned())
+}
+
+/// What is worth knowing about a knob that may matter; for people.
+pub fn remark(knob: &str, facts: &Facts) -> Option<String> {
+    let (dirty, limit) = facts.dirty_pages?;
+    let share = dirty.saturating_mul(100).checked_div(limit)?;
+    (knob == "vm.dirty_ratio" || knob == "vm.dirty_bytes")
+        .then(|| format!("dirty pages are at {share} % of the number at which writers wait"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Files;
+    use proptest::prelude::*;
+
+    fn direct(files: u64, direct_files: u64) -> Facts {
+        Facts { brokers: vec![Broker { files, direct_files, ..Broker::default() }], ..Facts::default() }
+    }
+
+    #[test]
+    fn only_what_was_seen_rules_a_knob_out() {
+        let nothing = Facts::default();
+        for knob in crate::knob::KNOBS {
+            assert_eq!(cannot_matter(knob.name, &nothing), None, "{}", knob.name);
+        }
+        assert!(cannot_matter("queue.read_ahead_kb", &direct(3, 3)).unwrap().contains("O_DIRECT"));
+        assert_eq!(cannot_matter("vm.dirty_ratio", &direct(3, 2)), None, "one file goes through the cache");
+        let swapless = Facts { swap_bytes: Some(0), ..Facts::default() };
+        assert!(cannot_matter("vm.swappiness", &swapless).is_some());
+    }
+
+    #[test]
+    fn a_process_with_a_direct_file_is_seen() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let data = folder.path().canonicalize().unwrap();
+        let _plain = std::fs::File::create(data.join("plain")).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT);
+        let Ok(_direct) = options.open(data.join("direct")) else { return }; // a file system without
+        let root = Path::new("/");
+        let facts = look(&Files::new(root), root, Some(&data));
+        let own = facts.brokers.iter().find(|broker| broker.pid == std::process::id()).unwrap();
+        assert_eq!((own.files, own.direct_files), (2, 1));
+    }
+
+    #[test]
+    fn read_only_mounts_of_containers() {
+        let ro = "41 30 0:5 / /proc/sys ro,nosuid - proc proc rw\n";
+        assert!(is_read_only(ro));
+        assert!(!is_read_only("23 27 0:22 / /sys rw,relatime - sysfs sysfs rw\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_texts_do_no_harm(text in "\\PC*") {
+            let _ = (is_read_only(&text), counter(&text, "a"), kib_of(&text, "a"), flags_of(&text));
+        }
+    }
+}

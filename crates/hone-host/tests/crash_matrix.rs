@@ -1,0 +1,344 @@
+//! A change that is stopped anywhere, with somebody else's writes in between, and taken back: every attribute says what it
+//! said before, or is named.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use hone_host::change::{Fate, Outcome, Step, apply, revert, snapshot, touched};
+use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State};
+use hone_host::kernel::{Kernel, plain_value};
+use hone_host::knob::{Place, by_name, rival};
+
+mod model;
+use model::Model;
+
+/// The process ends when the count is used up.
+#[derive(Clone)]
+struct Fuse(Rc<Cell<u32>>);
+
+struct Killed;
+
+impl Fuse {
+    fn burn(&self) {
+        let left = self.0.get();
+        if left == 0 {
+            std::panic::panic_any(Killed);
+        }
+        self.0.set(left - 1);
+    }
+}
+
+/// A journal's text that survives the process. Its last line may be cut off.
+struct Paper<'a> {
+    text: &'a RefCell<String>,
+    fuse: Fuse,
+}
+
+impl Log for Paper<'_> {
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        let line = serde_json::to_string(entry).unwrap() + "\n";
+        self.fuse.burn();
+        self.text.borrow_mut().push_str(&line[..line.len() / 2]);
+        self.fuse.burn();
+        self.text.borrow_mut().push_str(&line[line.len() / 2..]);
+        self.fuse.burn();
+        Ok(())
+    }
+}
+
+/// A kernel whose caller may be killed before and after each write.
+struct Deadly<'a> {
+    model: &'a Model,
+    fuse: Fuse,
+}
+
+impl Kernel for Deadly<'_> {
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        self.model.read(path)
+    }
+
+    fn write(&self, path: &str, value: &str) -> std::io::Result<()> {
+        self.fuse.burn();
+        let answer = self.model.write(path, value);
+        self.fuse.burn();
+        answer
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        self.model.list(folder)
+    }
+}
+
+/// Numbers from a seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % sides as u64) as usize
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
+/// Values that a knob may be given, by us and by others.
+fn values(path: &str) -> &'static [&'static str] {
+    match path.rsplit('/').next().unwrap() {
+        "scheduler" => &["none", "mq-deadline", "kyber", "bfq"],
+        "nr_requests" => &["32", "64", "100", "128"],
+        "read_ahead_kb" => &["0", "256", "4096"],
+        "wbt_lat_usec" => &["0", "2000", "75000"],
+        "nomerges" => &["0", "1", "2"],
+        "swappiness" => &["1", "10", "60"],
+        "dirty_ratio" | "dirty_background_ratio" => &["0", "5", "40", "80"],
+        "dirty_bytes" | "dirty_background_bytes" => &["1073741824", "268435456"],
+        "dirty_expire_centisecs" => &["500", "12000"],
+        "enabled" | "defrag" => &["always", "madvise", "never"],
+        _ => &["7", "400", "9000"],
+    }
+}
+
+const WANTED: [(&str, Option<&str>); 12] = [
+    ("queue.scheduler", Some("vda")),
+    ("queue.nr_requests", Some("vda")),
+    ("queue.read_ahead_kb", Some("vda")),
+    ("queue.scheduler", Some("vdb")),
+    ("queue.nr_requests", Some("vdb")),
+    ("vm.swappiness", None),
+    ("vm.dirty_ratio", None),
+    ("vm.dirty_bytes", None),
+    ("vm.dirty_background_bytes", None),
+    ("vm.dirty_expire_centisecs", None),
+    ("transparent_hugepage.enabled", None),
+    ("transparent_hugepage.defrag", None),
+];
+
+fn random_steps(model: &Model, dice: &mut Dice) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (name, device) in WANTED {
+        let place = Place::new(by_name(name).unwrap(), device);
+        let rivals = steps.iter().any(|step| Some(&step.path) == place.rival().as_ref());
+        if dice.below(2) == 0 || rivals {
+            continue;
+        }
+        let (path, closure) = (place.path(), place.closure(model));
+        let value = (*dice.one(values(&path))).to_owned();
+        steps.push(Step { path, value, closure });
+    }
+    steps
+}
+
+/// Somebody else's writes; answers which attributes they were meant for.
+fn foreign_writes(model: &Model, dice: &mut Dice) -> BTreeSet<String> {
+    let paths: Vec<String> = model.all().into_keys().collect();
+    let mut touched = BTreeSet::new();
+    for _ in 0..dice.below(4) {
+        let path = dice.one(&paths).clone();
+        if model.write(&path, dice.one::<&str>(values(&path))).is_ok() {
+            touched.extend(rival(&path));
+            touched.insert(path);
+        }
+    }
+    touched
+}
+
+struct Case {
+    model: Model,
+    text: RefCell<String>,
+    begun: Begun,
+    steps: Vec<Step>,
+}
+
+fn case(dice: &mut Dice) -> Case {
+    let model = Model::new(&[("vda", "mq-deadline"), ("vdb", "none")]);
+    // Not everybody starts with the kernel's own values.
+    for _ in 0..dice.below(6) {
+        foreign_writes(&model, dice);
+    }
+    let steps = random_steps(&model, dice);
+    let begun = Begun {
+        journal: FORMAT,
+        id: "case".to_owned(),
+        before: snapshot(&model, &touched(&steps)),
+        ..Begun::default()
+    };
+    Case { model, text: RefCell::default(), begun, steps }
+}
+
+/// Runs something that may be killed after some steps; answers whether it was.
+fn killed_within(steps: u32, run: impl FnOnce(&Fuse)) -> bool {
+    let fuse = Fuse(Rc::new(Cell::new(steps)));
+    match catch_unwind(AssertUnwindSafe(|| run(&fuse))) {
+        Ok(()) => false,
+        Err(cause) if cause.is::<Killed>() => true,
+        Err(cause) => std::panic::resume_unwind(cause),
+    }
+}
+
+/// As a process that begins on the journal of another.
+fn reopened(text: &RefCell<String>) -> State {
+    let whole = text.borrow().rfind('\n').map_or(0, |last| last + 1);
+    text.borrow_mut().truncate(whole);
+    journal::parse(&text.borrow()).unwrap()
+}
+
+fn recovered(case: &Case, fuse: &Fuse, force: bool) -> Vec<Outcome> {
+    let state = reopened(&case.text);
+    if state.closed {
+        return Vec::new();
+    }
+    let kernel = Deadly { model: &case.model, fuse: fuse.clone() };
+    let mut paper = Paper { text: &case.text, fuse: fuse.clone() };
+    revert(&kernel, &mut paper, &state, force).unwrap()
+}
+
+const FOR_EVER: u32 = u32::MAX;
+
+fn silence_kills() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !info.payload().is::<Killed>() {
+            usual(info);
+        }
+    }));
+}
+
+fn attempt(case: &Case, fuse: &Fuse) {
+    let mut paper = Paper { text: &case.text, fuse: fuse.clone() };
+    paper.append(&Entry::Begun(Box::new(case.begun.clone()))).unwrap();
+    let kernel = Deadly { model: &case.model, fuse: fuse.clone() };
+    // What the kernel refuses ends the change as a kill does; the way back is the same.
+    let _ = apply(&kernel, &mut paper, &case.steps, &|| false);
+}
+
+fn check(case: &Case, outcomes: &[Outcome], foreign: &BTreeSet<String>, told: &str) {
+    let all = case.model.all();
+    for (path, before) in &case.begun.before {
+        let (now, before) = (all.get(path), before.as_deref().map(plain_value));
+        let named = outcomes.iter().find(|outcome| outcome.path == *path);
+        match named.map(|outcome| outcome.fate) {
+            None => assert!(
+                now == before.as_ref() || foreign.contains(path) || outcomes.is_empty(),
+                "{told}: {path} is not named"
+            ),
+            Some(Fate::Drifted | Fate::Failed) => {
+                assert!(!foreign.is_empty(), "{told}: {:?} without anybody else", named.unwrap());
+                assert_ne!(now, before.as_ref(), "{told}: {path} is back, and said to be not");
+            }
+            Some(_) => assert_eq!(now, before.as_ref(), "{told}: {path} is not back, and said to be"),
+        }
+    }
+}
+
+#[test]
+fn killed_after_every_step_everything_comes_back() {
+    silence_kills();
+    let (mut cases, mut kills) = (0, 0);
+    for seed in 0..20 {
+        for steps in 0.. {
+            let case = case(&mut Dice(seed));
+            let before = case.model.all();
+            let killed = killed_within(steps, |fuse| attempt(&case, fuse));
+            // The way back is killed, too, a little later each time.
+            for again in (3..).step_by(5) {
+                if !killed_within(again, |fuse| drop(recovered(&case, fuse, false))) {
+                    break;
+                }
+                kills += 1;
+            }
+            assert_eq!(case.model.all(), before, "seed {seed}, killed after {steps} steps");
+            cases += 1;
+            if !killed {
+                break;
+            }
+        }
+    }
+    assert!(cases >= 500 && kills >= 500, "{cases} cases, {kills} kills of the way back");
+}
+
+#[test]
+fn what_others_set_meanwhile_is_named_and_left() {
+    silence_kills();
+    let (mut cases, mut drifts) = (0, 0);
+    for seed in 0..60 {
+        for steps in (0..).step_by(3) {
+            let mut dice = Dice(seed + 1_000);
+            let case = case(&mut dice);
+            let killed = killed_within(steps, |fuse| attempt(&case, fuse));
+            let foreign = foreign_writes(&case.model, &mut dice);
+            let set = case.model.all();
+            let mut outcomes = Vec::new();
+            killed_within(FOR_EVER, |fuse| outcomes = recovered(&case, fuse, false));
+            let told = format!("seed {seed}, killed after {steps} steps, foreign {foreign:?}");
+            check(&case, &outcomes, &foreign, &told);
+            for outcome in outcomes.iter().filter(|outcome| outcome.fate == Fate::Drifted) {
+                drifts += 1;
+                if outcome.why.as_deref() == Some("somebody else has set it since") {
+                    assert_eq!(case.model.all().get(&outcome.path), set.get(&outcome.path), "{told}");
+                }
+            }
+            // What the journal does not know was never touched.
+            for (path, value) in &set {
+                if !case.begun.before.contains_key(path) && !path.contains("/iosched/") {
+                    assert_eq!(case.model.all().get(path), Some(value), "{told}: {path}");
+                }
+            }
+            cases += 1;
+            if !killed {
+                break;
+            }
+        }
+    }
+    assert!(cases >= 500 && drifts >= 100, "{cases} cases, {drifts} drifts");
+}
+
+#[test]
+fn by_force_everything_comes_back() {
+    silence_kills();
+    for seed in 0..120 {
+        let mut dice = Dice(seed + 5_000);
+        let case = case(&mut dice);
+        let before = case.model.all();
+        killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
+        foreign_writes(&case.model, &mut dice);
+        killed_within(FOR_EVER, |fuse| drop(recovered(&case, fuse, true)));
+        for path in case.begun.before.keys() {
+            assert_eq!(case.model.all().get(path), before.get(path), "seed {seed}: {path}");
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_refuses_or_rounds_ends_the_change() {
+    let model = Model::new(&[("vda", "none")]);
+    let before = model.all();
+    for (name, device, value) in [
+        ("vm.dirty_ratio", None, "101"),
+        ("vm.swappiness", None, "low"),
+        ("queue.nr_requests", Some("vda"), "256"),
+        ("queue.nr_requests", Some("vda"), "3"),
+        ("queue.read_ahead_kb", Some("vda"), "5"),
+        ("queue.scheduler", Some("vda"), "noop"),
+    ] {
+        let place = Place::new(by_name(name).unwrap(), device);
+        let closure = place.closure(&model);
+        let steps = [Step { path: place.path(), value: value.to_owned(), closure }];
+        let text = RefCell::default();
+        let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+        let mut paper = Paper { text: &text, fuse };
+        let begun = Begun { journal: FORMAT, before: snapshot(&model, &touched(&steps)), ..Begun::default() };
+        paper.append(&Entry::Begun(Box::new(begun))).unwrap();
+        assert!(apply(&model, &mut paper, &steps, &|| false).is_err(), "{name} {value}");
+        revert(&model, &mut paper, &reopened(&text), false).unwrap();
+        assert_eq!(model.all(), before, "{name} {value}");
+    }
+    model.make_read_only();
+    assert_eq!(model.write("proc/sys/vm/swappiness", "1").unwrap_err().raw_os_error(), Some(libc::EROFS));
+}

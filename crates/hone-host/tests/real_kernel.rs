@@ -1,0 +1,342 @@
+//! The model of the kernel held against the one that runs here, and a change of real settings taken back to the byte. On a loop
+//! device of our own, sysctls of vm.dirty_*, and huge pages; only as root, and everything is put back even when a test fails.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use hone_host::change::Step;
+use hone_host::commit::{Order, make, take_last_back};
+use hone_host::disks::look;
+use hone_host::kernel::{Files, Kernel, plain_value};
+use hone_host::knob::{Place, by_name};
+
+mod model;
+use model::Model;
+
+/// Tests that change the machine go one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn is_root() -> bool {
+    // SAFETY: a question without side effects.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether a test can run; where HONE_REQUIRE_ROOT says so, one that can't is a failure.
+fn can_run(what: bool, why: &str) -> bool {
+    assert!(what || std::env::var_os("HONE_REQUIRE_ROOT").is_none(), "{why}");
+    what
+}
+
+/// A loop device over a file of ours. Its queue goes back to what it was, and the device to nobody.
+struct Loop {
+    device: File,
+    name: String,
+    before: BTreeMap<String, String>,
+    _folder: tempfile::TempDir,
+    _backing: File,
+}
+
+const LOOP_SET_FD: libc::Ioctl = 0x4c00;
+const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
+
+impl Loop {
+    /// One of ours, where that is possible.
+    fn attach() -> Option<Self> {
+        let disk = if can_run(is_root(), "this is not root") { Self::attached() } else { None };
+        let can_run = can_run(disk.is_some(), "no loop device can be had");
+        disk.filter(|_| can_run)
+    }
+
+    fn attached() -> Option<Self> {
+        let folder = tempfile::tempdir().ok()?;
+        let backing = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join("disk"))
+            .ok()?;
+        backing.set_len(16 << 20).ok()?;
+        let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control").ok()?;
+        // SAFETY: no pointer is handed over.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        let name = format!("loop{}", (number >= 0).then_some(number)?);
+        let device = OpenOptions::new().read(true).write(true).open(format!("/dev/{name}")).ok()?;
+        // SAFETY: a descriptor is handed over that is open.
+        let set = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, backing.as_raw_fd()) };
+        if set != 0 {
+            return None;
+        }
+        let before = queue(&name);
+        Some(Self { device, name, before, _folder: folder, _backing: backing })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let files = Files::new(Path::new("/"));
+        for file in ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "nomerges"] {
+            if let Some(value) = self.before.get(file) {
+                let _ = files.write(&format!("sys/block/{}/queue/{file}", self.name), value);
+            }
+        }
+        // SAFETY: no pointer is handed over.
+        unsafe { libc::ioctl(self.device.as_raw_fd(), LOOP_CLR_FD) };
+    }
+}
+
+/// Settings of the machine that go back when this is dropped.
+struct Kept(Vec<(String, String)>);
+
+impl Kept {
+    fn of(paths: &[&str]) -> Self {
+        let files = Files::new(Path::new("/"));
+        let read = |path: &&str| Some(((*path).to_owned(), plain_value(&files.read(path).ok()?)));
+        Self(paths.iter().filter_map(read).collect())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let files = Files::new(Path::new("/"));
+        for (path, value) in &self.0 {
+            if files.read(path).is_ok_and(|text| plain_value(&text) != *value) && value != "0" {
+                let _ = files.write(path, value);
+            }
+        }
+    }
+}
+
+/// The attributes of a queue that can be changed, as they stand there.
+fn queue(name: &str) -> BTreeMap<String, String> {
+    let files = Files::new(Path::new("/"));
+    let folder = format!("sys/block/{name}/queue");
+    let fixed = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "nomerges", "rq_affinity"];
+    let own = files.list(&format!("{folder}/iosched")).into_iter().map(|file| format!("iosched/{file}"));
+    let all = fixed.map(str::to_owned).into_iter().chain(own);
+    all.filter_map(|file| Some((file.clone(), plain_value(&files.read(&format!("{folder}/{file}")).ok()?))))
+        .collect()
+}
+
+/// The dirty limits go to values near to today's, so that whatever runs here does not notice.
+const SYSCTLS: [&str; 5] = [
+    "proc/sys/vm/dirty_ratio",
+    "proc/sys/vm/dirty_bytes",
+    "proc/sys/vm/dirty_background_ratio",
+    "proc/sys/vm/dirty_background_bytes",
+    "proc/sys/vm/dirty_expire_centisecs",
+];
+const HUGE_PAGES: [&str; 2] =
+    ["sys/kernel/mm/transparent_hugepage/enabled", "sys/kernel/mm/transparent_hugepage/defrag"];
+
+/// Writes that both kernels have to answer alike: file and value.
+const QUEUE_TABLE: [(&str, &str); 28] = [
+    ("scheduler", "mq-deadline"),
+    ("nr_requests", "64"),
+    ("nr_requests", "0"),
+    ("nr_requests", "3"),
+    ("nr_requests", "-1"),
+    ("nr_requests", "abc"),
+    ("nr_requests", "100000"),
+    ("nr_requests", "300"),
+    ("iosched/read_expire", "400"),
+    ("scheduler", "bogus"),
+    ("scheduler", "noop"),
+    ("scheduler", "[none]"),
+    ("scheduler", "NONE"),
+    ("scheduler", " none"),
+    ("nr_requests", "129"),
+    ("nr_requests", "100"),
+    ("iosched/read_expire", "400"),
+    ("scheduler", "mq-deadline\n"),
+    ("read_ahead_kb", "3"),
+    ("read_ahead_kb", "5"),
+    ("read_ahead_kb", "-1"),
+    ("read_ahead_kb", "8192k"),
+    ("nomerges", "2"),
+    ("scheduler", "bfq"),
+    ("scheduler", "kyber"),
+    ("wbt_lat_usec", "3000"),
+    ("scheduler", "kyber"),
+    ("scheduler", "none"),
+];
+
+#[test]
+fn the_model_answers_as_this_kernel_does_for_a_queue() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(disk) = Loop::attach() else { return };
+    let files = Files::new(Path::new("/"));
+    let schedulers = files.read(&format!("sys/block/{}/queue/scheduler", disk.name)).unwrap();
+    let model = Model::new(&[(&disk.name, "none")]);
+    let path = |file: &str| format!("sys/block/{}/queue/{file}", disk.name);
+    let usual_wbt = disk.before.get("wbt_lat_usec").cloned().unwrap_or_default();
+    for (file, value) in QUEUE_TABLE {
+        let is_offered = ["bfq", "kyber", "mq-deadline"]
+            .iter()
+            .all(|name| value.trim() != *name || schedulers.contains(name));
+        if !is_offered {
+            continue; // this kernel was built without
+        }
+        let (real, modelled) = (files.write(&path(file), value), model.write(&path(file), value));
+        assert_eq!(real.is_ok(), modelled.is_ok(), "{file} = {value:?}: {real:?}, modelled {modelled:?}");
+        let kind = |answer: &std::io::Result<()>| answer.as_ref().err().map(std::io::Error::kind);
+        assert_eq!(kind(&real), kind(&modelled), "{file} = {value:?}");
+        for file in [
+            "scheduler",
+            "nr_requests",
+            "iosched/read_expire",
+            "iosched/async_depth",
+            "nomerges",
+            "wbt_lat_usec",
+        ] {
+            let says = |kernel: &dyn Kernel| kernel.read(&path(file)).ok().map(|text| plain_value(&text));
+            let (mut real, modelled) = (says(&files), says(&model));
+            // What a queue starts with hangs on the kind of disk.
+            if file == "wbt_lat_usec" && real.as_ref() == Some(&usual_wbt) {
+                real = Some("75000".to_owned());
+            }
+            assert_eq!(real, modelled, "{file} after a write of {value:?}");
+        }
+        if file == "read_ahead_kb" && modelled.is_ok() {
+            assert_eq!(files.read(&path(file)).unwrap(), model.read(&path(file)).unwrap(), "{value}");
+        }
+    }
+}
+
+/// As `QUEUE_TABLE`, for what there is once on a machine. The accepted values are the ones that are there already, or near.
+const MACHINE_TABLE: [(&str, &str); 17] = [
+    ("proc/sys/vm/dirty_ratio", "101"),
+    ("proc/sys/vm/dirty_ratio", "-1"),
+    ("proc/sys/vm/dirty_ratio", "20.5"),
+    ("proc/sys/vm/dirty_ratio", ""),
+    ("proc/sys/vm/dirty_ratio", "21"),
+    ("proc/sys/vm/swappiness", "201"),
+    ("proc/sys/vm/swappiness", "low"),
+    ("proc/sys/vm/dirty_bytes", "4294967296"),
+    ("proc/sys/vm/dirty_bytes", "0"),
+    ("proc/sys/vm/dirty_ratio", "20"),
+    ("proc/sys/vm/dirty_background_bytes", "2147483648"),
+    ("proc/sys/vm/dirty_background_ratio", "10"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "[madvise]"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "madvise "),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "madvise\n"),
+    ("sys/kernel/mm/transparent_hugepage/defrag", "bogus"),
+    ("sys/kernel/mm/transparent_hugepage/defrag", "defer+madvise"),
+];
+
+#[test]
+fn the_model_answers_as_this_kernel_does_for_the_machine() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let files = Files::new(Path::new("/"));
+    let usual = ["20", "0", "10", "0", "3000"];
+    let is_usual = SYSCTLS
+        .iter()
+        .zip(usual)
+        .all(|(path, value)| files.read(path).is_ok_and(|text| text.trim() == value))
+        && HUGE_PAGES.iter().all(|path| files.read(path).is_ok_and(|text| plain_value(&text) == "madvise"));
+    if !can_run(is_root(), "not root") || !is_usual {
+        return; // the model starts with the kernel's own values
+    }
+    let _kept = Kept::of(&[SYSCTLS.as_slice(), HUGE_PAGES.as_slice()].concat());
+    let model = Model::new(&[]);
+    for (path, value) in MACHINE_TABLE {
+        let (real, modelled) = (files.write(path, value), model.write(path, value));
+        assert_eq!(real.is_ok(), modelled.is_ok(), "{path} = {value:?}: {real:?}, modelled {modelled:?}");
+        for path in SYSCTLS.iter().chain(&HUGE_PAGES) {
+            assert_eq!(
+                plain_value(&files.read(path).unwrap()),
+                plain_value(&model.read(path).unwrap()),
+                "{path} after a write of {value:?}"
+            );
+        }
+    }
+}
+
+fn step(files: &Files, name: &str, device: Option<&str>, value: &str) -> Step {
+    let place = Place::new(by_name(name).unwrap(), device);
+    Step { path: place.path(), value: value.to_owned(), closure: place.closure(files) }
+}
+
+/// A root whose journals are ours and whose kernel is the real one.
+fn root_over_this_kernel() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["proc", "sys"] {
+        std::os::unix::fs::symlink(Path::new("/").join(folder), root.path().join(folder)).unwrap();
+    }
+    root
+}
+
+#[test]
+fn real_settings_come_back_to_the_byte() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(disk) = Loop::attach() else { return };
+    let _kept = Kept::of(&[SYSCTLS.as_slice(), HUGE_PAGES.as_slice()].concat());
+    let root = root_over_this_kernel();
+    let files = Files::new(root.path());
+    let queue_path = |file: &str| format!("sys/block/{}/queue/{file}", disk.name);
+    // Nothing is at its default: what comes back is what was there.
+    for (file, value) in [
+        ("scheduler", "mq-deadline"),
+        ("nr_requests", "77"),
+        ("iosched/read_expire", "444"),
+        ("read_ahead_kb", "260"),
+    ] {
+        files.write(&queue_path(file), value).unwrap();
+    }
+    let raw = || -> Vec<String> {
+        let machine = SYSCTLS.iter().chain(&HUGE_PAGES).map(|path| files.read(path).unwrap());
+        machine.chain([format!("{:?}", queue(&disk.name))]).collect()
+    };
+    let before = raw();
+    let name = Some(disk.name.as_str());
+    let order = Order {
+        profile: "test".to_owned(),
+        steps: vec![
+            step(&files, "queue.nr_requests", name, "32"),
+            step(&files, "queue.scheduler", name, "none"),
+            step(&files, "queue.read_ahead_kb", name, "0"),
+            step(&files, "queue.nomerges", name, "2"),
+            step(&files, "vm.dirty_bytes", None, "4294967296"),
+            step(&files, "vm.dirty_background_ratio", None, "11"),
+            step(&files, "vm.dirty_expire_centisecs", None, "3100"),
+            step(&files, "transparent_hugepage.defrag", None, "defer+madvise"),
+        ],
+        disks: vec![look(&files, &disk.name)],
+        confirm_within: None::<Duration>,
+    };
+    make(root.path(), &order, &mut |_| Err("no guard was asked for".to_owned())).unwrap();
+    assert_eq!(plain_value(&files.read(&queue_path("scheduler")).unwrap()), "none");
+    assert_eq!(files.read(&queue_path("nr_requests")).unwrap(), "32\n");
+    assert_eq!(files.read("proc/sys/vm/dirty_ratio").unwrap(), "0\n");
+    assert_ne!(raw(), before);
+    let back = take_last_back(root.path(), false).unwrap();
+    assert!(back.is_whole(), "{back:#?}");
+    assert_eq!(raw(), before);
+}
+
+#[test]
+fn a_value_that_the_kernel_refuses_takes_the_others_back() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(disk) = Loop::attach() else { return };
+    let root = root_over_this_kernel();
+    let files = Files::new(root.path());
+    let before = queue(&disk.name);
+    let name = Some(disk.name.as_str());
+    let order = Order {
+        steps: vec![
+            step(&files, "queue.scheduler", name, "mq-deadline"),
+            step(&files, "queue.nr_requests", name, "2"),
+            step(&files, "queue.nomerges", name, "2"),
+        ],
+        ..Order::default()
+    };
+    let error = make(root.path(), &order, &mut |_| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("reads `4` afterwards") && error.contains("was taken back"), "{error}");
+    assert_eq!(queue(&disk.name), before);
+    assert!(take_last_back(root.path(), false).is_err(), "nothing is left to take back");
+    assert_eq!(fs::read_dir(root.path().join("var/lib/hone/host")).unwrap().count(), 2, "journal and lock");
+}

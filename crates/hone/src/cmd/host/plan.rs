@@ -1,0 +1,94 @@
+//! `hone host plan`: what a profile would change here.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_host::disks::{self, DataPath};
+use hone_host::kernel::Files;
+use hone_host::plan::{Plan, plan};
+use hone_host::profile::{self, OWN, Profile};
+use hone_host::relevance;
+
+use super::super::Desk;
+use crate::{Ending, Usage, show};
+
+/// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
+///
+/// Nothing is written, and it takes no root; without root it sees fewer of the broker's files.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) what: What,
+}
+
+/// A profile and the disks that it is for.
+#[derive(Debug, Args)]
+pub(crate) struct What {
+    /// field-guide, redpanda, kafka-page-cache, latency, throughput, or the path of a TOML file of your own.
+    #[arg(default_value = "latency")]
+    pub(crate) profile: String,
+    #[command(flatten)]
+    pub(crate) on: On,
+}
+
+/// Which disks are meant.
+#[derive(Debug, Args)]
+pub(crate) struct On {
+    /// The broker's data folder: its disks are found through md, dm and partitions, and its process by its open files.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// A disk, in place of those of a folder, as nvme1n1 (may be given several times).
+    #[arg(long, value_name = "NAME")]
+    pub(crate) disk: Vec<String>,
+}
+
+impl On {
+    /// The way of the data; nothing where neither folder nor disk was named.
+    pub(crate) fn data_path(&self, files: &Files, root: &Path) -> Result<DataPath> {
+        let mut found = DataPath::default();
+        if let Some(folder) = self.folder() {
+            found = disks::of_folder(files, root, &folder);
+        }
+        for name in &self.disk {
+            let named = disks::of_name(files, name)
+                .ok_or_else(|| Usage(format!("{name} is no disk of this machine; /sys/block lists them")))?;
+            found.top = found.top.or(named.top);
+            found.layers.extend(named.layers);
+            found.disks.extend(named.disks);
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.data.as_deref().map(disks::absolute)
+    }
+}
+
+/// One of Hone's profiles, or a file.
+fn profile(name: &str) -> Result<Profile> {
+    if let Some((name, text)) = OWN.iter().find(|(own, _)| *own == name) {
+        return Ok(profile::parse(name, text)?);
+    }
+    let names: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
+    let text = std::fs::read_to_string(name).with_context(|| {
+        format!("{name} is neither a profile ({}) nor a file that can be read", names.join(", "))
+    })?;
+    profile::parse(name, &text).map_err(|error| Usage(error.to_string()).into())
+}
+
+/// What a profile would do here.
+pub(crate) fn made(what: &What, root: &Path) -> Result<Plan> {
+    let files = Files::new(root);
+    let profile = profile(&what.profile)?;
+    let data = what.on.data_path(&files, root)?;
+    let facts = relevance::look(&files, root, what.on.folder().as_deref());
+    let mut plan = plan(&files, &what.profile, &profile, &data, &facts);
+    plan.obstacles.extend(data.problem);
+    Ok(plan)
+}
+
+pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+    desk.show_found("host-plan", &made(&arguments.what, root)?, show::host::plan)?;
+    Ok(Ending::Done)
+}

@@ -1,0 +1,161 @@
+//! `hone host status`: every knob, and what delays a broker already.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_host::commit;
+use hone_host::disks::DataPath;
+use hone_host::journal::State;
+use hone_host::kernel::{Files, Kernel as _, plain_value};
+use hone_host::knob::{Advice, Effect, Family, KNOBS, Knob, Place};
+use hone_host::latency::{self, Latency, Times};
+use hone_host::origin::{self, Origin};
+use hone_host::relevance::{self, Facts};
+use serde::Serialize;
+
+use super::super::Desk;
+use super::plan::On;
+use crate::{Ending, show};
+
+/// Show every knob with its value, who set it and whether it can matter here, and what delays a broker on this host already.
+///
+/// Nothing is changed. The probe of fsync writes 4 KiB a hundred times a second into the folder that you name for it, and
+/// deletes its file.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    on: On,
+    /// How long to watch the kernel's counters, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    watch: u64,
+    /// Probe fsync in this folder.
+    #[arg(long, value_name = "DIR")]
+    fsync: Option<std::path::PathBuf>,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    pub(crate) data: DataPath,
+    pub(crate) facts: Facts,
+    pub(crate) knobs: Vec<Seen>,
+    pub(crate) latency: Option<Latency>,
+    pub(crate) timers: Option<Times>,
+    pub(crate) fsync: Option<Times>,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// A knob of this host.
+#[derive(Debug, Serialize)]
+pub(crate) struct Seen {
+    pub(crate) title: String,
+    pub(crate) path: String,
+    pub(crate) value: Option<String>,
+    pub(crate) default: Option<&'static str>,
+    pub(crate) set_by: Option<Origin>,
+    pub(crate) effect: Effect,
+    pub(crate) about: &'static str,
+    pub(crate) advice: &'static [Advice],
+    /// Why it can't matter here.
+    pub(crate) idle: Option<String>,
+    pub(crate) remark: Option<String>,
+}
+
+/// A change of Hone's that is not taken back.
+#[derive(Debug, Serialize)]
+pub(crate) struct Change {
+    pub(crate) id: String,
+    pub(crate) profile: String,
+    pub(crate) confirmed: bool,
+    pub(crate) seconds_left: Option<u64>,
+    /// Values that are not what Hone left there.
+    pub(crate) drifted: Vec<String>,
+}
+
+const FSYNC_WRITES: usize = 100;
+
+pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+    desk.progress.doing("watching the kernel's counters");
+    desk.show_found("host-status", &look(arguments, root)?, show::host::status)?;
+    Ok(Ending::Done)
+}
+
+fn look(arguments: &Arguments, root: &Path) -> Result<Status> {
+    let files = Files::new(root);
+    let data = arguments.on.data_path(&files, root)?;
+    let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
+    let origins = origin::origins(&files);
+    let places = KNOBS.iter().flat_map(|knob| places(knob, &data));
+    let knobs = places.map(|place| seen(&files, &place, &origins, &facts)).collect();
+    // A recorded machine has no counters that move.
+    let is_live = root == Path::new("/") && arguments.watch > 0;
+    let (latency, timers) =
+        if is_live { watched(&files, root, arguments.watch, &data, &facts) } else { (None, None) };
+    let fsync = match &arguments.fsync {
+        Some(folder) => latency::fsync_probe(folder, FSYNC_WRITES)
+            .with_context(|| format!("no probe of fsync in {}", folder.display()))?,
+        None => None,
+    };
+    Ok(Status { data, facts, knobs, latency, timers, fsync, changes: changes(&files, root)? })
+}
+
+fn places(knob: &'static Knob, data: &DataPath) -> Vec<Place> {
+    match knob.family {
+        Family::Sysctl | Family::HugePages => vec![Place::new(knob, None)],
+        Family::Queue => data.disks.iter().map(|disk| Place::new(knob, Some(&disk.name))).collect(),
+        Family::TopQueue => data.top.iter().map(|top| Place::new(knob, Some(top))).collect(),
+    }
+}
+
+fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> Seen {
+    let path = place.path();
+    Seen {
+        title: place.title(),
+        value: files.read(&path).ok().map(|text| plain_value(&text)),
+        default: place.knob.default,
+        set_by: origin::of(origins, &path).cloned(),
+        effect: place.knob.effect,
+        about: place.knob.about,
+        advice: place.knob.advice,
+        idle: relevance::cannot_matter(place.knob.name, facts),
+        remark: relevance::remark(place.knob.name, facts),
+        path,
+    }
+}
+
+fn watched(
+    files: &Files,
+    root: &Path,
+    seconds: u64,
+    data: &DataPath,
+    facts: &Facts,
+) -> (Option<Latency>, Option<Times>) {
+    let pids: Vec<u32> = facts.brokers.iter().map(|broker| broker.pid).collect();
+    let before = latency::sample(files, root, &pids);
+    let timers = latency::timer_delays(Duration::from_secs(seconds));
+    let after = latency::sample(files, root, &pids);
+    let disks: Vec<String> = data.disks.iter().map(|disk| disk.name.clone()).collect();
+    (Some(latency::between(&before, &after, &disks)), timers)
+}
+
+fn changes(files: &Files, root: &Path) -> Result<Vec<Change>> {
+    let open = commit::known(root)?.into_iter().filter(|(_, state)| !state.closed);
+    Ok(open.map(|(_, state)| change(files, &state)).collect())
+}
+
+fn change(files: &Files, state: &State) -> Change {
+    let says = |path: &String| files.read(path).ok().map(|text| plain_value(&text));
+    let differs = |(path, left): &(&String, &Option<String>)| says(path) != left.as_deref().map(plain_value);
+    Change {
+        id: state.begun.id.clone(),
+        profile: state.begun.profile.clone(),
+        confirmed: state.confirmed,
+        seconds_left: state
+            .armed
+            .filter(|_| !state.confirmed)
+            .map(|(_, deadline_s)| deadline_s.saturating_sub(commit::since_boot_s())),
+        drifted: state.left.iter().filter(differs).map(|(path, _)| path.clone()).collect(),
+    }
+}

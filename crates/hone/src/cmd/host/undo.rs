@@ -1,0 +1,115 @@
+//! `hone host confirm`, `revert`, `recover`, `uninstall`, and the guard.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Args;
+use hone_host::commit::{self, Recovered, TakenBack};
+use serde::Serialize;
+
+use super::super::Desk;
+use crate::{Ending, show};
+
+/// Keep the last change: its guard is told to go, and the next boot gets the same values.
+///
+/// The files are one of sysctl.d, rules of udev that know a disk by its wwid or serial, and one of tmpfiles.d; all are read
+/// before a broker's service starts.
+#[derive(Debug, Args)]
+pub(crate) struct Confirm {
+    /// Keep it until the next boot only.
+    #[arg(long)]
+    this_boot: bool,
+}
+
+/// Take the last change back, confirmed or not: every value as it was, and the files of the next boot.
+///
+/// What somebody else has set since is told and left as it is.
+#[derive(Debug, Args)]
+pub(crate) struct Revert {
+    /// Also write over what somebody else has set since.
+    #[arg(long)]
+    force: bool,
+}
+
+/// After a crash: take back what was broken off or is overdue, and say what is in force.
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// Also write over what somebody else has set since.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Take everything back and delete the journals: nothing of `hone host` is left on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct Uninstall {
+    /// Also write over what somebody else has set since.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Wait, and take a change back.
+#[derive(Debug, Args)]
+pub(crate) struct Guard {
+    /// The change.
+    id: String,
+}
+
+/// What was found and done.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    pub(crate) changes: Vec<Recovered>,
+    /// Whether nothing of Hone is left here.
+    pub(crate) uninstalled: bool,
+}
+
+impl Found {
+    fn ending(&self) -> Ending {
+        let is_whole = |change: &Recovered| match change {
+            Recovered::TakenBack(back) => back.is_whole(),
+            Recovered::Waiting { .. } | Recovered::InForce { .. } => true,
+        };
+        if self.changes.iter().all(is_whole) { Ending::Done } else { Ending::CouldNot }
+    }
+}
+
+pub(crate) fn confirm(arguments: &Confirm, root: &Path, desk: &Desk) -> Result<Ending> {
+    let confirmed = commit::confirm(root, !arguments.this_boot)?;
+    desk.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
+    Ok(Ending::Done)
+}
+
+pub(crate) fn revert(arguments: &Revert, root: &Path, desk: &Desk) -> Result<Ending> {
+    let back = commit::take_last_back(root, arguments.force)?;
+    told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, desk)
+}
+
+pub(crate) fn recover(arguments: &Recover, root: &Path, desk: &Desk) -> Result<Ending> {
+    let changes = commit::recover(root, arguments.force)?;
+    told(Found { changes, uninstalled: false }, desk)
+}
+
+pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, desk: &Desk) -> Result<Ending> {
+    let mut changes = Vec::new();
+    for (_, state) in commit::known(root)? {
+        if !state.closed {
+            changes.push(Recovered::TakenBack(commit::take_last_back(root, arguments.force)?));
+        }
+    }
+    let mut found = Found { changes, uninstalled: false };
+    if found.ending() == Ending::Done {
+        commit::forget(root)?;
+        found.uninstalled = true;
+    }
+    told(found, desk)
+}
+
+fn told(found: Found, desk: &Desk) -> Result<Ending> {
+    let ending = found.ending();
+    desk.show_found("host-taken-back", &found, show::host::taken_back)?;
+    Ok(ending)
+}
+
+pub(crate) fn guard(arguments: &Guard, root: &Path) -> Result<Ending> {
+    let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
+    Ok(if back.is_none_or(|back| back.is_whole()) { Ending::Done } else { Ending::CouldNot })
+}

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::disks::look;
 use crate::journal::{Begun, Entry, JournalError, Log, State, Values};
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{rank, rival};
+use crate::knob::{is_reset, rank, rival};
 
 /// A write that a plan wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,7 +277,7 @@ fn closure_of(path: &str, state: &State) -> Vec<String> {
     let queue = path.rsplit_once("/queue/").map(|(device, _)| format!("{device}/queue/"));
     let resets = rank(path) <= 1;
     let touched = |other: &&String| match (&queue, rival(path)) {
-        (Some(queue), _) if resets => other.starts_with(queue) && !other.ends_with("/read_ahead_kb"),
+        (Some(queue), _) if resets => other.starts_with(queue) && is_reset(other),
         (_, Some(rival)) => **other == rival || *other == path,
         _ => *other == path,
     };
@@ -313,8 +313,10 @@ fn leave_queues_of_others(standing: &mut BTreeMap<String, Standing>) {
         .filter_map(|(path, _)| Some(format!("{}/queue/", path.strip_suffix("/queue/scheduler")?)))
         .collect();
     for (path, standing) in standing.iter_mut() {
-        let is_reset = rank(path) <= 2 || path.ends_with("/wbt_lat_usec");
-        if is_reset && *standing != Standing::AsBefore && queues.iter().any(|queue| path.starts_with(queue)) {
+        if is_reset(path)
+            && *standing != Standing::AsBefore
+            && queues.iter().any(|queue| path.starts_with(queue))
+        {
             *standing = Standing::Foreign;
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::change::{ChangeError, Outcome, Step, apply, revert, snapshot, touched};
 use crate::disks::Disk;
-use crate::journal::{self, Begun, Entry, FORMAT, Journal, JournalError, Lock, Log as _, State};
+use crate::journal::{self, Begun, Entry, FORMAT, Journal, JournalError, Lock, Log as _, State, Willing};
 use crate::kernel::{Files, Kernel as _};
 use crate::persist;
 
@@ -122,12 +122,14 @@ pub struct TakenBack {
     pub files_left: Vec<String>,
     /// Whether the machine has booted since.
     pub other_boot: bool,
+    /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
+    pub unkept: Option<String>,
 }
 
 impl TakenBack {
     /// Whether everything is as it was.
     pub fn is_whole(&self) -> bool {
-        self.files_left.is_empty() && self.outcomes.iter().all(Outcome::is_back)
+        self.files_left.is_empty() && self.unkept.is_none() && self.outcomes.iter().all(Outcome::is_back)
     }
 }
 
@@ -204,10 +206,9 @@ pub fn make(
     let began = Instant::now();
     match apply(&files, &mut journal, &order.steps, &late) {
         Ok(()) => {}
-        Err(ChangeError::Journal(error)) => return Err(error.into()),
         Err(source) => {
             let state = journal::read(journal.path())?;
-            let outcomes = revert(&files, &mut journal, &state, false)?;
+            let outcomes = revert(&files, &mut Willing::over(Ok(&mut journal)), &state, false)?;
             return Err(CommitError::TakenBack { source, outcomes });
         }
     }
@@ -291,13 +292,15 @@ fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<Tak
     let files = Files::new(root);
     let id = name_of(path);
     let files_left = persist::delete(root, &state.begun.id, &state.files)?;
-    let mut journal = Journal::resume(path)?;
-    if boot_id(&files)? != state.begun.boot_id {
+    let mut journal = Willing::over(Journal::resume(path));
+    let other_boot = boot_id(&files)? != state.begun.boot_id;
+    let outcomes = if other_boot {
         journal.append(&Entry::Void)?;
-        return Ok(TakenBack { id, outcomes: Vec::new(), files_left, other_boot: true });
-    }
-    let outcomes = revert(&files, &mut journal, state, force)?;
-    Ok(TakenBack { id, outcomes, files_left, other_boot: false })
+        Vec::new()
+    } else {
+        revert(&files, &mut journal, state, force)?
+    };
+    Ok(TakenBack { id, outcomes, files_left, other_boot, unkept: journal.unkept })
 }
 
 /// Takes the last change back, confirmed or not. With `force` also what somebody else has set since, and then also of a change

@@ -245,6 +245,40 @@ impl Log for Journal {
     }
 }
 
+/// A journal on the way back: a full disk must not keep the old values away, so what can't be kept is remembered and not an
+/// error.
+#[derive(Debug)]
+pub struct Willing<L> {
+    log: Option<L>,
+    /// The first thing that could not be kept.
+    pub unkept: Option<String>,
+}
+
+impl<L: Log> Willing<L> {
+    /// Over a journal, or over the reason why there is none.
+    pub fn over(log: Result<L, JournalError>) -> Self {
+        match log {
+            Ok(log) => Self { log: Some(log), unkept: None },
+            Err(error) => Self { log: None, unkept: Some(error.to_string()) },
+        }
+    }
+}
+
+impl<L: Log> Log for Willing<L> {
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        if let Some(Err(error)) = self.log.as_mut().map(|log| log.append(entry)) {
+            self.unkept.get_or_insert(error.to_string());
+        }
+        Ok(())
+    }
+}
+
+impl<L: Log> Log for &mut L {
+    fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
+        (**self).append(entry)
+    }
+}
+
 fn make_folder(root: &Path, folder: &Path) -> Result<(), JournalError> {
     fs::create_dir_all(folder).map_err(io_error(folder, "created"))?;
     // Everything above that was new: a name that is lost loses the journal.

@@ -2,12 +2,12 @@
 //! said before, or is named.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use hone_host::change::{Fate, Outcome, Step, apply, revert, snapshot, touched};
-use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State};
+use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State, Willing};
 use hone_host::kernel::{Kernel, plain_value};
 use hone_host::knob::{Place, by_name, rival};
 
@@ -237,6 +237,43 @@ fn check(case: &Case, outcomes: &[Outcome], foreign: &BTreeSet<String>, told: &s
     }
 }
 
+/// What others have set outside of the queues, and that is neither the old value nor ours, is still there. A pair of which one
+/// switches the other off is one setting.
+fn not_written_over(
+    case: &Case,
+    set: &BTreeMap<String, String>,
+    foreign: &BTreeSet<String>,
+    told: &str,
+) -> usize {
+    let all = case.model.all();
+    let mut kept = 0;
+    for path in foreign.iter().filter(|path| case.begun.before.contains_key(*path)) {
+        let is_reset = ["/scheduler", "/nr_requests", "/iosched/", "/wbt_lat_usec"];
+        if is_reset.iter().any(|part| path.contains(part)) {
+            continue;
+        }
+        let unit = |values: &BTreeMap<String, String>| {
+            (values.get(path).cloned(), rival(path).and_then(|rival| values.get(&rival).cloned()))
+        };
+        let before: BTreeMap<String, String> = case
+            .begun
+            .before
+            .iter()
+            .filter_map(|(path, text)| Some((path.clone(), plain_value(text.as_deref()?))))
+            .collect();
+        let mut ours = before.clone();
+        for step in case.steps.iter().filter(|step| step.closure.contains(path)) {
+            ours.extend(rival(&step.path).map(|rival| (rival, "0".to_owned())));
+            ours.insert(step.path.clone(), step.value.clone());
+        }
+        if unit(set) != unit(&before) && unit(set) != unit(&ours) {
+            assert_eq!(unit(&all), unit(set), "{told}: {path} was written over");
+            kept += 1;
+        }
+    }
+    kept
+}
+
 #[test]
 fn killed_after_every_step_everything_comes_back() {
     silence_kills();
@@ -266,7 +303,7 @@ fn killed_after_every_step_everything_comes_back() {
 #[test]
 fn what_others_set_meanwhile_is_named_and_left() {
     silence_kills();
-    let (mut cases, mut drifts) = (0, 0);
+    let (mut cases, mut drifts, mut kept) = (0, 0, 0);
     for seed in 0..60 {
         for steps in (0..).step_by(3) {
             let mut dice = Dice(seed + 1_000);
@@ -284,6 +321,7 @@ fn what_others_set_meanwhile_is_named_and_left() {
                     assert_eq!(case.model.all().get(&outcome.path), set.get(&outcome.path), "{told}");
                 }
             }
+            kept += not_written_over(&case, &set, &foreign, &told);
             // What the journal does not know was never touched.
             for (path, value) in &set {
                 if !case.begun.before.contains_key(path) && !path.contains("/iosched/") {
@@ -296,7 +334,7 @@ fn what_others_set_meanwhile_is_named_and_left() {
             }
         }
     }
-    assert!(cases >= 500 && drifts >= 100, "{cases} cases, {drifts} drifts");
+    assert!(cases >= 500 && drifts >= 100 && kept >= 100, "{cases} cases, {drifts} drifts, {kept} kept");
 }
 
 #[test]
@@ -313,6 +351,30 @@ fn by_force_everything_comes_back() {
             assert_eq!(case.model.all().get(path), before.get(path), "seed {seed}: {path}");
         }
     }
+}
+
+/// A disk on which nothing more fits.
+struct Full;
+
+impl Log for Full {
+    fn append(&mut self, _entry: &Entry) -> Result<(), JournalError> {
+        Err(JournalError::Locked { path: "full".into() })
+    }
+}
+
+#[test]
+fn without_room_for_the_journal_nothing_is_changed_and_everything_comes_back() {
+    let case = case(&mut Dice(42));
+    let before = case.model.all();
+    assert!(!case.steps.is_empty());
+    assert!(apply(&case.model, &mut Full, &case.steps, &|| false).is_err());
+    assert_eq!(case.model.all(), before);
+    killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
+    assert_ne!(case.model.all(), before);
+    let mut willing = Willing::over(Ok(Full));
+    revert(&case.model, &mut willing, &reopened(&case.text), false).unwrap();
+    assert_eq!(case.model.all(), before);
+    assert!(willing.unkept.is_some());
 }
 
 #[test]

@@ -31,18 +31,27 @@ fn can_run(what: bool, why: &str) -> bool {
     what
 }
 
-/// A loop device over a file of ours. Its queue goes back to what it was, and the device to nobody.
+/// A loop device that was made for us, over a file of ours. It goes as a whole: its queue remembers more than it shows, such as
+/// that a latency of writeback was once set by hand, so no other device may be borrowed.
 struct Loop {
-    device: File,
+    number: i32,
     name: String,
+    device: Option<File>,
     before: BTreeMap<String, String>,
     _folder: tempfile::TempDir,
-    _backing: File,
 }
 
 const LOOP_SET_FD: libc::Ioctl = 0x4c00;
 const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
-const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
+const LOOP_CTL_ADD: libc::Ioctl = 0x4c80;
+const LOOP_CTL_REMOVE: libc::Ioctl = 0x4c81;
+
+fn control(request: libc::Ioctl, number: i32) -> Option<i32> {
+    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control").ok()?;
+    // SAFETY: no pointer is handed over.
+    let answer = unsafe { libc::ioctl(control.as_raw_fd(), request, number) };
+    (answer >= 0).then_some(answer)
+}
 
 impl Loop {
     /// One of ours, where that is possible.
@@ -54,38 +63,35 @@ impl Loop {
 
     fn attached() -> Option<Self> {
         let folder = tempfile::tempdir().ok()?;
-        let backing = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(folder.path().join("disk"))
-            .ok()?;
+        let path = folder.path().join("disk");
+        let backing = OpenOptions::new().read(true).write(true).create_new(true).open(path).ok()?;
         backing.set_len(16 << 20).ok()?;
-        let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control").ok()?;
-        // SAFETY: no pointer is handed over.
-        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-        let name = format!("loop{}", (number >= 0).then_some(number)?);
-        let device = OpenOptions::new().read(true).write(true).open(format!("/dev/{name}")).ok()?;
+        let number = control(LOOP_CTL_ADD, -1)?;
+        let name = format!("loop{number}");
+        let mut disk = Self { number, name, device: None, before: BTreeMap::new(), _folder: folder };
+        let device = OpenOptions::new().read(true).write(true).open(format!("/dev/{}", disk.name)).ok()?;
         // SAFETY: a descriptor is handed over that is open.
         let set = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, backing.as_raw_fd()) };
-        if set != 0 {
-            return None;
-        }
-        let before = queue(&name);
-        Some(Self { device, name, before, _folder: folder, _backing: backing })
+        disk.device = (set == 0).then_some(device);
+        disk.device.as_ref()?;
+        disk.before = queue(&disk.name);
+        Some(disk)
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let files = Files::new(Path::new("/"));
-        for file in ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "nomerges"] {
-            if let Some(value) = self.before.get(file) {
-                let _ = files.write(&format!("sys/block/{}/queue/{file}", self.name), value);
-            }
+        if let Some(device) = self.device.take() {
+            // SAFETY: no pointer is handed over.
+            unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD) };
         }
-        // SAFETY: no pointer is handed over.
-        unsafe { libc::ioctl(self.device.as_raw_fd(), LOOP_CLR_FD) };
+        // The last one to close it may still be on its way.
+        for _ in 0..100 {
+            if control(LOOP_CTL_REMOVE, self.number).is_some() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

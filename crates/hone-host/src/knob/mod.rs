@@ -184,8 +184,7 @@ fn queue_closure(device: &str, kernel: &dyn Kernel) -> Vec<String> {
     let own = ["scheduler", "nr_requests"].map(|file| format!("{queue}/{file}"));
     let schedulers =
         kernel.list(&format!("{queue}/iosched")).into_iter().map(|file| format!("{queue}/iosched/{file}"));
-    let after = ["wbt_lat_usec", "nomerges"].map(|file| format!("{queue}/{file}"));
-    own.into_iter().chain(schedulers).chain(after).collect()
+    own.into_iter().chain(schedulers).chain([format!("{queue}/wbt_lat_usec")]).collect()
 }
 
 const RIVALS: [(&str, &str); 2] = [
@@ -212,6 +211,11 @@ pub fn rank(path: &str) -> u8 {
         _ if path.contains("/iosched/") => 2,
         _ => 3,
     }
+}
+
+/// Whether an attribute of a queue is one that writes of others can set anew.
+pub fn is_reset(path: &str) -> bool {
+    path.contains("/queue/") && (rank(path) <= 2 || path.ends_with("/wbt_lat_usec"))
 }
 
 impl Knob {
@@ -287,7 +291,7 @@ mod tests {
         let files = Files::new(root.path());
         let closure = Place::new(by_name("queue.scheduler").unwrap(), Some("vda")).closure(&files);
         let names: Vec<&str> = closure.iter().map(|path| path.rsplit('/').next().unwrap()).collect();
-        assert_eq!(names, ["scheduler", "nr_requests", "read_expire", "wbt_lat_usec", "nomerges"]);
+        assert_eq!(names, ["scheduler", "nr_requests", "read_expire", "wbt_lat_usec"]);
         assert!(closure.is_sorted_by_key(|path| rank(path)));
         let dirty = Place::new(by_name("vm.dirty_ratio").unwrap(), None);
         assert_eq!(dirty.closure(&files), ["proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"]);

@@ -163,6 +163,9 @@ fn one_back(back: &TakenBack) -> String {
     for outcome in back.outcomes.iter().filter(|outcome| outcome.fate != Fate::Already) {
         out.push_str(&outcome_line(outcome));
     }
+    if let Some(why) = &back.unkept {
+        let _ = writeln!(out, "  ! {why}; `hone host recover` looks at this change again");
+    }
     for file in &back.files_left {
         let _ = writeln!(out, "  ! /{file}: somebody has edited it; delete it by hand");
     }

@@ -72,7 +72,7 @@ fn plan_row(row: &Row) -> String {
             } else {
                 let files: Vec<&str> =
                     row.takes_along.iter().filter_map(|path| path.rsplit('/').next()).collect();
-                format!("\n      may take along (and is kept for the way back): {}", files.join(", "))
+                format!("\n      also kept for the way back: {}", files.join(", "))
             };
             format!(
                 "  ~ {title}: {now} -> {}\n      {} ({})\n      risk {}; takes effect {}{freezes}{along}\n",
@@ -261,7 +261,7 @@ fn data(status: &Status, out: &mut String) {
     if let Some(container) = &status.facts.container {
         let _ = writeln!(
             out,
-            "! This is a container ({container}): vm.*, disks and huge pages are the host's; run `hone host` there"
+            "! This looks like a container ({container}): vm.*, disks and huge pages are the host's; run `hone host` there"
         );
     }
     if status.facts.sys_is_read_only {

@@ -39,6 +39,8 @@ const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
 const REGULAR: f64 = 0.35;
+/// The linger is of this share of the ceiling at least.
+const FLOOR: f64 = 0.8;
 /// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
 /// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
 const LEFT_OUT: f64 = 0.1;
@@ -376,14 +378,18 @@ impl<'a> Rest<'a> {
             let leader = self.known.leaders.get(&batch.partition).copied().unwrap_or(usize::MAX);
             by_leader.entry(leader).or_default().push(place);
         }
-        let (mut drained, mut late) = (0, 0);
-        for mut places in by_leader.into_values() {
-            places.sort_by_key(|place| self.kept[*place].begin_ms);
-            let (of_these, behind) = self.drained_of_a_broker(&places, linger_ms);
-            drained += of_these;
-            late += behind;
-        }
-        if late as f64 > LATE_SHARE * self.count as f64 { 0.0 } else { drained as f64 / self.count as f64 }
+        let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
+        brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
+        // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
+        let shortest = (FLOOR * linger_ms as f64) as u64;
+        let tried = (shortest..=linger_ms).map(|linger_ms| {
+            let found = brokers.iter().map(|places| self.drained_of_a_broker(places, linger_ms));
+            found.fold((0, 0), |sum, (drained, late)| (sum.0 + drained, sum.1 + late))
+        });
+        let best = tried.min_by_key(|(_, late)| *late);
+        let (drained, _) =
+            best.filter(|(_, late)| *late as f64 <= LATE_SHARE * self.count as f64).unwrap_or((0, 0));
+        drained as f64 / self.count as f64
     }
 
     /// Batches that were drained, and those that have a record behind the end of their group.

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Apache Kafka on loopback, to measure beside: one node (KRaft), with the defaults of its own server.properties and the JVM
 # options of its own start script. Needs a JDK (17 or newer) and, the first time, Maven.
-#   bench/kafka.sh fetch                 its jars by Maven into .hone/kafka; does nothing when they are there
+#   bench/kafka.sh fetch                 its jars and the JMX exporter by Maven into .hone/kafka; does nothing when they are there
 #   bench/kafka.sh run DIR [KEY=VALUE]   runs it over DIR (formatted when it is new) with more properties, until SIGTERM or ^C
 #   bench/kafka.sh cluster DIR [KEY=VALUE]   runs three nodes over DIR/1, DIR/2 and DIR/3, topics with three replicas
 # `run` prints `ready kafka=ADDR pid=N` once it serves, as hone-broker does; `cluster` prints `ready kafka=ADDR pids=N,N,N` with the
 # first node's address. Logs are server.log in each folder.
-# Environment: PORT, CONTROLLER_PORT (free ones are found otherwise), KAFKA_HEAP (1G).
+# Environment: PORT, CONTROLLER_PORT (free ones are found otherwise), KAFKA_HEAP (1G), METRICS_PORT (serves the first node's metrics there by
+# the JMX exporter, under the names of its example rules for Kafka; off otherwise).
 set -euo pipefail
 version=4.3.1
 root=$(cd "$(dirname "$0")/.." && pwd)
 libs=$root/.hone/kafka/$version
+exporter_version=1.0.1
+exporter=$root/.hone/kafka/jmx-exporter/jmx_prometheus_javaagent-$exporter_version.jar
 
 die() { printf 'kafka.sh: %s\n' "$*" >&2; exit 1; }
 
@@ -32,6 +35,14 @@ POM
   mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs"
   # Whole or not at all: a broken download is not taken for Kafka the next time.
   mv "$part/libs" "$libs"
+}
+
+fetch_exporter() {
+  [ ! -f "$exporter" ] || return 0
+  command -v mvn >/dev/null || die "the JMX exporter is fetched by Maven, which is not installed (Debian: apt-get install maven)"
+  echo "fetching the JMX exporter $exporter_version by Maven into $(dirname "$exporter")" >&2
+  mvn -q -B -ntp dependency:copy -Dartifact="io.prometheus.jmx:jmx_prometheus_javaagent:$exporter_version" \
+    -DoutputDirectory="$(dirname "$exporter")"
 }
 
 # Below the range from which the kernel takes ports for others: Kafka binds them seconds later.
@@ -86,11 +97,30 @@ Configuration:
 L
 }
 
+# Sums of what Kafka counts, named as the exporter's example for Kafka names them.
+exporter_rules() {
+  cat <<'R'
+lowercaseOutputName: true
+includeObjectNames:
+  - "kafka.server:type=BrokerTopicMetrics,*"
+  - "kafka.network:type=RequestMetrics,name=RequestsPerSec,*"
+  - "kafka.network:type=RequestChannel,name=RequestQueueSize"
+  - "kafka.log:type=LogFlushStats,*"
+rules:
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+), (.+)=(.+)><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER, labels: {"$4": "$5", "$6": "$7"}}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+)><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER, labels: {"$4": "$5"}}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*><>Count", name: "kafka_$1_$2_$3_total", type: COUNTER}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)><>Value", name: "kafka_$1_$2_$3", type: GAUGE}
+  - {pattern: "kafka.(\\w+)<type=(.+), name=(.+)><>Count", name: "kafka_$1_$2_$3_count", type: UNTYPED}
+R
+}
+
 # Java dies with this script, however that ends.
 java_here=(setpriv --pdeathsig TERM java)
 
 prepare() {
   [ -d "$libs" ] || fetch
+  [ -z "${METRICS_PORT:-}" ] || fetch_exporter
   command -v java >/dev/null || die "Kafka needs a JDK, 17 or newer (Debian: apt-get install openjdk-17-jre-headless)"
 }
 
@@ -109,7 +139,12 @@ node() {
       || die "the storage could not be formatted: $(tail -n 3 "$dir/format.log")"
   fi
   : > "$dir/server.log"
-  "${java_here[@]}" "-Xms${KAFKA_HEAP:-1G}" "-Xmx${KAFKA_HEAP:-1G}" -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
+  local agent=()
+  if [ -n "${METRICS_PORT:-}" ] && [ "$2" = 1 ]; then
+    exporter_rules > "$dir/exporter.yaml"
+    agent=("-javaagent:$exporter=127.0.0.1:$METRICS_PORT:$dir/exporter.yaml")
+  fi
+  "${java_here[@]}" "${agent[@]}" "-Xms${KAFKA_HEAP:-1G}" "-Xmx${KAFKA_HEAP:-1G}" -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
     -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true \
     "${class[@]}" kafka.Kafka "$dir/server.properties" > "$dir/server.log" 2>&1 &
   pid=$!
@@ -159,7 +194,7 @@ cluster() {
 }
 
 case "${1:-}" in
-  fetch) fetch ;;
+  fetch) (fetch) && fetch_exporter ;;
   run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

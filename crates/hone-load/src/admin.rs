@@ -214,6 +214,17 @@ impl Admin {
         Ok((seen, brokers.collect()))
     }
 
+    /// The names of all topics that the broker shows us.
+    ///
+    /// # Errors
+    /// When the broker does not answer.
+    pub fn topics(&mut self) -> Result<Vec<String>, LoadError> {
+        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
+        let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let names = answer.topics.iter().filter_map(|topic| topic.name.as_ref());
+        Ok(names.map(|name| name.to_string()).collect())
+    }
+
     /// Reads the record sets of one partition from an offset: whole batches, at most about a megabyte.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ const DEFAULT_SOURCE: i8 = 5;
 pub(crate) enum Edge {
     Earliest,
     Latest,
+    /// The first record of this time or later, in milliseconds since 1970; its offset is -1 where there is none.
+    At(i64),
 }
 
 impl Edge {
@@ -41,6 +43,7 @@ impl Edge {
         match self {
             Self::Earliest => -2,
             Self::Latest => -1,
+            Self::At(time_ms) => time_ms.max(0),
         }
     }
 }
@@ -59,6 +62,32 @@ impl Admin {
         let what = format!("to tell the {edge:?} offset of {topic}/{partition}").to_lowercase();
         self.accepted(&what, found.error_code, String::new())?;
         Ok(found.offset)
+    }
+
+    /// The values in force of these properties of a topic, defaults included; one that the broker does not know is left out.
+    ///
+    /// # Errors
+    /// When the topic is not there, or its configuration may not be read.
+    pub fn topic_settings(
+        &mut self,
+        topic: &str,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, String>, LoadError> {
+        let keys = names.iter().map(|name| StrBytes::from_string((*name).to_owned()));
+        let resource = DescribeConfigsResource::default()
+            .with_resource_type(TOPIC_RESOURCE)
+            .with_resource_name(StrBytes::from_string(topic.to_owned()))
+            .with_configuration_keys(Some(keys.collect()));
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+        let answer: DescribeConfigsResponse =
+            self.ask(ApiKey::DescribeConfigs, DESCRIBE_CONFIGS_VERSION, &request)?;
+        let found =
+            answer.results.first().ok_or_else(|| self.garbage("DescribeConfigs", "the answer is empty"))?;
+        self.accepted(&format!("to tell the settings of topic `{topic}`"), found.error_code, String::new())?;
+        let plain = found.configs.iter().filter(|config| !config.is_sensitive);
+        Ok(plain
+            .filter_map(|config| Some((config.name.to_string(), config.value.as_ref()?.to_string())))
+            .collect())
     }
 
     /// What the cluster tells of itself. Whatever it refuses is named in `unknown`: it is no reason not to measure.

@@ -36,6 +36,7 @@ mod poll;
 mod provoke;
 mod raw;
 mod readback;
+mod recorded;
 mod recorder;
 mod replay;
 mod run;
@@ -48,6 +49,7 @@ mod smoke;
 mod steadiness;
 mod steward;
 mod stream;
+mod topics;
 
 pub use admin::{Admin, TopicLayout};
 pub use client::command::{Launched, Launcher, Watch};
@@ -56,7 +58,11 @@ pub use error::LoadError;
 pub use live::{Live, Progress};
 pub use provoke::{Provoked, provoke};
 pub use raw::RawFile;
+pub use recorded::{TopicLoad, topic_load};
 pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
+pub use topics::{
+    At, Listed, Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics,
+};

@@ -83,7 +83,7 @@ fn ends_now(door: &Door, layout: &TopicLayout) -> Result<Result<BTreeMap<i32, i6
 /// Whether a leader that says so may know better in a moment: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE,
 /// NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
 /// UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
-fn passes(code: i16) -> bool {
+pub(crate) fn passes(code: i16) -> bool {
     matches!(code, 3 | 5 | 6 | 8 | 9 | 56 | 74 | 75 | 78)
 }
 

@@ -30,6 +30,13 @@ use crate::{LoadError, client, frames, keys, readback, replay, schedule, sizes};
 pub enum Topic {
     /// A new one with the workload's partitions and properties, deleted after the window.
     Fresh,
+    /// As [`Topic::Fresh`], under a name that tells whose it is, so that one which a killed run left behind can be found.
+    Named {
+        /// What its name begins with.
+        prefix: String,
+        /// Whether it stays.
+        keep: bool,
+    },
     /// One that is there; it stays.
     Existing(String),
     /// One that several generators share: the first of them makes it, with the workload's partitions and properties. It stays.
@@ -166,10 +173,13 @@ pub fn prepare(
             }
             admin.layout(name, Some(workload.partitions))?
         }
-        Topic::Fresh => {
-            let name = fresh_name();
+        Topic::Fresh | Topic::Named { .. } => {
+            let (name, keep) = match &settings.topic {
+                Topic::Named { prefix, keep } => (fresh_name(prefix), *keep),
+                _ => (fresh_name("hone-load-"), false),
+            };
             admin.create_topic(&name, workload.partitions, &workload.topic_config)?;
-            topic.name = Some(name.clone());
+            topic.name = (!keep).then(|| name.clone());
             admin.layout(&name, Some(workload.partitions))?
         }
     };
@@ -229,9 +239,9 @@ fn consumers(
     Consumers::start(workload.consumers, address, door, &layout, &from).map(Some)
 }
 
-fn fresh_name() -> String {
+fn fresh_name(prefix: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    format!("hone-load-{now:x}")
+    format!("{prefix}{now:x}")
 }
 
 /// Checks a workload in itself, without a broker.
@@ -565,6 +575,7 @@ impl Prepared {
             produce_requests: account.produce_requests,
             start_slip_ms: 0.0,
             answer_times: account.answer_times,
+            socket_bytes: account.socket_bytes,
         };
         Window {
             variant: self.settings.variant,

@@ -159,12 +159,12 @@ pub(crate) fn part_of(arrivals: Arrivals, shard: Option<Shard>) -> impl Iterator
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use hone_record::{Engine, Keys, Payload, Sizes};
     use std::collections::BTreeMap;
 
-    fn workload(schedule: Schedule, requests_per_s: f64, seed: u64) -> Workload {
+    pub(crate) fn workload(schedule: Schedule, requests_per_s: f64, seed: u64) -> Workload {
         Workload {
             name: "test".to_owned(),
             engine: Engine::Wire,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-use hone_record::{AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, TopicBatches};
+use hone_record::{AnswerTimes, BatchSource, ClientFacts, Event, LatencySplit, SocketBytes, TopicBatches};
 
 use crate::LoadError;
 use crate::admin::TopicLayout;
@@ -26,6 +26,8 @@ pub(crate) struct Account {
     pub produce_requests: Option<u64>,
     /// How the times of the answers are known.
     pub answer_times: Option<AnswerTimes>,
+    /// What went through the producers' sockets.
+    pub socket_bytes: Option<SocketBytes>,
     /// Errors after which a request was sent again, by name.
     pub retries: BTreeMap<String, u64>,
     /// What happened on the way, in order.

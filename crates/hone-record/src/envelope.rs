@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry, Machine, Optimization,
-    SavedComparison, SelfTest, Window,
+    BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry,
+    Machine, Optimization, Proof, SavedComparison, SelfTest, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -17,6 +17,12 @@ pub trait Body: Serialize + DeserializeOwned {
     const KIND: &'static str;
 }
 
+impl Body for BatchCost {
+    const KIND: &'static str = "batch-cost";
+}
+impl Body for BatchWatch {
+    const KIND: &'static str = "batch-watch";
+}
 impl Body for Window {
     const KIND: &'static str = "window";
 }
@@ -49,6 +55,12 @@ impl Body for Machine {
 }
 impl Body for SelfTest {
     const KIND: &'static str = "self-test";
+}
+impl Body for WhatIf {
+    const KIND: &'static str = "batch-whatif";
+}
+impl Body for Proof {
+    const KIND: &'static str = "proof";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

@@ -8,6 +8,8 @@
 //! Units stand last in a name (`duration_s`, `text_bytes`, `latency_us_p99`); a ratio has none.
 
 mod artifact;
+mod batch_watch;
+mod batches;
 mod capacity;
 mod comparison;
 mod diagnosis;
@@ -23,14 +25,24 @@ mod median;
 mod merge;
 mod metric;
 mod optimization;
+mod proof;
 mod requirement;
 mod saved;
 mod selftest;
 mod watched;
+mod whatif;
 mod window;
 mod workload;
 
 pub use artifact::{Artifact, CodeInside, HotFunction, ProfileApplied, ProfileProof, SmokeTest, ToolReceipt};
+pub use batch_watch::{
+    BatchCost, BatchWatch, CostForecast, CostInterval, Figure, NotExported, TopicCost, WatchedClient,
+    WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic, WorkCost, WorkTogether,
+};
+pub use batches::{
+    BatchCap, BatchFinding, BatchTrigger, BatchVerdict, BatchXray, CodecUse, KeyUse, PartitionXray,
+    ProducerXray, Sampled, Spread, TopicXray, XrayRead,
+};
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,
@@ -57,12 +69,18 @@ pub use optimization::{
     Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,
 };
+pub use proof::{BatchForetold, BatchState, Decision, Guard, Proof, ProofStep};
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
+pub use whatif::{
+    BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,
+    SentBy, WhatIf,
+};
 pub use window::{
     AnswerTimes, BatchSource, Bounds, ClientFacts, CpuSeconds, Durability, EndToEnd, Environment, Event,
-    EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, TopicBatches, Window, WindowFacts,
+    EventKind, Latencies, LatencySplit, Outcome, Part, SeriesPoint, Shard, SocketBytes, TopicBatches, Window,
+    WindowFacts,
 };
 pub use workload::{Engine, Keys, Payload, Schedule, Sizes, Workload};

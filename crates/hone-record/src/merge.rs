@@ -259,6 +259,12 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
             .iter()
             .filter_map(|shard| shard.facts.answer_times)
             .reduce(crate::AnswerTimes::and),
+        socket_bytes: shards.iter().try_fold(crate::SocketBytes::default(), |sum, shard| {
+            shard.facts.socket_bytes.map(|bytes| crate::SocketBytes {
+                sent: sum.sent.saturating_add(bytes.sent),
+                received: sum.received.saturating_add(bytes.received),
+            })
+        }),
     }
 }
 
@@ -453,7 +459,7 @@ pub(crate) mod tests {
         hdr
     }
 
-    fn shard(index: u32, of: u32) -> Window {
+    pub(crate) fn shard(index: u32, of: u32) -> Window {
         let all = latencies_ns(index);
         let series = all.chunks(100).enumerate().map(|(second, part)| SeriesPoint {
             at_s: second as f64,

@@ -165,6 +165,19 @@ pub struct WindowFacts {
     /// How the times of the answers are known; `None` where a client tells them, and where nothing was answered.
     #[serde(default)]
     pub answer_times: Option<AnswerTimes>,
+    /// What the producers wrote to and read from their sockets, by their own count: requests around the batches included, TCP's own
+    /// headers not. `None` where the engine does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_bytes: Option<SocketBytes>,
+}
+
+/// Bytes through sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketBytes {
+    /// Written by the producers.
+    pub sent: u64,
+    /// Read by them.
+    pub received: u64,
 }
 
 /// Something that happened to the target, or to the way to it, while the window was open.

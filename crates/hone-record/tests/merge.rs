@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use hone_record::{
     AnswerTimes, BatchSource, CpuSeconds, Durability, EndToEnd, Engine, Hdr, Keys, Latencies, MOST_SHARDS,
-    Outcome, PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, TopicBatches, Window, WindowFacts,
-    Workload, merge,
+    Outcome, PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, SocketBytes, TopicBatches, Window,
+    WindowFacts, Workload, merge,
 };
 use proptest::prelude::*;
 
@@ -153,6 +153,10 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
             answer_times: Some(AnswerTimes {
                 answers: requests.len() as u64,
                 stamped: well().count() as u64,
+            }),
+            socket_bytes: Some(SocketBytes {
+                sent: total(|request| request.bytes),
+                received: well().count() as u64,
             }),
         },
         latencies: Latencies {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Capacity, Comparison, Curve, Optimization, Window, Workload};
+use hone_record::{Capacity, Comparison, Curve, Optimization, Proof, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, go, headline, in_order, load_run, method, rates,
-    results, steps, variants, workloads,
+    builds, ceiling, circumstances, design, diagnosis, go, headline, in_order, load_run, method, proof,
+    rates, results, steps, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -74,6 +74,30 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
         .child(method::of_comparison(comparison, windows));
     let title = format!("{} against {} – Hone", comparison.b, comparison.a);
     document(&title, headline::comparison(comparison), main)
+}
+
+/// The page of steps that were tried one after the other. `windows` holds the windows of all their comparisons under the names that
+/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
+pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
+    let judged = found.steps.iter().enumerate().filter_map(|(index, step)| {
+        let title = format!("{}: {}", step.change, step.decision.label());
+        Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
+    });
+    let main = el("main")
+        .child(proof::states(found))
+        .child(proof::decisions(found))
+        .children(judged)
+        .child(workloads::alone(&found.workload))
+        .children(circumstances::durability(&found.durability, &[&found.workload]))
+        .child(circumstances::machine(&found.machine))
+        .children(
+            found
+                .steps
+                .iter()
+                .find_map(|step| step.comparison.as_ref())
+                .map(|first| method::of_comparison(first, windows)),
+        );
+    document(&format!("Batch settings of {} – Hone", found.target), headline::proof(found), main)
 }
 
 /// The page of one load run.

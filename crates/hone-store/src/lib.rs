@@ -4,6 +4,8 @@
 //! Credentials and endpoints come from the environment, by the names that each vendor's own tools use (`AWS_ACCESS_KEY_ID`,
 //! `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...), never from an address.
 
+pub mod web;
+
 use std::fmt;
 use std::future::Future;
 use std::path::Path;

@@ -23,13 +23,14 @@ const KINDS: [(&str, &str); 7] = [
 
 /// Properties of the load that may differ. What fixes the arrivals (rate, schedule, length, seed, warm-up) is not among
 /// them: both arms replay the same ones.
-const LOAD: [&str; 9] = [
+const LOAD: [&str; 10] = [
     "acks",
     "compression",
     "connections",
     "consumers",
     "idempotent",
     "in_flight",
+    "partitions",
     "partitions_per_request",
     "record_bytes",
     "records_per_batch",

@@ -46,6 +46,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) clock: Option<Clock>,
     pub(crate) storage: String,
     pub(crate) lateness_limit_us: f64,
+    /// Where each window's load goes: a topic of its own.
+    pub(crate) topic: Topic,
     pub(crate) folder: &'a RunFolder,
     /// Prefix of this comparison's files in the folder, for example `validate/`, or nothing.
     pub(crate) prefix: String,
@@ -403,7 +405,7 @@ impl Contest<'_> {
             address: running.address.clone(),
             variant: side.arm.name.clone(),
             storage: self.storage.clone(),
-            topic: Topic::Fresh,
+            topic: self.topic.clone(),
             lateness_limit_us: self.lateness_limit_us,
             shard: None,
             security: side.arm.security.clone(),

@@ -248,6 +248,16 @@ fn page(base: &str, name: &str, query: Option<&str>) -> Result<Url, FetchError> 
     Ok(url)
 }
 
+/// A page of text by one GET, such as a service's metrics.
+///
+/// # Errors
+/// When the address is none, or it gives no page in time.
+pub fn text_page(url: &str, limit: Duration) -> Result<String> {
+    let url = Url::parse(url).with_context(|| format!("`{url}` is no address of a page"))?;
+    let bytes = fetch(&url, limit, &|| false)?;
+    String::from_utf8(bytes).with_context(|| format!("{url} is no text"))
+}
+
 /// One GET.
 fn fetch(url: &Url, limit: Duration, given_up: &dyn Fn() -> bool) -> Result<Vec<u8>, FetchError> {
     let deadline = Instant::now() + limit;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hone_record::{ClientFacts, Event, EventKind, Workload};
+use hone_record::{ClientFacts, Event, EventKind, SocketBytes, Workload};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -64,13 +64,33 @@ pub(crate) struct Librdkafka {
     facts: ClientFacts,
     /// When the last stretch began and ended.
     stretch: Option<(Instant, Instant)>,
-    /// Counters before the window: Produce requests and retries.
-    before: (u64, u64),
+    /// Counters before the window.
+    before: Counters,
 }
 
 impl std::fmt::Debug for Librdkafka {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Librdkafka").field("topic", &self.topic).field("facts", &self.facts).finish()
+    }
+}
+
+/// What librdkafka counts since its start, over all producers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counters {
+    produce_requests: u64,
+    retries: u64,
+    sent_bytes: u64,
+    received_bytes: u64,
+}
+
+impl Counters {
+    fn since(self, before: Self) -> Self {
+        Self {
+            produce_requests: self.produce_requests.saturating_sub(before.produce_requests),
+            retries: self.retries.saturating_sub(before.retries),
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+            received_bytes: self.received_bytes.saturating_sub(before.received_bytes),
+        }
     }
 }
 
@@ -176,7 +196,7 @@ impl Librdkafka {
                 settings: settings::in_force(&config, given),
             },
             stretch: None,
-            before: (0, 0),
+            before: Counters::default(),
         })
     }
 
@@ -264,11 +284,16 @@ impl Librdkafka {
         }
     }
 
-    /// Produce requests and retries of all producers, as last told.
-    fn counters(&self) -> (u64, u64) {
+    /// Those of all producers, as last told.
+    fn counters(&self) -> Counters {
         let intervals = locked(&self.shared.intervals);
         let last = intervals.iter().filter_map(|told| told.last());
-        last.fold((0, 0), |sum, (_, last)| (sum.0 + last.produce_requests, sum.1 + last.retries))
+        last.fold(Counters::default(), |sum, (_, last)| Counters {
+            produce_requests: sum.produce_requests + last.produce_requests,
+            retries: sum.retries + last.retries,
+            sent_bytes: sum.sent_bytes + last.socket.sent,
+            received_bytes: sum.received_bytes + last.socket.received,
+        })
     }
 }
 
@@ -374,8 +399,7 @@ impl Sender for Librdkafka {
     fn account(&mut self, _: &Recorder, layout: &TopicLayout) -> Account {
         let Some((start, end)) = self.stretch else { return Account::default() };
         self.await_statistics(end);
-        let (requests, retries) = self.counters();
-        let retries = retries - self.before.1.min(retries);
+        let counted = self.counters().since(self.before);
         let intervals = locked(&self.shared.intervals);
         // The first interval of each producer began before the window.
         let inside = intervals
@@ -388,9 +412,10 @@ impl Sender for Librdkafka {
         };
         Account {
             split: statistics::split(inside, network_us(layout), "librdkafka"),
-            produce_requests: Some(requests - self.before.0.min(requests)),
-            retries: (retries > 0)
-                .then(|| ("sent again by librdkafka".to_owned(), retries))
+            produce_requests: Some(counted.produce_requests),
+            socket_bytes: Some(SocketBytes { sent: counted.sent_bytes, received: counted.received_bytes }),
+            retries: (counted.retries > 0)
+                .then(|| ("sent again by librdkafka".to_owned(), counted.retries))
                 .into_iter()
                 .collect(),
             events: errors.into_iter().filter_map(event).collect(),

@@ -8,7 +8,7 @@ mod statistics;
 
 use std::sync::Arc;
 
-use hone_record::Workload;
+use hone_record::{Engine, Workload};
 
 use crate::LoadError;
 use crate::engine::End;
@@ -58,10 +58,25 @@ pub(crate) fn check(workload: &Workload) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// A backlog below this is no sign of saturation: what is due in a tenth of a second, because a client that waits for more
-/// records has some of them at any time.
+/// A backlog below this is no sign of saturation: what is due in a tenth of a second and in the linger, because a client that waits for
+/// more records has them at any time.
 pub(crate) fn usual_backlog(workload: &Workload) -> u64 {
-    (workload.requests_per_s / 10.0).ceil().max(100.0) as u64
+    let waits_s = 0.1 + linger_s(workload);
+    (workload.requests_per_s * waits_s).ceil().max(100.0) as u64
+}
+
+/// Names of the linger in milliseconds: Kafka's and librdkafka's, librdkafka's other one, and those that a program may have.
+const LINGER: [&str; 3] = ["linger.ms", "queue.buffering.max.ms", "linger_ms"];
+/// A linger beyond this is no excuse for a backlog.
+const LINGER_S_MOST: f64 = 60.0;
+
+/// The linger that was asked for, in seconds; a default is milliseconds, and lies within the tenth.
+fn linger_s(workload: &Workload) -> f64 {
+    let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = &workload.engine else {
+        return 0.0;
+    };
+    let asked = LINGER.iter().filter_map(|name| settings.get(*name)?.trim().parse::<f64>().ok());
+    asked.filter(|linger_ms| linger_ms.is_finite()).fold(0.0, f64::max).clamp(0.0, LINGER_S_MOST * 1e3) / 1e3
 }
 
 /// Nothing delivered for so long up to the end of a schedule, and failures instead: the target has gone.
@@ -106,6 +121,20 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lingers_is_no_backlog_of_the_target() {
+        let with = |settings: &[(&str, &str)]| {
+            let mut load = crate::schedule::tests::workload(hone_record::Schedule::Uniform, 2_000.0, 1);
+            let settings =
+                settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            load.engine = Engine::Librdkafka { settings };
+            usual_backlog(&load)
+        };
+        assert_eq!(with(&[]), 200);
+        assert_eq!(with(&[("linger.ms", "500")]), 1_200);
+        assert_eq!(with(&[("linger.ms", "much"), ("queue.buffering.max.ms", "1e9")]), 120_200);
+    }
 
     #[test]
     fn a_target_that_has_gone_is_told_from_one_that_comes_back() {

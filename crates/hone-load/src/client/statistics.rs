@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{LatencySplit, Part};
+use hone_record::{LatencySplit, Part, SocketBytes};
 use serde::Deserialize;
 
 /// The JSON text, as far as it is read; all latencies are microseconds of the interval since the statistics before.
@@ -10,6 +10,9 @@ use serde::Deserialize;
 #[serde(default)]
 struct Text {
     brokers: BTreeMap<String, BrokerText>,
+    /// Bytes of requests and of answers, since the client's start.
+    tx_bytes: u64,
+    rx_bytes: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +43,8 @@ pub(super) struct Interval {
     pub produce_requests: u64,
     /// Requests sent again since the client's start.
     pub retries: u64,
+    /// Bytes of all requests since the client's start, and of their answers.
+    pub socket: SocketBytes,
     /// From handing a record over until it lies in a request.
     queue: Vec<Quantiles>,
     /// From the request until it is written.
@@ -58,6 +63,7 @@ pub(super) fn interval(json: &[u8]) -> Option<Interval> {
     Some(Interval {
         produce_requests: brokers().map(produce).sum(),
         retries: brokers().map(|broker| broker.txretries).sum(),
+        socket: SocketBytes { sent: text.tx_bytes, received: text.rx_bytes },
         queue: quantiles(|broker| broker.int_latency),
         outbound: quantiles(|broker| broker.outbuf_latency),
         round_trip: quantiles(|broker| broker.rtt),
@@ -111,7 +117,7 @@ mod tests {
 
     fn text(requests: u64, queue_us: u64, round_trip_us: u64, samples: u64) -> Interval {
         let json = format!(
-            r#"{{"name":"rdkafka#producer-1","msg_cnt":3,"brokers":{{
+            r#"{{"name":"rdkafka#producer-1","msg_cnt":3,"tx_bytes":900,"rx_bytes":90,"brokers":{{
             "b:9092/1":{{"nodeid":1,"txretries":2,"req":{{"Produce":{requests},"Metadata":4}},
               "int_latency":{{"min":1,"p50":{queue_us},"p99":{},"cnt":{samples}}},
               "outbuf_latency":{{"p50":7,"p99":9,"cnt":{samples}}},
@@ -127,6 +133,7 @@ mod tests {
     fn counters_and_quantiles_are_found() {
         let found = text(40, 5_000, 700, 100);
         assert_eq!((found.produce_requests, found.retries), (40, 2));
+        assert_eq!(found.socket, SocketBytes { sent: 900, received: 90 });
         assert_eq!(found.queue, [Quantiles { cnt: 100, p50: 5_000, p99: 10_000 }], "empty ones are left out");
     }
 

@@ -1,6 +1,8 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
-use hone_record::{Capacity, Comparison, Curve, CurveOver, Optimization, VariantFacts, Verdict, Window};
+use hone_record::{
+    Capacity, Comparison, Curve, CurveOver, Optimization, Proof, VariantFacts, Verdict, Window,
+};
 
 use super::{in_order, is_ground, paragraph, rates};
 use crate::escape::{Element, Markup, el};
@@ -94,6 +96,13 @@ pub(crate) fn curve(found: &Curve) -> Element {
     header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
         el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
     )
+}
+
+/// Of steps that were tried one after the other.
+pub(crate) fn proof(found: &Proof) -> Element {
+    header("Proof of batch settings", &found.target)
+        .child(el("p").class("sentence").text(&super::proof::sentence(found)))
+        .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 
 fn header(kind: &str, title: &str) -> Element {

@@ -10,6 +10,7 @@ pub(crate) mod go;
 pub(crate) mod headline;
 pub(crate) mod load_run;
 pub(crate) mod method;
+pub(crate) mod proof;
 pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;

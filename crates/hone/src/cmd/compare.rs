@@ -272,6 +272,7 @@ fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk)
         clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
         storage: asked.storage.clone(),
         lateness_limit_us: asked.lateness_limit_us,
+        topic: hone_load::Topic::Fresh,
         folder,
         prefix: String::new(),
         runner: &runner,

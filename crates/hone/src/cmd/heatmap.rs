@@ -152,7 +152,7 @@ fn classic(path: &Path, sources: &[Source], wish: &Wish) -> Result<Vec<(PathBuf,
 }
 
 /// What the terminal can show.
-fn look() -> Look {
+pub(super) fn look() -> Look {
     let is_terminal = std::io::stdout().is_terminal();
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let is_dumb = set("TERM").is_some_and(|term| term == "dumb");

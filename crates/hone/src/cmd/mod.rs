@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::progress::Progress;
 
+mod batch;
 mod broker;
 pub(crate) mod client;
 mod compare;
@@ -69,6 +70,7 @@ enum Verb {
     Profile(profile::Arguments),
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
+    Batch(batch::Arguments),
     Report(report::Arguments),
 }
 
@@ -81,7 +83,11 @@ pub(crate) struct Desk {
 
 /// The arguments of the verb that stand on the command line, by their names in the code; the others have their defaults.
 pub(crate) fn given(matches: &ArgMatches) -> BTreeSet<String> {
-    let Some((_, verb)) = matches.subcommand() else { return BTreeSet::new() };
+    let Some((_, mut verb)) = matches.subcommand() else { return BTreeSet::new() };
+    // A verb may have steps of its own.
+    while let Some((_, step)) = verb.subcommand() {
+        verb = step;
+    }
     let said = |id: &&str| verb.value_source(id) == Some(ValueSource::CommandLine);
     // Groups, which flattened options are to clap, have no source.
     let arguments = verb.ids().map(clap::Id::as_str).filter(|id| verb.try_contains_id(id).is_ok());
@@ -101,6 +107,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
+        Verb::Batch(arguments) => batch::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

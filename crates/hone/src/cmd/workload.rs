@@ -157,6 +157,10 @@ impl WorkloadOptions {
         !self.topic_config.is_empty()
     }
 
+    pub(crate) fn duration_s(&self) -> f64 {
+        self.duration.0
+    }
+
     pub(crate) fn lateness_limit_us(&self) -> f64 {
         self.lateness_limit * 1e3
     }

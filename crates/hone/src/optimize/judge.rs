@@ -109,6 +109,7 @@ impl Job<'_> {
                 clock: None,
                 storage: self.target().storage.clone(),
                 lateness_limit_us: settings.lateness_limit_ms * 1e3,
+                topic: hone_load::Topic::Fresh,
                 folder: self.folder,
                 prefix: format!("{name}/"),
                 runner: self.runner,

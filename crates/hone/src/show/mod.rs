@@ -1,5 +1,10 @@
 //! From records to text for a terminal. Values in, text out; who prints is [`crate::cmd`].
 
+pub(crate) mod batch_cost;
+pub(crate) mod batch_watch;
+pub(crate) mod before_after;
+pub(crate) mod caching;
+pub(crate) mod client_settings;
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;
@@ -11,11 +16,14 @@ pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;
+pub(crate) mod proof;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;
 mod watched;
+pub(crate) mod whatif;
 pub(crate) mod window;
+pub(crate) mod xray;
 
 /// A number with three significant digits, thousands separated.
 pub(crate) fn number(value: f64) -> String {

@@ -1,0 +1,695 @@
+//! What a batch costs: `CPU/s = base + a requests + b batches + c records + d bytes`, fitted on a cluster's own history.
+//!
+//! The published form has no base. Without one, what a broker spends when nothing happens would be laid upon its batches.
+//!
+//! Least squares with coefficients that are not negative, since no work gives CPU back. Columns that moved together over the whole history
+//! can't be told apart, and are not: a condition index above 30 (Belsley, Kuh and Welsch, "Regression Diagnostics", 1980, with their
+//! decomposition of variances) takes the least telling of them out of the model, and what it costs is told as part of those that it moved with.
+//! Intervals come from a bootstrap of blocks of neighbouring points (Künsch, 1989), because a broker's load and its noise last longer than one
+//! scrape.
+
+use hone_record::{
+    BatchCost, BatchWatch, CostForecast, CostInterval, TopicCost, WatchedTopic, WorkCost, WorkTogether,
+};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore as _, SeedableRng as _};
+
+/// Fewer points say nothing of five coefficients.
+pub const LEAST_POINTS: usize = 30;
+/// More points than this are thinned out: a month at one a minute.
+pub const MOST_POINTS: usize = 50_000;
+/// Above this condition index columns are taken as dependent (Belsley, Kuh and Welsch, 1980).
+const DEPENDENT: f64 = 30.0;
+/// A column takes part in a dependency that holds more than this share of its variance (the same).
+const TAKES_PART: f64 = 0.5;
+/// Resamples of the bootstrap.
+const RESAMPLES: usize = 600;
+/// Coverage that intervals aim at.
+const CONFIDENCE: f64 = 0.95;
+/// A share of a column below this is not told as moving along.
+const TELLING_SHARE: f64 = 0.05;
+/// Bytes of a batch's header, which a larger batch saves.
+const HEADER_BYTES: f64 = 61.0;
+
+/// The kinds of work, in the order of the columns.
+const UNITS: [&str; COLUMNS] = ["base", "request", "batch", "record", "byte"];
+const COLUMNS: usize = 5;
+const BASE: usize = 0;
+const REQUEST: usize = 1;
+const BATCH: usize = 2;
+const RECORD: usize = 3;
+const BYTE: usize = 4;
+/// Which of several dependent columns leaves the model first. Batches are what the question is about, so they leave last.
+const LEAVES_FIRST: [usize; COLUMNS] = [BYTE, RECORD, REQUEST, BASE, BATCH];
+
+/// A stretch of the history: means over it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Its end, in seconds since 1970.
+    pub at_s: f64,
+    /// CPU of all brokers, cores.
+    pub cpu_cores: f64,
+    /// Produce requests a second; `None` where it is not exported.
+    pub requests_per_s: Option<f64>,
+    /// Batches a second.
+    pub batches_per_s: f64,
+    /// Records a second.
+    pub records_per_s: Option<f64>,
+    /// Bytes a second.
+    pub bytes_per_s: Option<f64>,
+}
+
+impl Point {
+    /// What a look at the metrics adds to a history; `None` where CPU or batches are not exported.
+    pub fn of(watch: &BatchWatch) -> Option<Self> {
+        let sum = |of: fn(&hone_record::WatchedInstance) -> hone_record::Figure| -> Option<f64> {
+            (!watch.instances.is_empty()).then_some(())?;
+            watch.instances.iter().map(|instance| of(instance).known()).sum()
+        };
+        Some(Self {
+            at_s: watch.at_unix_ms as f64 / 1e3,
+            cpu_cores: sum(|instance| instance.cpu_cores)?,
+            requests_per_s: sum(|instance| instance.requests_per_s),
+            batches_per_s: watch.total.batches_per_s.known()?,
+            records_per_s: watch.total.records_per_s.known(),
+            bytes_per_s: watch.total.bytes_per_s.known(),
+        })
+    }
+
+    fn column(&self, column: usize) -> Option<f64> {
+        match column {
+            BASE => Some(1.0),
+            REQUEST => self.requests_per_s,
+            BATCH => Some(self.batches_per_s),
+            RECORD => self.records_per_s,
+            _ => self.bytes_per_s,
+        }
+    }
+}
+
+/// Why a history gives no costs.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NoCosts {
+    /// Too short.
+    #[error(
+        "{points} points are no history: at least {LEAST_POINTS} are needed, and the load must have changed between them\n  next: a longer \
+         stretch (--last 6h), or shorter steps"
+    )]
+    TooFew {
+        /// Points with all that is needed.
+        points: usize,
+    },
+    /// Nothing to tell costs by.
+    #[error(
+        "the load never changed in these {points} points (batches/s within {spread_percent:.1} %): what work costs can't be told from what is \
+         spent anyway\n  next: take a history with a quiet and a busy hour"
+    )]
+    Unchanging {
+        /// Points.
+        points: usize,
+        /// Of batches/s, highest against lowest.
+        spread_percent: f64,
+    },
+    /// No CPU.
+    #[error(
+        "the CPU is 0 in all {points} points\n  next: look whether the metric of the CPU is the right one"
+    )]
+    NoCpu {
+        /// Points.
+        points: usize,
+    },
+}
+
+/// A fitted model with the resamples that its intervals come from.
+#[derive(Debug, Clone)]
+pub struct Model {
+    points: usize,
+    span_s: f64,
+    means: [f64; COLUMNS],
+    /// Columns that the source has and that are not 0 throughout.
+    present: Vec<usize>,
+    /// Columns of the fit, and the others with those that they moved along with.
+    kept: Vec<usize>,
+    left: Vec<Left>,
+    coefficients: [f64; COLUMNS],
+    resampled: Vec<[f64; COLUMNS]>,
+    explained: f64,
+    residual_cores: f64,
+    condition_index: f64,
+}
+
+/// A column that left the model.
+#[derive(Debug, Clone)]
+struct Left {
+    column: usize,
+    /// It is about the sum of these, each times its factor.
+    along_with: Vec<(usize, f64)>,
+}
+
+/// Fits the model. The same history and seed give the same answer.
+///
+/// # Errors
+/// When the history is too short, or the load never changed.
+pub fn fit(points: &[Point], seed: u64) -> Result<Model, NoCosts> {
+    let rows = usable(points);
+    let count = rows.len();
+    if count < LEAST_POINTS {
+        return Err(NoCosts::TooFew { points: count });
+    }
+    let present = present(&rows);
+    let means =
+        std::array::from_fn(|column| rows.iter().map(|row| row.x[column]).sum::<f64>() / count as f64);
+    let cpu_mean = rows.iter().map(|row| row.cpu).sum::<f64>() / count as f64;
+    if cpu_mean <= 0.0 {
+        return Err(NoCosts::NoCpu { points: count });
+    }
+    let all = Gram::of(rows.iter());
+    let condition_index = spectrum(&all, &present).condition_index();
+    let (kept, left) = independent(&all, &present, &means);
+    // The base alone is left where nothing moved.
+    if kept.iter().all(|column| *column == BASE) || !kept.contains(&BASE) {
+        return Err(NoCosts::Unchanging { points: count, spread_percent: spread_percent(&rows) });
+    }
+    let coefficients = all.solve(&kept);
+    let resampled = resample(&rows, &kept, seed);
+    let residual: f64 = rows.iter().map(|row| (row.cpu - row.predicted(&coefficients)).powi(2)).sum();
+    let scatter: f64 = rows.iter().map(|row| (row.cpu - cpu_mean).powi(2)).sum();
+    let span_s = points.last().map_or(0.0, |last| last.at_s) - points.first().map_or(0.0, |first| first.at_s);
+    Ok(Model {
+        points: count,
+        span_s,
+        means,
+        present,
+        left,
+        coefficients,
+        resampled,
+        explained: if scatter > 0.0 { (1.0 - residual / scatter).clamp(0.0, 1.0) } else { 0.0 },
+        residual_cores: (residual / (count - kept.len()).max(1) as f64).sqrt(),
+        condition_index,
+        kept,
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    x: [f64; COLUMNS],
+    cpu: f64,
+}
+
+impl Row {
+    fn predicted(&self, coefficients: &[f64; COLUMNS]) -> f64 {
+        self.x.iter().zip(coefficients).map(|(x, coefficient)| x * coefficient).sum()
+    }
+}
+
+/// Columns that not every point has are 0 throughout, and so not present.
+fn usable(points: &[Point]) -> Vec<Row> {
+    let has = |column| points.iter().all(|point| point.column(column).is_some_and(f64::is_finite));
+    let has: [bool; COLUMNS] = std::array::from_fn(has);
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let row = |point: &Point| Row {
+        x: std::array::from_fn(|column| if has[column] { point.column(column).unwrap_or(0.0) } else { 0.0 }),
+        cpu: point.cpu_cores,
+    };
+    let is_sane =
+        |row: &Row| row.cpu.is_finite() && row.cpu >= 0.0 && row.x.iter().all(|x| x.is_finite() && *x >= 0.0);
+    points.iter().step_by(step).map(row).filter(is_sane).collect()
+}
+
+fn present(rows: &[Row]) -> Vec<usize> {
+    (0..COLUMNS).filter(|column| rows.iter().any(|row| row.x[*column] > 0.0)).collect()
+}
+
+fn spread_percent(rows: &[Row]) -> f64 {
+    let batches = || rows.iter().map(|row| row.x[BATCH]);
+    let (low, high) = (batches().fold(f64::INFINITY, f64::min), batches().fold(0.0, f64::max));
+    if high > 0.0 { 100.0 * (high - low) / high } else { 0.0 }
+}
+
+/// Sums of products: all that least squares needs of a history.
+#[derive(Debug, Clone)]
+struct Gram {
+    products: [[f64; COLUMNS]; COLUMNS],
+    with_cpu: [f64; COLUMNS],
+    cpu_squared: f64,
+}
+
+impl Gram {
+    fn of<'a>(rows: impl Iterator<Item = &'a Row>) -> Self {
+        let mut gram =
+            Self { products: [[0.0; COLUMNS]; COLUMNS], with_cpu: [0.0; COLUMNS], cpu_squared: 0.0 };
+        for row in rows {
+            for (one, x) in row.x.iter().enumerate() {
+                gram.with_cpu[one] += x * row.cpu;
+                for (other, y) in row.x.iter().enumerate() {
+                    gram.products[one][other] += x * y;
+                }
+            }
+            gram.cpu_squared += row.cpu * row.cpu;
+        }
+        gram
+    }
+
+    /// The length of a column.
+    fn length(&self, column: usize) -> f64 {
+        self.products[column][column].sqrt()
+    }
+
+    /// The cosine between two columns.
+    fn cosine(&self, one: usize, other: usize) -> f64 {
+        self.products[one][other] / (self.length(one) * self.length(other)).max(f64::MIN_POSITIVE)
+    }
+
+    /// Coefficients that are not negative and leave the least squares. The best fit has some set of columns above 0 and is the plain least
+    /// squares fit of those: with five columns all 32 sets are tried, which needs no proof of an iteration's end.
+    fn solve(&self, columns: &[usize]) -> [f64; COLUMNS] {
+        let mut best = ([0.0; COLUMNS], self.cpu_squared);
+        for set in 1_u32..1 << columns.len() {
+            let chosen: Vec<usize> = columns
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| set >> at & 1 == 1)
+                .map(|(_, column)| *column)
+                .collect();
+            let Some(found) = self.plain(&chosen) else { continue };
+            let rest = self.rest(&found);
+            if found.iter().all(|coefficient| *coefficient >= 0.0) && rest < best.1 {
+                best = (found, rest);
+            }
+        }
+        best.0
+    }
+
+    fn rest(&self, coefficients: &[f64; COLUMNS]) -> f64 {
+        let mut rest = self.cpu_squared;
+        for (one, a) in coefficients.iter().enumerate() {
+            rest -= 2.0 * a * self.with_cpu[one];
+            for (other, b) in coefficients.iter().enumerate() {
+                rest += a * b * self.products[one][other];
+            }
+        }
+        rest
+    }
+
+    /// Least squares of these columns, by elimination of the scaled normal equations; `None` where they are dependent.
+    fn plain(&self, columns: &[usize]) -> Option<[f64; COLUMNS]> {
+        let lengths: Vec<f64> = columns.iter().map(|column| self.length(*column)).collect();
+        let mut system: Vec<Vec<f64>> = columns
+            .iter()
+            .zip(&lengths)
+            .map(|(one, length)| {
+                let right = self.with_cpu[*one] / length;
+                columns.iter().map(|other| self.cosine(*one, *other)).chain([right]).collect()
+            })
+            .collect();
+        let solved = eliminate(&mut system)?;
+        let mut found = [0.0; COLUMNS];
+        for ((column, length), value) in columns.iter().zip(&lengths).zip(solved) {
+            found[*column] = value / length;
+        }
+        Some(found)
+    }
+
+    /// A column as a sum of others: their factors.
+    fn as_sum_of(&self, column: usize, others: &[usize]) -> Vec<(usize, f64)> {
+        let as_cpu = Self {
+            products: self.products,
+            with_cpu: self.products[column],
+            cpu_squared: self.products[column][column],
+        };
+        let found = as_cpu.plain(others).unwrap_or_default();
+        others.iter().map(|other| (*other, found[*other])).collect()
+    }
+}
+
+/// Gauss with pivots, of a matrix with its right side as the last column.
+fn eliminate(system: &mut [Vec<f64>]) -> Option<Vec<f64>> {
+    let size = system.len();
+    for column in 0..size {
+        let pivot = (column..size)
+            .max_by(|one, other| system[*one][column].abs().total_cmp(&system[*other][column].abs()))?;
+        if system[pivot][column].abs() < 1e-12 {
+            return None;
+        }
+        system.swap(column, pivot);
+        let (above, below) = system.split_at_mut(column + 1);
+        let top = above.get(column)?;
+        for row in below {
+            let factor = row[column] / top[column];
+            row.iter_mut().zip(top).skip(column).for_each(|(own, of_top)| *own -= factor * of_top);
+        }
+    }
+    let mut solved = vec![0.0; size];
+    for row in (0..size).rev() {
+        let known: f64 = (row + 1..size).map(|column| system[row][column] * solved[column]).sum();
+        solved[row] = (system[row][size] - known) / system[row][row];
+    }
+    Some(solved)
+}
+
+/// Eigenvalues and eigenvectors of the scaled columns' products.
+struct Spectrum {
+    values: Vec<f64>,
+    /// One for each value, over the columns.
+    vectors: Vec<Vec<f64>>,
+}
+
+impl Spectrum {
+    fn index(&self, at: usize) -> f64 {
+        let most = self.values.iter().copied().fold(0.0, f64::max);
+        (most / self.values[at].max(most * 1e-16)).sqrt()
+    }
+
+    fn condition_index(&self) -> f64 {
+        (0..self.values.len()).map(|at| self.index(at)).fold(1.0, f64::max)
+    }
+
+    /// Of the columns' variances, the share that weak directions hold.
+    fn dependent_share(&self) -> Vec<f64> {
+        let most = self.values.iter().copied().fold(0.0, f64::max);
+        let part =
+            |at: usize, column: usize| self.vectors[at][column].powi(2) / self.values[at].max(most * 1e-16);
+        let weak = |at: &usize| self.index(*at) > DEPENDENT;
+        let count = self.values.len();
+        (0..count)
+            .map(|column| {
+                let all: f64 = (0..count).map(|at| part(at, column)).sum();
+                (0..count).filter(weak).map(|at| part(at, column)).sum::<f64>() / all.max(f64::MIN_POSITIVE)
+            })
+            .collect()
+    }
+}
+
+/// By Jacobi's rotations, which are exact enough for matrices of five by five.
+fn spectrum(gram: &Gram, columns: &[usize]) -> Spectrum {
+    let size = columns.len();
+    let mut matrix: Vec<Vec<f64>> =
+        columns.iter().map(|one| columns.iter().map(|other| gram.cosine(*one, *other)).collect()).collect();
+    let mut vectors: Vec<Vec<f64>> =
+        (0..size).map(|one| (0..size).map(|other| if one == other { 1.0 } else { 0.0 }).collect()).collect();
+    for _ in 0..60 {
+        for one in 0..size {
+            for other in one + 1..size {
+                rotate(&mut matrix, &mut vectors, one, other);
+            }
+        }
+    }
+    Spectrum { values: (0..size).map(|at| matrix[at][at].max(0.0)).collect(), vectors }
+}
+
+fn rotate(matrix: &mut [Vec<f64>], vectors: &mut [Vec<f64>], one: usize, other: usize) {
+    if matrix[one][other].abs() < 1e-18 {
+        return;
+    }
+    let angle = (matrix[other][other] - matrix[one][one]) / (2.0 * matrix[one][other]);
+    let tangent = angle.signum() / (angle.abs() + (1.0 + angle * angle).sqrt());
+    let tangent = if angle == 0.0 { 1.0 } else { tangent };
+    let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
+    let sine = tangent * cosine;
+    let turn = |a: f64, b: f64| (cosine * a - sine * b, sine * a + cosine * b);
+    for row in matrix.iter_mut() {
+        (row[one], row[other]) = turn(row[one], row[other]);
+    }
+    for pair in [matrix, vectors] {
+        let (upper, lower) = pair.split_at_mut(other);
+        let (Some(upper), Some(lower)) = (upper.get_mut(one), lower.first_mut()) else { return };
+        for (a, b) in upper.iter_mut().zip(lower) {
+            (*a, *b) = turn(*a, *b);
+        }
+    }
+}
+
+/// Takes dependent columns out, one after the other, until the rest can be told apart.
+fn independent(gram: &Gram, present: &[usize], means: &[f64; COLUMNS]) -> (Vec<usize>, Vec<Left>) {
+    let (mut kept, mut left) = (present.to_vec(), Vec::new());
+    loop {
+        let spectrum = spectrum(gram, &kept);
+        if spectrum.condition_index() <= DEPENDENT || kept.len() < 2 {
+            break;
+        }
+        let share = spectrum.dependent_share();
+        let takes_part = |column: &usize| {
+            kept.iter().position(|own| own == column).is_some_and(|at| share[at] > TAKES_PART)
+        };
+        let Some(leaving) = LEAVES_FIRST.into_iter().find(takes_part) else { break };
+        kept.retain(|column| *column != leaving);
+        left.push(leaving);
+    }
+    let told = |column: usize| {
+        let mut along_with = gram.as_sum_of(column, &kept);
+        along_with.retain(|(other, factor)| {
+            (factor * means[*other]).abs() > TELLING_SHARE * means[column].max(f64::MIN_POSITIVE)
+        });
+        Left { column, along_with }
+    };
+    let left = left.into_iter().map(told).collect();
+    (kept, left)
+}
+
+/// Coefficients of histories put together out of blocks of this one.
+fn resample(rows: &[Row], kept: &[usize], seed: u64) -> Vec<[f64; COLUMNS]> {
+    let count = rows.len();
+    // Long enough to hold what neighbouring points have in common, short enough that there are many of them.
+    let block = (2.0 * (count as f64).cbrt()).ceil() as usize;
+    let blocks = count.div_ceil(block);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    (0..RESAMPLES)
+        .map(|_| {
+            let starts: Vec<usize> =
+                (0..blocks).map(|_| (random.next_u64() % count as u64) as usize).collect();
+            let chosen = starts
+                .iter()
+                .flat_map(|start| (*start..*start + block).filter_map(|at| rows.get(at % count)));
+            Gram::of(chosen.take(count)).solve(kept)
+        })
+        .collect()
+}
+
+/// How much of each kind of work there is, against now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Requests, times this.
+    pub requests: f64,
+    /// Batches, times this.
+    pub batches: f64,
+    /// Records, times this.
+    pub records: f64,
+    /// Bytes, times this; `None`: as records do, but for the headers of batches.
+    pub bytes: Option<f64>,
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self { requests: 1.0, batches: 1.0, records: 1.0, bytes: None }
+    }
+}
+
+impl Model {
+    /// All that is known, as a record; topics and forecast are the caller's to add.
+    pub fn record(&self, source: &str) -> BatchCost {
+        BatchCost {
+            source: source.to_owned(),
+            points: self.points as u64,
+            span_s: self.span_s,
+            explained: self.explained,
+            residual_cores: self.residual_cores,
+            condition_index: self.condition_index,
+            confidence: CONFIDENCE,
+            costs: self.present.iter().map(|column| self.cost(*column)).collect(),
+            together: self.together(),
+            topics: Vec::new(),
+            forecast: None,
+            notes: self.notes(),
+        }
+    }
+
+    fn cost(&self, column: usize) -> WorkCost {
+        let us = |coefficients: &[f64; COLUMNS]| 1e6 * coefficients[column];
+        let includes =
+            self.left.iter().filter(|left| left.along_with.iter().any(|(other, _)| *other == column));
+        WorkCost {
+            unit: UNITS[column].to_owned(),
+            us: self.kept.contains(&column).then(|| self.interval(us)),
+            includes: includes.map(|left| UNITS[left.column].to_owned()).collect(),
+            mean_per_s: self.means[column],
+        }
+    }
+
+    fn together(&self) -> Vec<WorkTogether> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for left in &self.left {
+            let mut group: Vec<usize> =
+                left.along_with.iter().map(|(column, _)| *column).chain([left.column]).collect();
+            // Two that moved along with the same third are one group.
+            groups.retain(|other| {
+                let is_shared = other.iter().any(|column| group.contains(column));
+                if is_shared {
+                    group.extend(other);
+                }
+                !is_shared
+            });
+            group.sort_unstable();
+            group.dedup();
+            groups.push(group);
+        }
+        let cores = |group: &[usize]| {
+            self.interval(|coefficients| {
+                group.iter().map(|column| coefficients[*column] * self.means[*column]).sum()
+            })
+        };
+        groups
+            .into_iter()
+            .map(|group| WorkTogether {
+                cores: cores(&group),
+                units: group.iter().map(|column| UNITS[*column].to_owned()).collect(),
+            })
+            .collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.explained < 0.5 {
+            notes.push(format!(
+                "the model explains {:.0} % of how the CPU went up and down: something else uses it (consumers, compaction, other services), and \
+                 costs below may be wrong",
+                100.0 * self.explained
+            ));
+        }
+        let absent: Vec<&str> = (0..COLUMNS)
+            .filter(|column| !self.present.contains(column))
+            .map(|column| UNITS[column])
+            .collect();
+        if !absent.is_empty() {
+            notes
+                .push(format!("not in the history, and so in the cost of the others: {}", absent.join(", ")));
+        }
+        notes
+    }
+
+    fn interval(&self, of: impl Fn(&[f64; COLUMNS]) -> f64) -> CostInterval {
+        let mut values: Vec<f64> = self.resampled.iter().map(&of).collect();
+        values.sort_by(f64::total_cmp);
+        let tail = (1.0 - CONFIDENCE) / 2.0;
+        let at = |share: f64| {
+            let place = (share * (values.len().saturating_sub(1)) as f64).round() as usize;
+            values.get(place).copied().unwrap_or(f64::NAN)
+        };
+        let value = of(&self.coefficients);
+        CostInterval { value, low: at(tail).min(value), high: at(1.0 - tail).max(value) }
+    }
+
+    /// What the CPU would be for another mix of work, all else as it is.
+    pub fn forecast(&self, change: Change, asked: &str) -> CostForecast {
+        let factors = self.factors(change);
+        let mut notes = Vec::new();
+        let outside = self.undecided(&factors);
+        let now = self.interval(|coefficients| self.cores(coefficients, &[1.0; COLUMNS]));
+        let mut then = self.interval(|coefficients| self.cores(coefficients, &factors));
+        for group in outside {
+            // Coefficients are not negative and their sum is known: one of them may have all of it.
+            let cores = |coefficients: &[f64; COLUMNS]| -> f64 {
+                group.iter().map(|column| coefficients[*column] * self.means[*column]).sum()
+            };
+            let own = |coefficients: &[f64; COLUMNS]| -> f64 {
+                group
+                    .iter()
+                    .map(|column| coefficients[*column] * self.means[*column] * factors[*column])
+                    .sum()
+            };
+            let least = group.iter().map(|column| factors[*column]).fold(f64::INFINITY, f64::min);
+            let most = group.iter().map(|column| factors[*column]).fold(0.0, f64::max);
+            let rest = |coefficients: &[f64; COLUMNS]| self.cores(coefficients, &factors) - own(coefficients);
+            then.low = then.low.min(self.interval(|all| rest(all) + least * cores(all)).low);
+            then.high = then.high.max(self.interval(|all| rest(all) + most * cores(all)).high);
+            let names: Vec<&str> = group.iter().map(|column| UNITS[*column]).collect();
+            notes.push(format!(
+                "the history never saw {} move apart, so the interval reaches from all of their cost in one of them to all in another",
+                names.join(", ")
+            ));
+        }
+        if change.requests == 1.0 && change.batches != 1.0 && self.present.contains(&REQUEST) {
+            notes.push(
+                "requests stay as they are; say requests=... where they would become fewer, too".to_owned(),
+            );
+        }
+        if factors.iter().any(|factor| !(0.2..=5.0).contains(factor)) {
+            notes.push("far from anything in the history: a forecast by a straight line".to_owned());
+        }
+        CostForecast { asked: asked.to_owned(), cores_now: now, cores_then: then, notes }
+    }
+
+    fn factors(&self, change: Change) -> [f64; COLUMNS] {
+        let mut factors = [1.0, change.requests, change.batches, change.records, 1.0];
+        factors[BYTE] = change.bytes.unwrap_or_else(|| {
+            let (bytes, headers) = (self.means[BYTE], HEADER_BYTES * self.means[BATCH]);
+            if bytes > headers {
+                ((bytes - headers) * change.records + headers * change.batches) / bytes
+            } else {
+                change.records
+            }
+        });
+        factors
+    }
+
+    fn cores(&self, coefficients: &[f64; COLUMNS], factors: &[f64; COLUMNS]) -> f64 {
+        (0..COLUMNS).map(|column| coefficients[column] * self.means[column] * factors[column]).sum()
+    }
+
+    /// Groups of columns that the change pulls apart, though they never were.
+    fn undecided(&self, factors: &[f64; COLUMNS]) -> Vec<Vec<usize>> {
+        let holds = |left: &Left| {
+            let as_ever: f64 =
+                left.along_with.iter().map(|(column, by)| by * self.means[*column] * factors[*column]).sum();
+            let asked = self.means[left.column] * factors[left.column];
+            (as_ever - asked).abs() <= TELLING_SHARE * asked.abs().max(as_ever.abs())
+        };
+        let group =
+            |left: &Left| left.along_with.iter().map(|(column, _)| *column).chain([left.column]).collect();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for mut own in self.left.iter().filter(|left| !holds(left)).map(|left| -> Vec<usize> { group(left) })
+        {
+            groups.retain(|other: &Vec<usize>| {
+                let is_shared = other.iter().any(|column| own.contains(column));
+                if is_shared {
+                    own.extend(other);
+                }
+                !is_shared
+            });
+            own.sort_unstable();
+            own.dedup();
+            groups.push(own);
+        }
+        groups
+    }
+
+    /// What topics cost, the dearest first. Requests are told by no topic; they go with the batches.
+    pub fn topics(&self, topics: &[WatchedTopic]) -> Vec<TopicCost> {
+        let mut costs: Vec<TopicCost> = topics.iter().filter_map(|topic| self.topic(topic)).collect();
+        costs.sort_by(|one, other| {
+            other.cores.value.total_cmp(&one.cores.value).then(one.topic.cmp(&other.topic))
+        });
+        costs
+    }
+
+    fn topic(&self, topic: &WatchedTopic) -> Option<TopicCost> {
+        let batches = topic.batches_per_s.known()?;
+        let requests_a_batch =
+            if self.means[BATCH] > 0.0 { self.means[REQUEST] / self.means[BATCH] } else { 0.0 };
+        let of_batches =
+            |all: &[f64; COLUMNS]| all[REQUEST] * batches * requests_a_batch + all[BATCH] * batches;
+        let (records, bytes) = (topic.records_per_s.known(), topic.bytes_per_s.known());
+        let cores = |all: &[f64; COLUMNS]| {
+            of_batches(all) + all[RECORD] * records.unwrap_or(0.0) + all[BYTE] * bytes.unwrap_or(0.0)
+        };
+        let hides_others = self.cost(BATCH).includes.iter().any(|unit| unit != UNITS[REQUEST]);
+        let is_known = self.kept.contains(&BATCH) && !hides_others;
+        Some(TopicCost {
+            topic: topic.topic.clone(),
+            cores: self.interval(cores),
+            cores_of_batches: is_known.then(|| of_batches(&self.coefficients)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

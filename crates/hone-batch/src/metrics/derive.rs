@@ -1,0 +1,305 @@
+//! Rates out of two pages, as Prometheus would have them.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashSet;
+
+use super::exposition::Labels;
+use super::quantity::{Dimension, Quantity, Rates, Row};
+use super::snapshot::{Snapshot, place};
+use super::source::Counting;
+
+/// Why two pages make no rate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoRates {
+    /// They are of two brokers.
+    #[error("these are pages of {0} and of {1}")]
+    Others(String, String),
+    /// No time lies between them.
+    #[error("no time lies between the two pages of {0}")]
+    NoTime(String),
+}
+
+/// Rates between two pages of one broker.
+///
+/// A counter that fell was reset by a restart, and what it says since then is counted, as Prometheus' `rate` does. A series that the first
+/// page did not have is left out: what it counted before is not known.
+///
+/// # Errors
+/// When the pages don't belong together, or no time lies between them.
+pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
+    if before.instance != after.instance || before.source != after.source {
+        return Err(NoRates::Others(before.instance.clone(), after.instance.clone()));
+    }
+    let window_s = after.at_s - before.at_s;
+    if window_s.is_nan() || window_s <= 0.0 {
+        return Err(NoRates::NoTime(after.instance.clone()));
+    }
+    let leaders = (after.source.joins_leaders()).then(|| leaders(after)).flatten();
+    let mut sums = Sums { instance: &after.instance, rows: BTreeMap::new() };
+    let mut told = Told::default();
+    for (key, value) in &after.values {
+        let counting = after.counting(key.quantity).unwrap_or(Counting::Level);
+        let rate = match (counting, before.values.get(key)) {
+            (Counting::Level | Counting::Rate, _) => *value,
+            (Counting::Sum, Some(earlier)) => {
+                told.resets += u64::from(value < earlier);
+                // What was counted since the restart, where there was one.
+                let grown = if value < earlier { *value } else { value - earlier };
+                grown / window_s
+            }
+            (Counting::Sum, None) => {
+                told.new += 1;
+                continue;
+            }
+        };
+        sums.add(key.quantity, &key.labels, rate);
+        if let (Some(leaders), Some(led)) = (&leaders, led(key.quantity))
+            && partition_of(&key.labels).is_some_and(|partition| leaders.contains(&partition))
+        {
+            sums.add(led, &key.labels, rate);
+        }
+    }
+    let mut exported = after.exported();
+    if leaders.is_some() {
+        exported.extend(after.exported().into_iter().filter_map(led));
+    }
+    Ok(Rates {
+        window_s,
+        exported,
+        rows: sums.rows.into_values().collect(),
+        notes: told.notes(before, after),
+    })
+}
+
+/// Rates of several brokers as one.
+pub fn together(all: Vec<Rates>) -> Rates {
+    let mut out = Rates::default();
+    for rates in all {
+        out.window_s = out.window_s.max(rates.window_s);
+        out.exported.extend(rates.exported);
+        out.rows.extend(rates.rows);
+        out.notes.extend(rates.notes);
+    }
+    out
+}
+
+/// What a written quantity stands for when only leaders' partitions are summed up (the R3b join).
+fn led(quantity: Quantity) -> Option<Quantity> {
+    match quantity {
+        Quantity::WrittenBytes => Some(Quantity::ProducedBytes),
+        Quantity::WrittenBatches => Some(Quantity::ProducedBatches),
+        _ => None,
+    }
+}
+
+type Partition = (String, String);
+
+/// Partitions that the broker leads; `None` where the page does not tell partitions apart.
+fn leaders(page: &Snapshot) -> Option<FxHashSet<Partition>> {
+    let of = |quantity: Quantity| page.values.iter().filter(move |(key, _)| key.quantity == quantity);
+    let split = of(Quantity::WrittenBatches).all(|(key, _)| partition_of(&key.labels).is_some());
+    let any = of(Quantity::Leader).next().is_some() && split;
+    // A partition moves between shards, and both series may be on the page for a while.
+    let led = of(Quantity::Leader).filter(|(_, value)| **value >= 1.0);
+    any.then(|| led.filter_map(|(key, _)| partition_of(&key.labels)).collect())
+}
+
+fn partition_of(labels: &str) -> Option<Partition> {
+    let labels = Labels::of_text(labels);
+    Some((labels.get("topic")?.into_owned(), labels.get("partition")?.into_owned()))
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    resets: u64,
+    new: u64,
+}
+
+impl Told {
+    fn notes(&self, before: &Snapshot, after: &Snapshot) -> Vec<String> {
+        let instance = &after.instance;
+        let mut notes = Vec::new();
+        let restarted = before.started_s.zip(after.started_s).is_some_and(|(one, other)| other > one + 1.0);
+        if self.resets > 0 || restarted {
+            notes.push(format!(
+                "{instance} restarted, or counters of it began anew ({}): what they counted before that is missing from this stretch",
+                self.resets
+            ));
+        }
+        if self.new > 0 {
+            notes.push(format!(
+                "{} series of {instance} are new and count from the next stretch on",
+                self.new
+            ));
+        }
+        if after.left_out > 0 {
+            notes.push(format!(
+                "{} series of {instance} were left out: the page is larger than {} series; Redpanda's aggregate_metrics makes it smaller",
+                after.left_out,
+                super::snapshot::MOST_SERIES
+            ));
+        }
+        if let Some(fault) = &after.first_fault {
+            notes.push(format!("{} lines of {instance} could not be used; the first: {fault}", after.faults));
+        }
+        notes
+    }
+}
+
+struct Sums<'a> {
+    instance: &'a str,
+    rows: BTreeMap<(Quantity, Vec<String>), Row>,
+}
+
+impl Sums<'_> {
+    fn add(&mut self, quantity: Quantity, labels: &str, value: f64) {
+        let place = place(labels, quantity);
+        let id = (quantity, place.values().cloned().collect());
+        let row = self.rows.entry(id).or_insert_with(|| {
+            let mut row = Row::of(quantity, 0.0);
+            let part = |name| place.get(name).cloned().unwrap_or_default();
+            (row.topic, row.shard, row.group) = (part("topic"), part("shard"), part("group"));
+            if quantity.dimensions().contains(&Dimension::Bound) {
+                row.bound = place.get("le").and_then(|le| le.parse().ok()).unwrap_or(f64::NAN);
+            }
+            self.instance.clone_into(&mut row.instance);
+            row
+        });
+        row.value += value;
+    }
+}
+
+/// Whether a page of two tells a series at all: for tests of what is left out.
+#[cfg(test)]
+fn has(page: &Snapshot, quantity: Quantity, labels: &str) -> bool {
+    page.values.contains_key(&super::snapshot::SeriesKey { quantity, labels: labels.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(batches: [u64; 3], bytes: [u64; 3]) -> String {
+        let mut page = String::from("hone_broker_x 1\n");
+        for (index, (batches, bytes)) in batches.iter().zip(bytes).enumerate() {
+            let labels =
+                format!("namespace=\"kafka\",topic=\"t{}\",partition=\"{index}\",shard=\"0\"", index / 2);
+            page.push_str(&format!(
+                "vectorized_cluster_partition_batches_produced{{{labels}}} {batches}\n\
+                 vectorized_cluster_partition_bytes_produced_total{{{labels}}} {bytes}\n"
+            ));
+        }
+        page
+    }
+
+    fn snapshot(at_s: f64, page: &str) -> Snapshot {
+        Snapshot::read("b", at_s, &[page]).unwrap()
+    }
+
+    #[test]
+    fn partitions_add_up_to_topics() {
+        let before = snapshot(10.0, &page([100, 200, 300], [1_000, 2_000, 3_000]));
+        let after = snapshot(12.0, &page([110, 240, 300], [1_600, 2_800, 3_000]));
+        let rates = rates(&before, &after).unwrap();
+        let of = |quantity, topic: &str| rates.sum(quantity, |row| row.topic == topic);
+        assert_eq!(of(Quantity::ProducedBatches, "t0"), Some(25.0));
+        assert_eq!(of(Quantity::ProducedBytes, "t0"), Some(700.0));
+        // Exported and quiet is 0; not exported is nothing at all.
+        assert_eq!(of(Quantity::ProducedBatches, "t1"), Some(0.0));
+        assert_eq!(of(Quantity::ProducedRecords, "t0"), None);
+        assert!(rates.notes.is_empty(), "{:?}", rates.notes);
+    }
+
+    #[test]
+    fn a_counter_that_fell_counts_from_its_restart() {
+        let before = snapshot(0.0, &page([100, 200, 300], [1, 2, 3]));
+        let after = snapshot(10.0, &page([50, 260, 300], [1, 2, 3]));
+        let rates = rates(&before, &after).unwrap();
+        assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t0"), Some(11.0));
+        assert!(rates.notes[0].contains("counters of it began anew (1)"), "{:?}", rates.notes);
+    }
+
+    #[test]
+    fn what_was_not_there_before_is_no_rate() {
+        let whole = page([100, 200, 300], [1, 2, 3]);
+        let cut: String =
+            whole.lines().filter(|line| !line.contains("t1")).map(|line| format!("{line}\n")).collect();
+        let before = snapshot(0.0, &cut);
+        let after = snapshot(1.0, &whole);
+        let rates = rates(&before, &after).unwrap();
+        assert_eq!(rates.sum(Quantity::ProducedBatches, |row| row.topic == "t1"), Some(0.0));
+        assert!(rates.notes[0].contains("2 series of b are new"), "{:?}", rates.notes);
+    }
+
+    /// A follower's batches are the leader's over again.
+    #[test]
+    fn before_25_1_only_what_is_led_counts() {
+        let page = |leader: u32, led: u64, followed: u64| {
+            format!(
+                "vectorized_cluster_partition_leader{{namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"1\"}} {leader}\n\
+                 vectorized_cluster_partition_leader{{namespace=\"kafka\",topic=\"t\",partition=\"1\",shard=\"0\"}} 0\n\
+                 vectorized_storage_log_batches_written{{namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"1\"}} {led}\n\
+                 vectorized_storage_log_batches_written{{namespace=\"kafka\",topic=\"t\",partition=\"1\",shard=\"0\"}} {followed}\n\
+                 vectorized_storage_log_batches_written{{namespace=\"redpanda\",topic=\"controller\",partition=\"0\",shard=\"0\"}} {led}\n"
+            )
+        };
+        let (before, after) = (snapshot(0.0, &page(1, 10, 10)), snapshot(2.0, &page(1, 30, 70)));
+        let rates = rates(&before, &after).unwrap();
+        assert_eq!(rates.sum(Quantity::ProducedBatches, |_| true), Some(10.0));
+        assert_eq!(rates.sum(Quantity::WrittenBatches, |_| true), Some(40.0));
+        assert_eq!(rates.sum(Quantity::AppendedBatches, |_| true), Some(50.0));
+        assert!(has(&after, Quantity::Leader, "namespace=\"kafka\",topic=\"t\",partition=\"0\",shard=\"1\""));
+    }
+
+    /// With aggregate_metrics the partitions are summed up before they are exported, and leaders can't be told.
+    #[test]
+    fn without_partitions_leaders_are_not_told_apart() {
+        let page = |batches: u64| {
+            format!(
+                "vectorized_cluster_partition_leader{{namespace=\"kafka\",topic=\"t\"}} 3\n\
+                 vectorized_storage_log_batches_written{{namespace=\"kafka\",topic=\"t\"}} {batches}\n"
+            )
+        };
+        let rates = rates(&snapshot(0.0, &page(0)), &snapshot(1.0, &page(9))).unwrap();
+        assert_eq!(rates.sum(Quantity::ProducedBatches, |_| true), None);
+        assert_eq!(rates.sum(Quantity::WrittenBatches, |_| true), Some(9.0));
+    }
+
+    #[test]
+    fn the_public_page_fills_in_what_the_internal_one_lacks() {
+        let internal = "vectorized_cluster_partition_batches_produced{namespace=\"kafka\",topic=\"t\"} 5\n\
+            vectorized_reactor_utilization{shard=\"0\"} 50\n";
+        let public = "redpanda_cpu_busy_seconds_total{shard=\"0\"} 7\n\
+            redpanda_kafka_request_bytes_total{redpanda_namespace=\"kafka\",redpanda_request=\"produce\",redpanda_topic=\"t\"} 8\n";
+        let read = |at_s| Snapshot::read("b", at_s, &[internal, public]).unwrap();
+        let (before, after) = (read(0.0), read(1.0));
+        assert_eq!(after.source, super::super::source::Source::Redpanda25);
+        let rates = rates(&before, &after).unwrap();
+        for (quantity, expected) in [
+            (Quantity::ShardUtilization, Some(0.5)),
+            (Quantity::ShardCpu, Some(0.0)),
+            (Quantity::ProducedBytes, Some(0.0)),
+            (Quantity::DiskBytes, None),
+        ] {
+            assert_eq!(rates.sum(quantity, |_| true), expected, "{quantity:?}");
+        }
+    }
+
+    #[test]
+    fn pages_that_do_not_belong_together_are_refused() {
+        let one = snapshot(1.0, &page([1, 2, 3], [1, 2, 3]));
+        assert!(rates(&one, &one).unwrap_err().to_string().contains("no time lies between"));
+        let other = Snapshot { instance: "c".to_owned(), at_s: 2.0, ..one.clone() };
+        assert!(rates(&one, &other).unwrap_err().to_string().contains("pages of b and of c"));
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_are_told() {
+        let bad = "hone_broker_x 1\nvectorized_reactor_fsyncs{shard=\"0\"} NaN\nvectorized_reactor_fsyncs{shard=\"1\" 4\n";
+        let (before, after) = (snapshot(0.0, bad), snapshot(1.0, bad));
+        let rates = rates(&before, &after).unwrap();
+        assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), Some(0.0));
+        assert!(rates.notes[0].contains("2 lines of b could not be used"), "{:?}", rates.notes);
+    }
+}

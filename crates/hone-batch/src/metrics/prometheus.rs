@@ -1,0 +1,235 @@
+//! Answers of a Prometheus server's HTTP API, and the questions that give the same rates as two pages of a broker.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::quantity::{Dimension, Quantity, Row};
+use super::snapshot::dimension;
+use super::source::{Counting, Pick};
+
+/// Why an answer can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// No answer of this API.
+    #[error("it is no answer of Prometheus' HTTP API: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// The server refused.
+    #[error("{kind}: {said}")]
+    Refused {
+        /// The kind that it gives.
+        kind: String,
+        /// Its words.
+        said: String,
+    },
+    /// A result of another kind than the question asks for.
+    #[error("it holds a {0}")]
+    Other(String),
+}
+
+/// What stands around every answer.
+#[derive(Debug, Deserialize)]
+struct Answer<T> {
+    status: String,
+    data: Option<T>,
+    #[serde(default, rename = "errorType")]
+    error_type: String,
+    #[serde(default)]
+    error: String,
+}
+
+fn data<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, AnswerError> {
+    let answer: Answer<T> = serde_json::from_str(text)?;
+    match answer.data {
+        Some(data) if answer.status == "success" => Ok(data),
+        _ => Err(AnswerError::Refused { kind: answer.error_type, said: answer.error }),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Queried {
+    #[serde(rename = "resultType")]
+    kind: String,
+    result: serde_json::Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Instant {
+    metric: BTreeMap<String, String>,
+    value: (f64, String),
+}
+
+#[derive(Debug, Deserialize)]
+struct Ranged {
+    metric: BTreeMap<String, String>,
+    values: Vec<(f64, String)>,
+}
+
+/// A series with its labels and its points: seconds since 1970, and the value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Points, in the order of time.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Names: the answer to `/api/v1/label/__name__/values`.
+///
+/// # Errors
+/// When it is no such answer.
+pub fn read_names(text: &str) -> Result<Vec<String>, AnswerError> {
+    data(text)
+}
+
+/// Series of `/api/v1/query` (with one point each) or `/api/v1/query_range`. Points that are no finite numbers are left out, and series
+/// without a point.
+///
+/// # Errors
+/// When the server refused, or it is no such answer.
+pub fn read_series(text: &str) -> Result<Vec<Series>, AnswerError> {
+    let queried: Queried = data(text)?;
+    let all: Vec<Ranged> = match queried.kind.as_str() {
+        "vector" => {
+            let instants: Vec<Instant> = serde_json::from_value(queried.result)?;
+            instants.into_iter().map(|one| Ranged { metric: one.metric, values: vec![one.value] }).collect()
+        }
+        "matrix" => serde_json::from_value(queried.result)?,
+        other => return Err(AnswerError::Other(other.to_owned())),
+    };
+    let series = all.into_iter().map(|one| Series {
+        labels: one.metric,
+        points: one.values.iter().filter_map(|(at, value)| Some((*at, finite(value)?))).collect(),
+    });
+    Ok(series.filter(|series| !series.points.is_empty()).collect())
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// The question for a pick: rates over `window` (such as `1m`), told apart by the dimensions of its quantity. `more` narrows the series
+/// down, such as `job="redpanda"`.
+pub fn question(pick: &Pick, window: &str, more: &str) -> String {
+    of_selector(pick, &pick.selector(more), window)
+}
+
+/// As [`question`], over partitions that the broker leads only (R3b).
+pub fn question_of_leaders(pick: &Pick, leader: &Pick, window: &str, more: &str) -> String {
+    let rate = rate(pick, &pick.selector(more), window);
+    format!(
+        "sum by ({}) ({rate} and on (instance, namespace, topic, partition) {} == 1)",
+        labels(pick),
+        leader.selector(more)
+    )
+}
+
+fn of_selector(pick: &Pick, selector: &str, window: &str) -> String {
+    format!("sum by ({}) ({})", labels(pick), rate(pick, selector, window))
+}
+
+fn rate(pick: &Pick, selector: &str, window: &str) -> String {
+    match pick.counting {
+        Counting::Sum => format!("rate({selector}[{window}])"),
+        Counting::Level | Counting::Rate => selector.to_owned(),
+    }
+}
+
+/// The labels of the dimensions, as this metric calls them.
+fn labels(pick: &Pick) -> String {
+    let name = |dimension: &Dimension| match dimension {
+        Dimension::Instance => "instance",
+        Dimension::Topic if pick.metric.starts_with("redpanda_") => "redpanda_topic",
+        Dimension::Topic => "topic",
+        Dimension::Shard => "shard",
+        Dimension::Group if pick.quantity == Quantity::DiskBytes => "class",
+        Dimension::Group => "group",
+        Dimension::Bound => "le",
+    };
+    pick.quantity.dimensions().iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Rows out of the answer to a question for a quantity.
+pub fn rows(quantity: Quantity, factor: f64, series: &[Series]) -> Vec<Row> {
+    series.iter().filter_map(|series| row(quantity, factor, series)).collect()
+}
+
+fn row(quantity: Quantity, factor: f64, series: &Series) -> Option<Row> {
+    let (_, value) = series.points.last()?;
+    let mut row = Row::of(quantity, value * factor);
+    for (label, value) in &series.labels {
+        match (label.as_str(), dimension(label)) {
+            ("instance", _) => row.instance.clone_from(value),
+            (_, Some((Dimension::Topic, _))) => row.topic.clone_from(value),
+            (_, Some((Dimension::Shard, _))) => row.shard.clone_from(value),
+            (_, Some((Dimension::Group, _))) => row.group.clone_from(value),
+            (_, Some((Dimension::Bound, _))) => row.bound = value.parse().unwrap_or(f64::NAN),
+            _ => {}
+        }
+    }
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::source::Source;
+    use super::*;
+
+    #[test]
+    fn answers_of_both_kinds_are_read() {
+        let text = r#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"topic":"t"},"value":[1700000000.5,"2.5"]},{"metric":{},"value":[1,"NaN"]}]}}"#;
+        let series = read_series(text).unwrap();
+        assert_eq!(series.len(), 1);
+        assert_eq!(series[0].points, [(1_700_000_000.5, 2.5)]);
+        assert_eq!(rows(Quantity::ProducedBatches, 2.0, &series)[0].value, 5.0);
+        let text = r#"{"status":"success","data":{"resultType":"matrix","result":[
+            {"metric":{},"values":[[1,"2"],[2,"+Inf"],[3,"4e0"]]}]},"warnings":["x"]}"#;
+        assert_eq!(read_series(text).unwrap()[0].points, [(1.0, 2.0), (3.0, 4.0)]);
+        assert_eq!(read_names(r#"{"status":"success","data":["a","b"]}"#).unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn refusals_and_other_pages_are_told() {
+        let refused = r#"{"status":"error","errorType":"bad_data","error":"parse error at char 3"}"#;
+        let told = read_series(refused).unwrap_err().to_string();
+        assert_eq!(told, "bad_data: parse error at char 3");
+        assert!(read_series("<html>").unwrap_err().to_string().contains("no answer of Prometheus"));
+        let scalar = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#;
+        assert_eq!(read_series(scalar).unwrap_err().to_string(), "it holds a scalar");
+    }
+
+    #[test]
+    fn questions_are_told_apart_by_their_dimensions() {
+        let names: BTreeSet<String> = [
+            "vectorized_storage_log_batches_written",
+            "vectorized_cluster_partition_leader",
+            "vectorized_io_queue_total_write_bytes",
+            "vectorized_scheduler_queue_length",
+        ]
+        .map(str::to_owned)
+        .into();
+        let picks = Source::RedpandaOlder.picks(&names);
+        let of = |quantity| picks.iter().find(|pick| pick.quantity == quantity).unwrap();
+        assert_eq!(
+            question(of(Quantity::WrittenBatches), "5m", "job=\"r\""),
+            "sum by (instance, topic) (rate(vectorized_storage_log_batches_written{job=\"r\",namespace=\"kafka\"}[5m]))"
+        );
+        assert_eq!(
+            question(of(Quantity::DiskBytes), "5m", ""),
+            "sum by (instance, class) (rate(vectorized_io_queue_total_write_bytes[5m]))"
+        );
+        assert_eq!(
+            question(of(Quantity::Waiting), "5m", ""),
+            "sum by (instance, group) (vectorized_scheduler_queue_length)"
+        );
+        let led = question_of_leaders(of(Quantity::WrittenBatches), of(Quantity::Leader), "1m", "");
+        assert_eq!(
+            led,
+            "sum by (instance, topic) (rate(vectorized_storage_log_batches_written{namespace=\"kafka\"}[1m]) and on (instance, namespace, \
+             topic, partition) vectorized_cluster_partition_leader{namespace=\"kafka\"} == 1)"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! What is counted, whatever a source calls it.
+
+/// Something that a broker counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quantity {
+    /// Bytes of batches that clients produced, counted once (by the leader), by topic.
+    ProducedBytes,
+    /// Batches that clients produced, by topic.
+    ProducedBatches,
+    /// Records that clients produced, by topic.
+    ProducedRecords,
+    /// Bytes that were appended to logs, by every replica, by topic.
+    WrittenBytes,
+    /// Batches that were appended to logs, by every replica, by topic.
+    WrittenBatches,
+    /// All bytes appended, internal topics and namespaces included.
+    AppendedBytes,
+    /// All batches appended, internal topics and namespaces included.
+    AppendedBatches,
+    /// Partitions that the broker leads: 1 for each of them.
+    Leader,
+    /// Produce requests that were answered.
+    ProduceRequests,
+    /// CPU time of a shard, seconds.
+    ShardCpu,
+    /// Share of its time in which a shard was busy, 0 to 1, as the broker sees it.
+    ShardUtilization,
+    /// CPU time of the process, seconds.
+    ProcessCpu,
+    /// Tasks that wait, by scheduling group.
+    Waiting,
+    /// Bytes handed to the disk, by class of I/O.
+    DiskBytes,
+    /// Flushes to the disk.
+    Fsyncs,
+    /// Batches by their size: buckets of a histogram.
+    BatchSizes,
+    /// Bytes from clients.
+    ReceivedBytes,
+    /// Bytes to clients.
+    SentBytes,
+}
+
+/// By what a quantity is told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// The broker.
+    Instance,
+    /// The topic.
+    Topic,
+    /// The shard, which is a core.
+    Shard,
+    /// The scheduling group, the queue, or the class of I/O.
+    Group,
+    /// The upper bound of a bucket.
+    Bound,
+}
+
+impl Quantity {
+    /// By what its rates are told apart.
+    pub fn dimensions(self) -> &'static [Dimension] {
+        use Dimension::{Bound, Group, Instance, Shard, Topic};
+        match self {
+            Self::ProducedBytes
+            | Self::ProducedBatches
+            | Self::ProducedRecords
+            | Self::WrittenBytes
+            | Self::WrittenBatches => &[Instance, Topic],
+            Self::ShardCpu | Self::ShardUtilization => &[Instance, Shard],
+            Self::Waiting | Self::DiskBytes => &[Instance, Group],
+            Self::BatchSizes => &[Bound],
+            Self::AppendedBytes
+            | Self::AppendedBatches
+            | Self::Leader
+            | Self::ProduceRequests
+            | Self::ProcessCpu
+            | Self::Fsyncs
+            | Self::ReceivedBytes
+            | Self::SentBytes => &[Instance],
+        }
+    }
+
+    /// Whether it is told at a moment, and is no sum over time.
+    pub fn is_level(self) -> bool {
+        matches!(self, Self::Leader | Self::ShardUtilization | Self::Waiting)
+    }
+}
+
+/// A rate each second, or a level, of one quantity.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What is counted.
+    pub quantity: Quantity,
+    /// The broker; empty where the quantity is not told by broker. So for the others.
+    pub instance: String,
+    /// The topic.
+    pub topic: String,
+    /// The shard.
+    pub shard: String,
+    /// The scheduling group, the queue, or the class of I/O.
+    pub group: String,
+    /// The upper bound of a bucket; NaN where there is none.
+    pub bound: f64,
+    /// The rate or level.
+    pub value: f64,
+}
+
+impl Row {
+    /// Of a quantity, without a place yet.
+    pub fn of(quantity: Quantity, value: f64) -> Self {
+        let [instance, topic, shard, group] = [const { String::new() }; 4];
+        Self { quantity, instance, topic, shard, group, bound: f64::NAN, value }
+    }
+}
+
+/// Rates and levels over a stretch of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rates {
+    /// Length of the stretch.
+    pub window_s: f64,
+    /// What the source exports, whether anything happened or not.
+    pub exported: std::collections::BTreeSet<Quantity>,
+    /// The rates.
+    pub rows: Vec<Row>,
+    /// What is to be known of them.
+    pub notes: Vec<String>,
+}
+
+impl Rates {
+    /// Rows of a quantity; `None` where it is not exported.
+    pub fn rows(&self, quantity: Quantity) -> Option<impl Iterator<Item = &Row>> {
+        self.exported
+            .contains(&quantity)
+            .then(|| self.rows.iter().filter(move |row| row.quantity == quantity))
+    }
+
+    /// Sum over rows that fulfil a condition; `None` where the quantity is not exported.
+    pub fn sum(&self, quantity: Quantity, of: impl Fn(&Row) -> bool) -> Option<f64> {
+        Some(self.rows(quantity)?.filter(|row| of(row)).map(|row| row.value).sum())
+    }
+}

@@ -1,0 +1,163 @@
+//! What one page says at one moment, of the series that matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::exposition::{self, Labels, Sample};
+use super::quantity::{Dimension, Quantity};
+use super::source::{Counting, Pick, Source, Unrecognised};
+
+/// Series of one page that are kept at most: a page of a broker with 100,000 partitions has less. More is no broker's.
+pub const MOST_SERIES: usize = 2_000_000;
+
+/// Distinct names of metrics on one page at most.
+const MOST_NAMES: usize = 100_000;
+
+/// A series that a quantity is made of, told apart by its labels as they are written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct SeriesKey {
+    pub(super) quantity: Quantity,
+    pub(super) labels: Box<str>,
+}
+
+/// The values of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Snapshot {
+    /// The broker, as its endpoint names it.
+    pub instance: String,
+    /// When it was taken, seconds of a clock that only goes forward.
+    pub at_s: f64,
+    /// Whose page it is.
+    pub source: Source,
+    /// Lines that matter and could not be read, and the first of them.
+    pub faults: u64,
+    /// The first of them.
+    pub first_fault: Option<String>,
+    /// Series that were over the limit.
+    pub left_out: u64,
+    pub(super) picks: Vec<Pick>,
+    pub(super) values: FxHashMap<SeriesKey, f64>,
+    /// When the process was started, seconds since 1970, by its own account.
+    pub(super) started_s: Option<f64>,
+}
+
+impl Snapshot {
+    /// Reads the pages of one broker: one, or several that belong together (Redpanda's internal and public endpoint). What several
+    /// export is taken from the first.
+    ///
+    /// # Errors
+    /// When none of the pages is a known broker's.
+    pub fn read(instance: &str, at_s: f64, pages: &[&str]) -> Result<Self, Unrecognised> {
+        let mut all = BTreeSet::new();
+        let names: Vec<BTreeSet<String>> = pages.iter().map(|page| names(page)).collect();
+        names.iter().for_each(|names| all.extend(names.iter().cloned()));
+        let source = Source::recognise(&all)?;
+        let mut snapshot = Self {
+            instance: instance.to_owned(),
+            at_s,
+            source,
+            faults: 0,
+            first_fault: None,
+            left_out: 0,
+            picks: Vec::new(),
+            values: FxHashMap::default(),
+            started_s: None,
+        };
+        for (page, names) in pages.iter().zip(&names) {
+            let own = Source::recognise(names).unwrap_or(source);
+            let known: BTreeSet<Quantity> = snapshot.exported();
+            let mut picks = own.picks(names);
+            picks.retain(|pick| !known.contains(&pick.quantity));
+            snapshot.take(page, &picks);
+            snapshot.picks.extend(picks);
+        }
+        Ok(snapshot)
+    }
+
+    /// What the broker exports, whether it has a series of it or not.
+    pub fn exported(&self) -> BTreeSet<Quantity> {
+        self.picks.iter().map(|pick| pick.quantity).collect()
+    }
+
+    fn take(&mut self, page: &str, picks: &[Pick]) {
+        let mut by_metric: FxHashMap<&str, Vec<&Pick>> = FxHashMap::default();
+        for pick in picks {
+            by_metric.entry(pick.metric.as_str()).or_default().push(pick);
+        }
+        const STARTED: &str = "process_start_time_seconds";
+        let wanted = |name: &str| name == STARTED || by_metric.contains_key(name);
+        for sample in exposition::read_only(page, wanted) {
+            match sample {
+                Ok(sample) if sample.name == STARTED => self.started_s = Some(sample.value),
+                Ok(sample) => {
+                    for pick in by_metric.get(sample.name).into_iter().flatten() {
+                        self.add(pick, &sample);
+                    }
+                }
+                Err(fault) => self.fault(fault.to_string()),
+            }
+        }
+    }
+
+    fn add(&mut self, pick: &Pick, sample: &Sample<'_>) {
+        if !pick.takes(sample) {
+            return;
+        }
+        if !sample.value.is_finite() {
+            return self.fault(format!("{} is {}", sample.name, sample.value));
+        }
+        if self.values.len() >= MOST_SERIES {
+            self.left_out += 1;
+            return;
+        }
+        let key = SeriesKey { quantity: pick.quantity, labels: sample.labels.text().into() };
+        // A series that stands twice is one that the exporter made of two: both count.
+        *self.values.entry(key).or_default() += sample.value * pick.factor;
+    }
+
+    fn fault(&mut self, told: String) {
+        self.faults += 1;
+        self.first_fault.get_or_insert(told);
+    }
+
+    pub(super) fn counting(&self, quantity: Quantity) -> Option<Counting> {
+        self.picks.iter().find(|pick| pick.quantity == quantity).map(|pick| pick.counting)
+    }
+}
+
+fn names(page: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for name in exposition::names(page) {
+        if names.len() >= MOST_NAMES {
+            break;
+        }
+        if !names.contains(name) {
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+/// The labels of a series that tell rates of its quantity apart.
+pub(super) fn place(labels: &str, quantity: Quantity) -> BTreeMap<&'static str, String> {
+    let mut found = BTreeMap::new();
+    for (name, value) in Labels::of_text(labels).iter() {
+        let Some(dimension) = dimension(name) else { continue };
+        if quantity.dimensions().contains(&dimension.0) {
+            found.insert(dimension.1, value.into_owned());
+        }
+    }
+    found
+}
+
+/// What a label tells apart, and by which field of a row.
+pub(super) fn dimension(label: &str) -> Option<(Dimension, &'static str)> {
+    Some(match label {
+        "topic" | "redpanda_topic" => (Dimension::Topic, "topic"),
+        "shard" => (Dimension::Shard, "shard"),
+        "group" | "redpanda_scheduling_group" | "class" => (Dimension::Group, "group"),
+        "le" => (Dimension::Bound, "le"),
+        _ => return None,
+    })
+}

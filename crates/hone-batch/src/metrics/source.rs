@@ -1,0 +1,460 @@
+//! Whose metrics these are, by their names, and under which name each quantity is found there.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::exposition::Sample;
+use super::quantity::Quantity;
+
+/// Who exports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The embedded broker's `/metrics`.
+    HoneBroker,
+    /// Redpanda's internal endpoint (`/metrics`), 25.1 and newer: with counters of produced batches.
+    Redpanda25,
+    /// Redpanda's internal endpoint before 25.1.
+    RedpandaOlder,
+    /// Redpanda's public endpoint (`/public_metrics`) alone: no counter of batches.
+    RedpandaPublic,
+    /// Apache Kafka through a JMX exporter, in any of its spellings.
+    KafkaJmx,
+}
+
+/// Names that belong to none of them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{names} metrics, and none of Redpanda's (vectorized_..., redpanda_...), of Apache Kafka's by the JMX exporter \
+     (kafka_server_brokertopicmetrics_...) or of the embedded broker's{example}\n  next: give the broker's own endpoint \
+     (Redpanda: http://HOST:9644/metrics), and let a JMX exporter export kafka.server:type=BrokerTopicMetrics,*"
+)]
+pub struct Unrecognised {
+    names: usize,
+    example: String,
+}
+
+impl Source {
+    /// As it is written on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HoneBroker => "hone-broker",
+            Self::Redpanda25 => "redpanda-25.1",
+            Self::RedpandaOlder => "redpanda-older",
+            Self::RedpandaPublic => "redpanda-public",
+            Self::KafkaJmx => "kafka-jmx",
+        }
+    }
+
+    /// Recognises who exports metrics of these names.
+    ///
+    /// # Errors
+    /// When it is none of the sources.
+    pub fn recognise(names: &BTreeSet<String>) -> Result<Self, Unrecognised> {
+        let begins = |prefix: &str| {
+            names.range(prefix.to_owned()..).next().is_some_and(|name| name.starts_with(prefix))
+        };
+        if begins("hone_broker_") {
+            return Ok(Self::HoneBroker);
+        }
+        if names.contains("vectorized_cluster_partition_batches_produced") {
+            return Ok(Self::Redpanda25);
+        }
+        if begins("vectorized_") {
+            return Ok(Self::RedpandaOlder);
+        }
+        if begins("redpanda_") {
+            return Ok(Self::RedpandaPublic);
+        }
+        let kafka = kafka_picks(names);
+        if kafka.iter().any(|pick| is_of_topics(pick.quantity)) {
+            return Ok(Self::KafkaJmx);
+        }
+        let example = names.first().map(|name| format!(" (the first is {name})")).unwrap_or_default();
+        Err(Unrecognised { names: names.len(), example })
+    }
+
+    /// Where each quantity is found, among these names. Several picks of one quantity are for different labels of one metric.
+    pub fn picks(self, names: &BTreeSet<String>) -> Vec<Pick> {
+        let fixed: &[&[FixedPick]] = match self {
+            Self::HoneBroker => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &HONE_DISK],
+            Self::Redpanda25 => &[&PRODUCED, &WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK],
+            Self::RedpandaOlder => &[&WRITTEN, &REDPANDA_BROKER, &REDPANDA_DISK],
+            Self::RedpandaPublic => &[&PUBLIC],
+            Self::KafkaJmx => return kafka_picks(names),
+        };
+        let mut picks: Vec<Pick> = Vec::new();
+        for fixed in fixed.iter().flat_map(|picks| picks.iter()) {
+            // A quantity with several names is taken by the first that is there.
+            let is_taken = picks.iter().any(|pick| pick.quantity == fixed.quantity);
+            if names.contains(fixed.metric) && !is_taken {
+                picks.push(fixed.pick());
+            }
+        }
+        picks
+    }
+
+    /// Whether written batches of leaders stand for produced ones: before 25.1 there is no other way.
+    pub fn joins_leaders(self) -> bool {
+        self == Self::RedpandaOlder
+    }
+
+    /// What is to be done about a quantity that it does not export.
+    pub fn remedy(self, quantity: Quantity) -> &'static str {
+        use Quantity as Q;
+        match (self, quantity) {
+            (Self::RedpandaPublic, Q::ProducedBatches | Q::WrittenBatches | Q::BatchSizes) => {
+                "the public endpoint counts no batches; scrape /metrics beside /public_metrics, or read the topic with \
+                 `hone batch xray`"
+            }
+            (Self::RedpandaPublic, _) => "the public endpoint does not have it; scrape /metrics, too",
+            (Self::RedpandaOlder, Q::ProducedBatches | Q::ProducedRecords) => {
+                "Redpanda counts it from 25.1 on"
+            }
+            (Self::KafkaJmx, Q::ShardCpu | Q::ShardUtilization | Q::DiskBytes | Q::BatchSizes) => {
+                "Apache Kafka counts no such thing"
+            }
+            (Self::KafkaJmx, _) => {
+                "the JMX exporter's rules leave it out; export kafka.server:type=BrokerTopicMetrics,*, \
+                 kafka.network:type=RequestMetrics,* and kafka.log:type=LogFlushStats,*"
+            }
+            _ => "this broker does not export it",
+        }
+    }
+}
+
+fn is_of_topics(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::ProducedBytes | Quantity::ProducedBatches | Quantity::ProducedRecords)
+}
+
+/// How a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// A sum that only grows, until a restart.
+    Sum,
+    /// A value of the moment.
+    Level,
+    /// A rate each second that the exporter has averaged already (Kafka's OneMinuteRate).
+    Rate,
+}
+
+/// A condition on a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Only {
+    /// It has this value.
+    Is(&'static str, String),
+    /// It is there and not empty.
+    Present(&'static str),
+}
+
+/// Where a quantity is found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pick {
+    /// What is counted.
+    pub quantity: Quantity,
+    /// The metric, as it is spelled there.
+    pub metric: String,
+    /// Series that count.
+    pub only: Vec<Only>,
+    /// How it counts.
+    pub counting: Counting,
+    /// To get from the metric's unit to the quantity's.
+    pub factor: f64,
+}
+
+impl Pick {
+    /// Whether a sample of the metric is meant.
+    pub fn takes(&self, sample: &Sample<'_>) -> bool {
+        self.only.iter().all(|only| match only {
+            Only::Is(label, wanted) => sample.labels.get(label).as_deref() == Some(wanted.as_str()),
+            Only::Present(label) => sample.labels.get(label).is_some_and(|value| !value.is_empty()),
+        })
+    }
+
+    /// As a selector of PromQL, with more conditions in front, such as `job="redpanda"`.
+    pub fn selector(&self, more: &str) -> String {
+        let conditions = self.only.iter().map(|only| match only {
+            Only::Is(label, value) => Cow::Owned(format!("{label}=\"{value}\"")),
+            Only::Present(label) => Cow::Owned(format!("{label}!=\"\"")),
+        });
+        let more = (!more.is_empty()).then_some(Cow::Borrowed(more));
+        let all: Vec<Cow<'_, str>> = more.into_iter().chain(conditions).collect();
+        let braces = if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) };
+        format!("{}{braces}", self.metric)
+    }
+}
+
+/// A pick whose metric has one name only.
+struct FixedPick {
+    quantity: Quantity,
+    metric: &'static str,
+    only: &'static [(&'static str, &'static str)],
+    factor: f64,
+}
+
+impl FixedPick {
+    const fn new(
+        quantity: Quantity,
+        metric: &'static str,
+        only: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self { quantity, metric, only, factor: 1.0 }
+    }
+
+    const fn times(self, factor: f64) -> Self {
+        Self { factor, ..self }
+    }
+
+    fn pick(&self) -> Pick {
+        let only = self.only.iter().map(|(label, value)| Only::Is(label, (*value).to_owned())).collect();
+        let counting = if self.quantity.is_level() { Counting::Level } else { Counting::Sum };
+        Pick { quantity: self.quantity, metric: self.metric.to_owned(), only, counting, factor: self.factor }
+    }
+}
+
+/// Drops the controller's, the key-value store's and other internal logs.
+const USERS: &[(&str, &str)] = &[("namespace", "kafka")];
+
+use Quantity as Q;
+
+/// Of leaders and by clients only: Redpanda's internal metrics reference, 25.1.
+const PRODUCED: [FixedPick; 3] = [
+    FixedPick::new(Q::ProducedBytes, "vectorized_cluster_partition_bytes_produced_total", USERS),
+    FixedPick::new(Q::ProducedBatches, "vectorized_cluster_partition_batches_produced", USERS),
+    FixedPick::new(Q::ProducedRecords, "vectorized_cluster_partition_records_produced", USERS),
+];
+
+/// Of every replica. `records_produced` is older than its batches.
+const WRITTEN: [FixedPick; 6] = [
+    FixedPick::new(Q::WrittenBytes, "vectorized_storage_log_written_bytes", USERS),
+    FixedPick::new(Q::WrittenBatches, "vectorized_storage_log_batches_written", USERS),
+    FixedPick::new(Q::AppendedBytes, "vectorized_storage_log_written_bytes", &[]),
+    FixedPick::new(Q::AppendedBatches, "vectorized_storage_log_batches_written", &[]),
+    FixedPick::new(Q::ProducedRecords, "vectorized_cluster_partition_records_produced", USERS),
+    FixedPick::new(Q::Leader, "vectorized_cluster_partition_leader", USERS),
+];
+
+const REDPANDA_BROKER: [FixedPick; 9] = [
+    FixedPick::new(
+        Q::ProduceRequests,
+        "vectorized_kafka_handler_requests_completed_total",
+        &[("handler", "produce")],
+    ),
+    // Both endpoints of the embedded broker have it; of Redpanda's only the public one.
+    FixedPick::new(Q::ShardCpu, "redpanda_cpu_busy_seconds_total", &[]),
+    FixedPick::new(Q::ShardCpu, "vectorized_reactor_cpu_busy_ms", &[]).times(1e-3),
+    FixedPick::new(Q::ShardUtilization, "vectorized_reactor_utilization", &[]).times(1e-2),
+    FixedPick::new(Q::Waiting, "vectorized_scheduler_queue_length", &[]),
+    FixedPick::new(Q::Fsyncs, "vectorized_reactor_fsyncs", &[]),
+    FixedPick::new(Q::BatchSizes, "vectorized_kafka_batch_size_bucket", &[]),
+    FixedPick::new(Q::ReceivedBytes, "vectorized_kafka_rpc_received_bytes", &[]),
+    FixedPick::new(Q::SentBytes, "vectorized_kafka_rpc_sent_bytes", &[]),
+];
+
+const REDPANDA_DISK: [FixedPick; 1] =
+    [FixedPick::new(Q::DiskBytes, "vectorized_io_queue_total_write_bytes", &[])];
+const HONE_DISK: [FixedPick; 1] =
+    [FixedPick::new(Q::DiskBytes, "hone_broker_storage_write_bytes_total", &[])];
+
+const PUBLIC: [FixedPick; 6] = [
+    FixedPick::new(
+        Q::ProducedBytes,
+        "redpanda_kafka_request_bytes_total",
+        &[("redpanda_namespace", "kafka"), ("redpanda_request", "produce")],
+    ),
+    FixedPick::new(
+        Q::ProducedRecords,
+        "redpanda_kafka_records_produced_total",
+        &[("redpanda_namespace", "kafka")],
+    ),
+    FixedPick::new(
+        Q::ProduceRequests,
+        "redpanda_kafka_request_latency_seconds_count",
+        &[("redpanda_request", "produce")],
+    ),
+    FixedPick::new(Q::ShardCpu, "redpanda_cpu_busy_seconds_total", &[]),
+    FixedPick::new(Q::ReceivedBytes, "redpanda_rpc_received_bytes", &[("redpanda_server", "kafka")]),
+    FixedPick::new(Q::SentBytes, "redpanda_rpc_sent_bytes", &[("redpanda_server", "kafka")]),
+];
+
+/// What Kafka's topic metrics are called in JMX (`kafka.server:type=BrokerTopicMetrics,name=...PerSec,topic=...`).
+///
+/// `TotalProduceRequestsPerSec` is marked once for each partition of a request (`ReplicaManager.appendToLocalLog`), and a partition has
+/// exactly one batch in a Produce request of version 3 or newer: so it counts batches.
+const KAFKA_TOPIC: [(Quantity, &str); 3] = [
+    (Q::ProducedBytes, "BytesIn"),
+    (Q::ProducedBatches, "TotalProduceRequests"),
+    (Q::ProducedRecords, "MessagesIn"),
+];
+
+const KAFKA_PREFIX: &str = "kafka_server_brokertopicmetrics_";
+
+/// Endings of a sum's name, behind the bean's: by the JMX exporter's example rules (`kafka-2_0_0.yml`), by older ones of them, by the
+/// Count of every bean, and by rules that name no attribute.
+const SUM_ENDINGS: [&str; 5] = ["_total", "persec_total", "persec_count", "persec_count_total", "persec"];
+
+/// Names of Kafka, whatever the exporter's rules make of upper case.
+fn kafka_picks(names: &BTreeSet<String>) -> Vec<Pick> {
+    let kafka: Vec<(String, &String)> = names
+        .iter()
+        .map(|name| (name.to_ascii_lowercase(), name))
+        .filter(|(lower, _)| lower.starts_with("kafka_") || lower == "process_cpu_seconds_total")
+        .collect();
+    let find =
+        |wanted: &str| kafka.iter().find(|(lower, _)| lower == wanted).map(|(_, name)| (*name).clone());
+    let pick = |quantity, metric, only, counting| Pick { quantity, metric, only, counting, factor: 1.0 };
+    let mut picks: Vec<Pick> = KAFKA_TOPIC
+        .into_iter()
+        .filter_map(|(quantity, bean)| {
+            let (metric, named, counting) = kafka_metric(bean, &find)?;
+            let only = named.into_iter().chain([Only::Present("topic")]).collect();
+            Some(pick(quantity, metric, only, counting))
+        })
+        .collect();
+    // Replicas and internal topics are in a broker's topics, too; what clients send is what can be told of the network.
+    for (quantity, bean) in [(Q::ReceivedBytes, "BytesIn"), (Q::SentBytes, "BytesOut")] {
+        if let Some((metric, named, counting)) = kafka_metric(bean, &find) {
+            picks.push(pick(
+                quantity,
+                metric,
+                named.into_iter().chain([Only::Present("topic")]).collect(),
+                counting,
+            ));
+        }
+    }
+    let others: [(Quantity, &[&str], Vec<Only>, Counting); 4] = [
+        (
+            Q::ProduceRequests,
+            &[
+                "kafka_network_requestmetrics_requests_total",
+                "kafka_network_requestmetrics_requestspersec_total",
+                "kafka_network_requestmetrics_requestspersec_count",
+                "kafka_network_requestmetrics_requestspersec",
+            ],
+            vec![Only::Is("request", "Produce".to_owned())],
+            Counting::Sum,
+        ),
+        (
+            Q::Waiting,
+            &[
+                "kafka_network_requestchannel_requestqueuesize",
+                "kafka_network_requestchannel_requestqueuesize_value",
+            ],
+            Vec::new(),
+            Counting::Level,
+        ),
+        (
+            Q::Fsyncs,
+            &[
+                "kafka_log_logflushstats_logflushrateandtimems_count",
+                "kafka_log_logflushstats_logflushrateandtimems_count_total",
+            ],
+            Vec::new(),
+            Counting::Sum,
+        ),
+        (Q::ProcessCpu, &["process_cpu_seconds_total"], Vec::new(), Counting::Sum),
+    ];
+    for (quantity, spellings, only, counting) in others {
+        if let Some(metric) = spellings.iter().find_map(|spelling| find(spelling)) {
+            picks.push(pick(quantity, metric, only, counting));
+        }
+    }
+    picks
+}
+
+/// The metric of a bean, a label that names the bean where the metric does not, and how it counts.
+fn kafka_metric(
+    bean: &str,
+    find: &impl Fn(&str) -> Option<String>,
+) -> Option<(String, Option<Only>, Counting)> {
+    let lower = bean.to_ascii_lowercase();
+    let own = SUM_ENDINGS.iter().find_map(|ending| find(&format!("{KAFKA_PREFIX}{lower}{ending}")));
+    if let Some(metric) = own {
+        return Some((metric, None, Counting::Sum));
+    }
+    // Without rules the exporter names the attribute, and puts the bean into a label.
+    let named = || Some(Only::Is("name", format!("{bean}PerSec")));
+    for (ending, counting) in [("count", Counting::Sum), ("count_total", Counting::Sum)] {
+        if let Some(metric) = find(&format!("{KAFKA_PREFIX}{ending}")) {
+            return Some((metric, named(), counting));
+        }
+    }
+    if let Some(metric) = find(&format!("{KAFKA_PREFIX}{lower}persec_oneminuterate")) {
+        return Some((metric, None, Counting::Rate));
+    }
+    find(&format!("{KAFKA_PREFIX}oneminuterate")).map(|metric| (metric, named(), Counting::Rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(all: &[&str]) -> BTreeSet<String> {
+        all.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn sources_are_told_by_names() {
+        for (all, expected) in [
+            (
+                &[
+                    "hone_broker_storage_errors_total",
+                    "vectorized_cluster_partition_batches_produced",
+                    "redpanda_cpu_busy_seconds_total",
+                ][..],
+                Source::HoneBroker,
+            ),
+            (
+                &["vectorized_cluster_partition_batches_produced", "vectorized_storage_log_written_bytes"],
+                Source::Redpanda25,
+            ),
+            (&["go_goroutines", "vectorized_storage_log_written_bytes"], Source::RedpandaOlder),
+            (&["redpanda_kafka_request_bytes_total"], Source::RedpandaPublic),
+            (&["kafka_server_brokertopicmetrics_bytesin_total"], Source::KafkaJmx),
+            (&["kafka_server_BrokerTopicMetrics_Count"], Source::KafkaJmx),
+            (&["kafka_server_brokertopicmetrics_bytesinpersec_oneminuterate"], Source::KafkaJmx),
+        ] {
+            assert_eq!(Source::recognise(&names(all)), Ok(expected), "{all:?}");
+        }
+        let error = Source::recognise(&names(&["go_gc_x", "kafka_server_x"])).unwrap_err().to_string();
+        assert!(error.starts_with("2 metrics, and none of Redpanda's"), "{error}");
+        assert!(error.contains("the first is go_gc_x") && error.contains("next:"), "{error}");
+    }
+
+    #[test]
+    fn kafkas_spellings_are_one_quantity() {
+        for (all, selector, counting) in [
+            (
+                &["kafka_server_brokertopicmetrics_totalproducerequests_total"][..],
+                "kafka_server_brokertopicmetrics_totalproducerequests_total{topic!=\"\"}",
+                Counting::Sum,
+            ),
+            (
+                &["kafka_server_BrokerTopicMetrics_TotalProduceRequestsPerSec_Count"],
+                "kafka_server_BrokerTopicMetrics_TotalProduceRequestsPerSec_Count{topic!=\"\"}",
+                Counting::Sum,
+            ),
+            (
+                &["kafka_server_BrokerTopicMetrics_Count", "kafka_server_BrokerTopicMetrics_OneMinuteRate"],
+                "kafka_server_BrokerTopicMetrics_Count{name=\"TotalProduceRequestsPerSec\",topic!=\"\"}",
+                Counting::Sum,
+            ),
+            (
+                &["kafka_server_brokertopicmetrics_totalproducerequestspersec_oneminuterate"],
+                "kafka_server_brokertopicmetrics_totalproducerequestspersec_oneminuterate{topic!=\"\"}",
+                Counting::Rate,
+            ),
+        ] {
+            let picks = Source::KafkaJmx.picks(&names(all));
+            let pick = picks.iter().find(|pick| pick.quantity == Quantity::ProducedBatches).unwrap();
+            assert_eq!((pick.selector(""), pick.counting), (selector.to_owned(), counting));
+        }
+    }
+
+    #[test]
+    fn a_quantity_with_two_names_is_taken_once() {
+        let all = names(&["redpanda_cpu_busy_seconds_total", "vectorized_reactor_cpu_busy_ms"]);
+        let picks = Source::HoneBroker.picks(&all);
+        assert_eq!(picks.len(), 1, "{picks:?}");
+        assert_eq!(picks[0].selector("job=\"x\""), "redpanda_cpu_busy_seconds_total{job=\"x\"}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Kafka's own producer (kafka-clients).
+
+use super::{Block, Change, Client, Partitioner, Row, Sheet, acks_word, property_lines, size};
+
+/// Kafka's buffer.memory.
+const BUFFER_BYTES: u64 = 32 << 20;
+/// Kafka's max.request.size, and nearly what brokers and topics take (message.max.bytes 1048588).
+const REQUEST_BYTES: u32 = 1 << 20;
+/// Kafka's delivery.timeout.ms less its request.timeout.ms: the constructor refuses a linger above it.
+const LINGER_MS_MOST: u64 = 120_000 - 30_000;
+const ROUND_ROBIN: &str = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
+
+pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
+    Sheet {
+        client: Client::Java,
+        title: "Java producer (kafka-clients)",
+        read_in: "kafka-clients 4.3.1, ProducerConfig",
+        rows: rows(change),
+        blocks: vec![
+            Block { place: "producer.properties", lines: property_lines("", &properties(change)) },
+            Block { place: "Java", lines: code(change) },
+        ],
+        traps: traps(change, partitions),
+        sources: vec![
+            "KIP-1030",
+            "KIP-480",
+            "KIP-679",
+            "KIP-782",
+            "KIP-794",
+            "ProducerConfig",
+            "RecordAccumulator",
+        ],
+    }
+}
+
+/// The change in the client's own names, in the order of its manual.
+pub(super) fn properties(change: &Change) -> Vec<(&'static str, String)> {
+    let idempotent = change.idempotent.or(change.takes_idempotence_away().then_some(false));
+    let all = [
+        ("linger.ms", change.linger_ms_whole().map(|linger_ms| linger_ms.to_string())),
+        ("batch.size", change.batch_bytes.map(|bytes| bytes.to_string())),
+        ("compression.type", change.codec.map(|codec| codec.name().to_owned())),
+        ("partitioner.class", partitioner_class(change).map(str::to_owned)),
+        ("acks", change.acks.map(acks_word)),
+        ("enable.idempotence", idempotent.map(|idempotent| idempotent.to_string())),
+        ("max.in.flight.requests.per.connection", change.in_flight.map(|in_flight| in_flight.to_string())),
+        ("buffer.memory", change.buffer_bytes.map(|bytes| bytes.to_string())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// Sticky and murmur2 are what the client does when no class is named.
+fn partitioner_class(change: &Change) -> Option<&'static str> {
+    (change.partitioner == Some(Partitioner::RoundRobin)).then_some(ROUND_ROBIN)
+}
+
+pub(super) fn rows(change: &Change) -> Vec<Row> {
+    let found = properties(change);
+    let value = |name: &str| found.iter().find(|(found, _)| *found == name).map(|(_, value)| value.clone());
+    let row =
+        |about, name, default| value(name).map(|value| Row { about, name, default, value: Some(value) });
+    let partitioner = change.partitioner.map(|partitioner| Row {
+        about: "partitioner",
+        name: "partitioner.class",
+        default: "none: keys by murmur2, else sticky by bytes (since 3.3; sticky by batch since 2.4, before that round robin)",
+        value: Some(match partitioner {
+            Partitioner::RoundRobin => ROUND_ROBIN.to_owned(),
+            Partitioner::Sticky | Partitioner::Murmur2 => "(leave it out)".to_owned(),
+        }),
+    });
+    [
+        row("linger", "linger.ms", "5 ms since 4.0, 0 before"),
+        row("batch size", "batch.size", "16384 bytes"),
+        row("codec", "compression.type", "none"),
+        partitioner,
+        row("acks", "acks", "all since 3.0, 1 before"),
+        row("idempotence", "enable.idempotence", "true since 3.0, false before"),
+        row("in flight", "max.in.flight.requests.per.connection", "5"),
+        row("buffer memory", "buffer.memory", "33554432 bytes"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn code(change: &Change) -> Vec<String> {
+    let constant = |name: &str| match name {
+        "linger.ms" => "LINGER_MS_CONFIG",
+        "batch.size" => "BATCH_SIZE_CONFIG",
+        "compression.type" => "COMPRESSION_TYPE_CONFIG",
+        "partitioner.class" => "PARTITIONER_CLASS_CONFIG",
+        "acks" => "ACKS_CONFIG",
+        "enable.idempotence" => "ENABLE_IDEMPOTENCE_CONFIG",
+        "buffer.memory" => "BUFFER_MEMORY_CONFIG",
+        _ => "MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION",
+    };
+    let put = |(name, value): (&'static str, String)| {
+        format!("properties.put(ProducerConfig.{}, \"{value}\");", constant(name))
+    };
+    properties(change).into_iter().map(put).collect()
+}
+
+/// Those of the client itself; what is built on it has them, too.
+pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
+    let mut traps: Vec<String> = change.linger_was_rounded().into_iter().collect();
+    let mut tell = |applies: bool, text: String| {
+        if applies {
+            traps.push(text);
+        }
+    };
+    tell(
+        change.linger_us.is_some(),
+        "Linger is no promise for a partition: as soon as any partition of a broker is ready, the head batches of all its partitions \
+         go with it, so a hot partition ends the wait of the cold ones."
+            .to_owned(),
+    );
+    tell(
+        change.linger_us.is_some_and(|linger_us| linger_us > 0),
+        "A sender that waits for each record's answer (send().get()) has one record a batch at any linger, and pays the whole of it."
+            .to_owned(),
+    );
+    tell(
+        change.linger_ms_whole().is_some_and(|linger_ms| linger_ms > LINGER_MS_MOST),
+        format!(
+            "delivery.timeout.ms (120000) must be at least linger.ms + request.timeout.ms (30000): above a linger of {LINGER_MS_MOST} \
+             ms the producer does not start unless it is raised, too."
+        ),
+    );
+    tell(
+        change.batch_bytes.is_some_and(|bytes| bytes > REQUEST_BYTES),
+        "Above 1 MiB a batch meets max.request.size (1048576) and the topic's max.message.bytes (1048588): raise both, or batches are \
+         refused and split."
+            .to_owned(),
+    );
+    let buffer = change.buffer_bytes.unwrap_or(BUFFER_BYTES);
+    match change.open_batches_bytes(partitions) {
+        Some(open) if open > buffer => tell(
+            true,
+            format!(
+                "Memory: {} partitions of {} each need {}, and buffer.memory is {}: send() will block. Set buffer.memory={open} at \
+                 least, or a smaller batch.",
+                partitions.unwrap_or_default(),
+                size(change.batch_bytes.unwrap_or_default().into()),
+                size(open),
+                size(buffer)
+            ),
+        ),
+        Some(_) => {}
+        None => tell(
+            change.batch_bytes.is_some(),
+            format!(
+                "Memory: every partition with an open batch holds a whole batch.size. Partitions of one producer times {} must fit \
+                 into buffer.memory ({}); name them with --partitions to have it checked.",
+                size(change.batch_bytes.unwrap_or_default().into()),
+                size(buffer)
+            ),
+        ),
+    }
+    tell(
+        change.takes_idempotence_away(),
+        "Idempotence needs acks=all and at most 5 in flight. The client would drop it in silence; the line says so aloud. Without it, \
+         what is sent again may be stored twice and out of order."
+            .to_owned(),
+    );
+    tell(
+        change.idempotent == Some(true),
+        "Brokers before 2.8 want the IDEMPOTENT_WRITE permission for it; 3.0.0 and 3.1.0 had it off in spite of their manual (KAFKA-13598)."
+            .to_owned(),
+    );
+    tell(
+        matches!(change.partitioner, Some(Partitioner::Sticky | Partitioner::Murmur2)),
+        "Delete partitioner.class where it is set: the built-in partitioner is no class. DefaultPartitioner and \
+         UniformStickyPartitioner are gone in 4.0, and a client that names them does not start."
+            .to_owned(),
+    );
+    tell(
+        change.partitioner == Some(Partitioner::RoundRobin),
+        "RoundRobinPartitioner spreads each record, keyed ones too, over all partitions: the smallest batches of all partitioners."
+            .to_owned(),
+    );
+    tell(
+        change.codec.is_some_and(|codec| codec.name() != "none"),
+        "Right after a start a compressing producer sends small batches: it fills them by an estimate of the ratio that begins at 1.0 \
+         and learns by 0.005 a batch. Where the topic's compression.type is not `producer`, the broker packs all of it anew."
+            .to_owned(),
+    );
+    traps
+}

@@ -1,0 +1,163 @@
+//! IBM/sarama.
+
+use super::{Block, Change, Client, Partitioner, Row, Sheet};
+
+pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
+    let rows = rows(change, partitions);
+    let lines = rows.iter().filter_map(|row| Some(format!("config.{} = {}", row.name, row.value.as_ref()?)));
+    Sheet {
+        client: Client::Sarama,
+        title: "Sarama",
+        read_in: "sarama 1.61.1, config.go and produce_set.go",
+        blocks: vec![Block { place: "Go, on a *sarama.Config", lines: lines.collect() }],
+        traps: traps(change, partitions),
+        sources: vec!["sarama 1.61.1, config.go, produce_set.go, partitioner.go"],
+        rows,
+    }
+}
+
+/// Triggers count all partitions of a broker, so a cap for one has to be that of all.
+fn flush_bytes(change: &Change, partitions: Option<u32>) -> Option<u64> {
+    Some(u64::from(change.batch_bytes?).saturating_mul(partitions.unwrap_or(1).into()))
+}
+
+fn rows(change: &Change, partitions: Option<u32>) -> Vec<Row> {
+    let row = |about, name, default, value: Option<String>| {
+        value.map(|value| Row { about, name, default, value: Some(value) })
+    };
+    let idempotent = change.idempotent == Some(true);
+    let acks = change.acks.or(idempotent.then_some(-1));
+    let in_flight = if idempotent { Some(1) } else { change.in_flight };
+    let partitioner = change.partitioner.map(|of| Row {
+        about: "partitioner",
+        name: "Producer.Partitioner",
+        default: "NewHashPartitioner: keys by FNV-1a, not Java's murmur2; else a random partition for every record",
+        value: match of {
+            Partitioner::Sticky => None,
+            Partitioner::RoundRobin => Some("sarama.NewRoundRobinPartitioner".to_owned()),
+            Partitioner::Murmur2 => Some("sarama.NewMurmur2Partitioner".to_owned()),
+        },
+    });
+    let buffer = change.buffer_bytes.map(|_| Row {
+        about: "buffer memory",
+        name: "",
+        default: "no setting in bytes; ChannelBufferSize 256 messages for each channel",
+        value: None,
+    });
+    [
+        row("linger", "Producer.Flush.Frequency", "0: as fast as possible", change.linger_us.map(duration)),
+        row(
+            "batch size",
+            "Producer.Flush.Bytes",
+            "0: no trigger by bytes",
+            flush_bytes(change, partitions).map(|bytes| bytes.to_string()),
+        ),
+        row(
+            "codec",
+            "Producer.Compression",
+            "none",
+            change.codec.map(|codec| codec_constant(codec.name()).to_owned()),
+        ),
+        partitioner,
+        row(
+            "acks",
+            "Producer.RequiredAcks",
+            "1 (WaitForLocal)",
+            acks.map(|acks| acks_constant(acks).to_owned()),
+        ),
+        row(
+            "idempotence",
+            "Producer.Idempotent",
+            "false",
+            change.idempotent.map(|idempotent| idempotent.to_string()),
+        ),
+        row("in flight", "Net.MaxOpenRequests", "5", in_flight.map(|in_flight| in_flight.to_string())),
+        buffer,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn duration(linger_us: u64) -> String {
+    match linger_us {
+        0 => "0".to_owned(),
+        _ if linger_us.is_multiple_of(1_000) => format!("{} * time.Millisecond", linger_us / 1_000),
+        _ => format!("{linger_us} * time.Microsecond"),
+    }
+}
+
+fn codec_constant(name: &str) -> &'static str {
+    match name {
+        "gzip" => "sarama.CompressionGZIP",
+        "snappy" => "sarama.CompressionSnappy",
+        "lz4" => "sarama.CompressionLZ4",
+        "zstd" => "sarama.CompressionZSTD",
+        _ => "sarama.CompressionNone",
+    }
+}
+
+fn acks_constant(acks: i16) -> &'static str {
+    match acks {
+        0 => "sarama.NoResponse",
+        1 => "sarama.WaitForLocal",
+        _ => "sarama.WaitForAll",
+    }
+}
+
+fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
+    let mut traps = Vec::new();
+    let mut tell = |applies: bool, text: &str| {
+        if applies {
+            traps.push(text.to_owned());
+        }
+    };
+    tell(
+        change.linger_us.is_some() || change.batch_bytes.is_some(),
+        "There is no linger for a partition. Flush.Frequency, Flush.Bytes and Flush.Messages are triggers for a broker: the first that \
+         is met sends what all its partitions have, so they count over partitions.",
+    );
+    tell(
+        change.batch_bytes.is_some() && partitions.is_none(),
+        "Flush.Bytes is for all partitions of a broker together: multiply it by those that a producer writes to there (--partitions).",
+    );
+    tell(
+        change.batch_bytes.is_some() && change.linger_us.is_none(),
+        "Flush.Bytes or Flush.Messages without Flush.Frequency leave the last messages lying: set a linger, too.",
+    );
+    tell(
+        change.batch_bytes.is_some_and(|bytes| bytes >= 1 << 20),
+        "A batch of one partition ends at Producer.MaxMessageBytes (1048576), which is also the largest message.",
+    );
+    tell(
+        change.linger_us.is_some_and(|linger_us| linger_us > 0),
+        "SyncProducer.SendMessage waits for each message: one record a batch at any frequency. Use SendMessages or AsyncProducer.",
+    );
+    tell(
+        change.partitioner == Some(Partitioner::Sticky),
+        "There is no sticky partitioner: messages without a key are spread one by one. Write one (sarama.Partitioner), or give messages \
+         that belong together one key.",
+    );
+    tell(
+        change.partitioner == Some(Partitioner::Murmur2),
+        "Changing the hash moves keys to other partitions: their order breaks at the change.",
+    );
+    tell(
+        change.idempotent == Some(true),
+        "Idempotence wants acks all, Net.MaxOpenRequests 1 and a Version of V0_11_0_0 or later: one request at a time is slow unless \
+         batches are large.",
+    );
+    tell(
+        change.acks.is_none(),
+        "The default is acks 1: what a leader loses before it is copied is lost, unlike with the other clients.",
+    );
+    tell(
+        change.buffer_bytes.is_some(),
+        "There is no limit of memory: what waits is bounded by Flush.Bytes and the channels only, so bound what you hand over.",
+    );
+    tell(
+        change.codec.is_some_and(|codec| codec.name() == "zstd"),
+        "zstd needs config.Version of V2_1_0_0 or later.",
+    );
+    traps
+}

@@ -1,0 +1,207 @@
+//! What the headers of a partition's batches add up to.
+
+use hone_kafka::Codec;
+use hone_kafka::batch::TimestampType;
+
+use crate::histogram::Histogram;
+use crate::producers::Producers;
+use crate::scan::{Passed, Seen};
+
+/// Codecs, by their bits.
+pub(crate) const CODECS: usize = 5;
+
+/// Sums over the batches of a partition, or of a topic; some 40 KiB, however many batches there are.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Batches of data.
+    pub batches: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+    /// Their records.
+    pub records: u64,
+    /// Bytes of batches, each batch once.
+    pub sizes: Histogram,
+    /// The same, each batch as often as it has bytes: what a byte of the topic lies in.
+    pub sizes_by_bytes: Histogram,
+    /// Records of batches.
+    pub counts: Histogram,
+    /// Milliseconds from first to last record, of batches of several records that have times of the producer's.
+    pub spans_ms: Histogram,
+    /// Bytes by codec.
+    pub codec_bytes: [u64; CODECS],
+    /// Batches of transactions.
+    pub transactional: u64,
+    /// Batches that the broker stamped.
+    pub log_append: u64,
+    /// Markers of transactions, which no producer batched; in none of the sums.
+    pub control: u64,
+    /// Batches that compaction has thinned out; in none of the sums, since they are not as they were sent.
+    pub compacted: u64,
+    /// Least and largest time of a record, milliseconds since 1970.
+    pub times_ms: Option<(i64, i64)>,
+    /// Who wrote them.
+    pub producers: Producers,
+    /// Batches whose times run backwards, or have none.
+    pub timeless: u64,
+    /// What was no batch of these.
+    pub passed: Passed,
+}
+
+impl Tally {
+    /// Takes a batch, in the order of offsets.
+    pub fn add(&mut self, seen: &Seen) {
+        let header = &seen.header;
+        if header.is_control() {
+            self.control += 1;
+            return;
+        }
+        if seen.is_compacted() {
+            self.compacted += 1;
+            return;
+        }
+        let records = header.record_count.max(0) as u64;
+        self.batches += 1;
+        self.bytes += seen.bytes;
+        self.records += records;
+        self.sizes.add(seen.bytes, 1);
+        self.sizes_by_bytes.add(seen.bytes, seen.bytes);
+        self.counts.add(records, 1);
+        let is_timeless = header.base_timestamp < 0 || header.max_timestamp < header.base_timestamp;
+        self.timeless += u64::from(is_timeless);
+        if let Some(span) = seen.span_ms().filter(|_| records > 1) {
+            self.spans_ms.add(span, 1);
+        }
+        self.codec_bytes[codec_index(header.codec())] += seen.bytes;
+        self.transactional += u64::from(header.is_transactional());
+        self.log_append += u64::from(header.timestamp_type() == TimestampType::LogAppend);
+        self.spread(header.base_timestamp.min(header.max_timestamp), header.max_timestamp);
+        self.producers.add(seen);
+    }
+
+    fn spread(&mut self, first: i64, last: i64) {
+        // -1 is no time.
+        if first < 0 {
+            return;
+        }
+        let (least, most) = self.times_ms.unwrap_or((first, last));
+        self.times_ms = Some((least.min(first), most.max(last)));
+    }
+
+    /// Takes another partition in.
+    pub fn merge(&mut self, other: &Self) {
+        self.batches += other.batches;
+        self.bytes += other.bytes;
+        self.records += other.records;
+        self.sizes.merge(&other.sizes);
+        self.sizes_by_bytes.merge(&other.sizes_by_bytes);
+        self.counts.merge(&other.counts);
+        self.spans_ms.merge(&other.spans_ms);
+        for (own, more) in self.codec_bytes.iter_mut().zip(other.codec_bytes) {
+            *own += more;
+        }
+        self.transactional += other.transactional;
+        self.log_append += other.log_append;
+        self.control += other.control;
+        self.compacted += other.compacted;
+        self.timeless += other.timeless;
+        if let Some((first, last)) = other.times_ms {
+            self.spread(first, last);
+        }
+        self.producers.merge(&other.producers);
+        self.passed.add(&other.passed);
+    }
+
+    /// Bytes of a batch in the mean: the effective batch size. `None` where there is none.
+    pub fn mean_bytes(&self) -> Option<f64> {
+        (self.batches > 0).then(|| self.bytes as f64 / self.batches as f64)
+    }
+
+    /// Records of a batch in the mean.
+    pub fn mean_records(&self) -> Option<f64> {
+        (self.batches > 0).then(|| self.records as f64 / self.batches as f64)
+    }
+
+    /// Batches a second, over the times of their records. `None` for less than a millisecond.
+    pub fn batches_per_s(&self) -> Option<f64> {
+        let (first, last) = self.times_ms.filter(|(first, last)| last > first)?;
+        Some(1e3 * self.batches as f64 / (last - first) as f64)
+    }
+}
+
+fn codec_index(codec: Codec) -> usize {
+    usize::try_from(codec.bits()).unwrap_or(0).min(CODECS - 1)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use hone_kafka::BatchHeader;
+
+    use super::*;
+
+    /// A batch of a producer, of so many bytes and records, with times from `begin` to `end`.
+    pub(crate) fn seen(producer_id: i64, bytes: u64, records: i32, begin: i64, end: i64) -> Seen {
+        let header = BatchHeader {
+            base_offset: 0,
+            batch_length: bytes as i32 - 12,
+            leader_epoch: 0,
+            magic: 2,
+            crc: 0,
+            attributes: 0,
+            last_offset_delta: records - 1,
+            base_timestamp: begin,
+            max_timestamp: end,
+            producer_id,
+            producer_epoch: 0,
+            base_sequence: 0,
+            record_count: records,
+        };
+        Seen { header, bytes }
+    }
+
+    fn with_attributes(seen: Seen, attributes: i16) -> Seen {
+        Seen { header: BatchHeader { attributes, ..seen.header }, ..seen }
+    }
+
+    #[test]
+    fn sizes_are_told_by_batches_and_by_bytes() {
+        let mut tally = Tally::default();
+        for _ in 0..9 {
+            tally.add(&seen(1, 100, 1, 1_000, 1_000));
+        }
+        tally.add(&seen(1, 9_100, 91, 1_000, 2_000));
+        assert_eq!((tally.mean_bytes(), tally.mean_records()), (Some(1_000.0), Some(10.0)));
+        assert_eq!(tally.sizes.quantile(0.5), Some(101));
+        assert_eq!(tally.sizes_by_bytes.quantile(0.5), Some(9_100), "most bytes lie in the large one");
+        assert_eq!(
+            (tally.spans_ms.total(), tally.spans_ms.most()),
+            (1, Some(1_000)),
+            "one record has no span"
+        );
+        assert_eq!(tally.batches_per_s(), Some(10.0));
+    }
+
+    #[test]
+    fn markers_and_compacted_batches_are_in_no_sum() {
+        let mut tally = Tally::default();
+        tally.add(&with_attributes(seen(1, 78, 1, 5, 5), 1 << 5 | 1 << 4));
+        let thinned = seen(1, 500, 3, 5, 9);
+        tally.add(&Seen { header: BatchHeader { record_count: 2, ..thinned.header }, ..thinned });
+        assert_eq!((tally.batches, tally.control, tally.compacted), (0, 1, 1));
+        assert_eq!((tally.mean_bytes(), tally.times_ms), (None, None));
+        tally.add(&with_attributes(seen(1, 500, 3, 5, 9), 1 << 4 | 4));
+        assert_eq!((tally.transactional, tally.codec_bytes[4]), (1, 500));
+        tally.add(&with_attributes(seen(1, 500, 3, 5, 900), 1 << 3));
+        assert_eq!((tally.log_append, tally.spans_ms.total()), (1, 1), "the broker's time is no span");
+    }
+
+    #[test]
+    fn partitions_add_up() {
+        let (mut one, mut other) = (Tally::default(), Tally::default());
+        one.add(&seen(1, 100, 1, 1_000, 1_000));
+        other.add(&seen(2, 300, 3, 3_000, 4_000));
+        other.passed.broken = 2;
+        one.merge(&other);
+        assert_eq!((one.batches, one.bytes, one.records, one.passed.broken), (2, 400, 4, 2));
+        assert_eq!((one.times_ms, one.producers.by_bytes().len()), (Some((1_000, 4_000)), 2));
+    }
+}

@@ -1,0 +1,857 @@
+//! What closed the batches of a producer, by their headers: size, time, other partitions, the application, or a sender that waited.
+//!
+//! A batch that waits for its linger ends that long after its first record, so the next one of its partition can't begin before: times
+//! between beginnings have a floor, and spans a ceiling, and both are the linger. Batches that were drained along with another partition
+//! of the same broker lie below the floor (Kafka's `RecordAccumulator.drain`). A sender that sends as soon as it is free has neither.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hone_kafka::batch::HEADER_BYTES;
+use hone_record::{BatchCap, BatchTrigger};
+
+use crate::evidence::{Kept, are_near};
+
+/// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
+/// librdkafka's and franz-go's megabyte.
+const USUAL_CAPS: [u64; 12] = [
+    16_384, 32_768, 65_536, 100_000, 131_072, 200_000, 262_144, 524_288, 1_000_000, 1_000_012, 1_048_576,
+    1_048_588,
+];
+/// A round number is believed to be a limit only where few records would come near it by chance: this many fit between it and the next.
+const RECORDS_BETWEEN_CAPS: u64 = 8;
+/// librdkafka's `batch.num.messages`.
+const USUAL_COUNTS: [u32; 4] = [10_000, 1_000, 5_000, 100_000];
+/// From this share of batches on that end there, a limit is one.
+const CAPPED_SHARE: f64 = 0.05;
+/// Compressed batches end near their limit and not at it: Java estimates, and its estimate is 5 % above what comes out.
+const PACKED_FROM: f64 = 0.80;
+const PACKED_TO: f64 = 1.05;
+const PACKED_SHARE: f64 = 0.5;
+/// Batches or gaps that a statement rests on.
+const LEAST: usize = 20;
+/// A ceiling of spans: so much of them may lie above it (a sender that was kept waiting now and then), so much must lie just below it, and so
+/// many times more than just above it.
+const ABOVE_CEILING: f64 = 0.12;
+const BELOW_CEILING: f64 = 0.05;
+const EDGE: f64 = 6.0;
+/// From this share of single records on a producer sends one by one.
+const SINGLES: f64 = 0.99;
+/// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
+/// below.
+const REGULAR: f64 = 0.35;
+/// The linger is of this share of the ceiling at least.
+const FLOOR: f64 = 0.8;
+/// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
+/// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
+const LEFT_OUT: f64 = 0.1;
+const VARIANCE_LEFT: f64 = 0.4377;
+/// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
+const WAKE_UP_MS: f64 = 0.05;
+/// So many pairs of that kind are expected where there is none.
+const PAIRS_EXPECTED: f64 = 10.0;
+/// Slower than this, records are just rare.
+const RARE_GAP_MS: f64 = 50.0;
+/// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
+const LATE_SHARE: f64 = 0.25;
+/// Share of batches with the same number of records from which the application is taken to count.
+const CONSTANT: f64 = 0.9;
+
+/// What was found of a producer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Habits {
+    /// What closed its batches, by share of its batches, largest first.
+    pub triggers: Vec<(BatchTrigger, f64)>,
+    /// Where its batches end.
+    pub cap: Option<BatchCap>,
+    /// The longest time that it waited for a batch that was not full.
+    pub linger_ms: Option<u64>,
+    /// Bytes of a record as it lies in a batch.
+    pub record_bytes: f64,
+    /// How many of its partitions have a batch open when one begins, itself included.
+    pub open_at_once: f64,
+    /// Share of its batches that go to the partition of the batch before.
+    pub stays: f64,
+    /// What was seen, in words.
+    pub evidence: Vec<String>,
+}
+
+/// What is known beside the kept headers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Known {
+    /// Bytes of records before compression for one after it; 1 where nothing is compressed or known.
+    pub ratio: f64,
+    /// How many producers are mixed in these headers at least: 1 for one with an id.
+    pub producers: usize,
+    /// Markers of transactions for a batch of one, over the topic.
+    pub markers_per_batch: f64,
+    /// Which broker leads a partition, by any number; those that are not named have one together.
+    pub leaders: BTreeMap<i32, usize>,
+}
+
+/// Batches of one producer, or of all without an id, by partition and offset.
+pub fn habits(kept: &[Kept], known: &Known) -> Habits {
+    if kept.len() < LEAST {
+        let evidence = vec![format!("{} batches are too few to tell", kept.len())];
+        return Habits { triggers: vec![(BatchTrigger::Unknown, 1.0)], evidence, ..Habits::default() };
+    }
+    let cap = cap_of(kept, known);
+    let is_full: Vec<bool> = kept.iter().map(|batch| cap.is_some_and(|cap| cap.is_reached(batch))).collect();
+    let mut habits = Habits {
+        cap: cap.map(|cap| cap.at),
+        record_bytes: record_bytes(kept),
+        stays: stays(kept),
+        ..Habits::default()
+    };
+    let full = is_full.iter().filter(|full| **full).count();
+    let mut shares: BTreeMap<BatchTrigger, f64> = BTreeMap::new();
+    if let Some(cap) = cap.filter(|_| full > 0) {
+        let trigger =
+            if matches!(cap.at, BatchCap::Bytes(_)) { BatchTrigger::Size } else { BatchTrigger::Count };
+        shares.insert(trigger, full as f64 / kept.len() as f64);
+        habits.evidence.push(cap.in_words(full, kept.len()));
+    }
+    if full < kept.len() {
+        let rest = Rest::new(kept, &is_full, known, cap.is_some());
+        let left = (kept.len() - full) as f64 / kept.len() as f64;
+        for (trigger, share) in rest.triggers(&mut habits) {
+            *shares.entry(trigger).or_default() += share * left;
+        }
+    }
+    habits.open_at_once = open_at_once(kept, habits.linger_ms.unwrap_or(0));
+    habits.triggers = shares.into_iter().filter(|(_, share)| *share > 0.0).collect();
+    habits.triggers.sort_by(|one, other| other.1.total_cmp(&one.1));
+    habits
+}
+
+/// A limit, and what counts as having reached it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Cap {
+    at: BatchCap,
+    /// From so many bytes, or records, on.
+    from: f64,
+    /// What one byte of a batch counts; more than 1 where the limit is of bytes before compression.
+    factor: f64,
+    what: &'static str,
+}
+
+impl Cap {
+    fn is_reached(&self, batch: &Kept) -> bool {
+        match self.at {
+            BatchCap::Bytes(_) => batch.records > 1 && f64::from(batch.bytes) * self.factor >= self.from,
+            BatchCap::Records(_) => f64::from(batch.records) >= self.from,
+        }
+    }
+
+    fn in_words(&self, full: usize, of: usize) -> String {
+        let share = 100.0 * full as f64 / of as f64;
+        match self.at {
+            BatchCap::Bytes(bytes) => {
+                format!(
+                    "{share:.0} % of the batches end where one record more would pass {bytes} bytes{}",
+                    self.what
+                )
+            }
+            BatchCap::Records(records) => format!("{share:.0} % of the batches end at {records} records"),
+        }
+    }
+}
+
+fn cap_of(kept: &[Kept], known: &Known) -> Option<Cap> {
+    let packed = kept.iter().filter(|batch| batch.is_packed).count();
+    if packed * 2 > kept.len() {
+        count_cap(kept).or_else(|| packed_cap(kept, 1.0, "")).or_else(|| {
+            let plain = known.ratio.max(1.0);
+            (plain > 1.05).then(|| packed_cap(kept, plain, " before compression")).flatten()
+        })
+    } else {
+        count_cap(kept).or_else(|| plain_cap(kept))
+    }
+}
+
+/// The least limit that the largest batch fits into, where one record more would not.
+fn plain_cap(kept: &[Kept]) -> Option<Cap> {
+    let most = kept.iter().filter(|batch| batch.records > 1).map(|batch| u64::from(batch.bytes)).max()?;
+    let record = record_bytes(kept).max(1.0);
+    // Records differ in size; a batch with room for one in the mean may have none for the next.
+    let room = 1.25 * record + 8.0;
+    let at = caps_from(most).find(|cap| ((cap - most) as f64) < room && is_believable(*cap, record))?;
+    let cap = Cap { at: BatchCap::Bytes(at), from: at as f64 - room, factor: 1.0, what: "" };
+    let full = kept.iter().filter(|batch| cap.is_reached(batch)).count();
+    (full as f64 >= CAPPED_SHARE * kept.len() as f64).then_some(cap)
+}
+
+fn is_believable(cap: u64, record: f64) -> bool {
+    if USUAL_CAPS.contains(&cap) {
+        return record * 2.0 <= cap as f64;
+    }
+    // To the next round number it is a quarter at least.
+    cap as f64 / 4.0 >= RECORDS_BETWEEN_CAPS as f64 * record
+}
+
+/// Usual limits and round numbers from a size on, smallest first.
+fn caps_from(least: u64) -> impl Iterator<Item = u64> {
+    let twos = (10..27).flat_map(|power| [1_u64 << power, 3 << (power - 1)]);
+    let tens = (3..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+    let mut all: Vec<u64> = twos.chain(tens).chain(USUAL_CAPS).filter(|cap| *cap >= least).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+}
+
+fn packed_cap(kept: &[Kept], factor: f64, what: &'static str) -> Option<Cap> {
+    let sizes = sorted(kept.iter().map(|batch| u64::from(batch.bytes)));
+    let (middle, high) = (quantile(&sizes, 0.5)? as f64 * factor, quantile(&sizes, 0.99)? as f64 * factor);
+    let fits = |cap: &u64| {
+        let cap = *cap as f64;
+        (cap * PACKED_FROM..=cap * 1.02).contains(&middle) && high <= cap * PACKED_TO
+    };
+    let at = USUAL_CAPS.into_iter().find(fits)?;
+    let cap = Cap { at: BatchCap::Bytes(at), from: at as f64 * PACKED_FROM, factor, what };
+    let full = kept.iter().filter(|batch| cap.is_reached(batch)).count();
+    (full as f64 >= PACKED_SHARE * kept.len() as f64 && !is_cut_by_time(kept)).then_some(cap)
+}
+
+/// Whether the spans are more alike than the sizes, in which case a size that happens to be near a limit is none.
+fn is_cut_by_time(kept: &[Kept]) -> bool {
+    let spans: Vec<f64> = kept.iter().filter_map(Kept::span_ms).map(|span| span as f64).collect();
+    let sizes: Vec<f64> = kept.iter().map(|batch| f64::from(batch.bytes)).collect();
+    // Times are of whole milliseconds, which alone scatters by a sixth of a square millisecond.
+    let (of_spans, of_sizes) = (variation(&spans, 1.0 / 6.0), variation(&sizes, 0.0));
+    spans.len() >= LEAST && of_spans.zip(of_sizes).is_some_and(|(spans, sizes)| spans < 0.5 * sizes)
+}
+
+fn count_cap(kept: &[Kept]) -> Option<Cap> {
+    let most = kept.iter().map(|batch| batch.records).max()?;
+    let at = USUAL_COUNTS.into_iter().find(|count| *count == most)?;
+    let full = kept.iter().filter(|batch| batch.records == at).count();
+    (full as f64 >= CAPPED_SHARE * kept.len() as f64).then_some(Cap {
+        at: BatchCap::Records(u64::from(at)),
+        from: f64::from(at),
+        factor: 1.0,
+        what: "",
+    })
+}
+
+/// Batches that were not full.
+struct Rest<'a> {
+    kept: &'a [Kept],
+    is_full: &'a [bool],
+    known: &'a Known,
+    has_cap: bool,
+    count: usize,
+    spans: Vec<u64>,
+}
+
+impl<'a> Rest<'a> {
+    fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known, has_cap: bool) -> Self {
+        let rest = || kept.iter().zip(is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch);
+        let spans = sorted(rest().filter(|batch| batch.records > 1).filter_map(Kept::span_ms));
+        Self { kept, is_full, known, has_cap, count: rest().count(), spans }
+    }
+
+    fn rest(&self) -> impl Iterator<Item = &'a Kept> {
+        self.kept.iter().zip(self.is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch)
+    }
+
+    /// By share of these batches. What is seen goes into the habits.
+    fn triggers(&self, habits: &mut Habits) -> Vec<(BatchTrigger, f64)> {
+        let singles = self.rest().filter(|batch| batch.records == 1).count() as f64 / self.count as f64;
+        if let Some(told) = self.flushes(habits) {
+            return vec![(told, 1.0)];
+        }
+        if singles >= SINGLES {
+            return vec![(self.one_by_one(habits), 1.0)];
+        }
+        if self.spans.len() < LEAST {
+            let few = format!(
+                "{} batches of several records are too few to tell how long they waited",
+                self.spans.len()
+            );
+            habits.evidence.push(few);
+            return vec![(BatchTrigger::Alone, singles), (BatchTrigger::Unknown, 1.0 - singles)];
+        }
+        self.by_time(habits, singles)
+    }
+
+    /// The application ends batches: by transactions, or by a count that never changes.
+    fn flushes(&self, habits: &mut Habits) -> Option<BatchTrigger> {
+        let transactional = self.rest().filter(|batch| batch.is_transactional).count();
+        if transactional * 2 > self.count && self.known.markers_per_batch >= 0.5 {
+            let seen = format!(
+                "{:.1} ends of transactions for a batch: the application commits after a few records",
+                self.known.markers_per_batch
+            );
+            habits.evidence.push(seen);
+            return Some(BatchTrigger::Flush);
+        }
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        self.rest().for_each(|batch| *counts.entry(batch.records).or_default() += 1);
+        let (count, times) = counts.into_iter().max_by_key(|(_, times)| *times)?;
+        let is_constant = times as f64 >= CONSTANT * self.count as f64 && count > 1;
+        // At a steady beat time gives the same count again and again, and takes as long as the linger.
+        let takes_ms = quantile(&self.spans, 0.5).unwrap_or(0);
+        (is_constant && takes_ms <= 1 && !self.has_cap).then(|| {
+            habits.evidence.push(format!(
+                "{:.0} % of the batches have {count} records of the same moment: the application flushes after them",
+                100.0 * times as f64 / self.count as f64
+            ));
+            BatchTrigger::Flush
+        })
+    }
+
+    fn one_by_one(&self, habits: &mut Habits) -> BatchTrigger {
+        let mut begins: Vec<i64> = self.rest().map(|batch| batch.begin_ms).collect();
+        begins.sort_unstable();
+        let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
+        if gap_ms > RARE_GAP_MS {
+            habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
+            return BatchTrigger::Alone;
+        }
+        if self.known.producers > 1 {
+            habits.evidence.push("single records, of several producers that can't be told apart".to_owned());
+            return BatchTrigger::Alone;
+        }
+        let pairs = self.rest().filter(|batch| batch.records > 1).count();
+        let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
+        if pairs == 0 && expected >= PAIRS_EXPECTED {
+            habits.evidence.push(format!(
+                "{} single records, one in {gap_ms:.2} ms, and never two together, where chance would have brought {expected:.0} pairs: each \
+                 waits for the one before, or for a beat",
+                begins.len()
+            ));
+            return BatchTrigger::OneByOne;
+        }
+        match regularity(&begins).filter(|regular| *regular < REGULAR) {
+            Some(regular) => {
+                habits.evidence.push(format!(
+                    "single records, one in {gap_ms:.1} ms and so regularly ({regular:.2} of the scatter of arrivals that know nothing of each \
+                     other) that each waits for the one before, or for a beat"
+                ));
+                BatchTrigger::OneByOne
+            }
+            None => {
+                habits.evidence.push("single records, sent before a second one came".to_owned());
+                BatchTrigger::Alone
+            }
+        }
+    }
+
+    fn by_time(&self, habits: &mut Habits, singles: f64) -> Vec<(BatchTrigger, f64)> {
+        let most = quantile(&self.spans, 0.9).unwrap_or(0);
+        if let Some(seen) = self.drained_by_a_hot_one(most) {
+            habits.linger_ms = Some(most);
+            habits.evidence.push(seen);
+            return vec![(BatchTrigger::Drained, 1.0)];
+        }
+        let Some(ceiling) = ceiling(&self.spans) else {
+            let middle = quantile(&self.spans, 0.5).unwrap_or(0);
+            habits.evidence.push(format!(
+                "batches of several records span {middle} ms (50 %) to {most} ms (90 %), and nothing cuts them off: they were sent when the \
+                 sender was free"
+            ));
+            return vec![(BatchTrigger::SenderFree, 1.0)];
+        };
+        habits.linger_ms = Some(ceiling);
+        let drained = if self.known.producers < 2 { self.drained(ceiling) } else { 0.0 };
+        let above =
+            self.spans.iter().filter(|span| **span > ceiling + 1).count() as f64 / self.spans.len() as f64;
+        habits.evidence.push(format!(
+            "the times from first to last record end at {ceiling} ms, the effective linger ({:.0} % are longer); {:.0} % are single records",
+            100.0 * above,
+            100.0 * singles
+        ));
+        if drained > 0.0 {
+            habits.evidence.push(format!(
+                "{:.0} % were sent before their own time was over, along with another partition of the broker",
+                100.0 * drained
+            ));
+        }
+        vec![(BatchTrigger::Time, 1.0 - drained), (BatchTrigger::Drained, drained)]
+    }
+
+    /// Share of the batches that are not full which were drained along with another one. Supposing that all are, a broker's batches fall into
+    /// groups: the one that began first ends them all when its time is over, or one that is full does before. Where records came behind
+    /// that end, the supposition is wrong, and each waited for itself.
+    fn drained(&self, linger_ms: u64) -> f64 {
+        let mut by_leader: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (place, batch) in self.kept.iter().enumerate() {
+            let leader = self.known.leaders.get(&batch.partition).copied().unwrap_or(usize::MAX);
+            by_leader.entry(leader).or_default().push(place);
+        }
+        let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
+        brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
+        // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
+        let shortest = (FLOOR * linger_ms as f64) as u64;
+        let tried = (shortest..=linger_ms).map(|linger_ms| {
+            let found = brokers.iter().map(|places| self.drained_of_a_broker(places, linger_ms));
+            found.fold((0, 0), |sum, (drained, late)| (sum.0 + drained, sum.1 + late))
+        });
+        let best = tried.min_by_key(|(_, late)| *late);
+        let (drained, _) =
+            best.filter(|(_, late)| *late as f64 <= LATE_SHARE * self.count as f64).unwrap_or((0, 0));
+        drained as f64 / self.count as f64
+    }
+
+    /// Batches that were drained, and those that have a record behind the end of their group.
+    fn drained_of_a_broker(&self, places: &[usize], linger_ms: u64) -> (usize, usize) {
+        let partition = |place: &usize| self.kept[*place].partition;
+        if places.iter().all(|place| Some(partition(place)) == places.first().map(partition)) {
+            return (0, 0);
+        }
+        let linger_ms = i64::try_from(linger_ms).unwrap_or(i64::MAX);
+        let (mut drained, mut late, mut at) = (0, 0, 0);
+        while let Some(first) = places.get(at) {
+            let mut end = self.kept[*first].begin_ms.saturating_add(linger_ms);
+            let begin = at;
+            while let Some(place) = places.get(at).filter(|place| belongs(&self.kept[**place], end)) {
+                if self.is_full[*place] {
+                    end = end.min(self.kept[*place].end_ms.unwrap_or(end));
+                }
+                at += 1;
+            }
+            let group = places.get(begin..at).unwrap_or_default();
+            let mut partitions = BTreeSet::new();
+            for (index, place) in group.iter().enumerate().filter(|(_, place)| !self.is_full[**place]) {
+                // A millisecond is lost in rounding, and one passes until the sender wakes up.
+                let is_behind = self.kept[*place].end_ms.is_some_and(|last| last > end.saturating_add(2));
+                // A second batch of a partition was not sent along with its first.
+                let is_second = !partitions.insert(partition(place));
+                late += usize::from(is_behind || is_second);
+                drained += usize::from(index > 0 && !is_second);
+            }
+            at = at.max(begin + 1);
+        }
+        (drained, late)
+    }
+
+    /// Whether another partition of the producer fills its batches, and these are sent at its beat: then their spans end where its batches
+    /// end, whatever the linger is.
+    fn drained_by_a_hot_one(&self, most_ms: u64) -> Option<String> {
+        let mut hot: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
+        for (batch, full) in self.kept.iter().zip(self.is_full) {
+            let sums = hot.entry(batch.partition).or_default();
+            sums.0 += usize::from(*full);
+            sums.1 += 1;
+        }
+        let is_hot = |partition: i32| hot.get(&partition).is_some_and(|(full, all)| full * 2 > *all);
+        let cold = self.rest().filter(|batch| !is_hot(batch.partition)).count();
+        let of_hot = gaps(self.kept).into_iter().filter(|(place, _)| is_hot(self.kept[*place].partition));
+        let beats = sorted(of_hot.map(|(_, gap)| gap));
+        let beat = quantile(&beats, 0.5).filter(|_| beats.len() >= LEAST)?;
+        (cold * 2 > self.count && self.known.producers < 2 && most_ms <= beat + beat / 2 + 2).then(|| {
+            format!(
+                "its hot partitions fill a batch every {beat} ms, and the batches of the others span no more than {most_ms} ms (90 %): they are \
+                 sent along"
+            )
+        })
+    }
+}
+
+/// Where spans end, though a few are longer: the time with by far more of them just below it than just above it. Milliseconds are rounded on
+/// both sides, and a sender wakes up late, so one on either side is no evidence.
+fn ceiling(spans: &[u64]) -> Option<u64> {
+    let upto = |time: f64| spans.partition_point(|span| (*span as f64) <= time) as f64;
+    let all = spans.len() as f64;
+    let edge = |time: u64| {
+        let at = time as f64;
+        let below = upto(at) - upto(0.8 * at - 1.0);
+        let above = upto(1.3 * at + 2.0) - upto(at + 1.0);
+        let is_one = all - upto(at + 1.0) <= ABOVE_CEILING * all
+            && below >= BELOW_CEILING * all
+            && below >= LEAST as f64 / 2.0
+            && below >= EDGE * above;
+        is_one.then(|| (below / (above + 1.0), time))
+    };
+    let mut times: Vec<u64> = spans.to_vec();
+    times.dedup();
+    let found = times.into_iter().filter(|time| *time >= 2).filter_map(edge);
+    found.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, time)| time)
+}
+
+/// Whether a batch is of the group that ends then. One that begins in that very millisecond may be the first of the next one.
+fn belongs(batch: &Kept, end_ms: i64) -> bool {
+    let is_over = || batch.end_ms.is_some_and(|last| last <= end_ms.saturating_add(1));
+    batch.begin_ms < end_ms || (batch.begin_ms == end_ms && is_over())
+}
+
+/// From each batch's beginning to the next one's of its partition, by the batch's place; none where something between may be left out.
+fn gaps(kept: &[Kept]) -> Vec<(usize, u64)> {
+    let pairs = kept.windows(2).enumerate();
+    let of_one =
+        pairs.filter(|(_, pair)| pair[0].partition == pair[1].partition && are_near(&pair[0], &pair[1]));
+    of_one
+        .filter_map(|(place, pair)| {
+            let gap = pair[1].begin_ms.checked_sub(pair[0].begin_ms)?;
+            Some((place, u64::try_from(gap).ok()?))
+        })
+        .collect()
+}
+
+fn record_bytes(kept: &[Kept]) -> f64 {
+    let records: u64 = kept.iter().map(|batch| u64::from(batch.records)).sum();
+    let bytes: u64 =
+        kept.iter().map(|batch| u64::from(batch.bytes).saturating_sub(HEADER_BYTES as u64)).sum();
+    bytes as f64 / records.max(1) as f64
+}
+
+/// Partitions that have a batch open when one begins, in the mean, itself included. A batch is open until its last record at least, and for its
+/// linger where that is known.
+fn open_at_once(kept: &[Kept], linger_ms: u64) -> f64 {
+    let linger_ms = i64::try_from(linger_ms).unwrap_or(0);
+    let mut order: Vec<(i64, i64, i32)> = kept
+        .iter()
+        .filter_map(|batch| {
+            let waits_until = batch.begin_ms.saturating_add(linger_ms - 1);
+            Some((batch.begin_ms, batch.end_ms?.max(waits_until), batch.partition))
+        })
+        .collect();
+    order.sort_unstable();
+    let (mut open, mut sum): (BTreeMap<i32, i64>, usize) = (BTreeMap::new(), 0);
+    for (begin, end, partition) in &order {
+        open.retain(|_, until| *until >= *begin);
+        open.insert(*partition, *end);
+        sum += open.len();
+    }
+    sum as f64 / order.len().max(1) as f64
+}
+
+/// Share of batches whose partition is that of the one that began before.
+fn stays(kept: &[Kept]) -> f64 {
+    let mut order: Vec<(i64, i32, i64)> =
+        kept.iter().map(|batch| (batch.begin_ms, batch.partition, batch.offset)).collect();
+    order.sort_unstable();
+    let same = order.windows(2).filter(|pair| pair[0].1 == pair[1].1).count();
+    same as f64 / order.len().saturating_sub(1).max(1) as f64
+}
+
+fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
+    let (first, last) = (begins.first()?, begins.last()?);
+    (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
+}
+
+/// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
+/// few stretches.
+fn regularity(begins: &[i64]) -> Option<f64> {
+    const PER_STRETCH: f64 = 16.0;
+    const LEAST_STRETCHES: usize = 32;
+    let first = *begins.first()?;
+    let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);
+    let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
+    for begin in begins {
+        *counts.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
+    }
+    // The last one is cut off; slots that were left out, and long pauses, have none.
+    counts.pop_last();
+    let mut counts: Vec<f64> = counts.into_values().collect();
+    if counts.len() < LEAST_STRETCHES {
+        return None;
+    }
+    counts.sort_unstable_by(f64::total_cmp);
+    let left_out = (LEFT_OUT * counts.len() as f64) as usize;
+    let counts = counts.get(left_out..counts.len() - left_out)?;
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+    Some(variance / VARIANCE_LEFT / mean)
+}
+
+/// Standard deviation over mean, less a variance that is known.
+fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    (mean > 0.0).then(|| (variance - known_variance).max(0.0).sqrt() / mean)
+}
+
+fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut all: Vec<u64> = values.collect();
+    all.sort_unstable();
+    all
+}
+
+/// Nearest rank.
+fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
+    let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        Known { ratio: 1.0, producers: 1, markers_per_batch: 0.0, leaders: BTreeMap::new() }
+    }
+
+    /// Numbers in (0, 1), the same every time.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        }
+
+        /// Microseconds to the next of so many arrivals a second.
+        fn gap_us(&mut self, per_s: f64) -> f64 {
+            -self.roll().ln() * 1e6 / per_s
+        }
+    }
+
+    fn batch(partition: i32, begin_us: f64, end_us: f64, bytes: u32, records: u32) -> Kept {
+        let begin_ms = (begin_us / 1e3) as i64;
+        Kept {
+            offset: begin_us as i64,
+            begin_ms,
+            end_ms: Some((end_us / 1e3) as i64),
+            producer_id: 7,
+            partition,
+            bytes,
+            records,
+            is_packed: false,
+            is_transactional: false,
+        }
+    }
+
+    /// What an accumulator with this linger and limit makes of arrivals on partitions of one broker; where `drains`, one that is ready takes
+    /// the others along.
+    fn lingering(rates: &[f64], linger_ms: f64, cap: u32, drains: bool, record: u32) -> Vec<Kept> {
+        let mut dice = Dice(42);
+        let mut next: Vec<f64> = rates.iter().map(|rate| dice.gap_us(*rate)).collect();
+        let mut open: Vec<Option<(f64, f64, u32, u32)>> = vec![None; rates.len()];
+        let mut done: Vec<Kept> = Vec::new();
+        let close = |open: &mut Vec<Option<(f64, f64, u32, u32)>>, done: &mut Vec<Kept>, which: usize| {
+            if let Some((begin, end, bytes, records)) = open[which].take() {
+                done.push(batch(which as i32, begin, end, bytes, records));
+            }
+        };
+        while done.len() < 6_000 {
+            let (which, at) =
+                next.iter().copied().enumerate().min_by(|one, other| one.1.total_cmp(&other.1)).unwrap();
+            let due = |open: &Option<(f64, f64, u32, u32)>| {
+                open.as_ref().is_some_and(|(begin, ..)| begin + linger_ms * 1e3 <= at)
+            };
+            let ready: Vec<usize> = (0..open.len()).filter(|place| due(&open[*place])).collect();
+            if drains && !ready.is_empty() {
+                // Those that began after the first one was due were not there yet.
+                let first = ready.iter().map(|place| open[*place].unwrap().0).fold(f64::MAX, f64::min);
+                (0..open.len())
+                    .filter(|place| open[*place].is_some_and(|(begin, ..)| begin <= first + linger_ms * 1e3))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|place| close(&mut open, &mut done, place));
+            } else {
+                ready.into_iter().for_each(|place| close(&mut open, &mut done, place));
+            }
+            next[which] = at + dice.gap_us(rates[which]);
+            match open[which].as_mut() {
+                Some(held) if held.2 + record <= cap => {
+                    (held.1, held.2, held.3) = (at, held.2 + record, held.3 + 1);
+                }
+                held => {
+                    let is_full = held.is_some();
+                    if is_full && drains {
+                        (0..open.len()).for_each(|place| close(&mut open, &mut done, place));
+                    } else if is_full {
+                        close(&mut open, &mut done, which);
+                    }
+                    open[which] = Some((at, at, 61 + record, 1));
+                }
+            }
+        }
+        done.sort_by_key(|kept| (kept.partition, kept.offset));
+        done
+    }
+
+    fn main_trigger(habits: &Habits) -> (BatchTrigger, f64) {
+        habits.triggers[0]
+    }
+
+    #[test]
+    fn time_ends_batches_of_a_partition_that_is_alone() {
+        for rate in [100.0, 1_000.0, 20_000.0] {
+            let found = habits(&lingering(&[rate], 20.0, 1 << 20, false, 100), &known());
+            assert!(
+                main_trigger(&found).0 == BatchTrigger::Time && main_trigger(&found).1 > 0.95,
+                "{rate}: {found:?}"
+            );
+            assert!((18..=20).contains(&found.linger_ms.unwrap()), "{rate}: {found:?}");
+            assert_eq!(found.cap, None, "{rate}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_sender_that_is_kept_waiting_now_and_then_hides_no_linger() {
+        let mut dice = Dice(11);
+        let mut kept = lingering(&[200.0; 4], 20.0, 1 << 20, false, 100);
+        for batch in kept.iter_mut().filter(|batch| batch.records > 1) {
+            let late_ms = if dice.roll() < 0.08 { (100.0 * dice.roll()) as i64 } else { 0 };
+            batch.end_ms = batch.end_ms.map(|end| end + late_ms);
+        }
+        let found = habits(&kept, &known());
+        assert!((18..=21).contains(&found.linger_ms.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn full_batches_are_told_with_their_limit() {
+        for (record, cap) in [(100, 16_384), (1_000, 16_384), (300, 65_536), (100, 20_000)] {
+            let found = habits(&lingering(&[20_000.0], 1_000.0, cap, false, record), &known());
+            assert_eq!(found.cap, Some(BatchCap::Bytes(u64::from(cap))), "{record} {cap}: {found:?}");
+            assert!(
+                main_trigger(&found).0 == BatchTrigger::Size && main_trigger(&found).1 > 0.95,
+                "{record} {cap}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn some_are_full_and_the_others_wait() {
+        let found = habits(&lingering(&[1_500.0], 100.0, 16_384, false, 100), &known());
+        let share = |wanted| {
+            found.triggers.iter().find(|(trigger, _)| *trigger == wanted).map_or(0.0, |found| found.1)
+        };
+        assert!(share(BatchTrigger::Size) > 0.1 && share(BatchTrigger::Time) > 0.2, "{found:?}");
+        assert_eq!(found.cap, Some(BatchCap::Bytes(16_384)));
+        assert!((95..=100).contains(&found.linger_ms.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn partitions_of_one_broker_are_drained_together() {
+        let found = habits(&lingering(&[100.0; 10], 20.0, 1 << 20, true, 100), &known());
+        let share = |wanted| {
+            found.triggers.iter().find(|(trigger, _)| *trigger == wanted).map_or(0.0, |found| found.1)
+        };
+        // In the mean 20 ms + 1 ms hold 21 arrivals on 10 partitions: nearly nine batches, of which one waits.
+        assert!((0.8..0.95).contains(&share(BatchTrigger::Drained)), "{found:?}");
+        assert!((17..=20).contains(&found.linger_ms.unwrap()), "{found:?}");
+        assert!(found.open_at_once > 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn partitions_that_wait_for_themselves_are_not_drained() {
+        let found = habits(&lingering(&[100.0; 10], 20.0, 1 << 20, false, 100), &known());
+        assert!(main_trigger(&found).0 == BatchTrigger::Time && main_trigger(&found).1 > 0.9, "{found:?}");
+        let kept = lingering(&[100.0; 10], 20.0, 1 << 20, true, 100);
+        let apart =
+            Known { leaders: (0..10).map(|partition| (partition, partition as usize)).collect(), ..known() };
+        assert_eq!(
+            main_trigger(&habits(&kept, &apart)).0,
+            BatchTrigger::Time,
+            "each is led by another broker"
+        );
+    }
+
+    #[test]
+    fn a_hot_partition_takes_cold_ones_along() {
+        let rates: Vec<f64> = std::iter::once(5_000.0).chain([50.0; 9]).collect();
+        let kept = lingering(&rates, 100.0, 16_384, true, 160);
+        let found = habits(&kept, &known());
+        let share = |wanted| {
+            found.triggers.iter().find(|(trigger, _)| *trigger == wanted).map_or(0.0, |found| found.1)
+        };
+        assert!(share(BatchTrigger::Drained) > 0.5 && share(BatchTrigger::Size) > 0.1, "{found:?}");
+        assert!(found.evidence.iter().any(|line| line.contains("hot")), "{found:?}");
+    }
+
+    #[test]
+    fn a_loop_that_waits_is_not_the_same_as_rare_records() {
+        let mut dice = Dice(7);
+        let mut at = 0.0;
+        let waits: Vec<Kept> = (0..3_000)
+            .map(|_| {
+                at += 5_500.0 + 1_000.0 * dice.roll();
+                batch(0, at, at, 161, 1)
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&waits, &known())), (BatchTrigger::OneByOne, 1.0));
+        let mut at = 0.0;
+        let quickly: Vec<Kept> = (0..20_000)
+            .map(|_| {
+                // Pauses make it irregular.
+                at += 200.0 + dice.gap_us(20_000.0) + if dice.roll() < 0.01 { 3e3 } else { 0.0 };
+                batch(0, at, at, 161, 1)
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&quickly, &known())), (BatchTrigger::OneByOne, 1.0));
+        let mut at = 0.0;
+        let arrive: Vec<Kept> = (0..3_000)
+            .map(|_| {
+                at += dice.gap_us(40.0);
+                batch(0, at, at, 161, 1)
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&arrive, &known())), (BatchTrigger::Alone, 1.0));
+        let rare: Vec<Kept> =
+            (0..100).map(|number| f64::from(number) * 1e6).map(|at| batch(0, at, at, 161, 1)).collect();
+        assert_eq!(main_trigger(&habits(&rare, &known())), (BatchTrigger::Alone, 1.0));
+    }
+
+    #[test]
+    fn an_application_that_flushes_is_found() {
+        let mut dice = Dice(9);
+        let mut at = 0.0;
+        let flushed: Vec<Kept> = (0..500)
+            .map(|_| {
+                at += 2_000.0 + dice.gap_us(500.0);
+                batch(0, at, at, 61 + 10 * 100, 10)
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&flushed, &known())), (BatchTrigger::Flush, 1.0));
+        let of_transactions: Vec<Kept> = lingering(&[2_000.0], 5.0, 1 << 20, false, 100)
+            .into_iter()
+            .map(|kept| Kept { is_transactional: true, ..kept })
+            .collect();
+        let each_commits = Known { markers_per_batch: 0.95, ..known() };
+        assert_eq!(main_trigger(&habits(&of_transactions, &each_commits)).0, BatchTrigger::Flush);
+        assert_eq!(main_trigger(&habits(&of_transactions, &known())).0, BatchTrigger::Time);
+    }
+
+    #[test]
+    fn a_sender_that_is_busy_has_no_ceiling() {
+        let mut dice = Dice(3);
+        let (mut at, mut kept) = (0.0, Vec::new());
+        while kept.len() < 3_000 {
+            // Free again after as long as the broker takes.
+            let wait_us = 500.0 + dice.gap_us(300.0);
+            let records = (wait_us / 100.0) as u32 + 1;
+            kept.push(batch(0, at, at + wait_us, 61 + records * 100, records));
+            at += wait_us + 100.0;
+        }
+        assert_eq!(main_trigger(&habits(&kept, &known())), (BatchTrigger::SenderFree, 1.0));
+    }
+
+    #[test]
+    fn counts_and_packed_batches_end_at_their_limits() {
+        let counted: Vec<Kept> = (0..200)
+            .map(|number| f64::from(number) * 2e4)
+            .map(|at| batch(0, at, at + 19e3, 500_000, 10_000))
+            .collect();
+        let found = habits(&counted, &known());
+        assert_eq!(
+            (found.cap, main_trigger(&found).0),
+            (Some(BatchCap::Records(10_000)), BatchTrigger::Count)
+        );
+        let mut dice = Dice(5);
+        let mut at = 0.0;
+        let packed: Vec<Kept> = (0..2_000)
+            .map(|_| {
+                let took = 20e3 + 30e3 * dice.roll();
+                at += took;
+                let bytes = 16_384.0 * (0.88 + 0.08 * dice.roll());
+                Kept {
+                    is_packed: true,
+                    ..batch(0, at - took, at, bytes as u32, 400 + (100.0 * dice.roll()) as u32)
+                }
+            })
+            .collect();
+        let found = habits(&packed, &known());
+        assert_eq!(
+            (found.cap, main_trigger(&found)),
+            (Some(BatchCap::Bytes(16_384)), (BatchTrigger::Size, 1.0))
+        );
+    }
+
+    #[test]
+    fn few_batches_say_nothing() {
+        let few: Vec<Kept> = (0..5).map(|number| batch(0, f64::from(number) * 1e4, 0.0, 500, 2)).collect();
+        assert_eq!(habits(&few, &known()).triggers, [(BatchTrigger::Unknown, 1.0)]);
+    }
+}

@@ -1,0 +1,407 @@
+//! What follows from a topic's batches: whether they hurt, why they are as they are, and the cheapest thing to do.
+
+use hone_record::{BatchCap, BatchFinding, BatchTrigger, BatchVerdict, KeyUse};
+
+use crate::trigger::Habits;
+
+/// A page of NVMe: below it, each batch that is flushed alone writes a page ("Batch tuning in Redpanda", part 2).
+pub const LEAST_BYTES: f64 = 4_096.0;
+/// The better aim for topics of high volume (the same).
+pub const BETTER_BYTES: f64 = 16_384.0;
+/// Below this rate batches cost next to nothing, whatever their size. Hone's own cut-off.
+pub const LOW_BATCHES_PER_S: f64 = 100.0;
+/// Producers that are told of.
+const MOST_TOLD: usize = 5;
+const LEAST_SHARE: f64 = 0.02;
+/// A sender that is kept waiting for longer in the mean is waiting for the broker.
+const KEPT_WAITING_MS: u64 = 20;
+/// Bytes of a batch's header.
+const HEADER: f64 = 61.0;
+
+const BLOG: &str = "Batch tuning in Redpanda, parts 1 and 2";
+const ARRIVALS: &str = "E[n] = 1 + rate x linger, for a producer and a partition";
+const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
+
+/// A topic, as far as verdicts need it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Topic<'a> {
+    /// Bytes of a batch in the mean.
+    pub mean_bytes: f64,
+    /// Batches a second, where the times tell.
+    pub batches_per_s: Option<f64>,
+    /// Batches in all, to tell shares.
+    pub batches: u64,
+    /// Partitions that it has.
+    pub partitions: usize,
+    /// What keys say.
+    pub keys: Option<&'a KeyUse>,
+    /// The longest linger that the user would bear.
+    pub tolerable_linger_ms: f64,
+}
+
+/// One producer of it, or all without an id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Writer<'a> {
+    /// Its id.
+    pub id: Option<i64>,
+    /// Batches.
+    pub batches: u64,
+    /// Records of a batch in the mean.
+    pub mean_records: f64,
+    /// Bytes of a batch in the mean.
+    pub mean_bytes: f64,
+    /// Records a second to one partition.
+    pub rate: Option<f64>,
+    /// Partitions that it writes to.
+    pub partitions: usize,
+    /// How many producers it is at least.
+    pub mixed: usize,
+    /// Median of the times from first to last record.
+    pub middle_span_ms: Option<u64>,
+    /// What its headers show.
+    pub habits: &'a Habits,
+}
+
+/// The topic's size first, then the reasons, those of most batches first.
+pub fn findings(topic: &Topic<'_>, writers: &[Writer<'_>]) -> Vec<BatchFinding> {
+    let size = size(topic);
+    if matches!(size.verdict, BatchVerdict::Healthy | BatchVerdict::NoEvidence) {
+        return vec![size];
+    }
+    let mut reasons: Vec<BatchFinding> = writers
+        .iter()
+        .filter(|writer| share(topic, writer) >= LEAST_SHARE)
+        .take(MOST_TOLD)
+        .flat_map(|writer| reasons(topic, writer))
+        .collect();
+    reasons.sort_by(|one, other| other.share.total_cmp(&one.share));
+    std::iter::once(size).chain(reasons).collect()
+}
+
+fn share(topic: &Topic<'_>, writer: &Writer<'_>) -> f64 {
+    writer.batches as f64 / topic.batches.max(1) as f64
+}
+
+fn size(topic: &Topic<'_>) -> BatchFinding {
+    let bytes = topic.mean_bytes;
+    let told = |verdict, evidence: String, action: &str| BatchFinding {
+        verdict,
+        share: 1.0,
+        producer: None,
+        evidence,
+        action: action.to_owned(),
+        rule: BLOG.to_owned(),
+    };
+    if topic.batches == 0 {
+        let none = "no batch of a producer was read".to_owned();
+        return told(
+            BatchVerdict::NoEvidence,
+            none,
+            "look at a longer time (--last), or where there is a load",
+        );
+    }
+    let rate = topic.batches_per_s.map_or(String::new(), |rate| format!(", {rate:.0} batches/s"));
+    let seen = format!("{bytes:.0} bytes a batch in the mean{rate}");
+    let is_rare = topic.batches_per_s.is_some_and(|rate| rate < LOW_BATCHES_PER_S);
+    if bytes >= BETTER_BYTES {
+        told(BatchVerdict::Healthy, seen, "leave it alone")
+    } else if is_rare {
+        told(BatchVerdict::Healthy, format!("{seen}: too few to matter"), "leave it alone")
+    } else if bytes >= LEAST_BYTES {
+        told(
+            BatchVerdict::Fair,
+            format!("{seen}: above 4 KiB, below 16 KiB"),
+            "worth a try where the CPU is short",
+        )
+    } else {
+        let pages = LEAST_BYTES / bytes.max(1.0);
+        let seen = format!("{seen}: up to {pages:.0} times as many bytes written to a disk of 4 KiB pages");
+        told(BatchVerdict::Small, seen, "by the reasons below, in their order")
+    }
+}
+
+fn reasons(topic: &Topic<'_>, writer: &Writer<'_>) -> Vec<BatchFinding> {
+    let mut found = Vec::new();
+    if let Some(dealt) = dealt_in_turn(topic, writer) {
+        found.push(dealt);
+    }
+    if writer.mean_bytes < BETTER_BYTES {
+        let main = writer.habits.triggers.first().map_or(BatchTrigger::Unknown, |(trigger, _)| *trigger);
+        found.push(reason(topic, writer, main));
+    }
+    found
+}
+
+fn reason(topic: &Topic<'_>, writer: &Writer<'_>, main: BatchTrigger) -> BatchFinding {
+    let evidence = writer.habits.evidence.join("; ");
+    let told = |verdict, action: String, rule: &str| BatchFinding {
+        verdict,
+        share: share(topic, writer),
+        producer: writer.id,
+        evidence: evidence.clone(),
+        action,
+        rule: rule.to_owned(),
+    };
+    match main {
+        BatchTrigger::Size | BatchTrigger::Count => {
+            told(BatchVerdict::SizeCapped, larger(writer.habits.cap), "Kafka's ProducerConfig, KIP-782")
+        }
+        BatchTrigger::Drained if !waits_in_groups(writer.habits) => told(
+            BatchVerdict::CoDrained,
+            "raise batch.size for the hot partitions, spread their leaders or their keys; a longer linger changes nothing".to_owned(),
+            ACCUMULATOR,
+        ),
+        BatchTrigger::Flush => told(
+            BatchVerdict::Flusher,
+            "flush or commit less often: after many records, or after a time".to_owned(),
+            "Kafka's RecordAccumulator.beginFlush",
+        ),
+        BatchTrigger::OneByOne => told(
+            BatchVerdict::SyncSender,
+            "do not raise linger: each record would wait for it. Let the application send without waiting for the answer (if it sends at a \
+             beat and does not wait, linger helps)"
+                .to_owned(),
+            "a closed loop sends one record a round trip, whatever linger is",
+        ),
+        BatchTrigger::SenderFree if writer.middle_span_ms.is_some_and(|span| span >= KEPT_WAITING_MS) => told(
+            BatchVerdict::BackPressured,
+            "the broker is the limit: larger batches (batch.size, linger) make its queue shorter, and latency with it".to_owned(),
+            BLOG,
+        ),
+        BatchTrigger::Unknown => told(
+            BatchVerdict::NoEvidence,
+            "look at a longer time (--last), or with a larger budget (--budget)".to_owned(),
+            "gates of the triggers",
+        ),
+        BatchTrigger::Time | BatchTrigger::Drained | BatchTrigger::SenderFree | BatchTrigger::Alone => {
+            let (verdict, action) = by_linger(topic, writer);
+            told(verdict, action, ARRIVALS)
+        }
+    }
+}
+
+/// Whether batches are drained along by others that waited for their linger, so that a longer one helps all of them.
+fn waits_in_groups(habits: &Habits) -> bool {
+    habits.triggers.iter().any(|(trigger, share)| *trigger == BatchTrigger::Time && *share > 0.01)
+}
+
+fn larger(cap: Option<BatchCap>) -> String {
+    match cap {
+        Some(BatchCap::Bytes(bytes)) => {
+            let wanted = (bytes * 4).max(65_536);
+            format!(
+                "raise batch.size from {bytes} to {wanted}; Java keeps so much memory for every partition with a batch open (buffer.memory)"
+            )
+        }
+        Some(BatchCap::Records(records)) => format!("raise batch.num.messages above {records}"),
+        None => "raise batch.size".to_owned(),
+    }
+}
+
+/// The linger that would do it, or that none would.
+fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
+    let Some(rate) = writer.rate.filter(|rate| *rate > 0.0) else {
+        return (
+            BatchVerdict::NoEvidence,
+            "the times of the records tell no rate; look at a longer time (--last)".to_owned(),
+        );
+    };
+    let needed_ms = |bytes: f64| linger_for(bytes, writer.habits.record_bytes, rate);
+    let bearable = topic.tolerable_linger_ms;
+    let (least, better) = (needed_ms(LEAST_BYTES), needed_ms(BETTER_BYTES));
+    let wait = |linger: f64| mean_wait_ms(linger, rate);
+    let small = writer.mean_bytes < LEAST_BYTES;
+    if better <= bearable {
+        let text = format!(
+            "linger of {} ms for batches of 16 KiB (records wait {:.0} ms in the mean){}",
+            better.ceil(),
+            wait(better),
+            if small { format!(", {} ms for 4 KiB", least.ceil()) } else { String::new() }
+        );
+        return (BatchVerdict::LingerBound, text);
+    }
+    if small && least <= bearable {
+        let text = format!(
+            "linger of {} ms for batches of 4 KiB (records wait {:.0} ms in the mean); 16 KiB would take {better:.0} ms",
+            least.ceil(),
+            wait(least)
+        );
+        return (BatchVerdict::LingerBound, text);
+    }
+    let aim = if small { "4 KiB" } else { "16 KiB" };
+    let takes = if small { least } else { better };
+    let each = format!(
+        "{rate:.1} records/s to each of {} partitions: {aim} would take a linger of {takes:.0} ms, more than {bearable:.0}",
+        writer.partitions
+    );
+    let keyed = topic
+        .keys
+        .is_some_and(|keys| keys.keyed_share > 0.95 && keys.distinct as usize >= 4 * topic.partitions);
+    if keyed && topic.partitions >= 8 {
+        return (
+            BatchVerdict::KeySpread,
+            format!("{each}; fewer partitions, or fewer producers for the same keys"),
+        );
+    }
+    let action = "fewer producers, fewer partitions, or a sticky partitioner for records without keys; linger alone will not do it";
+    (BatchVerdict::RateStarved, format!("{each}; {action}"))
+}
+
+/// Milliseconds that a batch must stay open to hold so many bytes, of records that take so many bytes each and come at this rate a second:
+/// the inverse of `E[n] = 1 + rate x linger`.
+pub fn linger_for(bytes: f64, record_bytes: f64, rate: f64) -> f64 {
+    let records = (bytes - HEADER).max(0.0) / record_bytes.max(1.0);
+    1e3 * (records - 1.0).max(0.0) / rate
+}
+
+/// Mean wait of a record in a batch that is open for the linger: `L (1 + x/2) / (1 + x)`, with `x` records in that time beside the first.
+pub fn mean_wait_ms(linger_ms: f64, rate: f64) -> f64 {
+    let others = rate * linger_ms / 1e3;
+    linger_ms * (1.0 + others / 2.0) / (1.0 + others)
+}
+
+/// Records without keys that go to all partitions in turn (Java did so before KIP-480, and its RoundRobinPartitioner does).
+fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding> {
+    let keys = topic.keys.filter(|keys| keys.keyed_share < 0.05)?;
+    let spread = writer.partitions;
+    // Several sticky ones have several partitions open, and can't be told apart.
+    if spread < 3 || writer.mean_bytes >= BETTER_BYTES || writer.mixed > 1 {
+        return None;
+    }
+    let habits = writer.habits;
+    // A sticky partitioner fills one partition's batch at a time.
+    let open = habits.open_at_once >= 2.0_f64.max(0.35 * spread as f64);
+    let hops = writer.mean_records < 2.0 && habits.stays < 0.5 / spread as f64 && habits.open_at_once < 2.0;
+    let is_one_by_one =
+        habits.triggers.first().is_some_and(|(trigger, _)| *trigger == BatchTrigger::OneByOne);
+    if !(open || hops) || is_one_by_one {
+        return None;
+    }
+    let seen = if open {
+        format!("{:.1} of {spread} partitions have a batch of it open at once", habits.open_at_once)
+    } else {
+        format!("one batch after the other goes to another one of {spread} partitions")
+    };
+    Some(BatchFinding {
+        verdict: BatchVerdict::RoundRobin,
+        share: share(topic, writer),
+        producer: writer.id,
+        evidence: format!("{:.0} % of the records have no key, and {seen}", 100.0 * (1.0 - keys.keyed_share)),
+        action: "a sticky partitioner (unless the application names the partitions itself): no RoundRobinPartitioner in Java (2.4 and later stick by themselves, best from 3.3 on), \
+                 sticky.partitioning.linger.ms in librdkafka"
+            .to_owned(),
+        rule: "KIP-480, KIP-794".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(mean_bytes: f64, batches_per_s: f64) -> Topic<'static> {
+        Topic {
+            mean_bytes,
+            batches_per_s: Some(batches_per_s),
+            batches: 1_000,
+            partitions: 6,
+            keys: None,
+            tolerable_linger_ms: 100.0,
+        }
+    }
+
+    fn habits(trigger: BatchTrigger) -> Habits {
+        Habits { triggers: vec![(trigger, 1.0)], record_bytes: 100.0, ..Habits::default() }
+    }
+
+    fn writer(habits: &Habits, rate: f64) -> Writer<'_> {
+        Writer {
+            id: Some(7),
+            batches: 1_000,
+            mean_records: 5.0,
+            mean_bytes: 561.0,
+            rate: Some(rate),
+            partitions: 6,
+            mixed: 1,
+            middle_span_ms: Some(3),
+            habits,
+        }
+    }
+
+    fn reason_of(trigger: BatchTrigger, rate: f64) -> (BatchVerdict, String) {
+        let habits = habits(trigger);
+        let all = findings(&topic(561.0, 5_000.0), &[writer(&habits, rate)]);
+        assert_eq!(all[0].verdict, BatchVerdict::Small);
+        (all[1].verdict, all[1].action.clone())
+    }
+
+    #[test]
+    fn sizes_and_rates_decide_whether_it_matters() {
+        let of = |bytes, rate| findings(&topic(bytes, rate), &[])[0].verdict;
+        assert_eq!(of(16_384.0, 1e5), BatchVerdict::Healthy);
+        assert_eq!(of(100.0, 99.0), BatchVerdict::Healthy);
+        assert_eq!(of(100.0, 100.0), BatchVerdict::Small);
+        assert_eq!(of(4_096.0, 100.0), BatchVerdict::Fair);
+        let none = Topic { batches: 0, ..topic(0.0, 0.0) };
+        assert_eq!(findings(&none, &[])[0].verdict, BatchVerdict::NoEvidence);
+    }
+
+    #[test]
+    fn a_linger_is_named_where_one_would_do() {
+        // 16384 - 61 bytes hold 163.23 records of 100 bytes.
+        let (verdict, action) = reason_of(BatchTrigger::Time, 10_000.0);
+        assert_eq!(verdict, BatchVerdict::LingerBound);
+        assert!(action.starts_with("linger of 17 ms for batches of 16 KiB (records wait 8 ms"), "{action}");
+        let (verdict, action) = reason_of(BatchTrigger::Time, 500.0);
+        assert_eq!(verdict, BatchVerdict::LingerBound);
+        assert!(action.starts_with("linger of 79 ms for batches of 4 KiB"), "{action}");
+        let (verdict, action) = reason_of(BatchTrigger::Alone, 20.0);
+        assert_eq!(verdict, BatchVerdict::RateStarved);
+        assert!(action.contains("linger alone will not do it"), "{action}");
+    }
+
+    #[test]
+    fn where_linger_does_harm_it_is_said() {
+        let (verdict, action) = reason_of(BatchTrigger::OneByOne, 160.0);
+        assert_eq!(verdict, BatchVerdict::SyncSender);
+        assert!(action.starts_with("do not raise linger"), "{action}");
+        assert_eq!(reason_of(BatchTrigger::Drained, 160.0).0, BatchVerdict::CoDrained);
+        assert_eq!(reason_of(BatchTrigger::Flush, 160.0).0, BatchVerdict::Flusher);
+        assert_eq!(reason_of(BatchTrigger::Unknown, 160.0).0, BatchVerdict::NoEvidence);
+    }
+
+    #[test]
+    fn a_sender_that_is_kept_waiting_is_told_from_one_that_does_not_wait() {
+        assert_eq!(reason_of(BatchTrigger::SenderFree, 5_000.0).0, BatchVerdict::LingerBound);
+        let habits = habits(BatchTrigger::SenderFree);
+        let kept = Writer { middle_span_ms: Some(40), ..writer(&habits, 5_000.0) };
+        assert_eq!(findings(&topic(561.0, 5_000.0), &[kept])[1].verdict, BatchVerdict::BackPressured);
+    }
+
+    #[test]
+    fn records_that_are_dealt_in_turn_are_seen() {
+        let keys = KeyUse { records: 100, keyed_share: 0.0, ..KeyUse::default() };
+        let without_keys = Topic { keys: Some(&keys), ..topic(561.0, 5_000.0) };
+        let all_open = Habits { open_at_once: 5.2, ..habits(BatchTrigger::Time) };
+        let told = |habits: &Habits, topic| {
+            let all = findings(topic, &[writer(habits, 500.0)]);
+            all.iter().any(|finding| finding.verdict == BatchVerdict::RoundRobin)
+        };
+        assert!(told(&all_open, &without_keys));
+        let sticky = Habits { open_at_once: 1.1, stays: 0.2, ..habits(BatchTrigger::Time) };
+        assert!(!told(&sticky, &without_keys));
+        let keyed = KeyUse { keyed_share: 1.0, ..keys.clone() };
+        assert!(!told(&all_open, &Topic { keys: Some(&keyed), ..without_keys }));
+        let several = Writer { mixed: 4, ..writer(&all_open, 500.0) };
+        let found = findings(&without_keys, &[several]);
+        assert!(found.iter().all(|finding| finding.verdict != BatchVerdict::RoundRobin), "{found:?}");
+    }
+
+    #[test]
+    fn the_wait_goes_from_the_whole_linger_to_half_of_it() {
+        // The figures of the simulation: x = 0.05, 0.5 and 5.
+        for (others, share) in [(0.05, 0.98), (0.5, 0.83), (5.0, 0.58)] {
+            let found = mean_wait_ms(10.0, others * 100.0) / 10.0;
+            assert!((found - share).abs() < 0.005, "{others}: {found}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! What today's batches say of the settings that made them, and of senders whom a replay would get wrong.
+
+use hone_kafka::batch::HEADER_BYTES;
+use hone_kafka::codec::Codec;
+
+use super::client::{Client, FullBy};
+use super::stream::{Producer, Who, Written};
+
+/// Batches below which nothing is said of gaps.
+const FEWEST_GAPS: usize = 100;
+/// Threads of a waiting sender that are looked for.
+const MOST_THREADS: usize = 4;
+/// Gaps of a sender who waits have a floor: 5 % of them lie below this share of their median. Of independent arrivals it is a tenth of the
+/// median for gaps of one, and 0.44 for gaps over four.
+const FLOOR_SHARE: f64 = 0.6;
+/// Lingers that people set, in milliseconds.
+const USUAL_LINGERS_MS: [u64; 21] =
+    [0, 1, 2, 3, 5, 8, 10, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 250, 500, 1_000, 2_000];
+/// Batch sizes that people set.
+const USUAL_CAPS: [u32; 10] =
+    [16_384, 32_768, 65_536, 100_000, 131_072, 200_000, 262_144, 524_288, 1_000_000, 1_048_576];
+
+/// A sender who sends on only when the last records were answered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClosedLoop {
+    /// Records that it has under way at a time: threads that wait.
+    pub threads: usize,
+    /// From one send to the next of a thread, in milliseconds, median.
+    pub gap_ms: f64,
+    /// 5 % of those are shorter than this.
+    pub least_gap_ms: f64,
+}
+
+/// What a producer's batches say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signs {
+    /// Clients that write such batches, the likeliest first, with the sign.
+    pub clients: Vec<(Client, &'static str)>,
+    /// Lingers worth a try, in microseconds.
+    pub lingers_us: Vec<u64>,
+    /// Caps worth a try, in bytes.
+    pub caps: Vec<u32>,
+    /// The size at which batches are cut off, where they are.
+    pub clipped_at: Option<u32>,
+    /// Milliseconds from first to last record of the batches with several that were not cut off, 99 % at or below.
+    pub span_ms_p99: Option<u64>,
+    /// How most bytes are packed.
+    pub codec: Codec,
+    /// Whether it seems to wait for answers.
+    pub closed_loop: Option<ClosedLoop>,
+    /// All batches have this many records, and no size that could have been set: someone flushes.
+    pub flushed_after: Option<u32>,
+}
+
+/// Reads the signs of a producer.
+pub fn signs(producer: &Producer) -> Signs {
+    let written = &producer.written;
+    let clipped_at = clip(written);
+    let span_ms_p99 = span(written, clipped_at);
+    Signs {
+        clients: clients(producer),
+        lingers_us: lingers(span_ms_p99),
+        caps: caps(written, clipped_at),
+        clipped_at,
+        span_ms_p99,
+        codec: codec(written),
+        closed_loop: closed_loop(producer),
+        flushed_after: flushed_after(written).filter(|_| clipped_at.is_none()),
+    }
+}
+
+/// By the id, mostly: Java (from 3.0 on) and franz-go are idempotent unless they are told not to be, librdkafka is if told to.
+fn clients(producer: &Producer) -> Vec<(Client, &'static str)> {
+    let most = producer.written.iter().map(|batch| batch.wire_bytes).max().unwrap_or(0);
+    let named = [
+        (Client::Java4, "batches have a producer id, as idempotent clients' do"),
+        (Client::FranzGo, "batches have a producer id, as idempotent clients' do"),
+        (Client::Librdkafka, "batches have a producer id; librdkafka's have one with enable.idempotence"),
+    ];
+    let nameless = [
+        (Client::Librdkafka, "batches have no producer id, as librdkafka's by default"),
+        (Client::Java4, "batches have no producer id: Java with enable.idempotence=false, or before 3.0"),
+        (Client::FranzGo, "batches have no producer id: franz-go with DisableIdempotentWrite"),
+    ];
+    match producer.who {
+        Who::AtLeast(_) => nameless.to_vec(),
+        // franz-go packs by snappy and Java does not, unless they are told to.
+        Who::Id(_) if codec(&producer.written) == Codec::Snappy && most > 16_384 => {
+            [named[1], named[0], named[2]].to_vec()
+        }
+        Who::Id(_) => named.to_vec(),
+    }
+}
+
+fn codec(written: &[Written]) -> Codec {
+    let bytes = |codec: Codec| -> u64 {
+        written.iter().filter(|batch| batch.codec == codec).map(|batch| u64::from(batch.wire_bytes)).sum()
+    };
+    Codec::ALL.into_iter().max_by_key(|codec| bytes(*codec)).unwrap_or(Codec::None)
+}
+
+fn plain_size(batch: &Written) -> u32 {
+    batch.plain_bytes.saturating_add(HEADER_BYTES as u32)
+}
+
+/// The largest size, if it is one that could have been set and many batches end within a record of it: more than just below.
+fn clip(written: &[Written]) -> Option<u32> {
+    let most = written.iter().map(plain_size).max()?;
+    let record = largest_record(written);
+    let several = || written.iter().filter(|batch| batch.records > 1).map(plain_size);
+    let near = several().filter(|size| *size > most.saturating_sub(record)).count();
+    let below = most.saturating_sub(3 * record)..most.saturating_sub(2 * record);
+    let before = several().filter(|size| below.contains(size)).count();
+    let could_be_set = most >= USUAL_CAPS[0] || usual_cap(most, record).is_some();
+    (could_be_set && near >= 5 && near * 50 >= written.len() && near > 2 * before).then_some(most)
+}
+
+fn largest_record(written: &[Written]) -> u32 {
+    written.iter().map(|batch| batch.plain_bytes / batch.records.max(1)).max().unwrap_or(0)
+}
+
+/// A size that people set and that batches with that largest one can have been cut by: it is at most a record beyond.
+fn usual_cap(most: u32, record: u32) -> Option<u32> {
+    USUAL_CAPS.iter().copied().find(|cap| *cap >= most && *cap <= most.saturating_add(2 * record))
+}
+
+fn span(written: &[Written], clipped_at: Option<u32>) -> Option<u64> {
+    let is_cut = |batch: &Written| clipped_at.is_some_and(|most| plain_size(batch) > most - most / 20);
+    let mut spans: Vec<u64> = written
+        .iter()
+        .filter(|batch| batch.records > 1 && !is_cut(batch))
+        .map(|batch| batch.span_ms)
+        .collect();
+    spans.sort_unstable();
+    spans.get((spans.len() * 99 / 100).min(spans.len().saturating_sub(1))).copied()
+}
+
+/// Whether people set such a linger.
+pub(crate) fn is_usual(linger_us: u64) -> bool {
+    linger_us.is_multiple_of(1_000) && USUAL_LINGERS_MS.contains(&(linger_us / 1_000))
+}
+
+/// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter
+/// where batches are rarely of more than one record or are taken along with others.
+fn lingers(span_ms_p99: Option<u64>) -> Vec<u64> {
+    let seen = span_ms_p99.unwrap_or(0);
+    let mut all: Vec<u64> =
+        USUAL_LINGERS_MS.iter().copied().filter(|ms| ms * 10 >= seen * 8 || ms + 4 >= seen).collect();
+    // A producer whose batches wait for the broker has spans without any linger.
+    all.extend([0, seen, seen + 1]);
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(|ms| ms * 1_000).collect()
+}
+
+fn caps(written: &[Written], clipped_at: Option<u32>) -> Vec<u32> {
+    let record = largest_record(written);
+    let most_wire = written.iter().map(|batch| batch.wire_bytes).max().unwrap_or(0);
+    let packs = codec(written) != Codec::None;
+    match clipped_at {
+        Some(most) if !packs => vec![usual_cap(most, record).unwrap_or(most)],
+        // Packed batches are cut by a guess, which lies somewhere around what they take.
+        _ => USUAL_CAPS
+            .iter()
+            .copied()
+            .filter(|cap| u64::from(*cap) * 21 / 20 >= u64::from(most_wire))
+            .take(4)
+            .collect(),
+    }
+}
+
+fn flushed_after(written: &[Written]) -> Option<u32> {
+    let count = written.first()?.records;
+    let same = written.iter().filter(|batch| batch.records == count).count();
+    (count > 1 && written.len() >= FEWEST_GAPS && same * 20 >= written.len() * 19).then_some(count)
+}
+
+/// Nearly all batches hold one record (or as many as there are threads, in a burst), and none begins soon after the one before.
+fn closed_loop(producer: &Producer) -> Option<ClosedLoop> {
+    let written = &producer.written;
+    if written.len() <= FEWEST_GAPS {
+        return None;
+    }
+    let alone = written.iter().filter(|batch| batch.records == 1).count();
+    if alone * 20 >= written.len() * 19 {
+        let times_ms: Vec<f64> = written.iter().map(|batch| batch.begin_us as f64 / 1e3).collect();
+        return (1..=MOST_THREADS).find_map(|threads| floor(&times_ms, threads));
+    }
+    bursts(written)
+}
+
+/// Gaps over so many sends have a floor, and are no schedule.
+fn floor(times_ms: &[f64], threads: usize) -> Option<ClosedLoop> {
+    let mut gaps: Vec<f64> =
+        times_ms.iter().zip(times_ms.iter().skip(threads)).map(|(from, to)| to - from).collect();
+    if is_schedule(&gaps) {
+        return None;
+    }
+    gaps.sort_by(f64::total_cmp);
+    let (least, median) = (quantile(&gaps, 0.05), quantile(&gaps, 0.5));
+    // Below two milliseconds the clock's steps make floors.
+    (median >= 2.0 && least >= FLOOR_SHARE * median).then_some(ClosedLoop {
+        threads,
+        gap_ms: median,
+        least_gap_ms: least,
+    })
+}
+
+/// A timer keeps its step over the long run: sums of sixteen gaps vary hardly more than one gap, where those of a sender who waits vary
+/// sixteen times as much.
+fn is_schedule(gaps: &[f64]) -> bool {
+    const MANY: usize = 16;
+    let sums: Vec<f64> = gaps.chunks_exact(MANY).map(|chunk| chunk.iter().sum()).collect();
+    if sums.len() < 5 {
+        return false;
+    }
+    variance(&sums) < 0.25 * MANY as f64 * variance(gaps).max(1.0 / 6.0)
+}
+
+/// Batches of as many records as threads, which come in a burst when the last batch is answered.
+fn bursts(written: &[Written]) -> Option<ClosedLoop> {
+    let mut counts: Vec<f64> = written.iter().map(|batch| f64::from(batch.records)).collect();
+    counts.sort_by(f64::total_cmp);
+    let mut steps: Vec<f64> = written
+        .iter()
+        .zip(written.iter().skip(1))
+        .map(|(one, next)| next.begin_us.saturating_sub(one.begin_us) as f64 / 1e3)
+        .collect();
+    let is_scheduled = is_schedule(&steps);
+    steps.sort_by(f64::total_cmp);
+    let mut spans: Vec<f64> = written.iter().map(|batch| batch.span_ms as f64).collect();
+    spans.sort_by(f64::total_cmp);
+    let (least, median) = (quantile(&steps, 0.05), quantile(&steps, 0.5));
+    let is_even = quantile(&counts, 0.95) <= 1.1 * quantile(&counts, 0.05);
+    let found = is_even
+        && !is_scheduled
+        && median >= 2.0
+        && least >= FLOOR_SHARE * median
+        && quantile(&spans, 0.5) <= 0.3 * median;
+    found.then(|| ClosedLoop {
+        threads: quantile(&counts, 0.5) as usize,
+        gap_ms: median,
+        least_gap_ms: least,
+    })
+}
+
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let index = (share * sorted.len() as f64) as usize;
+    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Whether a cap of a client is by packed size, so that a clip of plain sizes says nothing.
+pub fn caps_packed_size(client: Client, codec: Codec) -> bool {
+    client.defaults().full_by == FullBy::Guess && codec != Codec::None
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::whatif::Dice;
+    use crate::whatif::stream::Stream;
+
+    /// A producer whose batches, each of a count of records, begin at times and last for a span.
+    pub(crate) fn producer(who: Who, batches: &[(u64, u32, u64)]) -> Producer {
+        let mut stream = Stream::default();
+        let mut written = Vec::new();
+        for (begin_ms, records, span_ms) in batches {
+            for _ in 0..*records {
+                stream.push(begin_ms * 1_000, 0, 105, crate::whatif::stream::NO_KEY);
+            }
+            written.push(Written {
+                partition: 0,
+                begin_us: begin_ms * 1_000,
+                span_ms: *span_ms,
+                records: *records,
+                wire_bytes: 61 + 110 * records,
+                plain_bytes: 110 * records,
+                codec: Codec::None,
+                is_transactional: false,
+            });
+        }
+        Producer { who, stream, written, kept: Default::default() }
+    }
+
+    fn times(count: usize, mut gap_ms: impl FnMut(&mut Dice) -> f64) -> Vec<(u64, u32, u64)> {
+        let mut dice = Dice::new(3);
+        let mut at = 0.0;
+        let mut step = || {
+            at += gap_ms(&mut dice);
+            (at as u64, 1, 0)
+        };
+        (0..count).map(|_| step()).collect()
+    }
+
+    #[test]
+    fn senders_who_wait_are_told_from_arrivals_and_from_timers() {
+        let of = |batches: &[(u64, u32, u64)]| signs(&producer(Who::Id(1), batches)).closed_loop;
+        let waits = of(&times(1_000, |dice| 6.0 + 1.5 * dice.unit())).expect("an answer takes 6 to 7.5 ms");
+        assert_eq!(waits.threads, 1);
+        assert!((6.0..8.0).contains(&waits.gap_ms), "{waits:?}");
+        assert_eq!(of(&times(1_000, |dice| -10.0 * (1.0 - dice.unit()).ln())), None, "independent arrivals");
+        assert_eq!(of(&times(1_000, |_| 10.0)), None, "a timer");
+        assert_eq!(of(&times(1_000, |_| 3.3333)), None, "one with a step that is no whole millisecond");
+        assert_eq!(of(&times(50, |_| 6.0)), None, "too few");
+    }
+
+    #[test]
+    fn several_threads_who_wait_are_seen_over_as_many_sends() {
+        let mut dice = Dice::new(9);
+        let mut all: Vec<u64> = Vec::new();
+        for thread in 0..3 {
+            let mut at = f64::from(thread) * 1.7;
+            for _ in 0..500 {
+                all.push(at as u64);
+                at += 8.0 + 2.0 * dice.unit();
+            }
+        }
+        all.sort_unstable();
+        let batches: Vec<_> = all.into_iter().map(|at| (at, 1, 0)).collect();
+        let found = signs(&producer(Who::Id(1), &batches)).closed_loop.expect("three threads");
+        assert!((2..=4).contains(&found.threads), "{found:?}");
+        let mut at = 0.0;
+        let together: Vec<_> = (0..500)
+            .map(|_| {
+                at += 9.0 + 3.0 * dice.unit();
+                (at as u64, 8, 1)
+            })
+            .collect();
+        assert_eq!(signs(&producer(Who::Id(1), &together)).closed_loop.map(|found| found.threads), Some(8));
+    }
+
+    #[test]
+    fn caps_and_lingers_are_read_off() {
+        let mut batches: Vec<_> = (0..100).map(|index| (index * 20, 147, 9)).collect();
+        batches.extend((0..100).map(|index| (2_000 + index * 20, 40 + index as u32 % 7, 19)));
+        let found = signs(&producer(Who::Id(1), &batches));
+        assert_eq!((found.clipped_at, found.caps.as_slice()), (Some(61 + 110 * 147), [16_384].as_slice()));
+        assert_eq!(found.span_ms_p99, Some(19));
+        assert!(found.lingers_us.contains(&20_000) && !found.lingers_us.contains(&10_000));
+        assert!(is_usual(20_000) && !is_usual(19_000) && !is_usual(20_500));
+        let open = signs(&producer(Who::AtLeast(0), &batches[150..]));
+        assert_eq!(open.clients[0].0, Client::Librdkafka);
+        assert_eq!(open.caps[0], 16_384);
+    }
+
+    #[test]
+    fn flushes_are_seen() {
+        let batches: Vec<_> = (0..200).map(|index| (index * 13, 5, 0)).collect();
+        assert_eq!(signs(&producer(Who::Id(1), &batches)).flushed_after, Some(5));
+    }
+}

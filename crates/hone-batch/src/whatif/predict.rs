@@ -1,0 +1,681 @@
+//! What a change would make of a topic: every producer's records under the settings that explain it today, with the change.
+//!
+//! A value is that of the best explanation under the brokers' leaders as they are. Its range covers all explanations that are as good, the
+//! leaders as they are and none taken along with another (or all by one broker, where leaders are not known), and an interval over
+//! stretches of the window, drawn anew (block bootstrap, 95 %). It does not cover what a replay can't see.
+
+use hone_kafka::batch::HEADER_BYTES;
+use hone_kafka::codec::{Codec, CodecError};
+use hone_record::{
+    BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,
+    SentBy, WhatIf,
+};
+
+use super::Dice;
+use super::calibrate::{Fit, MOST_OFF, Told, Unexplained, calibrate, shrink_of_today};
+use super::client::{Client, Keyless, Rules};
+use super::infer::signs;
+use super::shrink::{Shrink, measure};
+use super::simulate::{Block, Brokers, PAGE_BYTES, Placing, Plan, Replay, Trigger, replay};
+use super::stream::{Gathered, NO_KEY, Producer, Stream, Who};
+use crate::histogram::Histogram;
+
+/// Producers that are explained one by one; the others take the settings of most.
+const MOST_EXPLAINED: usize = 64;
+/// Producers that a record lists.
+const MOST_LISTED: usize = 32;
+/// Stretches of the window for the bootstrap.
+const BLOCKS: usize = 48;
+/// Times that they are drawn.
+const DRAWS: usize = 1_000;
+/// Share of keys that must lie where murmur2 puts them before they are put elsewhere by it.
+const MURMUR_SHARE: f64 = 0.99;
+/// Sizes that a cheapest setting is looked for: a page of an NVMe drive, and what is better for topics of a high rate.
+pub const TARGETS_BYTES: [u64; 2] = [4_096, 16_384];
+/// Lingers that are tried for them, in milliseconds.
+const LADDER_MS: [u64; 14] = [0, 1, 2, 5, 10, 15, 20, 30, 50, 100, 200, 300, 500, 1_000];
+/// Batch sizes that are tried, besides today's.
+const CAPS: [u32; 7] = [16_384, 32_768, 65_536, 131_072, 262_144, 524_288, 1_048_576];
+
+/// What is to be different.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Change {
+    /// `linger.ms`, in microseconds.
+    pub linger_us: Option<u64>,
+    /// `batch.size`.
+    pub batch_bytes: Option<u32>,
+    /// Codec.
+    pub codec: Option<Codec>,
+    /// Another client; settings that are its predecessor's defaults become its own.
+    pub client: Option<Client>,
+    /// Where records without a key go.
+    pub partitioner: Option<Partitioner>,
+    /// Partitions of the topic.
+    pub partitions: Option<u32>,
+    /// Producers that all of them are merged into.
+    pub producers: Option<u32>,
+}
+
+/// Where records without a key go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partitioner {
+    /// As the client's default does it.
+    Sticky,
+    /// To the next partition with each record.
+    RoundRobin,
+}
+
+/// What is to be replayed.
+#[derive(Debug)]
+pub struct Case<'a> {
+    /// The records.
+    pub gathered: &'a Gathered,
+    /// What is known without looking.
+    pub told: Told,
+    /// Leaders by partition, where they are known.
+    pub leads: Option<Vec<u32>>,
+    /// Partitions of the topic.
+    pub partitions: u32,
+    /// For chance: the client's partitioner and the bootstrap.
+    pub seed: u64,
+}
+
+/// A producer with what explains it.
+struct Explained<'a> {
+    producer: &'a Producer,
+    fits: Vec<Fit>,
+    refused: Option<Unexplained>,
+    /// Records without a key stay with a partition for a while.
+    is_sticky: bool,
+}
+
+/// What packing does, by codec.
+struct Packing {
+    today: Shrink,
+    then: Shrink,
+    packed: u64,
+}
+
+/// Replays today and the change.
+///
+/// # Errors
+/// When a codec fails, which no input should cause.
+pub fn what_if(case: &Case<'_>, change: &Change) -> Result<WhatIf, CodecError> {
+    let gathered = case.gathered;
+    let codec = codec_of(gathered);
+    let packing = packing(gathered, codec, change.codec.unwrap_or(codec))?;
+    let explained = explain(case, &packing.today);
+    let refused = refusal(case, change, &explained, &packing);
+    let included: Vec<&Explained<'_>> = explained.iter().filter(|each| !each.fits.is_empty()).collect();
+    let mut record = WhatIf {
+        topic: String::new(),
+        partitions: case.partitions,
+        window_s: gathered.span_us as f64 / 1e6,
+        records: gathered.circumstances.records,
+        change: change.words(),
+        producers: explained.iter().take(MOST_LISTED).map(told_of).collect(),
+        more_producers: explained.len().saturating_sub(MOST_LISTED) as u64,
+        today: written_figures(included_or_all(&explained), gathered.span_us),
+        replayed: None,
+        predicted: None,
+        refused: refused.clone(),
+        cheapest: Vec::new(),
+        batches_packed: packing.packed,
+        notes: notes(case, &explained),
+    };
+    if included.is_empty() {
+        return Ok(record);
+    }
+    let window_us = gathered.span_us.max(1);
+    let today = replay_all(case, &included, &Change::default(), 0, false, &packing.today);
+    record.replayed = Some(figures(&today, window_us));
+    if refused.is_none() {
+        let scale = byte_scale(&record.today, &today, codec, change);
+        record.predicted = Some(foresee(case, &included, change, &packing.then, scale));
+        record.cheapest = TARGETS_BYTES.map(|target| cheapest(case, &included, &packing, target)).into();
+    }
+    Ok(record)
+}
+
+fn codec_of(gathered: &Gathered) -> Codec {
+    gathered.producers.first().map_or(Codec::None, |producer| signs(producer).codec)
+}
+
+fn packing(gathered: &Gathered, today: Codec, then: Codec) -> Result<Packing, CodecError> {
+    let of = |codec| -> Result<Shrink, CodecError> {
+        let measured = measure(gathered.producers.iter(), codec)?;
+        let is_guess = codec != Codec::None && !measured.is_measured();
+        Ok(if is_guess { shrink_of_today(gathered.producers.iter(), codec) } else { measured })
+    };
+    let (today, then) = (of(today)?, of(then)?);
+    let packed = today.tries.max(then.tries);
+    Ok(Packing { today, then, packed })
+}
+
+fn explain<'a>(case: &'a Case<'_>, shrink: &Shrink) -> Vec<Explained<'a>> {
+    let brokers = maps(case);
+    let mut all: Vec<Explained<'a>> = Vec::new();
+    for (index, producer) in case.gathered.producers.iter().enumerate() {
+        let found = if index < MOST_EXPLAINED {
+            calibrate(producer, &case.told, &brokers, shrink)
+        } else {
+            Err(Unexplained::TooFew { batches: producer.written.len() as u64 })
+        };
+        let (fits, refused) = match found {
+            Ok(fits) => (fits, None),
+            Err(refused) => (Vec::new(), Some(refused)),
+        };
+        let is_sticky = is_sticky(&producer.stream);
+        all.push(Explained { producer, fits, refused, is_sticky });
+    }
+    lend(&mut all);
+    all
+}
+
+/// Producers of too few batches take the settings of the largest that could be explained.
+fn lend(all: &mut [Explained<'_>]) {
+    let Some(common) =
+        all.iter().find(|each| !each.fits.is_empty()).and_then(|each| each.fits.first().cloned())
+    else {
+        return;
+    };
+    for each in all.iter_mut() {
+        if matches!(each.refused, Some(Unexplained::TooFew { .. })) {
+            each.fits = vec![common.clone()];
+            each.refused = None;
+        }
+    }
+}
+
+/// The leaders that are possible: as they are, or all by one and each by its own.
+fn maps(case: &Case<'_>) -> Vec<Brokers> {
+    let one = Brokers::one();
+    match &case.leads {
+        Some(leads) => {
+            let count = leads.iter().max().map_or(1, |most| most.saturating_add(1));
+            vec![Brokers { leads: leads.clone(), count, ..one }]
+        }
+        None if case.partitions > 1 => vec![one.clone(), one.each_alone(case.partitions)],
+        None => vec![one],
+    }
+}
+
+/// Whether runs of records without a key stay with a partition far longer than their shares would have it.
+fn is_sticky(stream: &Stream) -> bool {
+    let keyless = || stream.partition.iter().zip(&stream.key_hash).filter(|(_, hash)| **hash == NO_KEY);
+    let mut counts = vec![0_u64; stream.partitions() as usize];
+    let (mut same, mut all, mut before) = (0_u64, 0_u64, None);
+    for (partition, _) in keyless() {
+        if let Some(count) = counts.get_mut(*partition as usize) {
+            *count += 1;
+        }
+        same += u64::from(before == Some(*partition));
+        all += 1;
+        before = Some(*partition);
+    }
+    let total = all.max(1) as f64;
+    let by_share: f64 = counts.iter().map(|count| (*count as f64 / total).powi(2)).sum();
+    by_share < 0.99 && same as f64 / total > by_share + 0.5 * (1.0 - by_share)
+}
+
+fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Packing) -> Option<String> {
+    let batches = |each: &&Explained<'_>| each.producer.written.len() as u64;
+    let total: u64 = all.iter().map(|each| each.producer.written.len() as u64).sum();
+    let refused: Vec<&Explained<'_>> = all.iter().filter(|each| each.refused.is_some()).collect();
+    let lost: u64 = refused.iter().map(batches).sum();
+    if lost as f64 > MOST_OFF * total as f64 {
+        return refused
+            .first()
+            .and_then(|each| Some(format!("{}: {}", name(each.producer.who), each.refused.as_ref()?)));
+    }
+    let found = &case.gathered.circumstances;
+    if change.partitions.is_some() && found.keyed > 0 {
+        let share = found.keys_by_murmur2.map_or(0.0, |(hits, tried)| hits as f64 / tried.max(1) as f64);
+        if share < MURMUR_SHARE {
+            return Some(format!(
+                "keys lie where murmur2 puts them in {:.0} % of the tries only (librdkafka's default is CRC32, others have their own), so \
+                 where they would go with another number of partitions is not known",
+                100.0 * share
+            ));
+        }
+    }
+    let wants = change.codec.filter(|codec| *codec != Codec::None);
+    if let Some(codec) =
+        wants.filter(|_| !packing.then.is_measured() && packing.then == Shrink::of_points(Vec::new()))
+    {
+        return Some(format!("no records were kept that {} could be tried on (--no-payload)", codec.name()));
+    }
+    None
+}
+
+/// Rules of a fit with a change.
+fn changed(fit: &Rules, change: &Change) -> Rules {
+    let mut rules = fit.clone();
+    if let Some(client) = change.client.filter(|client| *client != fit.client) {
+        let (before, after) = (fit.client.defaults(), client.defaults());
+        let kept = |today: u64, before: u64, after: u64| if today == before { after } else { today };
+        let linger_us = kept(fit.linger_us, before.linger_us, after.linger_us);
+        let batch_bytes =
+            kept(u64::from(fit.batch_bytes), u64::from(before.batch_bytes), u64::from(after.batch_bytes));
+        rules = after.with_codec(fit.codec).with_linger_us(linger_us).with_batch_bytes(batch_bytes as u32);
+        rules.client = client;
+    }
+    if let Some(linger_us) = change.linger_us {
+        rules = rules.with_linger_us(linger_us);
+    }
+    if let Some(batch_bytes) = change.batch_bytes {
+        rules = rules.with_batch_bytes(batch_bytes);
+    }
+    if let Some(codec) = change.codec {
+        rules = rules.with_codec(codec);
+    }
+    if change.partitioner == Some(Partitioner::RoundRobin) {
+        rules.keyless = Keyless::EachInTurn;
+    }
+    rules
+}
+
+/// All producers under a change, with the n-th of each one's explanations.
+fn replay_all(
+    case: &Case<'_>,
+    included: &[&Explained<'_>],
+    change: &Change,
+    which: usize,
+    alone: bool,
+    shrink: &Shrink,
+) -> Replay {
+    let partitions = change.partitions.unwrap_or(case.partitions).max(1);
+    let mut all = Replay::default();
+    let groups = change.producers.map(|count| merged(included, count.max(1)));
+    let streams: Vec<(&Stream, &Explained<'_>)> = match &groups {
+        Some(groups) => groups.iter().zip(included.iter().copied()).collect(),
+        None => included.iter().map(|each| (&each.producer.stream, *each)).collect(),
+    };
+    for (stream, each) in streams {
+        let Some(fit) = each.fits.get(which).or(each.fits.first()) else { continue };
+        let rules = changed(&fit.rules, change);
+        let mut brokers = if alone { fit.brokers.each_alone(partitions) } else { fit.brokers.clone() };
+        if change.partitions.is_some() && !alone {
+            brokers.leads.truncate(case.partitions as usize);
+        }
+        let chooses_anew = *change != Change::default() && each.is_sticky;
+        let is_anew = change.partitioner.is_some() || change.partitions.is_some() || chooses_anew;
+        let placing = if is_anew {
+            Placing::Anew { partitions, moves_keys: change.partitions.is_some(), seed: case.seed }
+        } else {
+            Placing::AsToday
+        };
+        let plan = Plan {
+            rules: &rules,
+            brokers: &brokers,
+            shrink,
+            placing,
+            window_us: case.gathered.span_us.max(1),
+            blocks: BLOCKS,
+            keeps_batches: false,
+        };
+        all.merge(&replay(stream, &plan));
+    }
+    all
+}
+
+/// Streams of all producers in so many.
+fn merged(included: &[&Explained<'_>], count: u32) -> Vec<Stream> {
+    let count = (count as usize).min(included.len()).max(1);
+    (0..count)
+        .map(|group| {
+            let streams: Vec<&Stream> =
+                included.iter().skip(group).step_by(count).map(|each| &each.producer.stream).collect();
+            Stream::merged(&streams)
+        })
+        .collect()
+}
+
+/// What today's bytes are over those of the replay, where the codec stays: levels and dialects that the replay does not know.
+fn byte_scale(written: &BatchFigures, today: &Replay, codec: Codec, change: &Change) -> f64 {
+    if codec == Codec::None || change.codec.is_some_and(|then| then != codec) {
+        return 1.0;
+    }
+    let replayed = today.total.mean_bytes() / today.total.mean_records().max(1e-9);
+    let real = written.batch_bytes_mean / written.records_per_batch.max(1e-9);
+    if replayed > 0.0 { (real / replayed).clamp(0.5, 2.0) } else { 1.0 }
+}
+
+fn foresee(
+    case: &Case<'_>,
+    included: &[&Explained<'_>],
+    change: &Change,
+    shrink: &Shrink,
+    byte_scale: f64,
+) -> ForeseenBatches {
+    let window_us = case.gathered.span_us.max(1);
+    let most_fits = included.iter().map(|each| each.fits.len()).max().unwrap_or(1);
+    let mut replays = Vec::new();
+    for which in 0..most_fits {
+        for alone in [false, true] {
+            replays.push(replay_all(case, included, change, which, alone, shrink));
+        }
+    }
+    let mut all: Vec<BatchFigures> = replays.iter().map(|replay| figures(replay, window_us)).collect();
+    for each in &mut all {
+        each.bytes_per_s *= byte_scale;
+        each.batch_bytes_mean *= byte_scale;
+    }
+    let first = all.first().copied().unwrap_or_else(|| figures(&Replay::default(), window_us));
+    let spread = replays.first().map(|best| bootstrap(&best.blocks, case.seed)).unwrap_or_default();
+    let range = |of: &dyn Fn(&BatchFigures) -> f64, spread: (f64, f64)| {
+        let values = || all.iter().map(of);
+        let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(f64::MIN, f64::max));
+        Foreseen { value: of(&first), low: low * spread.0.min(1.0), high: high * spread.1.max(1.0) }
+    };
+    ForeseenBatches {
+        figures: first,
+        batches_per_s: range(&|each| each.batches_per_s, spread.batches),
+        requests_per_s: range(&|each| each.requests_per_s.unwrap_or(0.0), spread.requests),
+        bytes_per_s: range(&|each| each.bytes_per_s, spread.bytes),
+        batch_bytes_mean: range(&|each| each.batch_bytes_mean, spread.mean_bytes),
+        wait_ms_mean: range(&|each| each.wait_ms_mean.unwrap_or(0.0), spread.mean_wait),
+        wait_ms_p50: range(&|each| each.wait_ms_p50.unwrap_or(0.0), (1.0, 1.0)),
+        wait_ms_p99: range(&|each| each.wait_ms_p99.unwrap_or(0.0), (1.0, 1.0)),
+        replays: replays.len() as u32,
+    }
+}
+
+/// Ends of 95 % intervals over the value itself.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    batches: (f64, f64),
+    requests: (f64, f64),
+    bytes: (f64, f64),
+    mean_bytes: (f64, f64),
+    mean_wait: (f64, f64),
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        let none = (1.0, 1.0);
+        Self { batches: none, requests: none, bytes: none, mean_bytes: none, mean_wait: none }
+    }
+}
+
+fn bootstrap(blocks: &[Block], seed: u64) -> Spread {
+    let mut dice = Dice::new(seed ^ 0x5bd1_e995);
+    let mut whole = Block::default();
+    blocks.iter().for_each(|block| whole.add(block));
+    let mut drawn = Vec::with_capacity(DRAWS);
+    for _ in 0..DRAWS {
+        let mut sum = Block::default();
+        for _ in blocks {
+            if let Some(block) = blocks.get(dice.below(blocks.len() as u64) as usize) {
+                sum.add(block);
+            }
+        }
+        drawn.push(sum);
+    }
+    let interval = |of: &dyn Fn(&Block) -> f64| {
+        let mut values: Vec<f64> = drawn.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let value = of(&whole).max(f64::MIN_POSITIVE);
+        let at =
+            |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(value) / value;
+        (at(0.025), at(0.975))
+    };
+    Spread {
+        batches: interval(&|sum| sum.batches as f64),
+        requests: interval(&|sum| sum.requests as f64),
+        bytes: interval(&|sum| sum.bytes as f64),
+        mean_bytes: interval(&Block::mean_bytes),
+        mean_wait: interval(&Block::mean_wait_us),
+    }
+}
+
+/// The least linger that reaches a size with the least batch size that lets it.
+fn cheapest(
+    case: &Case<'_>,
+    included: &[&Explained<'_>],
+    packing: &Packing,
+    target_bytes: u64,
+) -> CheapestSetting {
+    let first = included.first().and_then(|each| each.fits.first());
+    let (linger_us, batch_bytes) =
+        first.map_or((0, 16_384), |fit| (fit.rules.linger_us, fit.rules.batch_bytes));
+    let ladder: Vec<u64> = std::iter::once(linger_us)
+        .chain(LADDER_MS.iter().map(|ms| ms * 1_000).filter(|us| *us > linger_us))
+        .collect();
+    let caps = std::iter::once(batch_bytes).chain(CAPS.into_iter().filter(|cap| *cap > batch_bytes));
+    let mut most = None;
+    for cap in caps.filter(|cap| u64::from(*cap) >= target_bytes) {
+        let with = |linger_us: u64| {
+            let change = Change {
+                linger_us: Some(linger_us),
+                batch_bytes: (cap != batch_bytes).then_some(cap),
+                ..Change::default()
+            };
+            replay_all(case, included, &change, 0, false, &packing.today)
+        };
+        let reaches = |done: &Replay| done.total.mean_bytes() >= target_bytes as f64;
+        let setting = |linger_us: Option<u64>, done: &Replay| CheapestSetting {
+            target_bytes,
+            linger_ms: linger_us.map(|us| us as f64 / 1e3),
+            batch_bytes: (cap != batch_bytes && linger_us.is_some()).then_some(u64::from(cap)),
+            batch_bytes_mean: done.total.mean_bytes(),
+            wait_ms_mean: done.total.mean_wait_us() / 1e3,
+            memory_bytes: done.memory_bytes,
+            would_wait: done.would_wait > 0,
+        };
+        // The longest linger tells whether the size can be reached at all; then halves.
+        let (mut low, mut high) = (0, ladder.len().saturating_sub(1));
+        let longest = with(ladder.get(high).copied().unwrap_or(linger_us));
+        let mut found =
+            setting(reaches(&longest).then(|| ladder.get(high).copied().unwrap_or(linger_us)), &longest);
+        if !reaches(&longest) {
+            let is_more = most
+                .as_ref()
+                .is_none_or(|most: &CheapestSetting| most.batch_bytes_mean * 1.05 < found.batch_bytes_mean);
+            if !is_more {
+                break;
+            }
+            most = Some(found);
+            continue;
+        }
+        while low < high {
+            let middle = (low + high) / 2;
+            let linger_us = ladder.get(middle).copied().unwrap_or(linger_us);
+            let done = with(linger_us);
+            if reaches(&done) {
+                (high, found) = (middle, setting(Some(linger_us), &done));
+            } else {
+                low = middle + 1;
+            }
+        }
+        return found;
+    }
+    most.unwrap_or(CheapestSetting {
+        target_bytes,
+        linger_ms: None,
+        batch_bytes: None,
+        batch_bytes_mean: 0.0,
+        wait_ms_mean: 0.0,
+        memory_bytes: 0,
+        would_wait: false,
+    })
+}
+
+/// A replay in numbers.
+pub fn figures(done: &Replay, window_us: u64) -> BatchFigures {
+    let seconds = window_us as f64 / 1e6;
+    let total = &done.total;
+    let wait_ms = |share| Some(done.waits_us.quantile(share).unwrap_or(0) as f64 / 1e3);
+    BatchFigures {
+        batches_per_s: total.batches as f64 / seconds,
+        requests_per_s: Some(total.requests as f64 / seconds),
+        bytes_per_s: total.bytes as f64 / seconds,
+        records_per_batch: total.mean_records(),
+        batch_bytes_mean: total.mean_bytes(),
+        batch_bytes_p50: done.sizes.quantile(0.5).unwrap_or(0),
+        batch_bytes_p90: done.sizes.quantile(0.9).unwrap_or(0),
+        wait_ms_mean: Some(total.mean_wait_us() / 1e3),
+        wait_ms_p50: wait_ms(0.5),
+        wait_ms_p99: wait_ms(0.99),
+        header_share: done.header_share(),
+        write_amplification_most: done.write_amplification_most(),
+        sent_by: Some(SentBy {
+            size: done.share_of(Trigger::Size),
+            time: done.share_of(Trigger::Time),
+            with_others: done.share_of(Trigger::WithOthers),
+            memory: done.share_of(Trigger::Memory),
+        }),
+        memory_bytes: Some(done.memory_bytes),
+        would_wait: Some(done.would_wait),
+    }
+}
+
+fn included_or_all<'a, 'b>(all: &'a [Explained<'b>]) -> Vec<&'a Producer>
+where
+    'b: 'a,
+{
+    let is_any = all.iter().any(|each| !each.fits.is_empty());
+    all.iter().filter(|each| !is_any || !each.fits.is_empty()).map(|each| each.producer).collect()
+}
+
+/// What was written, in numbers.
+fn written_figures(producers: Vec<&Producer>, span_us: u64) -> BatchFigures {
+    let (mut sizes, mut batches, mut records, mut bytes, mut pages) = (Histogram::default(), 0, 0, 0, 0);
+    for batch in producers.iter().flat_map(|producer| &producer.written) {
+        let size = u64::from(batch.wire_bytes);
+        sizes.add(size, 1);
+        batches += 1;
+        records += u64::from(batch.records);
+        bytes += size;
+        pages += size.div_ceil(PAGE_BYTES) * PAGE_BYTES;
+    }
+    let seconds = span_us.max(1) as f64 / 1e6;
+    let each = batches.max(1) as f64;
+    BatchFigures {
+        batches_per_s: batches as f64 / seconds,
+        requests_per_s: None,
+        bytes_per_s: bytes as f64 / seconds,
+        records_per_batch: records as f64 / each,
+        batch_bytes_mean: bytes as f64 / each,
+        batch_bytes_p50: sizes.quantile(0.5).unwrap_or(0),
+        batch_bytes_p90: sizes.quantile(0.9).unwrap_or(0),
+        wait_ms_mean: None,
+        wait_ms_p50: None,
+        wait_ms_p99: None,
+        header_share: (batches * HEADER_BYTES as u64) as f64 / bytes.max(1) as f64,
+        write_amplification_most: pages as f64 / bytes.max(1) as f64,
+        sent_by: None,
+        memory_bytes: None,
+        would_wait: None,
+    }
+}
+
+fn name(who: Who) -> String {
+    match who {
+        Who::Id(id) => format!("producer {id}"),
+        Who::AtLeast(number) => format!("nameless producer {}", number + 1),
+    }
+}
+
+fn told_of(each: &Explained<'_>) -> ReplayedProducer {
+    let settings = |fit: &Fit| ClientSettings {
+        client: fit.rules.client.name().to_owned(),
+        linger_ms: fit.rules.linger_us as f64 / 1e3,
+        batch_bytes: u64::from(fit.rules.batch_bytes),
+        codec: fit.rules.codec.name().to_owned(),
+        rtt_ms: fit.brokers.rtt_us as f64 / 1e3,
+        late_ms: fit.brokers.late_us as f64 / 1e3,
+    };
+    let misfit = |fit: &Fit| ReplayMisfit {
+        batches: fit.misfit.batches,
+        sizes: fit.misfit.sizes,
+        same_begin: fit.misfit.boundaries,
+    };
+    ReplayedProducer {
+        name: name(each.producer.who),
+        batches: each.producer.written.len() as u64,
+        records: each.producer.stream.len() as u64,
+        settings: each.fits.first().map(settings),
+        others_as_good: each.fits.iter().skip(1).map(settings).collect(),
+        misfit: each.fits.first().map(misfit),
+        refused: each.refused.as_ref().map(ToString::to_string),
+    }
+}
+
+fn notes(case: &Case<'_>, all: &[Explained<'_>]) -> Vec<String> {
+    let found = &case.gathered.circumstances;
+    let mut notes = Vec::new();
+    let mut note = |is: bool, text: String| {
+        if is {
+            notes.push(text);
+        }
+    };
+    let refused = all.iter().filter(|each| each.refused.is_some()).count();
+    note(
+        refused > 0,
+        format!(
+            "{refused} producer(s) are in none of the figures, since today's batches of theirs are unexplained"
+        ),
+    );
+    note(
+        found.nameless > 0,
+        "batches without a producer id: how many producers there are is a lower bound, and with more of them batches would gain less".to_owned(),
+    );
+    note(
+        case.leads.is_none() && case.partitions > 1,
+        "leaders are not known; the range goes from all partitions at one broker to each at its own"
+            .to_owned(),
+    );
+    note(
+        found.transactional > 0,
+        format!(
+            "{} batches are of transactions, whose end closes them whatever the linger",
+            found.transactional
+        ),
+    );
+    note(found.unreadable > 0, format!("{} batches could not be unpacked and are missing", found.unreadable));
+    note(
+        found.log_append > 0,
+        "the topic has LogAppendTime; the producers' times are those that were left in the batches"
+            .to_owned(),
+    );
+    let sticky = all.iter().any(|each| each.is_sticky);
+    note(sticky, "records without a key go where the client's sticky partitioner puts them by chance; another chance gives slightly other figures".to_owned());
+    note(
+        true,
+        "other topics of the same producers are not seen: they are taken along with these, and take these along".to_owned(),
+    );
+    note(true, "times are milliseconds: bursts within one are spread evenly over it".to_owned());
+    notes
+}
+
+impl Change {
+    /// In words.
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(client) = self.client {
+            parts.push(format!("client {}", client.name()));
+        }
+        if let Some(us) = self.linger_us {
+            parts.push(format!("linger {} ms", us as f64 / 1e3));
+        }
+        if let Some(bytes) = self.batch_bytes {
+            parts.push(format!("batch size {bytes}"));
+        }
+        if let Some(codec) = self.codec {
+            parts.push(format!("codec {}", codec.name()));
+        }
+        match self.partitioner {
+            Some(Partitioner::Sticky) => parts.push("sticky partitioner".to_owned()),
+            Some(Partitioner::RoundRobin) => parts.push("round-robin partitioner".to_owned()),
+            None => {}
+        }
+        if let Some(count) = self.partitions {
+            parts.push(format!("{count} partitions"));
+        }
+        if let Some(count) = self.producers {
+            parts.push(format!("all producers merged into {count}"));
+        }
+        parts.join(", ")
+    }
+}

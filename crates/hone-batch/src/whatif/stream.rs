@@ -1,0 +1,819 @@
+//! Records of a topic's window, by producer and in the order of their times.
+//!
+//! A batch keeps milliseconds. Records of one producer, partition and millisecond are spread evenly over it, from a begin that is drawn by
+//! chance: the j-th of k lies at (j+u)/k of the millisecond, with a u from 0 to 1 that hangs on the millisecond and the partition alone. So
+//! every run has the same, and the distance of two records is right in the mean, where the middle of the millisecond for all would make ties
+//! with lingers of whole milliseconds. It hides bursts: what happens within a millisecond (a linger of 0, mostly) is not in the data.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use hone_kafka::batch::{Batch, HEADER_BYTES, TimestampType};
+use hone_kafka::codec::{self, Codec};
+use hone_kafka::partitioner::{murmur2, partition_of_key};
+use hone_kafka::wire::{Reader, WireError};
+
+use super::Dice;
+use crate::scan::scan;
+
+/// Stands for "no key" among the hashes of keys, which have 31 bits.
+pub const NO_KEY: u32 = u32::MAX;
+/// Steps back in time that are clocks of several threads and no jump, in milliseconds.
+const SLIGHTLY_MS: i64 = 10;
+/// Share of steps back beyond which times are not used.
+const MOST_BACKWARDS: f64 = 0.01;
+/// Share of batches thinned out by compaction beyond which a topic is not used.
+const MOST_COMPACTED: f64 = 0.001;
+/// Keys that are held against the partitioner.
+const MOST_KEYS_TRIED: u64 = 20_000;
+
+/// How much may be held in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Records; some 60 bytes each while they are gathered.
+    pub records: usize,
+    /// What one batch may unpack to, in bytes.
+    pub batch_bytes: usize,
+    /// Bytes of records that are kept to be packed anew; 0 keeps no payload.
+    pub kept_bytes: usize,
+    /// The same, of one producer and partition.
+    pub kept_bytes_each: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { records: 5_000_000, batch_bytes: 64 << 20, kept_bytes: 64 << 20, kept_bytes_each: 4 << 20 }
+    }
+}
+
+/// Who wrote a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// By the id that stands in its batches.
+    Id(i64),
+    /// The batches have no id: the n-th of as many producers as must have been there at least, because that many batches of a partition
+    /// were open at a time. A bound: there may have been more.
+    AtLeast(u32),
+}
+
+/// Records in flat arrays, all of the same length, in the order of time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stream {
+    /// Microseconds after the window's begin.
+    pub at_us: Vec<u64>,
+    /// Number of the partition.
+    pub partition: Vec<u32>,
+    /// Bytes of the record as it is encoded, without its length and its two deltas, which depend on the batch.
+    pub body_bytes: Vec<u32>,
+    /// murmur2 of the key, 31 bits; [`NO_KEY`] without one.
+    pub key_hash: Vec<u32>,
+}
+
+/// A batch as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Number of the partition.
+    pub partition: u32,
+    /// Time of its first record, microseconds after the window's begin.
+    pub begin_us: u64,
+    /// From its first record's time to the last one's, in milliseconds.
+    pub span_ms: u64,
+    /// Records.
+    pub records: u32,
+    /// All of it, as it was sent.
+    pub wire_bytes: u32,
+    /// Its records before compression, without the batch's header.
+    pub plain_bytes: u32,
+    /// How it was packed.
+    pub codec: Codec,
+    /// Whether it belongs to a transaction.
+    pub is_transactional: bool,
+}
+
+/// Records of a partition that are kept to be packed anew: what stands behind the deltas of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Kept {
+    /// The records, in the order of offsets, from their keys' lengths on.
+    pub fn tails(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).filter_map(|(from, to)| self.bytes.get(from as usize..*to as usize))
+    }
+
+    /// Their bytes.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// One producer of the window.
+#[derive(Debug, Clone)]
+pub struct Producer {
+    /// Its name.
+    pub who: Who,
+    /// What it sent.
+    pub stream: Stream,
+    /// How it came in batches, in the order of their begin.
+    pub written: Vec<Written>,
+    /// Records kept to be packed anew, by partition.
+    pub kept: BTreeMap<u32, Kept>,
+}
+
+/// Why records can't be replayed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Gate {
+    /// No batch of data at all.
+    #[error("there are no records in the window; take a longer one (--last), or another topic")]
+    Empty,
+    /// The broker's clock, and the producers' times are gone.
+    #[error(
+        "the topic has LogAppendTime and {lost} of {batches} batches hold one time for all records (a broker that packed them anew): \
+         when records were made is not in the data"
+    )]
+    LogAppend {
+        /// Batches without the producer's times.
+        lost: u64,
+        /// Batches.
+        batches: u64,
+    },
+    /// Compaction took records out.
+    #[error(
+        "{compacted} of {batches} batches are compacted: what the producers sent is no longer there; take newer data, or another topic"
+    )]
+    Compacted {
+        /// Batches that lost records.
+        compacted: u64,
+        /// Batches.
+        batches: u64,
+    },
+    /// Times of records that the application sets, or clocks that jump.
+    #[error(
+        "{backwards} of {steps} steps between records run backwards by more than {SLIGHTLY_MS} ms: the times are the application's, or \
+         clocks jumped; they don't say when records were sent"
+    )]
+    Backwards {
+        /// Steps back.
+        backwards: u64,
+        /// Steps.
+        steps: u64,
+    },
+    /// Sequence numbers miss batches.
+    #[error(
+        "{missing} records of {records} are missing between the batches of producers, by their sequence numbers: the window has holes"
+    )]
+    Holes {
+        /// Records that are not there.
+        missing: u64,
+        /// Records that are.
+        records: u64,
+    },
+    /// More than may be held.
+    #[error(
+        "more than {most} records in the window; take a shorter one (--last), or allow more (--most-records)"
+    )]
+    TooMany {
+        /// The bound.
+        most: usize,
+    },
+}
+
+/// What the window held beside its records: told with every prediction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Batches of data.
+    pub batches: u64,
+    /// Batches of transactions, whose end closes them whatever the linger.
+    pub transactional: u64,
+    /// Markers.
+    pub control: u64,
+    /// Batches that could not be unpacked, and are missing.
+    pub unreadable: u64,
+    /// Batches without a producer id.
+    pub nameless: u64,
+    /// Batches with the broker's time whose records still have the producer's.
+    pub log_append: u64,
+    /// Keyed records that lie where murmur2 puts them, of those that were tried. `None` where the number of partitions is not known.
+    pub keys_by_murmur2: Option<(u64, u64)>,
+    /// Records with a key.
+    pub keyed: u64,
+    /// Records.
+    pub records: u64,
+}
+
+/// Records of a window, by producer.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    /// Most records first.
+    pub producers: Vec<Producer>,
+    /// Milliseconds since 1970 at which `at_us` is 0.
+    pub begin_ms: i64,
+    /// From the first record to the last one, in microseconds.
+    pub span_us: u64,
+    /// What else was there.
+    pub circumstances: Circumstances,
+}
+
+#[derive(Debug, Default)]
+struct Raw {
+    at_ms: Vec<i64>,
+    partition: Vec<u32>,
+    body_bytes: Vec<u32>,
+    key_hash: Vec<u32>,
+    written: Vec<(i64, Written)>,
+    kept: BTreeMap<u32, Kept>,
+}
+
+/// What is known of a partition so far.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Time of the last record of each producer.
+    last_ms: BTreeMap<Who, i64>,
+    /// Begin of the last batch, in milliseconds.
+    seen_ms: Option<i64>,
+    /// End of the last batch of each nameless producer, in milliseconds.
+    ends_ms: Vec<i64>,
+    /// Epoch and next sequence by producer id.
+    next: BTreeMap<i64, (i16, i32)>,
+}
+
+/// Takes batches in, in the order of offsets within a partition, and hands over the producers' records.
+#[derive(Debug)]
+pub struct Gatherer {
+    limits: Limits,
+    partitions: Option<u32>,
+    lanes: BTreeMap<u32, Lane>,
+    raw: BTreeMap<Who, Raw>,
+    found: Circumstances,
+    kept_bytes: usize,
+    compacted: u64,
+    one_time: u64,
+    backwards: u64,
+    missing: u64,
+    is_full: bool,
+    until_ms: Option<i64>,
+}
+
+impl Gatherer {
+    /// With how many partitions the topic has, where that is known.
+    pub fn new(limits: Limits, partitions: Option<u32>) -> Self {
+        Self {
+            limits,
+            partitions,
+            lanes: BTreeMap::new(),
+            raw: BTreeMap::new(),
+            found: Circumstances::default(),
+            kept_bytes: 0,
+            compacted: 0,
+            one_time: 0,
+            backwards: 0,
+            missing: 0,
+            is_full: false,
+            until_ms: None,
+        }
+    }
+
+    /// Whether the bound on records is reached, so that nothing more is taken.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Partitions are read to different times when a reading ends early. Leaves out what lies behind the time to which all of those that were
+    /// not read to their end have come, so that the window is the same for all.
+    pub fn cut_to_common_end(&mut self, is_unfinished: impl Fn(u32) -> bool) {
+        let unfinished = self.lanes.iter().filter(|(partition, _)| is_unfinished(**partition));
+        self.until_ms = unfinished.filter_map(|(_, lane)| lane.seen_ms).min();
+        self.is_full &= self.until_ms.is_none();
+    }
+
+    /// Takes the batches of a record set that begin at the wanted offsets. Returns the offset behind its last whole batch, read or not.
+    pub fn add_set(&mut self, partition: u32, record_set: &[u8], wanted: Range<i64>) -> Option<i64> {
+        let (_, next) = scan(record_set, wanted.start, |seen, bytes| {
+            if seen.header.base_offset < wanted.end {
+                self.add(partition, &Batch { header: seen.header, bytes, position: 0 });
+            }
+        });
+        next
+    }
+
+    /// Takes one whole batch. What can't be unpacked is counted and left out.
+    pub fn add(&mut self, partition: u32, batch: &Batch<'_>) {
+        let header = &batch.header;
+        if header.is_control() {
+            self.found.control += 1;
+            return;
+        }
+        if i64::from(header.record_count) < i64::from(header.last_offset_delta) + 1 {
+            self.compacted += 1;
+            self.found.batches += 1;
+            return;
+        }
+        let count = usize::try_from(header.record_count).unwrap_or(0);
+        if count == 0 || self.is_full {
+            return;
+        }
+        if self.found.records as usize + count > self.limits.records {
+            self.is_full = true;
+            return;
+        }
+        let plain = match header.codec() {
+            Codec::None => None,
+            packed => match codec::decompress(packed, batch.payload(), self.limits.batch_bytes) {
+                Ok(plain) => Some(plain),
+                Err(_) => return self.found.unreadable += 1,
+            },
+        };
+        let plain = plain.as_deref().unwrap_or(batch.payload());
+        let Ok(records) = walk(plain, count) else {
+            self.found.unreadable += 1;
+            return;
+        };
+        self.take(partition, batch, plain.len(), &records);
+    }
+
+    fn take(&mut self, partition: u32, batch: &Batch<'_>, plain_bytes: usize, records: &[Walked<'_>]) {
+        let header = &batch.header;
+        let last_ms = records.iter().map(|record| record.delta_ms).max().unwrap_or(0);
+        let end_ms = header.base_timestamp.saturating_add(last_ms.max(0));
+        let is_brokers = header.timestamp_type() == TimestampType::LogAppend;
+        self.found.batches += 1;
+        self.found.records += records.len() as u64;
+        self.found.transactional += u64::from(header.is_transactional());
+        self.found.nameless += u64::from(header.producer_id < 0);
+        self.found.log_append += u64::from(is_brokers);
+        self.one_time +=
+            u64::from(is_brokers && header.base_timestamp == header.max_timestamp && last_ms == 0);
+        let lane = self.lanes.entry(partition).or_default();
+        lane.seen_ms = lane.seen_ms.max(Some(header.base_timestamp));
+        self.missing += lane.missing(batch);
+        let who = match header.producer_id {
+            id if id >= 0 => Who::Id(id),
+            _ => Who::AtLeast(lane.colour(header.base_timestamp, end_ms)),
+        };
+        let mut latest_ms = lane.last_ms.get(&who).copied();
+        let raw = self.raw.entry(who).or_default();
+        let written = Written {
+            partition,
+            begin_us: 0,
+            span_ms: u64::try_from(last_ms).unwrap_or(0),
+            records: records.len() as u32,
+            wire_bytes: u32::try_from(batch.bytes.len()).unwrap_or(u32::MAX),
+            plain_bytes: u32::try_from(plain_bytes).unwrap_or(u32::MAX),
+            codec: header.codec(),
+            is_transactional: header.is_transactional(),
+        };
+        raw.written.push((header.base_timestamp, written));
+        for record in records {
+            let told_ms = header.base_timestamp.saturating_add(record.delta_ms);
+            let before_ms = latest_ms.unwrap_or(told_ms);
+            self.backwards += u64::from(told_ms < before_ms.saturating_sub(SLIGHTLY_MS));
+            let at_ms = told_ms.max(before_ms);
+            latest_ms = Some(at_ms);
+            let hash = record.key.map_or(NO_KEY, |key| murmur2(key) & 0x7fff_ffff);
+            if let Some(key) = record.key {
+                self.found.keyed += 1;
+                try_key(&mut self.found.keys_by_murmur2, key, partition, self.partitions);
+            }
+            raw.at_ms.push(at_ms);
+            raw.partition.push(partition);
+            raw.body_bytes.push(u32::try_from(record.tail.len() + 1).unwrap_or(u32::MAX));
+            raw.key_hash.push(hash);
+            let kept = raw.kept.entry(partition).or_default();
+            let room = self.limits.kept_bytes_each.saturating_sub(kept.bytes.len());
+            if record.tail.len() <= room.min(self.limits.kept_bytes.saturating_sub(self.kept_bytes)) {
+                kept.bytes.extend_from_slice(record.tail);
+                kept.ends.push(u32::try_from(kept.bytes.len()).unwrap_or(u32::MAX));
+                self.kept_bytes += record.tail.len();
+            }
+        }
+        if let Some(latest_ms) = latest_ms {
+            lane.last_ms.insert(who, latest_ms);
+        }
+    }
+
+    /// The producers, once everything was taken in.
+    ///
+    /// # Errors
+    /// When the window can't be replayed, with the reason.
+    pub fn finish(mut self) -> Result<Gathered, Gate> {
+        if let Some(until_ms) = self.until_ms {
+            self.raw.values_mut().for_each(|raw| raw.cut(until_ms));
+            self.raw.retain(|_, raw| !raw.at_ms.is_empty());
+            self.found.records = self.raw.values().map(|raw| raw.at_ms.len() as u64).sum();
+            self.found.batches = self.raw.values().map(|raw| raw.written.len() as u64).sum();
+        }
+        self.gate()?;
+        let times = || self.raw.values().flat_map(|raw| raw.at_ms.iter().copied());
+        let (Some(begin_ms), Some(end_ms)) = (times().min(), times().max()) else { return Err(Gate::Empty) };
+        let span_us = u64::try_from(end_ms.saturating_sub(begin_ms)).unwrap_or(0).saturating_mul(1_000);
+        let mut producers: Vec<Producer> =
+            self.raw.into_iter().map(|(who, raw)| ordered(who, raw, begin_ms)).collect();
+        producers.sort_by_key(|producer| (std::cmp::Reverse(producer.stream.at_us.len()), producer.who));
+        Ok(Gathered { producers, begin_ms, span_us, circumstances: self.found })
+    }
+
+    fn gate(&self) -> Result<(), Gate> {
+        let Circumstances { batches, records, log_append, .. } = self.found;
+        if self.is_full {
+            return Err(Gate::TooMany { most: self.limits.records });
+        }
+        if self.compacted as f64 > MOST_COMPACTED * batches as f64 {
+            return Err(Gate::Compacted { compacted: self.compacted, batches });
+        }
+        if records == 0 {
+            return Err(Gate::Empty);
+        }
+        // One record has one time, and so have batches that were filled within a millisecond; all of them together have not.
+        if log_append > 0 && self.one_time * 2 > batches {
+            return Err(Gate::LogAppend { lost: self.one_time, batches });
+        }
+        if self.backwards as f64 > MOST_BACKWARDS * records as f64 {
+            return Err(Gate::Backwards { backwards: self.backwards, steps: records });
+        }
+        if self.missing * 100 > records {
+            return Err(Gate::Holes { missing: self.missing, records });
+        }
+        Ok(())
+    }
+}
+
+/// A record as it lies in a batch.
+struct Walked<'a> {
+    delta_ms: i64,
+    key: Option<&'a [u8]>,
+    tail: &'a [u8],
+}
+
+/// The records of a batch. They are held against their lengths; what stands behind the key is not looked into.
+fn walk(plain: &[u8], count: usize) -> Result<Vec<Walked<'_>>, WireError> {
+    let mut reader = Reader::new(plain);
+    // Not even an empty record is below seven bytes, so that a count can't ask for more memory than there are bytes.
+    let mut all = Vec::with_capacity(count.min(plain.len() / 7 + 1));
+    for _ in 0..count {
+        let length = reader.varint("record length")?;
+        let length = usize::try_from(length)
+            .map_err(|_| WireError::Length { field: "record length", length: i64::from(length) })?;
+        let mut body = Reader::new(reader.take(length, "record")?);
+        body.i8("record attributes")?;
+        let delta_ms = body.varlong("timestamp delta")?;
+        body.varint("offset delta")?;
+        let tail = body.rest();
+        let key = match body.varint("key")? {
+            length if length < 0 => None,
+            length => Some(body.take(length as usize, "key")?),
+        };
+        all.push(Walked { delta_ms, key, tail });
+    }
+    match reader.rest().len() {
+        0 => Ok(all),
+        left => Err(WireError::Trailing { left }),
+    }
+}
+
+fn try_key(tried: &mut Option<(u64, u64)>, key: &[u8], partition: u32, partitions: Option<u32>) {
+    let Some(partitions) = partitions else { return };
+    let (hits, all) = tried.get_or_insert((0, 0));
+    if *all < MOST_KEYS_TRIED {
+        *all += 1;
+        *hits += u64::from(partition_of_key(key, partitions) == partition);
+    }
+}
+
+impl Lane {
+    /// The first nameless producer whose last batch had ended. One that ended in the same millisecond can be of the same producer.
+    fn colour(&mut self, begin_ms: i64, end_ms: i64) -> u32 {
+        /// Colours beyond that are one.
+        const MOST: usize = 1_000;
+        let free = self.ends_ms.iter().position(|end| *end <= begin_ms);
+        let colour = free.unwrap_or(self.ends_ms.len()).min(MOST);
+        match self.ends_ms.get_mut(colour) {
+            Some(end) => *end = end_ms.max(*end),
+            None => self.ends_ms.push(end_ms),
+        }
+        colour as u32
+    }
+
+    /// Records that the sequence numbers say are missing in front of a batch.
+    fn missing(&mut self, batch: &Batch<'_>) -> u64 {
+        let header = &batch.header;
+        if header.producer_id < 0 || header.base_sequence < 0 {
+            return 0;
+        }
+        // Sequence numbers go on at 0 behind the largest.
+        let after = |sequence: i32, count: i32| (i64::from(sequence) + i64::from(count)) % (1 << 31);
+        let next = after(header.base_sequence, header.record_count) as i32;
+        let before = self.next.insert(header.producer_id, (header.producer_epoch, next));
+        match before {
+            Some((epoch, expected)) if epoch == header.producer_epoch => {
+                let gap = (i64::from(header.base_sequence) - i64::from(expected)).rem_euclid(1 << 31);
+                // A batch that was sent again is no gap.
+                if gap < 1 << 30 { gap as u64 } else { 0 }
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Raw {
+    /// Leaves out batches that begin at a time or later, with their records.
+    fn cut(&mut self, until_ms: i64) {
+        let mut keeps = Vec::with_capacity(self.at_ms.len());
+        for (base_ms, batch) in &self.written {
+            keeps.resize(keeps.len() + batch.records as usize, *base_ms < until_ms);
+        }
+        fn retain<T: Copy>(values: &mut Vec<T>, keeps: &[bool]) {
+            let mut keep = keeps.iter();
+            values.retain(|_| keep.next().copied().unwrap_or(false));
+        }
+        retain(&mut self.at_ms, &keeps);
+        retain(&mut self.partition, &keeps);
+        retain(&mut self.body_bytes, &keeps);
+        retain(&mut self.key_hash, &keeps);
+        self.written.retain(|(base_ms, _)| *base_ms < until_ms);
+    }
+}
+
+fn ordered(who: Who, raw: Raw, begin_ms: i64) -> Producer {
+    let mut order: Vec<u32> = (0..raw.at_ms.len() as u32).collect();
+    let ms = |index: u32| raw.at_ms.get(index as usize).copied().unwrap_or(begin_ms);
+    let partition = |index: u32| raw.partition.get(index as usize).copied().unwrap_or(0);
+    // Stable: records of a partition stay in the order of offsets.
+    order.sort_by_key(|index| (ms(*index), partition(*index)));
+    let mut timed: Vec<(u64, u32)> = Vec::with_capacity(order.len());
+    for same in order.chunk_by(|one, other| ms(*one) == ms(*other) && partition(*one) == partition(*other)) {
+        let Some(first) = same.first().copied() else { continue };
+        let since_ms = ms(first).saturating_sub(begin_ms).max(0) as u64;
+        let base_us = since_ms * 1_000;
+        let begin = Dice::new(since_ms << 20 ^ u64::from(partition(first))).unit();
+        let count = same.len() as f64;
+        let within = (0..same.len()).map(|place| (1e3 * (place as f64 + begin) / count) as u64);
+        timed.extend(same.iter().zip(within).map(|(index, within_us)| (base_us + within_us, *index)));
+    }
+    timed.sort_by_key(|(at_us, index)| (*at_us, partition(*index)));
+    let pick = |from: &[u32]| {
+        timed.iter().map(|(_, index)| from.get(*index as usize).copied().unwrap_or(0)).collect()
+    };
+    let stream = Stream {
+        at_us: timed.iter().map(|(at_us, _)| *at_us).collect(),
+        partition: pick(&raw.partition),
+        body_bytes: pick(&raw.body_bytes),
+        key_hash: pick(&raw.key_hash),
+    };
+    let mut written: Vec<Written> = raw
+        .written
+        .iter()
+        .map(|(base_ms, batch)| Written {
+            begin_us: base_ms.saturating_sub(begin_ms).max(0) as u64 * 1_000,
+            ..*batch
+        })
+        .collect();
+    written.sort_by_key(|batch| batch.begin_us);
+    Producer { who, stream, written, kept: raw.kept }
+}
+
+impl Stream {
+    /// Records.
+    pub fn len(&self) -> usize {
+        self.at_us.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.at_us.is_empty()
+    }
+
+    /// Adds a record, which must not be earlier than the last.
+    pub fn push(&mut self, at_us: u64, partition: u32, body_bytes: u32, key_hash: u32) {
+        self.at_us.push(at_us);
+        self.partition.push(partition);
+        self.body_bytes.push(body_bytes);
+        self.key_hash.push(key_hash);
+    }
+
+    /// One more than the largest partition.
+    pub fn partitions(&self) -> u32 {
+        self.partition.iter().max().map_or(0, |most| most.saturating_add(1))
+    }
+
+    /// What several producers sent, as of one.
+    pub fn merged(streams: &[&Self]) -> Self {
+        let total = streams.iter().map(|stream| stream.len()).sum();
+        let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(total);
+        for (which, stream) in streams.iter().enumerate() {
+            order.extend(stream.at_us.iter().enumerate().map(|(at, us)| (*us, which as u32, at as u32)));
+        }
+        order.sort_unstable();
+        let mut all = Self::default();
+        for (at_us, which, at) in order {
+            let Some(from) = streams.get(which as usize) else { continue };
+            let at = at as usize;
+            let of = |values: &[u32]| values.get(at).copied().unwrap_or(0);
+            all.push(at_us, of(&from.partition), of(&from.body_bytes), of(&from.key_hash));
+        }
+        all
+    }
+}
+
+/// Bytes of records of a batch as its length field counts them, header included.
+pub fn whole_bytes(plain_bytes: u64) -> u64 {
+    plain_bytes + HEADER_BYTES as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_kafka::BatchBuilder;
+    use hone_kafka::batch::{batches, set_base_offset, set_log_append_time, set_producer};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BEGIN_MS: i64 = 1_700_000_000_000;
+
+    fn built(codec: Codec, times_ms: &[i64]) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(codec);
+        for at in times_ms {
+            builder.push(None, Some(b"a value of some bytes"), BEGIN_MS + at);
+        }
+        builder.build().unwrap()
+    }
+
+    fn of(id: i64, sequence: i32, times_ms: &[i64]) -> Vec<u8> {
+        let mut bytes = built(Codec::None, times_ms);
+        set_producer(&mut bytes, id, 0, sequence).unwrap();
+        bytes
+    }
+
+    fn gather(sets: &[(u32, Vec<u8>)]) -> Result<Gathered, Gate> {
+        let mut gatherer = Gatherer::new(Limits::default(), Some(4));
+        for (partition, bytes) in sets {
+            batches(bytes).map(Result::unwrap).for_each(|batch| gatherer.add(*partition, &batch));
+        }
+        gatherer.finish()
+    }
+
+    #[test]
+    fn records_of_a_producer_are_merged_by_time_and_those_of_others_kept_apart() {
+        let found = gather(&[
+            (0, of(7, 0, &[0, 5])),
+            (0, of(8, 0, &[6])),
+            (1, of(7, 0, &[3, 9])),
+            (0, of(7, 2, &[8])),
+        ])
+        .unwrap();
+        assert_eq!(found.producers.len(), 2);
+        let (first, second) = (&found.producers[0], &found.producers[1]);
+        assert_eq!((first.who, second.who), (Who::Id(7), Who::Id(8)));
+        let ms: Vec<_> = first.stream.at_us.iter().map(|us| us / 1_000).collect();
+        assert_eq!(ms, [0, 3, 5, 8, 9]);
+        assert_eq!(first.stream.partition, [0, 1, 0, 0, 1]);
+        assert_eq!((found.span_us, found.begin_ms), (9_000, BEGIN_MS));
+        assert_eq!(first.written.iter().map(|batch| batch.begin_us).collect::<Vec<_>>(), [0, 3_000, 8_000]);
+        assert_eq!((first.written[0].span_ms, first.written[0].records), (5, 2));
+    }
+
+    #[test]
+    fn records_of_a_millisecond_are_spread_over_it_the_same_way_each_time() {
+        let sets = [(0, of(1, 0, &[4, 4, 4, 4])), (1, of(1, 0, &[4, 4]))];
+        let found = gather(&sets).unwrap();
+        let stream = &found.producers[0].stream;
+        let of = |partition| {
+            let each = stream.at_us.iter().zip(&stream.partition);
+            each.filter(|(_, own)| **own == partition).map(|(us, _)| *us).collect::<Vec<_>>()
+        };
+        let steps: Vec<_> = of(0).windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(steps.iter().all(|step| (249..=251).contains(step)), "{steps:?}");
+        assert!((499..=501).contains(&(of(1)[1] - of(1)[0])));
+        assert!(stream.at_us.is_sorted() && stream.at_us.iter().all(|us| *us < 1_000));
+        assert_eq!(found.producers[0].stream, gather(&sets).unwrap().producers[0].stream);
+    }
+
+    #[test]
+    fn bodies_and_kept_records_are_those_of_any_codec() {
+        let plain = gather(&[(0, built(Codec::None, &[0, 1, 2]))]).unwrap();
+        for codec in Codec::ALL {
+            let found = gather(&[(0, built(codec, &[0, 1, 2]))]).unwrap();
+            let producer = &found.producers[0];
+            assert_eq!(producer.stream, plain.producers[0].stream, "{}", codec.name());
+            assert_eq!(producer.kept, plain.producers[0].kept);
+            assert_eq!(producer.written[0].plain_bytes, 3 * (1 + 1 + 1 + 1 + 1 + 1 + 21 + 1));
+            assert_eq!(producer.stream.body_bytes, [1 + 1 + 1 + 21 + 1; 3]);
+            assert_eq!(producer.kept[&0].tails().count(), 3);
+        }
+    }
+
+    #[test]
+    fn batches_without_an_id_are_of_as_many_producers_as_were_open_at_a_time() {
+        let found = gather(&[
+            (0, built(Codec::None, &[0, 10])),
+            (0, built(Codec::None, &[4, 14])),
+            (0, built(Codec::None, &[10, 20])),
+            (1, built(Codec::None, &[2, 9])),
+        ])
+        .unwrap();
+        let who: Vec<_> =
+            found.producers.iter().map(|producer| (producer.who, producer.written.len())).collect();
+        assert_eq!(who, [(Who::AtLeast(0), 3), (Who::AtLeast(1), 1)]);
+        assert_eq!(found.circumstances.nameless, 4);
+    }
+
+    #[test]
+    fn what_can_not_be_replayed_is_refused_with_the_reason() {
+        assert_eq!(gather(&[]).unwrap_err(), Gate::Empty);
+        let mut one = built(Codec::None, &[5, 5, 5]);
+        set_log_append_time(&mut one, BEGIN_MS + 5).unwrap();
+        assert!(matches!(gather(&[(0, one)]), Err(Gate::LogAppend { lost: 1, batches: 1 })));
+        let mut whole = built(Codec::None, &[0, 3, 5]);
+        set_log_append_time(&mut whole, BEGIN_MS + 9).unwrap();
+        let found = gather(&[(0, whole)]).unwrap();
+        let ms: Vec<_> = found.producers[0].stream.at_us.iter().map(|us| us / 1_000).collect();
+        assert_eq!(ms, [0, 3, 5], "the producer's times survive");
+        let mut thin = built(Codec::None, &[0, 1]);
+        thin[57..61].copy_from_slice(&1_i32.to_be_bytes());
+        assert!(matches!(gather(&[(0, thin)]), Err(Gate::Compacted { .. })));
+        assert!(matches!(gather(&[(0, of(1, 0, &[5_000, 0, 1, 2]))]), Err(Gate::Backwards { .. })));
+        assert!(matches!(
+            gather(&[(0, of(1, 0, &[0, 1])), (0, of(1, 90, &[5, 6]))]),
+            Err(Gate::Holes { missing: 88, records: 4 })
+        ));
+        assert!(gather(&[(0, of(1, i32::MAX, &[0, 1])), (0, of(1, 1, &[5, 6]))]).is_ok(), "they wrap");
+        let mut few = Gatherer::new(Limits { records: 3, ..Limits::default() }, None);
+        let bytes = of(1, 0, &[0, 1]);
+        for _ in 0..2 {
+            few.add(0, &batches(&bytes).next().unwrap().unwrap());
+        }
+        assert!(few.is_full());
+        assert_eq!(few.finish().unwrap_err(), Gate::TooMany { most: 3 });
+    }
+
+    #[test]
+    fn keys_say_whether_they_lie_where_murmur2_puts_them() {
+        let mut gatherer = Gatherer::new(Limits::default(), Some(7));
+        for key in ["abc", "foobar", "k00000000"] {
+            let mut builder = BatchBuilder::new(Codec::None);
+            builder.push(Some(key.as_bytes()), None, BEGIN_MS);
+            let bytes = builder.build().unwrap();
+            gatherer.add(partition_of_key(key.as_bytes(), 7), &batches(&bytes).next().unwrap().unwrap());
+        }
+        let found = gatherer.finish().unwrap();
+        assert_eq!((found.circumstances.keys_by_murmur2, found.circumstances.keyed), (Some((3, 3)), 3));
+    }
+
+    #[test]
+    fn kept_records_are_bounded() {
+        let limits = Limits { kept_bytes: 100, kept_bytes_each: 60, ..Limits::default() };
+        let mut gatherer = Gatherer::new(limits, None);
+        let bytes = built(Codec::None, &[0, 1, 2, 3, 4, 5]);
+        for partition in 0..3 {
+            gatherer.add(partition, &batches(&bytes).next().unwrap().unwrap());
+        }
+        let found = gatherer.finish().unwrap();
+        let kept: Vec<_> = found.producers[0].kept.values().map(Kept::total_bytes).collect();
+        assert_eq!(kept, [48, 48, 0]);
+        assert_eq!(found.producers[0].stream.len(), 18);
+    }
+
+    #[test]
+    fn a_reading_that_ended_early_is_cut_to_a_time_that_all_partitions_have_come_to() {
+        let sets = [
+            (0, of(1, 0, &[0, 5])),
+            (0, of(1, 2, &[50, 90])),
+            (1, of(1, 0, &[3, 9])),
+            (1, of(1, 2, &[40])),
+            (2, of(1, 0, &[7])),
+        ];
+        let mut gatherer = Gatherer::new(Limits::default(), Some(3));
+        for (partition, bytes) in &sets {
+            gatherer.add(*partition, &batches(bytes).next().unwrap().unwrap());
+        }
+        // Partition 2 was read to its end, and has nothing later.
+        gatherer.cut_to_common_end(|partition| partition < 2);
+        let found = gatherer.finish().unwrap();
+        assert_eq!((found.circumstances.records, found.circumstances.batches), (5, 3));
+        assert_eq!(found.span_us, 9_000);
+        assert_eq!(found.producers[0].stream.len(), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn batches_with_bytes_changed_do_no_harm(at in 17_usize..200, to: u8, packed: bool) {
+            let codec = if packed { Codec::Lz4 } else { Codec::None };
+            let mut bytes = built(codec, &[0, 1, 2, 3, 4, 5]);
+            set_base_offset(&mut bytes, 3).unwrap();
+            let at = at.min(bytes.len() - 1);
+            bytes[at] = to;
+            let mut gatherer = Gatherer::new(Limits { batch_bytes: 1 << 20, ..Limits::default() }, Some(3));
+            for batch in batches(&bytes).flatten() {
+                gatherer.add(0, &batch);
+            }
+            if let Ok(found) = gatherer.finish() {
+                let stream = &found.producers[0].stream;
+                prop_assert!(stream.at_us.is_sorted());
+                prop_assert!(stream.len() <= 6);
+            }
+        }
+    }
+}

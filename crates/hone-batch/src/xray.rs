@@ -1,0 +1,524 @@
+//! A topic looked into: takes record sets as they come, in bounded memory, and ends as what is told of it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use hone_kafka::batch::HEADER_BYTES;
+use hone_record::{
+    BatchTrigger, CodecUse, PartitionXray, ProducerXray, Sampled, Spread, TopicXray, XrayRead,
+};
+
+use crate::evidence::{Evidence, Kept};
+use crate::histogram::Histogram;
+use crate::overlap::Overlap;
+use crate::payload::Payload;
+use crate::producers::Wrote;
+use crate::scan::{Seen, scan};
+use crate::segments::{Layout, walk};
+use crate::tally::{CODECS, Tally};
+use crate::trigger::{Habits, Known, habits};
+use crate::verdict::{self, Topic, Writer};
+
+/// Producers and partitions that are told one by one.
+const MOST_PRODUCERS: usize = 50;
+const MOST_PARTITIONS: usize = 1_000;
+/// Producers of a partition that are told apart.
+const MOST_OF_PARTITION: usize = 1_000;
+/// Stretches of time that an interval is built on at least.
+const LEAST_SLOTS: usize = 3;
+
+/// How deep to look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Depth {
+    /// Bytes of batches that are decoded for a sample of their records; 0 never looks at a payload.
+    pub decode_bytes: u64,
+    /// The longest linger that the user would bear.
+    pub tolerable_linger_ms: f64,
+}
+
+/// What is known beside what was read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Bytes that were fetched.
+    pub fetched_bytes: u64,
+    /// Share of the offsets asked for that was read.
+    pub share: f64,
+    /// Whether it is a sample: slots of time, or of offsets.
+    pub is_sample: bool,
+    /// Seconds that slots of time cover.
+    pub slots_s: Option<f64>,
+    /// Which broker leads a partition, by any number.
+    pub leaders: BTreeMap<i32, usize>,
+    /// What could not be read, in words.
+    pub troubles: Vec<String>,
+}
+
+/// A topic while it is read.
+#[derive(Debug, Clone)]
+pub struct Sight {
+    topic: String,
+    partitions: usize,
+    depth: Depth,
+    tally: Tally,
+    parts: BTreeMap<i32, PartitionSight>,
+    evidence: Evidence,
+    payload: Payload,
+    slots: Vec<[u64; 3]>,
+    slot: [u64; 3],
+}
+
+#[derive(Debug, Clone, Default)]
+struct PartitionSight {
+    wrote: Wrote,
+    ids: HashSet<i64>,
+    overlap: Overlap,
+}
+
+impl Sight {
+    /// Of a topic with so many partitions.
+    pub fn new(topic: &str, partitions: usize, depth: Depth) -> Self {
+        Self {
+            topic: topic.to_owned(),
+            partitions,
+            depth,
+            tally: Tally::default(),
+            parts: BTreeMap::new(),
+            evidence: Evidence::default(),
+            payload: Payload::default(),
+            slots: Vec::new(),
+            slot: [0; 3],
+        }
+    }
+
+    /// Takes what came of a partition, from an offset on and up to another one; a batch that begins before or behind is not taken. Answers
+    /// with the offset behind the last whole batch.
+    pub fn take(&mut self, partition: i32, from: i64, to: i64, record_set: &[u8]) -> Option<i64> {
+        let (passed, next) = {
+            let (mut number, mut this) = (0_u64, &mut *self);
+            scan(record_set, from, |seen, batch| {
+                if seen.header.base_offset < to {
+                    Self::add(&mut this, partition, seen, batch, number);
+                    number += 1;
+                }
+            })
+        };
+        self.tally.passed.add(&passed);
+        next
+    }
+
+    /// Takes a piece of a segment. Answers how many bytes of it are whole batches.
+    pub fn take_segment(&mut self, partition: i32, layout: Layout, bytes: &[u8]) -> usize {
+        let (passed, walked) = {
+            let (mut number, mut this) = (0_u64, &mut *self);
+            walk(bytes, layout, |seen, batch| {
+                Self::add(&mut this, partition, seen, batch, number);
+                number += 1;
+            })
+        };
+        self.tally.passed.add(&passed);
+        walked
+    }
+
+    fn add(this: &mut &mut Self, partition: i32, seen: &Seen, batch: &[u8], number: u64) {
+        let before = this.tally.batches;
+        this.tally.add(seen);
+        if this.tally.batches == before {
+            return;
+        }
+        let records = u64::from(seen.header.record_count.max(0).unsigned_abs());
+        for (sum, more) in this.slot.iter_mut().zip([1, records, seen.bytes]) {
+            *sum += more;
+        }
+        let part = this.parts.entry(partition).or_default();
+        part.wrote.add(seen);
+        if seen.header.producer_id < 0 {
+            part.overlap.add(seen);
+        } else if part.ids.len() < MOST_OF_PARTITION {
+            part.ids.insert(seen.header.producer_id);
+        }
+        this.evidence.add(partition, seen);
+        if this.stride().is_some_and(|stride| number.is_multiple_of(stride)) {
+            this.payload.add(partition, this.partitions, seen, batch);
+        }
+    }
+
+    /// Of so many batches one is decoded: all of them until half of the budget is used, every second one until half of the rest is, and so on.
+    /// `None` when nothing is left.
+    fn stride(&self) -> Option<u64> {
+        let budget = self.depth.decode_bytes;
+        let left = budget.checked_sub(self.payload.looked_at_bytes).filter(|left| *left > 0)?;
+        Some(1 << (budget / left).ilog2().min(32))
+    }
+
+    /// The least time of a record so far, milliseconds since 1970.
+    pub fn first_ms(&self) -> Option<i64> {
+        self.tally.times_ms.map(|(first, _)| first)
+    }
+
+    /// Ends a stretch of time that was read over all partitions: the unit of the sample.
+    pub fn end_slot(&mut self) {
+        self.slots.push(std::mem::take(&mut self.slot));
+    }
+
+    /// Stretches so far.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What is told of the topic.
+    pub fn finish(mut self, facts: Facts) -> TopicXray {
+        let tally = &self.tally;
+        let seconds = facts.slots_s.or_else(|| {
+            let (first, last) = tally.times_ms?;
+            // Slots of offsets hold a share of what was written in that time.
+            let share = if facts.is_sample { facts.share } else { 1.0 };
+            (last > first).then(|| share * (last - first) as f64 / 1e3)
+        });
+        let a_second = |count: u64| seconds.filter(|_| count > 0).map(|seconds| count as f64 / seconds);
+        let is_sample = facts.is_sample;
+        let mean = |which: usize| {
+            let value = self.mean(which)?;
+            Some(Sampled { value, interval: is_sample.then(|| interval(&self.slots, which)).flatten() })
+        };
+        let keys = self.payload.keys(self.partitions);
+        let mut told = TopicXray {
+            topic: self.topic.clone(),
+            partitions: self.partitions,
+            read: XrayRead {
+                times_ms: tally.times_ms,
+                bytes: facts.fetched_bytes,
+                share: facts.share,
+                slots: is_sample.then_some(self.slots.len() as u64),
+            },
+            batches: tally.batches,
+            records: tally.records,
+            bytes: tally.bytes,
+            batches_per_s: a_second(tally.batches),
+            records_per_s: a_second(tally.records),
+            mean_bytes: mean(2),
+            mean_records: mean(1),
+            size_bytes: spread(&tally.sizes),
+            size_bytes_by_bytes: spread(&tally.sizes_by_bytes),
+            records_per_batch: spread(&tally.counts),
+            span_ms: spread(&tally.spans_ms),
+            header_share: (tally.batches * HEADER_BYTES as u64) as f64 / tally.bytes.max(1) as f64,
+            codecs: self.codecs(),
+            transactional: tally.transactional,
+            log_append: tally.log_append,
+            control: tally.control,
+            compacted: tally.compacted,
+            timeless: tally.timeless,
+            keys,
+            nameless_at_least: self.nameless_at_least(),
+            by_partition: self.partitions(),
+            ..TopicXray::default()
+        };
+        told.troubles = self.troubles(&facts);
+        self.judge(&mut told, &facts, seconds);
+        told
+    }
+
+    fn mean(&self, which: usize) -> Option<f64> {
+        let sum = [self.tally.batches, self.tally.records, self.tally.bytes][which];
+        (self.tally.batches > 0).then(|| sum as f64 / self.tally.batches as f64)
+    }
+
+    fn codecs(&self) -> Vec<CodecUse> {
+        let all = self.tally.bytes.max(1) as f64;
+        let mut found: Vec<CodecUse> = (0..CODECS as i16)
+            .zip(self.tally.codec_bytes)
+            .filter(|(_, bytes)| *bytes > 0)
+            .filter_map(|(bits, bytes)| {
+                let codec = hone_kafka::Codec::from_attributes(bits)?;
+                let ratio = self.payload.ratio(codec).filter(|_| codec != hone_kafka::Codec::None);
+                Some(CodecUse { codec: codec.name().to_owned(), share: bytes as f64 / all, ratio })
+            })
+            .collect();
+        found.sort_by(|one, other| other.share.total_cmp(&one.share));
+        found
+    }
+
+    fn nameless_at_least(&self) -> usize {
+        self.parts.values().map(|part| part.overlap.at_least()).max().unwrap_or(0)
+    }
+
+    fn partitions(&self) -> Vec<PartitionXray> {
+        let mut all: Vec<PartitionXray> = self
+            .parts
+            .iter()
+            .map(|(partition, part)| PartitionXray {
+                partition: *partition,
+                batches: part.wrote.batches,
+                records: part.wrote.records,
+                bytes: part.wrote.bytes,
+                producers: part.ids.len(),
+                nameless_at_least: part.overlap.at_least(),
+            })
+            .collect();
+        all.sort_by(|one, other| (other.batches, one.partition).cmp(&(one.batches, other.partition)));
+        all.truncate(MOST_PARTITIONS);
+        all
+    }
+
+    fn troubles(&self, facts: &Facts) -> Vec<String> {
+        let mut all = facts.troubles.clone();
+        let passed = &self.tally.passed;
+        if passed.old_format > 0 {
+            all.push(format!(
+                "{} message sets of formats 0 and 1, which no client of today writes, were passed over",
+                passed.old_format
+            ));
+        }
+        if passed.broken > 0 {
+            all.push(format!("{} batches have a header that can't be, and were passed over", passed.broken));
+        }
+        if self.tally.compacted > 0 {
+            all.push(format!(
+                "{} batches were thinned out by compaction: they are not as they were sent, and in none of the figures",
+                self.tally.compacted
+            ));
+        }
+        if self.tally.timeless > 0 {
+            all.push(format!(
+                "{} batches have times that run backwards, or none: a clock jumped, or the application sets them; they tell nothing of linger",
+                self.tally.timeless
+            ));
+        }
+        if self.tally.log_append > 0 {
+            all.push(format!(
+                "{} batches bear the broker's time (message.timestamp.type=LogAppendTime): they tell nothing of linger",
+                self.tally.log_append
+            ));
+        }
+        if let Some(problem) = &self.payload.problem {
+            all.push(format!(
+                "{} of the batches that were unpacked are broken: {problem}",
+                self.payload.broken
+            ));
+        }
+        all
+    }
+
+    fn judge(&mut self, told: &mut TopicXray, facts: &Facts, seconds: Option<f64>) {
+        let markers_per_batch = self.tally.control as f64 / self.tally.transactional.max(1) as f64;
+        let main_codec = told.codecs.first().and_then(|codec| codec.ratio);
+        let known = |id: i64| Known {
+            ratio: main_codec.unwrap_or(1.0),
+            producers: if id < 0 { told.nameless_at_least.max(1) } else { 1 },
+            markers_per_batch,
+            leaders: facts.leaders.clone(),
+        };
+        let kept = std::mem::take(&mut self.evidence).by_producer();
+        let wrote = self.wrote();
+        told.more_producers = wrote.len().saturating_sub(MOST_PRODUCERS);
+        let looked: Vec<(i64, Wrote, Vec<Kept>, Habits)> = wrote
+            .into_iter()
+            .take(MOST_PRODUCERS)
+            .map(|(id, sums)| {
+                let of_it = kept.get(&id).cloned().unwrap_or_default();
+                let habits = habits(&of_it, &known(id));
+                (id, sums, of_it, habits)
+            })
+            .collect();
+        let writers: Vec<Writer<'_>> = looked
+            .iter()
+            .map(|(id, sums, kept, habits)| writer(*id, sums, kept, habits, seconds, told.nameless_at_least))
+            .collect();
+        let topic = Topic {
+            mean_bytes: told.mean_bytes.map_or(0.0, |mean| mean.value),
+            batches_per_s: told.batches_per_s,
+            batches: told.batches,
+            partitions: self.partitions,
+            keys: told.keys.as_ref(),
+            tolerable_linger_ms: self.depth.tolerable_linger_ms,
+        };
+        told.findings = verdict::findings(&topic, &writers);
+        let producers = looked.iter().zip(&writers);
+        told.producers =
+            producers.map(|((_, sums, _, habits), writer)| shown(sums, habits, writer)).collect();
+    }
+
+    /// By batches; -1 is all without an id.
+    fn wrote(&self) -> Vec<(i64, Wrote)> {
+        let mut all = self.tally.producers.by_bytes();
+        if self.tally.producers.nameless.batches > 0 {
+            all.push((-1, self.tally.producers.nameless));
+        }
+        all.sort_by(|one, other| (other.1.batches, one.0).cmp(&(one.1.batches, other.0)));
+        all
+    }
+}
+
+fn writer<'a>(
+    id: i64,
+    sums: &Wrote,
+    kept: &[Kept],
+    habits: &'a Habits,
+    seconds: Option<f64>,
+    nameless_at_least: usize,
+) -> Writer<'a> {
+    let partitions = kept.chunk_by(|one, other| one.partition == other.partition).count().max(1);
+    // Of those without an id each has a share.
+    let mixed = if id < 0 { nameless_at_least.max(1) } else { 1 };
+    let mut spans: Vec<u64> =
+        kept.iter().filter(|batch| batch.records > 1).filter_map(Kept::span_ms).collect();
+    spans.sort_unstable();
+    Writer {
+        id: (id >= 0).then_some(id),
+        batches: sums.batches,
+        mean_records: sums.records as f64 / sums.batches.max(1) as f64,
+        mean_bytes: sums.bytes as f64 / sums.batches.max(1) as f64,
+        rate: seconds.map(|seconds| sums.records as f64 / seconds / (partitions * mixed) as f64),
+        partitions,
+        mixed,
+        middle_span_ms: spans.get(spans.len() / 2).copied(),
+        habits,
+    }
+}
+
+fn shown(sums: &Wrote, habits: &Habits, writer: &Writer<'_>) -> ProducerXray {
+    let triggers =
+        if habits.triggers.is_empty() { vec![(BatchTrigger::Unknown, 1.0)] } else { habits.triggers.clone() };
+    ProducerXray {
+        id: writer.id,
+        batches: sums.batches,
+        records: sums.records,
+        bytes: sums.bytes,
+        partitions: writer.partitions,
+        triggers,
+        cap: habits.cap,
+        linger_ms: habits.linger_ms,
+        records_per_s_per_partition: writer.rate,
+        evidence: habits.evidence.clone(),
+    }
+}
+
+fn spread(found: &Histogram) -> Option<Spread> {
+    Some(Spread {
+        least: found.least()?,
+        p10: found.quantile(0.1)?,
+        p50: found.quantile(0.5)?,
+        p90: found.quantile(0.9)?,
+        p99: found.quantile(0.99)?,
+        most: found.most()?,
+    })
+}
+
+/// 95 % interval of the ratio of two sums over slots: the linearised ratio estimator (Cochran, Sampling Techniques, 6.4), with Student's t by
+/// its first expansion. Slots are evenly spread, which leaves out no part of the time; that they are few of many is not taken off.
+fn interval(slots: &[[u64; 3]], which: usize) -> Option<(f64, f64)> {
+    if slots.len() < LEAST_SLOTS {
+        return None;
+    }
+    let count = slots.len() as f64;
+    let batches = slots.iter().map(|slot| slot[0] as f64).sum::<f64>();
+    let ratio = slots.iter().map(|slot| slot[which] as f64).sum::<f64>() / batches;
+    let scatter: f64 =
+        slots.iter().map(|slot| (slot[which] as f64 - ratio * slot[0] as f64).powi(2)).sum::<f64>()
+            / (count - 1.0);
+    let error = (scatter / count).sqrt() / (batches / count);
+    let z = 1.96;
+    let t = z + (z * z * z + z) / (4.0 * (count - 1.0));
+    (batches > 0.0).then(|| ((ratio - t * error).max(0.0), ratio + t * error))
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_kafka::batch::{set_base_offset, set_producer};
+    use hone_kafka::{BatchBuilder, Codec};
+    use hone_record::{BatchCap, BatchVerdict};
+
+    use super::*;
+
+    const DEPTH: Depth = Depth { decode_bytes: 1 << 20, tolerable_linger_ms: 100.0 };
+
+    fn batch(offset: i64, producer: i64, times_ms: &[i64], codec: Codec) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(codec);
+        times_ms.iter().for_each(|time| builder.push(None, Some(&[b'v'; 93]), 1_700_000_000_000 + time));
+        let mut bytes = builder.build().unwrap();
+        set_base_offset(&mut bytes, offset).unwrap();
+        set_producer(&mut bytes, producer, 0, 0).unwrap();
+        bytes
+    }
+
+    /// So many batches of three records, of one producer, each open for 4 ms.
+    fn set(batches: i64, producer: i64) -> Vec<u8> {
+        let of = |number: i64| {
+            batch(3 * number, producer, &[7 * number, 7 * number + 1, 7 * number + 4], Codec::None)
+        };
+        (0..batches).flat_map(of).collect()
+    }
+
+    #[test]
+    fn a_topic_is_told_with_its_reason() {
+        let mut sight = Sight::new("orders", 2, DEPTH);
+        let bytes = set(2_000, 7);
+        assert_eq!(sight.take(0, 0, i64::MAX, &bytes), Some(6_000));
+        assert_eq!(sight.take(1, 0, 1_500, &bytes), Some(6_000), "behind the end nothing is taken");
+        let facts = Facts { fetched_bytes: 2 * bytes.len() as u64, share: 1.0, ..Facts::default() };
+        let told = sight.finish(facts);
+        assert_eq!((told.batches, told.records), (2_500, 7_500));
+        assert_eq!(told.mean_records, Some(Sampled { value: 3.0, interval: None }), "all of it was read");
+        assert_eq!(told.producers[0].id, Some(7));
+        assert_eq!(told.by_partition.iter().map(|part| part.batches).collect::<Vec<_>>(), [2_000, 500]);
+        assert_eq!(
+            (told.span_ms.unwrap().p50, told.size_bytes.unwrap().most),
+            (4, bytes.len() as u64 / 2_000)
+        );
+        assert_eq!(told.findings[0].verdict, BatchVerdict::Small);
+        assert!((178.0..179.0).contains(&told.batches_per_s.unwrap()), "{:?}", told.batches_per_s);
+    }
+
+    #[test]
+    fn producers_without_an_id_are_counted_by_overlap() {
+        let mut sight = Sight::new("orders", 1, DEPTH);
+        let of = |number: i64| batch(2 * number, -1, &[2 * number, 2 * number + 5], Codec::Lz4);
+        let bytes: Vec<u8> = (0..500).flat_map(of).collect();
+        sight.take(0, 0, i64::MAX, &bytes);
+        let told = sight.finish(Facts { share: 1.0, ..Facts::default() });
+        assert_eq!((told.nameless_at_least, told.producers[0].id), (3, None));
+        assert_eq!(told.codecs[0].codec, "lz4");
+        assert!(told.codecs[0].ratio.unwrap() > 1.0);
+    }
+
+    #[test]
+    fn a_sample_has_an_interval_and_holds_the_truth() {
+        // Slots of batches of 2 to 6 records: the truth is 4.
+        let mut hits = 0;
+        let mut state = 1_u64;
+        for _ in 0..200 {
+            let slots: Vec<[u64; 3]> = (0..12)
+                .map(|_| {
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let per_batch = 2 + (state >> 33) % 5;
+                    [10, 10 * per_batch, 0]
+                })
+                .collect();
+            let (low, high) = interval(&slots, 1).unwrap();
+            hits += u32::from((low..=high).contains(&4.0));
+        }
+        assert!((180..=199).contains(&hits), "{hits} of 200 intervals of 95 % hold it");
+        assert_eq!(interval(&[[1, 2, 3]; 2], 1), None);
+    }
+
+    #[test]
+    fn payloads_are_left_alone_where_nobody_wants_them() {
+        let mut sight = Sight::new("orders", 1, Depth { decode_bytes: 0, ..DEPTH });
+        sight.take(0, 0, i64::MAX, &set(10, 7));
+        let told = sight.finish(Facts::default());
+        assert_eq!((told.keys, told.batches), (None, 10));
+    }
+
+    #[test]
+    fn what_was_passed_over_is_told() {
+        let mut sight = Sight::new("orders", 1, DEPTH);
+        let mut bytes = set(2, 7);
+        bytes[16] = 1;
+        sight.take(0, 0, i64::MAX, &bytes);
+        let backwards = batch(50, 7, &[9, 3], Codec::None);
+        sight.take(0, 0, i64::MAX, &backwards);
+        let told = sight.finish(Facts { troubles: vec!["partition 3: gone".to_owned()], ..Facts::default() });
+        assert_eq!(told.troubles.len(), 2, "{:?}", told.troubles);
+        assert_eq!(told.producers[0].cap, None::<BatchCap>);
+    }
+}

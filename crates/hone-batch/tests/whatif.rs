@@ -1,0 +1,267 @@
+//! From batches to a prediction, held against a replay of the truth that made the batches.
+
+use hone_batch::whatif::calibrate::Told;
+use hone_batch::whatif::client::{Client, Rules};
+use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
+use hone_batch::whatif::shrink::Shrink;
+use hone_batch::whatif::simulate::{Brokers, Placing, Plan, Replay, replay};
+use hone_batch::whatif::stream::{Gathered, Gatherer, Limits, NO_KEY, Stream};
+use hone_kafka::batch::{batches, set_producer};
+use hone_kafka::{BatchBuilder, Codec};
+use hone_record::{Envelope, WhatIf};
+
+const BEGIN_MS: i64 = 1_700_000_000_000;
+
+struct Dice(u64);
+
+impl Dice {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn value(index: usize) -> Vec<u8> {
+    format!(
+        "{{\"id\":{index},\"user\":\"u{}\",\"action\":\"click\",\"page\":\"/products/{}\"}}",
+        index % 977,
+        index % 53
+    )
+    .into_bytes()
+}
+
+fn poisson(rates: &[f64], seconds: f64, seed: u64) -> Vec<(u64, u32)> {
+    let mut arrivals = Vec::new();
+    for (partition, rate) in rates.iter().enumerate() {
+        let mut dice = Dice(seed * 1_000 + partition as u64);
+        let mut at = 0.0;
+        loop {
+            at -= (1.0 - dice.unit()).ln() / rate;
+            if at >= seconds {
+                break;
+            }
+            arrivals.push(((at * 1e6) as u64, partition as u32));
+        }
+    }
+    arrivals.sort_unstable();
+    arrivals
+}
+
+/// The truth: microseconds, and the bodies of `value`.
+fn stream(arrivals: &[(u64, u32)]) -> Stream {
+    let mut stream = Stream::default();
+    for (index, (at_us, partition)) in arrivals.iter().enumerate() {
+        stream.push(*at_us, *partition, 1 + 1 + 2 + value(index).len() as u32 + 1, NO_KEY);
+    }
+    stream
+}
+
+fn run(stream: &Stream, rules: &Rules, brokers: &Brokers, shrink: &Shrink) -> Replay {
+    let plan = Plan {
+        rules,
+        brokers,
+        shrink,
+        placing: Placing::AsToday,
+        window_us: 1,
+        blocks: 1,
+        keeps_batches: true,
+    };
+    replay(stream, &plan)
+}
+
+/// Writes what a client would have written, as bytes of batches.
+fn written(arrivals: &[(u64, u32)], rules: &Rules, brokers: &Brokers, id: i64) -> Vec<(u32, Vec<u8>)> {
+    let stream = stream(arrivals);
+    let made = run(&stream, rules, brokers, &Shrink::constant(0.4)).made;
+    let mut lanes: Vec<Vec<usize>> = vec![Vec::new(); stream.partitions() as usize];
+    arrivals.iter().enumerate().for_each(|(index, (_, partition))| lanes[*partition as usize].push(index));
+    let mut gone = vec![0; lanes.len()];
+    made.iter()
+        .map(|made| {
+            let lane = made.partition as usize;
+            let mut builder = BatchBuilder::new(rules.codec);
+            let first = gone[lane];
+            for index in &lanes[lane][first..first + made.records as usize] {
+                builder.push(None, Some(&value(*index)), BEGIN_MS + (arrivals[*index].0 / 1_000) as i64);
+            }
+            gone[lane] += made.records as usize;
+            let mut bytes = builder.build().unwrap();
+            if id >= 0 {
+                set_producer(&mut bytes, id, 0, first as i32).unwrap();
+            }
+            (made.partition, bytes)
+        })
+        .collect()
+}
+
+fn gather(sets: &[(u32, Vec<u8>)], partitions: u32) -> Gathered {
+    let mut gatherer = Gatherer::new(Limits::default(), Some(partitions));
+    for (partition, bytes) in sets {
+        batches(bytes).map(Result::unwrap).for_each(|batch| gatherer.add(*partition, &batch));
+    }
+    gatherer.finish().unwrap()
+}
+
+fn case(gathered: &Gathered, partitions: u32) -> Case<'_> {
+    let leads = Some(vec![0; partitions as usize]);
+    Case { gathered, told: Told::default(), leads, partitions, seed: 7 }
+}
+
+#[track_caller]
+fn near(found: f64, wanted: f64, off: f64) {
+    assert!((found / wanted - 1.0).abs() <= off, "{found} is not within {off} of {wanted}");
+}
+
+#[test]
+fn a_longer_linger_is_foreseen_as_it_comes() {
+    let arrivals = poisson(&[300.0; 6], 40.0, 1);
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    for client in [Client::Java4, Client::Librdkafka] {
+        let today = client.defaults().with_linger_us(10_000);
+        let gathered =
+            gather(&written(&arrivals, &today, &one, if client == Client::Java4 { 9 } else { -1 }), 6);
+        let change = Change { linger_us: Some(50_000), ..Change::default() };
+        let found = what_if(&case(&gathered, 6), &change).unwrap();
+        assert_eq!(found.refused, None);
+        let truth = run(&stream(&arrivals), &today.with_linger_us(50_000), &one, &Shrink::none());
+        let foreseen = found.predicted.as_ref().unwrap();
+        near(foreseen.figures.records_per_batch, truth.total.mean_records(), 0.02);
+        near(foreseen.batch_bytes_mean.value, truth.total.mean_bytes(), 0.02);
+        near(foreseen.wait_ms_mean.value, truth.total.mean_wait_us() / 1e3, 0.03);
+        near(foreseen.requests_per_s.value * found.window_s, truth.total.requests as f64, 0.03);
+        let range = foreseen.batch_bytes_mean;
+        assert!(range.low <= range.value && range.value <= range.high);
+        assert!(found.replayed.unwrap().batches_per_s / found.today.batches_per_s > 0.95);
+        assert_eq!(found.cheapest.len(), 2);
+        let text = Envelope::new(found.clone()).to_text().unwrap();
+        let read = Envelope::<WhatIf>::parse(&text).unwrap();
+        assert_eq!((read.producers.len(), read.change, read.notes), (1, found.change, found.notes));
+    }
+}
+
+#[test]
+fn another_codec_is_packed_and_not_guessed() {
+    let arrivals = poisson(&[2_000.0; 2], 20.0, 2);
+    let one = Brokers::one();
+    let today = Client::Java4.defaults().with_linger_us(20_000);
+    let gathered = gather(&written(&arrivals, &today, &one, 4), 2);
+    let change = Change { codec: Some(Codec::Zstd), ..Change::default() };
+    let found = what_if(&case(&gathered, 2), &change).unwrap();
+    assert!(found.batches_packed > 20);
+    // What zstd makes of the same batches, batch by batch.
+    let same = written(&arrivals, &today.clone().with_codec(Codec::Zstd), &one, 4);
+    let truth: usize = same.iter().map(|(_, bytes)| bytes.len()).sum();
+    near(found.predicted.unwrap().bytes_per_s.value * found.window_s, truth as f64, 0.06);
+}
+
+#[test]
+fn producers_that_are_merged_fill_batches() {
+    let one = Brokers::one();
+    let rules = Client::Java4.defaults().with_linger_us(20_000);
+    let mut sets = Vec::new();
+    let mut all = Vec::new();
+    for id in 0..8 {
+        let arrivals = poisson(&[40.0; 2], 60.0, 10 + id);
+        sets.extend(written(&arrivals, &rules, &one, id as i64));
+        all.extend(arrivals);
+    }
+    all.sort_unstable();
+    let gathered = gather(&sets, 2);
+    let change = Change { producers: Some(1), ..Change::default() };
+    let found = what_if(&case(&gathered, 2), &change).unwrap();
+    let truth = run(&stream(&all), &rules, &one, &Shrink::none());
+    let foreseen = found.predicted.unwrap();
+    near(foreseen.figures.records_per_batch, truth.total.mean_records(), 0.05);
+    assert!(foreseen.figures.records_per_batch > 2.0 * found.today.records_per_batch);
+}
+
+#[test]
+fn cheapest_settings_reach_their_sizes_or_say_how_far_they_come() {
+    let arrivals = poisson(&[400.0; 2], 40.0, 5);
+    let one = Brokers::one();
+    let rules = Client::Java4.defaults();
+    let gathered = gather(&written(&arrivals, &rules, &one, 4), 2);
+    let found = what_if(&case(&gathered, 2), &Change::default()).unwrap();
+    let [small, large] = found.cheapest.as_slice() else { panic!("{:?}", found.cheapest) };
+    let linger_ms = small.linger_ms.expect("4 KB are some 50 records, 100 ms or more");
+    let truth = run(
+        &stream(&arrivals),
+        &rules.clone().with_linger_us((linger_ms * 1e3) as u64),
+        &one,
+        &Shrink::none(),
+    );
+    assert!(truth.total.mean_bytes() >= 4_096.0 * 0.98);
+    let before =
+        run(&stream(&arrivals), &rules.with_linger_us((linger_ms * 400.0) as u64), &one, &Shrink::none());
+    assert!(before.total.mean_bytes() < 4_096.0, "a linger far below does not");
+    assert!(large.batch_bytes.is_some() && large.linger_ms.is_some(), "16 KiB need a larger cap: {large:?}");
+    let slow = poisson(&[1.0; 2], 120.0, 5);
+    let gathered = gather(&written(&slow, &Client::Java4.defaults(), &one, 4), 2);
+    let found = what_if(&case(&gathered, 2), &Change::default()).unwrap();
+    assert!(found.cheapest.iter().all(|setting| setting.linger_ms.is_none()), "{:?}", found.cheapest);
+}
+
+#[test]
+fn upgrades_take_the_new_default_only_where_the_old_one_was_used() {
+    let arrivals = poisson(&[200.0; 4], 60.0, 6);
+    let one = Brokers { rtt_us: 1_000, ..Brokers::one() };
+    let gathered = gather(&written(&arrivals, &Client::Java3.defaults(), &one, 4), 4);
+    let told = Told { client: Some(Client::Java3), ..Told::default() };
+    let change = Change { client: Some(Client::Java4), ..Change::default() };
+    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change).unwrap();
+    assert_eq!(found.producers[0].settings.as_ref().unwrap().linger_ms, 0.0);
+    let truth = run(&stream(&arrivals), &Client::Java4.defaults(), &one, &Shrink::none());
+    near(found.predicted.unwrap().figures.records_per_batch, truth.total.mean_records(), 0.04);
+}
+
+#[test]
+fn partitions_and_partitioners_place_records_anew() {
+    let mut arrivals = poisson(&[1_000.0], 60.0, 8);
+    arrivals.iter_mut().enumerate().for_each(|(index, (_, partition))| *partition = index as u32 % 12);
+    let one = Brokers::one();
+    let rules = Client::Java4.defaults().with_linger_us(10_000);
+    let gathered = gather(&written(&arrivals, &rules, &one, 4), 12);
+    let of =
+        |change| what_if(&case(&gathered, 12), &change).unwrap().predicted.unwrap().figures.records_per_batch;
+    let in_turn = of(Change { linger_us: Some(10_000), ..Change::default() });
+    let sticky = of(Change { partitioner: Some(Partitioner::Sticky), ..Change::default() });
+    let fewer = of(Change { partitions: Some(2), ..Change::default() });
+    assert!(in_turn < 2.0 && sticky > 8.0 && fewer > 8.0, "{in_turn} {sticky} {fewer}");
+    let still = of(Change { partitioner: Some(Partitioner::RoundRobin), ..Change::default() });
+    near(still, in_turn, 0.05);
+}
+
+#[test]
+fn keys_that_lie_elsewhere_and_senders_who_wait_are_refused() {
+    let mut gatherer = Gatherer::new(Limits::default(), Some(4));
+    let arrivals = poisson(&[100.0], 30.0, 9);
+    for (index, (at_us, _)) in arrivals.iter().enumerate() {
+        let mut builder = BatchBuilder::new(Codec::None);
+        builder.push(Some(format!("key{index}").as_bytes()), Some(b"v"), BEGIN_MS + (at_us / 1_000) as i64);
+        let bytes = builder.build().unwrap();
+        gatherer.add(index as u32 % 4, &batches(&bytes).next().unwrap().unwrap());
+    }
+    let gathered = gatherer.finish().unwrap();
+    let told = Told { client: Some(Client::Librdkafka), linger_us: Some(0), ..Told::default() };
+    let change = Change { partitions: Some(8), ..Change::default() };
+    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change).unwrap();
+    assert!(found.refused.as_ref().is_some_and(|why| why.contains("murmur2")), "{:?}", found.refused);
+    assert!(found.predicted.is_none() && found.replayed.is_some());
+    let mut dice = Dice(4);
+    let mut at = 0.0;
+    let waiting: Vec<(u64, u32)> = (0..2_000)
+        .map(|_| {
+            at += 6e3 + 2e3 * dice.unit();
+            (at as u64, 0)
+        })
+        .collect();
+    let gathered = gather(&written(&waiting, &Client::Java3.defaults(), &Brokers::one(), 3), 1);
+    let found =
+        what_if(&case(&gathered, 1), &Change { linger_us: Some(20_000), ..Change::default() }).unwrap();
+    let why = found.refused.expect("a sender who waits");
+    assert!(why.starts_with("producer 3: open-loop replay is wrong here"), "{why}");
+    assert!(found.predicted.is_none() && found.cheapest.is_empty());
+}

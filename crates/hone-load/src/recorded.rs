@@ -1,0 +1,244 @@
+//! The load that a topic has seen, from its own records: when they came, how large they are, packed how, keyed or not. Values are
+//! stepped over, and keys are hashed and forgotten.
+
+use std::collections::HashSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::time::Duration;
+
+use hone_kafka::{Codec, batches, codec, records};
+
+use crate::LoadError;
+use crate::admin::Admin;
+use crate::cluster::Edge;
+use crate::security::Security;
+
+/// So many times have 400 MB.
+const MOST_RECORDS: usize = 50_000_000;
+/// Beyond so many the number of keys is told as this.
+const MOST_KEYS: usize = 1_000_000;
+/// What one batch may unpack to.
+const UNPACK_LIMIT_BYTES: usize = 256 << 20;
+/// A broker that makes no progress over so many reads has lost something.
+const READS_WITHOUT_PROGRESS: u32 = 20;
+
+/// What a topic saw in its last stretch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopicLoad {
+    /// When each record was made, nanoseconds since 1970, in order. Kafka's times are whole milliseconds.
+    pub times_ns: Vec<u64>,
+    /// Partitions of the topic.
+    pub partitions: u32,
+    /// Mean bytes of key and value.
+    pub record_bytes: f64,
+    /// The codec of most records.
+    pub codec: Codec,
+    /// Share of the records that have a key, 0 to 1.
+    pub keyed_share: f64,
+    /// Different keys, at most a million.
+    pub distinct_keys: u64,
+}
+
+/// What is added up while a topic is read.
+#[derive(Debug, Default)]
+struct Sums {
+    times_ns: Vec<u64>,
+    bytes: u64,
+    keyed: u64,
+    keys: HashSet<u64>,
+    /// Records by codec, in the order of [`Codec::ALL`].
+    by_codec: [u64; Codec::ALL.len()],
+}
+
+/// Reads the last `stretch` of a topic, counted back from its newest record.
+///
+/// # Errors
+/// When the topic is not there, is empty, or can't be read; when it has seen more records than memory should hold.
+pub fn topic_load(
+    address: &str,
+    security: &Security,
+    topic: &str,
+    stretch: Duration,
+) -> Result<TopicLoad, LoadError> {
+    let mut admin = Admin::connect_with(address, security)?;
+    let layout = admin.layout(topic, None)?;
+    let mut ends = Vec::new();
+    let mut newest_ms = i64::MIN;
+    for (leader, partitions) in &layout.leaders {
+        let mut leader = admin.another(leader)?;
+        for partition in partitions {
+            let end = leader.offset_at(topic, *partition, Edge::Latest)?;
+            let begin = leader.offset_at(topic, *partition, Edge::Earliest)?;
+            if end > begin {
+                newest_ms = newest_ms.max(last_timestamp_ms(&leader.fetch(topic, *partition, end - 1)?));
+            }
+            ends.push((leader.address().to_owned(), *partition, begin, end));
+        }
+    }
+    if newest_ms == i64::MIN {
+        return Err(wrong(format!("topic {topic} holds no records")));
+    }
+    let from_ms = newest_ms.saturating_sub(i64::try_from(stretch.as_millis()).unwrap_or(i64::MAX));
+    let mut sums = Sums::default();
+    for (leader, partition, begin, end) in &ends {
+        let mut leader = admin.another(leader)?;
+        let first = leader.offset_at(topic, *partition, Edge::At(from_ms))?;
+        // Nothing in it is so young.
+        let first = if first < 0 { *end } else { first.max(*begin) };
+        sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;
+    }
+    sums.told(topic, ends.len() as u32)
+}
+
+fn wrong(problem: String) -> LoadError {
+    LoadError::Setting { name: "the topic's load", problem }
+}
+
+fn last_timestamp_ms(record_set: &[u8]) -> i64 {
+    let found = batches(record_set).map_while(Result::ok);
+    found
+        .filter(|found| !found.header.is_control())
+        .map(|found| found.header.max_timestamp)
+        .max()
+        .unwrap_or(i64::MIN)
+}
+
+impl Sums {
+    fn read(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        leader: &mut Admin,
+        offsets: std::ops::Range<i64>,
+        from_ms: i64,
+    ) -> Result<(), LoadError> {
+        let (mut offset, mut stuck) = (offsets.start, 0);
+        while offset < offsets.end {
+            let record_set = leader.fetch(topic, partition, offset)?;
+            let next = self
+                .add(&record_set, offset..offsets.end, from_ms)
+                .map_err(|problem| wrong(format!("{topic}/{partition} from offset {offset}: {problem}")))?;
+            if self.times_ns.len() > MOST_RECORDS {
+                return Err(wrong(format!(
+                    "topic {topic} has more than {MOST_RECORDS} records in that time; ask for a shorter one"
+                )));
+            }
+            stuck = if next > offset { 0 } else { stuck + 1 };
+            if stuck == READS_WITHOUT_PROGRESS {
+                let end = offsets.end;
+                return Err(wrong(format!(
+                    "{topic}/{partition} can be read to offset {offset}, though it ends at {end}"
+                )));
+            }
+            offset = next;
+        }
+        Ok(())
+    }
+
+    /// Adds the records of these offsets; answers the offset behind the last whole batch.
+    fn add(&mut self, record_set: &[u8], offsets: std::ops::Range<i64>, from_ms: i64) -> Result<i64, String> {
+        let mut next = offsets.start;
+        for found in batches(record_set) {
+            let Ok(found) = found else { break };
+            let header = &found.header;
+            next = next.max(header.last_offset().saturating_add(1));
+            if header.is_control() {
+                continue;
+            }
+            let plain = codec::decompress(header.codec(), found.payload(), UNPACK_LIMIT_BYTES)
+                .map_err(|error| error.to_string())?;
+            for record in records(&plain, header.record_count) {
+                let record = record.map_err(|error| error.to_string())?;
+                let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
+                // Deltas survive where the broker set the batch's own time, so these are the producers' in both cases.
+                let time_ms = header.base_timestamp.saturating_add(record.timestamp_delta);
+                if !offsets.contains(&offset) || time_ms < from_ms {
+                    continue;
+                }
+                let Ok(time_ms) = u64::try_from(time_ms) else {
+                    return Err(format!("the record at offset {offset} has the timestamp {time_ms}"));
+                };
+                self.times_ns.push(time_ms.saturating_mul(1_000_000));
+                self.count(record.key, record.value);
+                if let Some(known) = Codec::ALL.iter().position(|codec| *codec == header.codec()) {
+                    self.by_codec[known] += 1;
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn count(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.bytes += (key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)) as u64;
+        let Some(key) = key else { return };
+        self.keyed += 1;
+        if self.keys.len() < MOST_KEYS {
+            let mut hasher = DefaultHasher::new();
+            key.hash(&mut hasher);
+            self.keys.insert(hasher.finish());
+        }
+    }
+
+    fn told(mut self, topic: &str, partitions: u32) -> Result<TopicLoad, LoadError> {
+        if self.times_ns.is_empty() {
+            return Err(wrong(format!("topic {topic} holds no records of that time")));
+        }
+        self.times_ns.sort_unstable();
+        let records = self.times_ns.len() as f64;
+        let most = Codec::ALL.into_iter().zip(self.by_codec).max_by_key(|(_, records)| *records);
+        Ok(TopicLoad {
+            partitions,
+            record_bytes: self.bytes as f64 / records,
+            codec: most.map_or(Codec::None, |(codec, _)| codec),
+            keyed_share: self.keyed as f64 / records,
+            distinct_keys: self.keys.len() as u64,
+            times_ns: self.times_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_kafka::BatchBuilder;
+
+    fn batch(codec: Codec, key: Option<&[u8]>, times: &[i64]) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(codec);
+        times.iter().for_each(|time| builder.push(key, Some(b"12345678"), *time));
+        builder.build().unwrap().to_vec()
+    }
+
+    #[test]
+    fn what_is_in_the_batches_is_added_up() {
+        let mut sums = Sums::default();
+        let all = 0..1_000;
+        sums.add(&batch(Codec::Lz4, Some(b"k1"), &[900, 1_000, 1_001]), all.clone(), 1_000).unwrap();
+        sums.add(&batch(Codec::None, None, &[1_500]), all.clone(), 1_000).unwrap();
+        assert_eq!(sums.add(&batch(Codec::Lz4, Some(b"k2"), &[1_400, 1_402]), all, 1_000), Ok(2));
+        let told = sums.told("t", 3).unwrap();
+        assert_eq!(told.times_ns, [1_000, 1_001, 1_400, 1_402, 1_500].map(|ms: u64| ms * 1_000_000));
+        assert_eq!((told.partitions, told.codec, told.distinct_keys), (3, Codec::Lz4, 2));
+        assert!((told.keyed_share - 0.8).abs() < 1e-12 && (told.record_bytes - 48.0 / 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn mutated_batches_do_no_harm() {
+        use rand_chacha::ChaCha8Rng;
+        use rand_core::{RngCore as _, SeedableRng as _};
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        for codec in Codec::ALL {
+            let whole = batch(codec, Some(b"key"), &[1, 2, 3, 4, 5, 6, 7, 8]);
+            for _ in 0..2_000 {
+                let mut bytes = whole.clone();
+                for _ in 0..1 + random.next_u32() % 4 {
+                    let at = random.next_u32() as usize % bytes.len();
+                    bytes[at] = random.next_u32() as u8;
+                }
+                bytes.truncate(1 + random.next_u32() as usize % bytes.len());
+                let mut sums = Sums::default();
+                let _ = sums.add(&bytes, 0..i64::MAX, i64::MIN);
+                assert!(sums.times_ns.len() <= 1 << 20);
+            }
+        }
+    }
+}

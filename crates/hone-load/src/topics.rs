@@ -1,0 +1,864 @@
+//! Topics of a cluster as they lie there: which there are, which offsets a time has, and the record sets between two offsets, handed over as
+//! they came. Reading needs the right to read, and nothing else.
+//!
+//! A leader that moves, a partition that is cut off at its beginning and a topic that goes while it is read are told, and the rest goes on.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use hone_kafka::error_name;
+use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse};
+
+use crate::LoadError;
+use crate::admin::{Admin, METADATA_VERSION, TopicLayout, TopicNow};
+use crate::fetch::{
+    EARLIEST, FetchedPartition, LATEST, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched,
+};
+use crate::readback::passes;
+use crate::security::{Door, Security};
+
+/// An answer of megabytes by a busy broker.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// Elections take seconds; a partition that can't be read for longer is told and left.
+const PATIENCE: Duration = Duration::from_secs(15);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// In one answer, of all partitions. Where more is asked for, brokers answer with less.
+const ANSWER_BYTES: i32 = 8 << 20;
+const PARTITION_BYTES: i32 = 2 << 20;
+const LEAST_BYTES: i32 = 16 << 10;
+/// As long as a broker waits for the first byte, which is there.
+const WAIT_MS: i32 = 500;
+/// Answers without a batch from an offset on that has some.
+const EMPTY_ANSWERS: u32 = 3;
+const OFFSET_OUT_OF_RANGE: i16 = 1;
+
+/// A topic that a cluster has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub topic: String,
+    /// Partitions.
+    pub partitions: usize,
+    /// Whether it is the cluster's own, such as `__consumer_offsets`.
+    pub is_internal: bool,
+}
+
+/// A place in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// The first offset that is kept.
+    Earliest,
+    /// The one that the next record gets.
+    Latest,
+    /// The first one whose time is not before this, milliseconds since 1970.
+    TimeMs(i64),
+}
+
+/// An offset of each partition.
+pub type Offsets = BTreeMap<i32, i64>;
+/// Why a partition's leader does not answer for it.
+pub type Silent = BTreeMap<i32, String>;
+
+/// Offsets of a partition that are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Partition.
+    pub partition: i32,
+    /// The first offset.
+    pub from: i64,
+    /// Behind the last one.
+    pub to: i64,
+}
+
+/// A piece of a partition as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Portion<'a> {
+    /// Partition.
+    pub partition: i32,
+    /// The offset that was asked for; the first batch may begin before it.
+    pub from: i64,
+    /// Behind the last offset that is wanted; later batches may follow.
+    pub to: i64,
+    /// Whole batches; the last one may be torn.
+    pub record_set: &'a [u8],
+}
+
+/// A partition that could not be read to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// Partition.
+    pub partition: i32,
+    /// From this offset on.
+    pub from: i64,
+    /// Offsets that are missing.
+    pub offsets: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// How a reading ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadingEnd {
+    /// All was read that could be.
+    Whole,
+    /// So many bytes were not to be exceeded.
+    Bytes,
+    /// The time was over.
+    Time,
+    /// Who reads wanted no more.
+    Stopped,
+}
+
+/// What a reading came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Bytes of record sets.
+    pub bytes: u64,
+    /// How it ended.
+    pub end: ReadingEnd,
+    /// What is missing of it, but for what lies behind its end.
+    pub lost: Vec<Lost>,
+}
+
+/// A cluster whose topics are read.
+#[derive(Debug)]
+pub struct Topics {
+    seed: String,
+    door: Door,
+    lines: BTreeMap<String, Admin>,
+}
+
+impl Topics {
+    /// Connects to one broker of the cluster, `host:port`; the others are found.
+    ///
+    /// # Errors
+    /// When nobody listens there, a file can't be used, or one of both sides does not let the other in.
+    pub fn enter(address: &str, security: &Security) -> Result<Self, LoadError> {
+        let door = Door::new(security)?;
+        let first = Admin::enter(address, door.clone(), ANSWER_LIMIT)?;
+        Ok(Self { seed: address.to_owned(), door, lines: BTreeMap::from([(address.to_owned(), first)]) })
+    }
+
+    /// All topics that may be seen, by name.
+    ///
+    /// # Errors
+    /// When the broker goes away.
+    pub fn list(&mut self) -> Result<Vec<Listed>, LoadError> {
+        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
+        let seed = self.seed.clone();
+        let answer: MetadataResponse = self.line(&seed)?.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
+        let mut found: Vec<Listed> = answer
+            .topics
+            .iter()
+            .filter_map(|topic| {
+                let name = topic.name.as_ref()?.to_string();
+                Some(Listed {
+                    topic: name,
+                    partitions: topic.partitions.len(),
+                    is_internal: topic.is_internal,
+                })
+            })
+            .collect();
+        found.sort_by(|one, other| one.topic.cmp(&other.topic));
+        Ok(found)
+    }
+
+    /// Where a topic's partitions are led, and those that nobody leads.
+    ///
+    /// # Errors
+    /// When the cluster has no such topic, or none that may be read.
+    pub fn layout(&mut self, topic: &str) -> Result<(TopicLayout, Vec<i32>), LoadError> {
+        let seed = self.seed.clone();
+        match self.topic_now(topic)? {
+            TopicNow::Led { layout, leaderless } => Ok((layout, leaderless)),
+            TopicNow::Unknown(error) => Err(LoadError::Refused {
+                address: seed,
+                what: format!("to tell of topic `{topic}`"),
+                error,
+                message: hint(error).to_owned(),
+            }),
+        }
+    }
+
+    /// The offset that a place has, by partition; partitions whose leader does not answer for them are left out with the reason.
+    ///
+    /// # Errors
+    /// When an answer is not Kafka's protocol.
+    pub fn offsets(&mut self, layout: &TopicLayout, at: At) -> Result<(Offsets, Silent), LoadError> {
+        let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
+        for (address, partitions) in &layout.leaders {
+            match self.offsets_of(address, &layout.topic, partitions, at) {
+                Ok(told) => {
+                    for (partition, code, offset) in told {
+                        if code == 0 {
+                            found.insert(partition, offset);
+                        } else {
+                            missing.insert(partition, error_name(code).to_owned());
+                        }
+                    }
+                }
+                Err(error) if is_of_the_way(&error) => {
+                    missing.extend(partitions.iter().map(|partition| (*partition, error.to_string())));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((found, missing))
+    }
+
+    fn offsets_of(
+        &mut self,
+        address: &str,
+        topic: &str,
+        partitions: &[i32],
+        at: At,
+    ) -> Result<Vec<(i32, i16, i64)>, LoadError> {
+        let at = match at {
+            At::Earliest => EARLIEST,
+            At::Latest => LATEST,
+            // Negative times mean other things.
+            At::TimeMs(time) => time.max(0),
+        };
+        let what = "ListOffsets v2";
+        let answer = self.exchange(address, &offsets_request(1, topic, partitions, at), what)?;
+        parse_ends(&answer).map_err(|error| self.garbage(address, what, &error.to_string()))
+    }
+
+    /// Reads stretches of a topic, turn by turn from all its partitions. `each` takes what came and answers with the offset behind the last
+    /// whole batch of it, if it had one; `go_on` is asked between two answers.
+    ///
+    /// # Errors
+    /// When an answer is not Kafka's protocol, or the topic may not be read.
+    pub fn read(
+        &mut self,
+        layout: &TopicLayout,
+        stretches: &[Stretch],
+        limits: ReadLimits<'_>,
+        each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
+    ) -> Result<Reading, LoadError> {
+        let mut course = Course::new(layout.clone(), stretches);
+        let end = loop {
+            if course.is_done() {
+                break ReadingEnd::Whole;
+            }
+            if course.bytes >= limits.bytes {
+                break ReadingEnd::Bytes;
+            }
+            if Instant::now() >= limits.until {
+                break ReadingEnd::Time;
+            }
+            if !(limits.go_on)() {
+                break ReadingEnd::Stopped;
+            }
+            self.round(&mut course, &limits, each)?;
+        };
+        Ok(Reading { bytes: course.bytes, end, lost: course.lost })
+    }
+
+    /// One answer of every leader.
+    fn round(
+        &mut self,
+        course: &mut Course,
+        limits: &ReadLimits<'_>,
+        each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
+    ) -> Result<(), LoadError> {
+        let mut is_lost = course.has_leaderless();
+        for (address, wanted) in course.turn() {
+            if course.bytes >= limits.bytes || !(limits.go_on)() {
+                return Ok(());
+            }
+            let bytes = course.wanted_bytes(&wanted, limits);
+            let answer = match self.fetch(&address, &course.layout.topic, &wanted, bytes) {
+                Ok(answer) => answer,
+                Err(error) if is_of_the_way(&error) => {
+                    course.trouble(&wanted, &error.to_string());
+                    is_lost = true;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let mut told = Vec::new();
+            let head = parse_fetched(&answer, |found| told.push(found))
+                .map_err(|error| self.garbage(&address, "Fetch v11", &error.to_string()))?;
+            if head.error_code != 0 {
+                course.trouble(&wanted, error_name(head.error_code));
+                is_lost = true;
+            }
+            for found in told {
+                is_lost |= course.take(&found, each) == Taken::Elsewhere;
+            }
+        }
+        self.mend_beginnings(course)?;
+        if is_lost {
+            self.find_anew(course)?;
+        }
+        course.rounds += 1;
+        Ok(())
+    }
+
+    fn fetch(
+        &mut self,
+        address: &str,
+        topic: &str,
+        wanted: &[(i32, i64)],
+        bytes: Wanted,
+    ) -> Result<bytes::Bytes, LoadError> {
+        self.exchange(address, &fetch_request(1, topic, wanted, bytes), "Fetch v11")
+    }
+
+    /// Retention may have taken the beginning of what was to be read.
+    fn mend_beginnings(&mut self, course: &mut Course) -> Result<(), LoadError> {
+        if course.out_of_range.is_empty() {
+            return Ok(());
+        }
+        let (earliest, _) = self.offsets(&course.layout.clone(), At::Earliest)?;
+        for partition in std::mem::take(&mut course.out_of_range) {
+            course.begins_at(partition, earliest.get(&partition).copied());
+        }
+        Ok(())
+    }
+
+    /// Leaders move; a topic may be gone.
+    fn find_anew(&mut self, course: &mut Course) -> Result<(), LoadError> {
+        std::thread::sleep(ASK_AGAIN_AFTER);
+        match self.topic_now(&course.layout.topic.clone()) {
+            Ok(TopicNow::Led { layout, .. }) => course.layout = layout,
+            Ok(TopicNow::Unknown(error)) => course.trouble_of_all(error),
+            Err(error) if is_of_the_way(&error) => course.trouble_of_all(&error.to_string()),
+            Err(error) => return Err(error),
+        }
+        course.give_up();
+        Ok(())
+    }
+
+    /// By any broker that answers.
+    fn topic_now(&mut self, topic: &str) -> Result<TopicNow, LoadError> {
+        let known: Vec<String> =
+            std::iter::once(self.seed.clone()).chain(self.lines.keys().cloned()).collect();
+        let mut last = None;
+        for address in known {
+            match self.line(&address).and_then(|line| line.topic_now(topic)) {
+                Ok((seen, _)) => return Ok(seen),
+                Err(error) => {
+                    self.lines.remove(&address);
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| self.garbage(&self.seed, "Metadata", "no broker is known")))
+    }
+
+    fn line(&mut self, address: &str) -> Result<&mut Admin, LoadError> {
+        match self.lines.entry(address.to_owned()) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(place) => Ok(place.insert(Admin::enter(address, self.door.clone(), ANSWER_LIMIT)?)),
+        }
+    }
+
+    /// A line that broke is opened anew the next time.
+    fn exchange(&mut self, address: &str, frame: &[u8], what: &str) -> Result<bytes::Bytes, LoadError> {
+        let answer = self.line(address)?.exchange(frame, what);
+        if answer.is_err() {
+            self.lines.remove(address);
+        }
+        answer
+    }
+
+    fn garbage(&self, address: &str, what: &str, problem: &str) -> LoadError {
+        LoadError::Garbage { address: address.to_owned(), what: what.to_owned(), problem: problem.to_owned() }
+    }
+}
+
+/// How far a reading may go.
+#[derive(Clone, Copy)]
+pub struct ReadLimits<'a> {
+    /// Bytes of record sets; what comes in one answer may lie above.
+    pub bytes: u64,
+    /// About so many bytes an offset takes, where that is known: then no more is fetched than is wanted.
+    pub offset_bytes: Option<f64>,
+    /// When to end.
+    pub until: Instant,
+    /// Whether to go on.
+    pub go_on: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for ReadLimits<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ReadLimits").field("bytes", &self.bytes).field("until", &self.until).finish()
+    }
+}
+
+/// Whether another broker, or the same one a moment later, may do better.
+fn is_of_the_way(error: &LoadError) -> bool {
+    matches!(
+        error,
+        LoadError::Connect { .. }
+            | LoadError::Broken { .. }
+            | LoadError::Slow { .. }
+            | LoadError::Mute { .. }
+    )
+}
+
+fn hint(error: &str) -> &'static str {
+    match error {
+        "TOPIC_AUTHORIZATION_FAILED" => "; reading it needs READ and DESCRIBE on the topic",
+        "UNKNOWN_TOPIC_OR_PARTITION" => "; without DESCRIBE on a topic brokers say the same",
+        _ => "",
+    }
+}
+
+/// What became of a partition's part of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// It is done, or goes on.
+    Here,
+    /// Another broker may lead it by now.
+    Elsewhere,
+}
+
+/// Where one partition stands.
+#[derive(Debug)]
+struct Standing {
+    next: i64,
+    to: i64,
+    empty_answers: u32,
+    trouble: Option<(Instant, String)>,
+}
+
+/// Where a reading stands.
+#[derive(Debug)]
+struct Course {
+    layout: TopicLayout,
+    standings: BTreeMap<i32, Standing>,
+    out_of_range: BTreeSet<i32>,
+    lost: Vec<Lost>,
+    bytes: u64,
+    rounds: usize,
+}
+
+impl Course {
+    fn new(layout: TopicLayout, stretches: &[Stretch]) -> Self {
+        let wanted = stretches.iter().filter(|stretch| stretch.from < stretch.to);
+        let standings = wanted.map(|stretch| {
+            let standing = Standing { next: stretch.from, to: stretch.to, empty_answers: 0, trouble: None };
+            (stretch.partition, standing)
+        });
+        Self {
+            layout,
+            standings: standings.collect(),
+            out_of_range: BTreeSet::new(),
+            lost: Vec::new(),
+            bytes: 0,
+            rounds: 0,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.standings.is_empty()
+    }
+
+    fn has_leaderless(&mut self) -> bool {
+        let led: BTreeSet<i32> =
+            self.layout.leaders.iter().flat_map(|(_, led)| led.iter().copied()).collect();
+        let alone: Vec<(i32, i64)> = self
+            .standings
+            .iter()
+            .filter(|(partition, _)| !led.contains(partition))
+            .map(|(partition, standing)| (*partition, standing.next))
+            .collect();
+        self.trouble(&alone, "it has no leader");
+        !alone.is_empty()
+    }
+
+    /// What to ask of each leader. Answers are filled in the order of the question, so the order turns.
+    fn turn(&self) -> Vec<(String, Vec<(i32, i64)>)> {
+        let of_leader = |(address, led): &(String, Vec<i32>)| {
+            let mut wanted: Vec<(i32, i64)> = led
+                .iter()
+                .filter_map(|partition| Some((*partition, self.standings.get(partition)?.next)))
+                .collect();
+            if !wanted.is_empty() {
+                let turn = self.rounds % wanted.len();
+                wanted.rotate_left(turn);
+            }
+            (address.clone(), wanted)
+        };
+        self.layout.leaders.iter().map(of_leader).filter(|(_, wanted)| !wanted.is_empty()).collect()
+    }
+
+    /// How much to ask for: no more than the budget, and not much more than lies there.
+    fn wanted_bytes(&self, wanted: &[(i32, i64)], limits: &ReadLimits<'_>) -> Wanted {
+        let left = limits.bytes.saturating_sub(self.bytes);
+        // The least is for the headers of some batches; brokers send the first one whole whatever its size is.
+        let bytes = i32::try_from(left).unwrap_or(ANSWER_BYTES).clamp(LEAST_BYTES, ANSWER_BYTES);
+        let longest = wanted.iter().filter_map(|(partition, next)| {
+            self.standings.get(partition).map(|standing| standing.to.abs_diff(*next))
+        });
+        let longest = longest.max().unwrap_or(0) as f64;
+        let of_partition = limits.offset_bytes.map_or(PARTITION_BYTES, |each| {
+            let room = 1.2 * each * longest;
+            // Above what fits into an answer it does not matter.
+            (room.min(f64::from(PARTITION_BYTES)) as i32).max(LEAST_BYTES)
+        });
+        Wanted { wait_ms: WAIT_MS, bytes, partition_bytes: of_partition.min(bytes) }
+    }
+
+    fn take(
+        &mut self,
+        found: &FetchedPartition<'_>,
+        each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
+    ) -> Taken {
+        let Some(standing) = self.standings.get_mut(&found.partition) else { return Taken::Here };
+        match found.error_code {
+            0 => {
+                self.bytes += found.record_set.len() as u64;
+                self.advance(found, each);
+                Taken::Here
+            }
+            OFFSET_OUT_OF_RANGE => {
+                self.out_of_range.insert(found.partition);
+                Taken::Here
+            }
+            code if passes(code) => {
+                let next = standing.next;
+                self.trouble(&[(found.partition, next)], error_name(code));
+                Taken::Elsewhere
+            }
+            code => {
+                self.lose(found.partition, error_name(code).to_owned());
+                Taken::Here
+            }
+        }
+    }
+
+    fn advance(&mut self, found: &FetchedPartition<'_>, each: &mut dyn FnMut(Portion<'_>) -> Option<i64>) {
+        let Some(standing) = self.standings.get_mut(&found.partition) else { return };
+        standing.trouble = None;
+        let (from, to) = (standing.next, standing.to);
+        let portion = Portion { partition: found.partition, from, to, record_set: found.record_set };
+        match each(portion).filter(|next| *next > from) {
+            Some(next) => {
+                (standing.next, standing.empty_answers) = (next, 0);
+                if next >= to {
+                    self.standings.remove(&found.partition);
+                }
+            }
+            None => {
+                standing.empty_answers += 1;
+                if standing.empty_answers >= EMPTY_ANSWERS {
+                    self.lose(found.partition, "the broker gives no whole batch from there on".to_owned());
+                }
+            }
+        }
+    }
+
+    /// What is missing before the log's beginning is lost, and the rest is read.
+    fn begins_at(&mut self, partition: i32, earliest: Option<i64>) {
+        let Some(standing) = self.standings.get_mut(&partition) else { return };
+        let Some(earliest) = earliest.filter(|earliest| *earliest > standing.next) else {
+            self.lose(
+                partition,
+                "the log has no such offset any more (was it cut off, or made anew?)".to_owned(),
+            );
+            return;
+        };
+        let (from, until) = (standing.next, earliest.min(standing.to));
+        standing.next = until;
+        let is_done = until >= standing.to;
+        self.lost.push(Lost {
+            partition,
+            from,
+            offsets: until.abs_diff(from),
+            why: "retention took it while it was read".to_owned(),
+        });
+        if is_done {
+            self.standings.remove(&partition);
+        }
+    }
+
+    fn trouble(&mut self, wanted: &[(i32, i64)], why: &str) {
+        for (partition, _) in wanted {
+            if let Some(standing) = self.standings.get_mut(partition) {
+                let since = standing.trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                standing.trouble = Some((since, why.to_owned()));
+            }
+        }
+    }
+
+    fn trouble_of_all(&mut self, why: &str) {
+        let all: Vec<(i32, i64)> =
+            self.standings.iter().map(|(partition, standing)| (*partition, standing.next)).collect();
+        self.trouble(&all, why);
+    }
+
+    fn give_up(&mut self) {
+        let late: Vec<(i32, String)> = self
+            .standings
+            .iter()
+            .filter_map(|(partition, standing)| {
+                let (since, why) = standing.trouble.as_ref()?;
+                (since.elapsed() > PATIENCE).then(|| (*partition, why.clone()))
+            })
+            .collect();
+        for (partition, why) in late {
+            self.lose(partition, format!("{why}, for {} s", PATIENCE.as_secs()));
+        }
+    }
+
+    fn lose(&mut self, partition: i32, why: String) {
+        if let Some(standing) = self.standings.remove(&partition) {
+            let offsets = standing.to.abs_diff(standing.next);
+            self.lost.push(Lost { partition, from: standing.next, offsets, why });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bytes::Bytes;
+    use hone_kafka::{BatchBuilder, BatchHeader, Codec, batch, batches};
+    use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+    use kafka_protocol::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+    use kafka_protocol::messages::metadata_response::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+    use kafka_protocol::messages::{
+        FetchRequest, FetchResponse, ListOffsetsResponse, RequestHeader, TopicName,
+    };
+    use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+    use super::*;
+
+    const RECORDS: i64 = 7;
+    /// Offsets of each of two partitions.
+    const END: i64 = 700;
+
+    /// How a broker behaves, by the number of Fetches so far.
+    type Manner = dyn Fn(u64, i32, i64) -> i16 + Send + Sync;
+
+    struct Fake {
+        address: String,
+        metadata_error: Arc<AtomicU64>,
+    }
+
+    /// A broker that leads two partitions whose logs begin at `begin`, and answers each part of a Fetch with an error of `manner`'s.
+    fn broker(begin: i64, manner: impl Fn(u64, i32, i64) -> i16 + Send + Sync + 'static) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let metadata_error = Arc::new(AtomicU64::new(0));
+        let (error, manner): (_, Arc<Manner>) = (Arc::clone(&metadata_error), Arc::new(manner));
+        let fetches = Arc::new(AtomicU64::new(0));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let (error, manner, fetches) =
+                    (Arc::clone(&error), Arc::clone(&manner), Arc::clone(&fetches));
+                std::thread::spawn(move || {
+                    let mut length = [0; 4];
+                    while stream.read_exact(&mut length).is_ok() {
+                        let mut body = vec![0; u32::from_be_bytes(length) as usize];
+                        stream.read_exact(&mut body).unwrap();
+                        let mut answer = body[4..8].to_vec();
+                        match body[1] {
+                            1 => {
+                                let number = fetches.fetch_add(1, Ordering::SeqCst);
+                                fetched(body, number, &*manner).encode(&mut answer, 11).unwrap();
+                            }
+                            2 => offsets(begin).encode(&mut answer, 2).unwrap(),
+                            _ => metadata(port, error.load(Ordering::SeqCst)).encode(&mut answer, 7).unwrap(),
+                        }
+                        let length = (answer.len() as u32).to_be_bytes();
+                        stream.write_all(&[&length[..], &answer].concat()).unwrap();
+                    }
+                });
+            }
+        });
+        Fake { address: format!("127.0.0.1:{port}"), metadata_error }
+    }
+
+    fn name() -> TopicName {
+        TopicName(StrBytes::from_static_str("t"))
+    }
+
+    fn metadata(port: u16, error: u64) -> MetadataResponse {
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(1.into())
+            .with_host(StrBytes::from_static_str("127.0.0.1"))
+            .with_port(port.into());
+        let partition =
+            |index| MetadataResponsePartition::default().with_leader_id(1.into()).with_partition_index(index);
+        let partitions = if error == 0 { vec![partition(0), partition(1)] } else { Vec::new() };
+        let topic = MetadataResponseTopic::default()
+            .with_name(Some(name()))
+            .with_error_code(error as i16)
+            .with_partitions(partitions);
+        MetadataResponse::default().with_brokers(vec![broker]).with_topics(vec![topic])
+    }
+
+    fn offsets(begin: i64) -> ListOffsetsResponse {
+        let partition =
+            |index| ListOffsetsPartitionResponse::default().with_partition_index(index).with_offset(begin);
+        let topic = ListOffsetsTopicResponse::default()
+            .with_name(name())
+            .with_partitions(vec![partition(0), partition(1)]);
+        ListOffsetsResponse::default().with_topics(vec![topic])
+    }
+
+    /// Two batches of each partition at a time, from the one that holds the offset asked for.
+    fn fetched(body: Vec<u8>, number: u64, manner: &Manner) -> FetchResponse {
+        let mut body = Bytes::from(body);
+        RequestHeader::decode(&mut body, 1).unwrap();
+        let request = FetchRequest::decode(&mut body, 11).unwrap();
+        let mut builder = BatchBuilder::new(Codec::None);
+        (0..RECORDS).for_each(|_| builder.push(None, Some(&[b'v'; 100]), 1_000));
+        let mut one = builder.build().unwrap();
+        let partitions = request.topics[0].partitions.iter().map(|asked| {
+            let code = manner(number, asked.partition, asked.fetch_offset);
+            let mut records = Vec::new();
+            let first = asked.fetch_offset / RECORDS;
+            for batch in (first..(first + 2).min(END / RECORDS)).filter(|_| code == 0) {
+                batch::set_base_offset(&mut one, batch * RECORDS).unwrap();
+                records.extend_from_slice(&one);
+            }
+            PartitionData::default()
+                .with_partition_index(asked.partition)
+                .with_error_code(code)
+                .with_records(Some(records.into()))
+        });
+        let topic =
+            FetchableTopicResponse::default().with_topic(name()).with_partitions(partitions.collect());
+        FetchResponse::default().with_responses(vec![topic])
+    }
+
+    const ALL: [Stretch; 2] =
+        [Stretch { partition: 0, from: 0, to: END }, Stretch { partition: 1, from: 0, to: END }];
+
+    fn unlimited() -> ReadLimits<'static> {
+        ReadLimits {
+            bytes: u64::MAX,
+            offset_bytes: None,
+            until: Instant::now() + Duration::from_secs(60),
+            go_on: &|| true,
+        }
+    }
+
+    /// What came, by partition: offsets of batches in the order of their coming.
+    fn read(fake: &Fake, limits: ReadLimits<'_>) -> (Reading, BTreeMap<i32, Vec<i64>>) {
+        let mut topics = Topics::enter(&fake.address, &Security::default()).unwrap();
+        let (layout, leaderless) = topics.layout("t").unwrap();
+        assert!(leaderless.is_empty());
+        let mut seen: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+        let reading = topics
+            .read(&layout, &ALL, limits, &mut |portion| {
+                let headers: Vec<BatchHeader> =
+                    batches(portion.record_set).map(|batch| batch.unwrap().header).collect();
+                let offsets = headers.iter().map(|header| header.base_offset);
+                seen.entry(portion.partition).or_default().extend(offsets);
+                headers.last().map(|header| header.last_offset() + 1)
+            })
+            .unwrap();
+        (reading, seen)
+    }
+
+    fn all_of(partition: &[i64]) -> bool {
+        partition.iter().copied().eq((0..END / RECORDS).map(|batch| batch * RECORDS))
+    }
+
+    #[test]
+    fn everything_is_handed_over_once_and_in_order() {
+        let (reading, seen) = read(&broker(0, |_, _, _| 0), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0));
+        assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
+        assert!(reading.bytes > 2 * 100 * 700, "{reading:?}");
+    }
+
+    #[test]
+    fn budgets_and_interrupts_end_it() {
+        let fake = broker(0, |_, _, _| 0);
+        let (reading, seen) = read(&fake, ReadLimits { bytes: 10_000, ..unlimited() });
+        assert_eq!(reading.end, ReadingEnd::Bytes);
+        assert!(
+            seen.values().all(|partition| !all_of(partition) && !partition.is_empty()),
+            "both had their turn: {seen:?}"
+        );
+        assert_eq!(read(&fake, ReadLimits { go_on: &|| false, ..unlimited() }).0.end, ReadingEnd::Stopped);
+        assert_eq!(read(&fake, ReadLimits { until: Instant::now(), ..unlimited() }).0.end, ReadingEnd::Time);
+    }
+
+    #[test]
+    fn a_leader_that_moved_is_found_and_nothing_is_read_twice() {
+        let moved =
+            |number: u64, partition, _| if partition == 1 && (5..9).contains(&number) { 6 } else { 0 };
+        let (reading, seen) = read(&broker(0, moved), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0));
+        assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_partition_that_is_refused_leaves_the_other_one() {
+        for (code, name) in [(29, "TOPIC_AUTHORIZATION_FAILED"), (2, "CORRUPT_MESSAGE")] {
+            let refuses =
+                move |number: u64, partition, _| if partition == 1 && number >= 3 { code } else { 0 };
+            let (reading, seen) = read(&broker(0, refuses), unlimited());
+            assert_eq!(reading.end, ReadingEnd::Whole);
+            assert!(all_of(&seen[&0]) && !all_of(&seen[&1]), "{seen:?}");
+            let [lost] = &reading.lost[..] else { panic!("{reading:?}") };
+            assert_eq!((lost.partition, lost.from, lost.offsets), (1, 42, 658), "{lost:?}");
+            assert_eq!(lost.why, name);
+        }
+    }
+
+    #[test]
+    fn what_retention_took_is_told() {
+        // The log begins at 350 by now.
+        let cut = |_, partition, offset| if partition == 0 && offset < 350 { OFFSET_OUT_OF_RANGE } else { 0 };
+        let (reading, seen) = read(&broker(350, cut), unlimited());
+        let [lost] = &reading.lost[..] else { panic!("{reading:?}") };
+        assert_eq!((lost.partition, lost.from, lost.offsets), (0, 0, 350), "{lost:?}");
+        assert!(all_of(&seen[&1]) && seen[&0].first() == Some(&350), "{seen:?}");
+        // One that was made anew is shorter than what was asked for.
+        let (reading, _) = read(&broker(0, |_, _, _| OFFSET_OUT_OF_RANGE), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2));
+        assert!(reading.lost[0].why.contains("made anew"), "{reading:?}");
+    }
+
+    #[test]
+    fn a_topic_that_goes_while_it_is_read_ends_with_its_name() {
+        let gone = |number: u64, _, _| if number >= 5 { 3 } else { 0 };
+        let fake = broker(0, gone);
+        let error = Arc::clone(&fake.metadata_error);
+        let (reading, seen) = read(
+            &fake,
+            ReadLimits {
+                go_on: &|| {
+                    error.store(3, Ordering::SeqCst);
+                    true
+                },
+                ..unlimited()
+            },
+        );
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2));
+        assert!(reading.lost[0].why.contains("UNKNOWN_TOPIC_OR_PARTITION"), "{reading:?}");
+        assert!(!seen[&0].is_empty());
+    }
+
+    #[test]
+    fn a_topic_that_is_not_there_is_told_with_a_hint() {
+        let fake = broker(0, |_, _, _| 0);
+        fake.metadata_error.store(29, Ordering::SeqCst);
+        let mut topics = Topics::enter(&fake.address, &Security::default()).unwrap();
+        let error = topics.layout("t").unwrap_err().to_string();
+        assert!(error.contains("TOPIC_AUTHORIZATION_FAILED; reading it needs READ and DESCRIBE"), "{error}");
+        assert_eq!(
+            topics.list().unwrap()[0],
+            Listed { topic: "t".to_owned(), partitions: 0, is_internal: false }
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! Changes of a load's batches, tried one after the other: what is accepted becomes the state that the next one is held against.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Comparison, CpuSeconds, Durability, Hdr, Machine, SocketBytes, Window, Workload};
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// Measured and better, and no guard rail broke: the next step is held against it.
+    Accepted,
+    /// Put back.
+    Rejected,
+}
+
+impl Decision {
+    /// The word for people and for the ledger.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// What was said of a step before it was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchForetold {
+    /// By what: a command and its record.
+    pub source: String,
+    /// Mean bytes of a batch, headers included.
+    pub batch_bytes: Option<f64>,
+    /// Batches written per second.
+    pub batches_per_s: Option<f64>,
+    /// Produce requests per second.
+    pub requests_per_s: Option<f64>,
+    /// What a record waits longer than before, on average; negative where it waits less.
+    pub added_wait_ms: Option<f64>,
+}
+
+/// A guard rail beside those of the comparator, and what it said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Guard {
+    /// The rule, for people.
+    pub rule: String,
+    /// What it saw in the state before and in the candidate, for people.
+    pub seen: String,
+    /// Whether it held.
+    pub held: bool,
+}
+
+/// The load's effect in one state of its settings, over all windows of that state in one comparison.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchState {
+    /// Windows that count.
+    pub windows: u32,
+    /// Their length together.
+    pub seconds: f64,
+    /// Intended to ack, all windows together.
+    pub latency: Hdr,
+    /// Records acknowledged.
+    pub acked_records: u64,
+    /// Requests (records of a client) that came to nothing.
+    pub failed_requests: u64,
+    /// CPU of the target; `None` where it is not known.
+    pub target_cpu: Option<CpuSeconds>,
+    /// Through the producers' sockets; `None` where the engine does not tell.
+    pub socket_bytes: Option<SocketBytes>,
+    /// Produce requests; `None` where the engine does not tell.
+    pub produce_requests: Option<u64>,
+    /// Batches that were looked at.
+    pub batches: u64,
+    /// Records in them.
+    pub batch_records: u64,
+    /// Their bytes, headers included, as written.
+    pub batch_bytes: u64,
+    /// Share of the batches that was looked at, 0 to 1.
+    pub batches_seen_share: f64,
+    /// Records due and not acknowledged at the end of each second: the median of all seconds.
+    pub backlog_p50: Option<u64>,
+    /// The most.
+    pub backlog_max: Option<u64>,
+    /// The largest consumer lag of each window in records: the median of the windows; `None` without consumers.
+    pub lag_records: Option<u64>,
+    /// Acknowledged records that never came to a consumer.
+    pub missing_records: u64,
+}
+
+/// Samples beyond a quantile before it is told (docs/method.md).
+const SAMPLES_BEYOND: u64 = 10;
+
+impl BatchState {
+    /// Adds up windows of one state.
+    pub fn of(windows: &[Window]) -> Self {
+        let mut state = Self { windows: windows.len() as u32, ..Self::default() };
+        let facts = || windows.iter().map(|window| &window.facts);
+        state.seconds = windows.iter().map(|window| window.duration_s).sum();
+        windows.iter().for_each(|window| state.latency.merge(&window.latencies.intended_to_ack));
+        state.acked_records = facts().map(|facts| facts.acked_records).sum();
+        state.failed_requests =
+            facts().map(|facts| facts.requests.saturating_sub(facts.acked_requests)).sum();
+        state.target_cpu = facts().map(|facts| facts.target_cpu).collect::<Option<Vec<_>>>().and_then(cpu);
+        state.socket_bytes = facts().map(|facts| facts.socket_bytes).collect::<Option<Vec<_>>>().map(sockets);
+        state.produce_requests = facts().map(|facts| facts.produce_requests).sum();
+        let batches = || windows.iter().flat_map(|window| &window.batches);
+        state.batches = batches().map(|batches| batches.batches).sum();
+        state.batch_records = batches().map(|batches| batches.records).sum();
+        state.batch_bytes = batches().map(|batches| batches.bytes).sum();
+        let shares: Vec<f64> = batches().map(|batches| batches.seen_share).collect();
+        state.batches_seen_share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        let seconds = || windows.iter().flat_map(|window| &window.series).map(|point| point.backlog_requests);
+        state.backlog_p50 = middle(seconds().collect());
+        state.backlog_max = seconds().max();
+        let seen = || windows.iter().filter_map(|window| window.end_to_end.as_ref());
+        state.lag_records = middle(seen().map(|seen| seen.lag_records_max).collect());
+        state.missing_records = seen().map(|seen| seen.missing).sum();
+        state
+    }
+
+    /// A quantile of the latency; `None` with fewer than ten samples beyond it.
+    pub fn latency_us(&self, quantile: f64) -> Option<f64> {
+        self.latency.quantile_us_if_supported(quantile, SAMPLES_BEYOND)
+    }
+
+    /// CPU seconds of the target per second: cores in use.
+    pub fn cores(&self) -> Option<f64> {
+        self.per_second(self.target_cpu?.total_s)
+    }
+
+    /// CPU of the target per acknowledged record, in microseconds.
+    pub fn cpu_us_per_record(&self) -> Option<f64> {
+        let records = self.acked_records as f64;
+        (records > 0.0).then_some(self.target_cpu?.total_s * 1e6 / records)
+    }
+
+    /// Bytes per second that the producers sent.
+    pub fn sent_bytes_per_s(&self) -> Option<f64> {
+        self.per_second(self.socket_bytes?.sent as f64)
+    }
+
+    /// Produce requests per second.
+    pub fn requests_per_s(&self) -> Option<f64> {
+        self.per_second(self.produce_requests? as f64)
+    }
+
+    /// Mean bytes of a batch, headers included.
+    pub fn bytes_per_batch(&self) -> Option<f64> {
+        (self.batches > 0).then(|| self.batch_bytes as f64 / self.batches as f64)
+    }
+
+    /// Mean records of a batch.
+    pub fn records_per_batch(&self) -> Option<f64> {
+        (self.batches > 0).then(|| self.batch_records as f64 / self.batches as f64)
+    }
+
+    /// Batches written per second: those that were looked at, and as many more as were not.
+    pub fn batches_per_s(&self) -> Option<f64> {
+        self.per_second(self.acked_records as f64 / self.records_per_batch()?)
+    }
+
+    /// Share of the requests that came to nothing, 0 to 1.
+    pub fn failed_share(&self) -> f64 {
+        let all = self.acked_records.saturating_add(self.failed_requests);
+        self.failed_requests as f64 / all.max(1) as f64
+    }
+
+    fn per_second(&self, total: f64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| total / self.seconds)
+    }
+}
+
+fn cpu(parts: Vec<CpuSeconds>) -> Option<CpuSeconds> {
+    let total_s: f64 = parts.iter().map(|part| part.total_s).sum();
+    let user_s: Option<f64> = parts.iter().map(|part| Some(part.total_s * part.user_share?)).sum();
+    let user_share = user_s.filter(|_| total_s > 0.0).map(|user_s| user_s / total_s);
+    (!parts.is_empty()).then_some(CpuSeconds { total_s, user_share })
+}
+
+fn sockets(parts: Vec<SocketBytes>) -> SocketBytes {
+    parts.iter().fold(SocketBytes::default(), |sum, part| SocketBytes {
+        sent: sum.sent.saturating_add(part.sent),
+        received: sum.received.saturating_add(part.received),
+    })
+}
+
+/// The upper median.
+fn middle(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// One change, held against the state that was kept until then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProofStep {
+    /// As it was asked for, for example `linger=20ms`.
+    pub change: String,
+    /// What it means for the load, setting by setting: `client.linger.ms: as it is -> 20`.
+    pub words: Vec<String>,
+    /// Accepted or rejected.
+    pub decision: Decision,
+    /// Why, in words.
+    pub why: String,
+    /// What is promised otherwise than before, where the durability class changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<String>,
+    /// Guard rails beside those of the comparator.
+    pub guards: Vec<Guard>,
+    /// The comparison; `None` where the candidate failed too often for one.
+    pub comparison: Option<Comparison>,
+    /// The state before, in this comparison's windows.
+    pub before: BatchState,
+    /// The candidate, in this comparison's windows.
+    pub after: BatchState,
+    /// What was said of it before; `None` when nobody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foretold: Option<BatchForetold>,
+}
+
+/// All steps, and what they are steps of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Where the load went, as it was asked for.
+    pub target: String,
+    /// Where arrivals and shape come from, in words.
+    pub load: String,
+    /// The load before the first step.
+    pub workload: Workload,
+    /// The load with all that was accepted.
+    pub kept: Workload,
+    /// What an acknowledgement promised before the first step.
+    pub durability: Durability,
+    /// The rule by which a step is accepted, in words; on the disk before the first window.
+    pub rule: String,
+    /// In the order in which they were tried.
+    pub steps: Vec<ProofStep>,
+    /// What this proof can't say, in words.
+    pub limits: Vec<String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Client and version of each arm's first window.
+    pub software: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(records: u64, batches: u64, seconds: f64) -> Window {
+        let mut window = crate::merge::tests::shard(0, 1);
+        window.duration_s = seconds;
+        window.facts.requests = records;
+        window.facts.acked_requests = records;
+        window.facts.acked_records = records;
+        window.facts.produce_requests = Some(batches);
+        window.facts.target_cpu = Some(CpuSeconds { total_s: seconds / 2.0, user_share: Some(0.5) });
+        window.facts.socket_bytes = Some(SocketBytes { sent: records * 100, received: batches * 40 });
+        window.batches = vec![crate::TopicBatches {
+            topic: "t".to_owned(),
+            source: crate::BatchSource::Fetched,
+            batches,
+            records,
+            bytes: records * 80,
+            seen_share: 1.0,
+        }];
+        window.latencies.intended_to_ack = Hdr::new();
+        (1..=records).for_each(|us| window.latencies.intended_to_ack.record_ns(us * 1_000));
+        window
+    }
+
+    #[test]
+    fn windows_of_a_state_are_added_up_and_not_averaged() {
+        let state = BatchState::of(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
+        assert_eq!((state.windows, state.acked_records, state.batches), (2, 4_000, 200));
+        assert_eq!(state.records_per_batch(), Some(20.0));
+        assert_eq!(state.bytes_per_batch(), Some(1_600.0));
+        assert_eq!(state.requests_per_s(), Some(50.0));
+        assert_eq!(state.batches_per_s(), Some(50.0));
+        assert_eq!(state.sent_bytes_per_s(), Some(100_000.0));
+        assert_eq!((state.cores(), state.cpu_us_per_record()), (Some(0.5), Some(500.0)));
+    }
+
+    #[test]
+    fn a_quantile_with_too_few_beyond_it_is_not_told() {
+        let state = BatchState::of(&[window(1_000, 100, 1.0), window(3_000, 100, 3.0)]);
+        assert!(state.latency_us(0.99).is_some() && state.latency_us(0.999_99).is_none());
+    }
+
+    #[test]
+    fn what_one_window_does_not_know_is_not_known_of_the_state() {
+        let mut dumb = window(1_000, 100, 1.0);
+        (dumb.facts.target_cpu, dumb.facts.socket_bytes, dumb.facts.produce_requests) = (None, None, None);
+        let state = BatchState::of(&[window(1_000, 100, 1.0), dumb]);
+        assert_eq!((state.cores(), state.sent_bytes_per_s(), state.requests_per_s()), (None, None, None));
+        assert_eq!(BatchState::of(&[]).bytes_per_batch(), None);
+    }
+}

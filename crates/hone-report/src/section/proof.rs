@@ -1,0 +1,88 @@
+//! Steps of a proof: the table with a column for each, and what was decided of each.
+
+use hone_record::{BatchState, Decision, Proof, ProofStep};
+
+use super::{absent, paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::quantity;
+use crate::table::{Cell, Column, Table, lines};
+
+/// Rows that are quantiles of the latency.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.999", 0.999_99)];
+
+/// What was accepted and what was not, in a sentence.
+pub(crate) fn sentence(proof: &Proof) -> String {
+    let list = |decision: Decision| {
+        let steps: Vec<&str> =
+            proof.steps.iter().filter(|step| step.decision == decision).map(|step| &*step.change).collect();
+        if steps.is_empty() { "none".to_owned() } else { steps.join("; ") }
+    };
+    format!("Accepted: {}. Rejected: {}.", list(Decision::Accepted), list(Decision::Rejected))
+}
+
+/// The table of all states.
+pub(crate) fn states(proof: &Proof) -> Element {
+    let section = section("states", "State by state");
+    let Some(first) = proof.steps.iter().find(|step| step.comparison.is_some()) else {
+        return section.child(absent("No step was measured to its end, so there are no figures."));
+    };
+    let mut columns =
+        vec![Column::words("all windows of a state"), Column::numbers(Markup::text("original"))];
+    columns.extend(
+        proof.steps.iter().map(|step| Column::numbers(lines([step.change.as_str(), step.decision.label()]))),
+    );
+    let mut table = Table::new("States", columns);
+    let states: Vec<&BatchState> =
+        std::iter::once(&first.before).chain(proof.steps.iter().map(|step| &step.after)).collect();
+    let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
+        let told = |state: &&BatchState| match state.windows {
+            0 => "not measured".to_owned(),
+            _ => cell(state).unwrap_or_else(|| without.to_owned()),
+        };
+        table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
+    };
+    for (name, quantile) in QUANTILES {
+        row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
+    }
+    let unknown = "not known";
+    row("CPU, cores", &|state| state.cores().map(quantity::significant), unknown);
+    row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), unknown);
+    row(
+        "network sent a second",
+        &|state| Some(quantity::bytes(state.sent_bytes_per_s()?.round() as u64)),
+        unknown,
+    );
+    row("requests a second", &|state| state.requests_per_s().map(quantity::significant), unknown);
+    row("batches a second", &|state| state.batches_per_s().map(quantity::significant), unknown);
+    row("bytes a batch", &|state| state.bytes_per_batch().map(quantity::significant), unknown);
+    row("records a batch", &|state| state.records_per_batch().map(quantity::significant), unknown);
+    row("backlog, records (median)", &|state| state.backlog_p50.map(quantity::count), unknown);
+    row("consumer lag, records", &|state| state.lag_records.map(quantity::count), "no consumers");
+    row("windows", &|state| Some(quantity::count(state.windows.into())), unknown);
+    section.child(table.finish()).child(paragraph(
+        "Latency runs from the time a record was due to its acknowledgement. Columns were measured one after the other; only each step \
+         against its own state before, in pairs of windows, is judged.",
+    ))
+}
+
+/// What was decided of each step, and by what.
+pub(crate) fn decisions(proof: &Proof) -> Element {
+    let steps = proof.steps.iter().map(|step| {
+        let entry = el("li")
+            .child(el("strong").text(&format!("{}: {}. ", step.change, step.decision.label())))
+            .child(Markup::text(&step.why));
+        entry.child(el("ul").children(details(step).iter().map(|detail| el("li").text(detail))))
+    });
+    section("decisions", "Step by step")
+        .child(el("ol").children(steps))
+        .child(paragraph(&proof.rule))
+        .children(proof.limits.iter().map(|limit| paragraph(limit)))
+}
+
+fn details(step: &ProofStep) -> Vec<String> {
+    let guards = step.guards.iter().map(|guard| {
+        format!("{}: {} ({})", guard.rule, if guard.held { "held" } else { "broke" }, guard.seen)
+    });
+    step.words.iter().cloned().chain(step.promise.iter().cloned()).chain(guards).collect()
+}

@@ -1,0 +1,363 @@
+//! Pages of services over HTTP and HTTPS: metrics of brokers, answers of Prometheus. Blocking, with an end to time and bytes.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, RequestBuilder, Response};
+use tokio::runtime::Runtime;
+use url::Url;
+
+/// A page may have this many bytes: one of a broker with 100,000 partitions has some 100 MB.
+const MOST_BYTES: usize = 256 << 20;
+/// Time to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Time for the whole answer: a large page takes a broker some seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Whoever waits is asked so often whether the wait is still of use.
+const STEP: Duration = Duration::from_millis(100);
+/// Of an answer that is none, in its report.
+const SAID_CHARACTERS: usize = 200;
+
+/// A question that got no page for an answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WebError {
+    /// The address is none, or a setting makes no sense.
+    #[error("`{url}` can't be asked: {problem}\n  next: give an address like http://127.0.0.1:9644/metrics")]
+    Address {
+        /// As it was given, without a password.
+        url: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nobody answers, or the answer broke off.
+    #[error(
+        "{url} can't be reached: {problem}\n  next: look whether the service runs, and serves this address to this machine"
+    )]
+    Unreachable {
+        /// What was asked.
+        url: String,
+        /// The whole chain of reasons.
+        problem: String,
+    },
+    /// Another status than 200.
+    #[error("{url} answered {status}: {said}\n  next: {}", next_after(*status))]
+    Status {
+        /// What was asked.
+        url: String,
+        /// The status.
+        status: u16,
+        /// The first words of the answer.
+        said: String,
+    },
+    /// No whole answer in time.
+    #[error("{url} did not answer within {} s", ANSWER_LIMIT.as_secs())]
+    Slow {
+        /// What was asked.
+        url: String,
+    },
+    /// More than any page has.
+    #[error("the answer of {url} is longer than {} MiB", MOST_BYTES >> 20)]
+    TooLarge {
+        /// What was asked.
+        url: String,
+    },
+    /// Nobody waits for it any more.
+    #[error("the wait for {url} was given up")]
+    GivenUp {
+        /// What was asked.
+        url: String,
+    },
+}
+
+impl WebError {
+    /// The status, where that was the answer.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+fn next_after(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "give a name and a password (http://NAME:PASSWORD@HOST/...), or a token",
+        404 => {
+            "look up the path of the endpoint: Redpanda has /metrics and /public_metrics, a JMX exporter /metrics"
+        }
+        _ => "look into the service's log",
+    }
+}
+
+/// Whether nobody needs the answer any more.
+pub type GivenUp<'a> = &'a dyn Fn() -> bool;
+
+/// A client for pages.
+pub struct Web {
+    runtime: Runtime,
+    client: Client,
+    token: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Web {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Web").field("has_token", &self.token.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Web {
+    /// A client that shows a bearer token with every question, when there is one. Proxies of the environment are not used, as
+    /// Prometheus doesn't for its scrapes.
+    ///
+    /// # Errors
+    /// When the token can't be sent in a header, or TLS has no roots.
+    pub fn open(token: Option<&str>) -> Result<Self, WebError> {
+        let wrong = |problem: String| WebError::Address { url: "the client".to_owned(), problem };
+        // Without a provider the client would panic at its first connection. Another one that is installed will do, too.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let token = token.map(|token| HeaderValue::from_str(&format!("Bearer {}", token.trim())));
+        let mut token = token
+            .transpose()
+            .map_err(|_| wrong("the token has characters that no header can have".to_owned()))?;
+        if let Some(token) = &mut token {
+            token.set_sensitive(true);
+        }
+        let client = Client::builder().connect_timeout(CONNECT_LIMIT).no_proxy().user_agent("hone").build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Ok(Self {
+            runtime: runtime.map_err(|error| wrong(error.to_string()))?,
+            client: client.map_err(|error| wrong(words(&error)))?,
+            token,
+        })
+    }
+
+    /// The text of a page, with questions behind its address. What is no UTF-8 is replaced.
+    ///
+    /// # Errors
+    /// A [`WebError`].
+    pub fn get(&self, url: &str, query: &[(&str, &str)], given_up: GivenUp<'_>) -> Result<String, WebError> {
+        let mut url = address(url)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        self.ask(&shown(&url), self.client.get(url), given_up)
+    }
+
+    /// The answer to a JSON text that is sent, with headers.
+    ///
+    /// # Errors
+    /// A [`WebError`].
+    pub fn post_json(
+        &self,
+        url: &str,
+        headers: &[(&'static str, &'static str)],
+        body: &str,
+        given_up: GivenUp<'_>,
+    ) -> Result<String, WebError> {
+        let url = address(url)?;
+        let name = shown(&url);
+        let mut request =
+            self.client.post(url).header(CONTENT_TYPE, "application/json").body(body.to_owned());
+        for (header, value) in headers {
+            request = request.header(*header, *value);
+        }
+        self.ask(&name, request, given_up)
+    }
+
+    fn ask(&self, url: &str, request: RequestBuilder, given_up: GivenUp<'_>) -> Result<String, WebError> {
+        let request = match &self.token {
+            Some(token) => request.header(AUTHORIZATION, token.clone()),
+            None => request,
+        };
+        self.runtime.block_on(unless_given_up(url, given_up, async {
+            match tokio::time::timeout(ANSWER_LIMIT, answer(url, request)).await {
+                Ok(answered) => answered,
+                Err(_) => Err(WebError::Slow { url: url.to_owned() }),
+            }
+        }))
+    }
+}
+
+async fn unless_given_up<T>(
+    url: &str,
+    given_up: GivenUp<'_>,
+    asked: impl Future<Output = Result<T, WebError>>,
+) -> Result<T, WebError> {
+    let mut asked = std::pin::pin!(asked);
+    loop {
+        if let Ok(answered) = tokio::time::timeout(STEP, &mut asked).await {
+            return answered;
+        }
+        if given_up() {
+            return Err(WebError::GivenUp { url: url.to_owned() });
+        }
+    }
+}
+
+async fn answer(url: &str, request: RequestBuilder) -> Result<String, WebError> {
+    let unreachable =
+        |error: reqwest::Error| WebError::Unreachable { url: url.to_owned(), problem: words(&error) };
+    let mut response = request.send().await.map_err(unreachable)?;
+    let status = response.status().as_u16();
+    let body = body(url, &mut response).await?;
+    if status == 200 {
+        return Ok(body);
+    }
+    let said = body.lines().next().unwrap_or_default().chars().take(SAID_CHARACTERS).collect();
+    Err(WebError::Status { url: url.to_owned(), status, said })
+}
+
+async fn body(url: &str, response: &mut Response) -> Result<String, WebError> {
+    let mut bytes = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let chunk =
+            chunk.map_err(|error| WebError::Unreachable { url: url.to_owned(), problem: words(&error) })?;
+        let Some(chunk) = chunk else { break };
+        if bytes.len() + chunk.len() > MOST_BYTES {
+            return Err(WebError::TooLarge { url: url.to_owned() });
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn address(text: &str) -> Result<Url, WebError> {
+    let wrong = |problem: String| WebError::Address { url: hidden(text), problem };
+    let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(wrong(format!("its scheme is {other}, and only http and https are spoken"))),
+    }
+}
+
+/// An address as it may be told: without a password, and without the questions.
+fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    // These fail for addresses that can't have either, which then have none.
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    url.to_string()
+}
+
+/// The same of a text that is no address, in case that it holds a password.
+fn hidden(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((_, behind)) => format!("...@{behind}"),
+        None => text.to_owned(),
+    }
+}
+
+/// The whole chain: the outermost error says nothing but that sending failed.
+fn words(error: &reqwest::Error) -> String {
+    let mut words = Vec::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(error) = cause {
+        words.push(error.to_string());
+        cause = error.source();
+    }
+    if words.is_empty() { error.to_string() } else { words.join(": ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A server that answers one question with these bytes, after a while, and says what it was asked.
+    fn answering(answer: &'static str, after: Duration) -> (String, JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 4096];
+            let read = stream.read(&mut question).unwrap();
+            thread::sleep(after);
+            let _ = stream.write_all(answer.as_bytes());
+            String::from_utf8_lossy(&question[..read]).into_owned()
+        });
+        (address, server)
+    }
+
+    const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nup 1";
+
+    #[test]
+    fn a_page_is_fetched_with_its_questions_and_its_login() {
+        let (address, server) = answering(PAGE, Duration::ZERO);
+        let web = Web::open(None).unwrap();
+        let url = format!("http://me:secret@{address}/api/v1/query");
+        let page = web.get(&url, &[("query", "rate(x{a=\"b\"}[5m]) > 0"), ("time", "1")], &|| false).unwrap();
+        assert_eq!(page, "up 1");
+        let question = server.join().unwrap();
+        assert!(
+            question.starts_with(
+                "GET /api/v1/query?query=rate%28x%7Ba%3D%22b%22%7D%5B5m%5D%29+%3E+0&time=1 HTTP/1.1\r\n"
+            ),
+            "{question}"
+        );
+        assert!(question.to_lowercase().contains("authorization: basic bwu6c2vjcmv0"), "{question}");
+    }
+
+    #[test]
+    fn a_token_and_a_body_are_sent() {
+        let (address, server) = answering(PAGE, Duration::ZERO);
+        let web = Web::open(Some("abc\n")).unwrap();
+        let headers = [("Connect-Protocol-Version", "1")];
+        web.post_json(&format!("http://{address}/a.B/C"), &headers, "{\"x\":1}", &|| false).unwrap();
+        let question = server.join().unwrap();
+        assert!(question.starts_with("POST /a.B/C HTTP/1.1"), "{question}");
+        let lower = question.to_lowercase();
+        for header in
+            ["authorization: bearer abc", "connect-protocol-version: 1", "content-type: application/json"]
+        {
+            assert!(lower.contains(header), "no {header} in {question}");
+        }
+        assert!(Web::open(Some("a\u{7}b")).unwrap_err().to_string().contains("no header can have"));
+    }
+
+    #[test]
+    fn what_is_no_page_says_what_to_do_and_never_the_password() {
+        let web = Web::open(None).unwrap();
+        let (address, server) =
+            answering("HTTP/1.1 401 Unauthorized\r\nContent-Length: 7\r\n\r\nno\nmore", Duration::ZERO);
+        let error = web.get(&format!("http://me:secret@{address}/metrics"), &[], &|| false).unwrap_err();
+        server.join().unwrap();
+        assert_eq!(error.status(), Some(401));
+        let error = error.to_string();
+        assert!(error.contains("answered 401: no\n  next: give a name and a password"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+        // Nobody listens there any more.
+        let error = web.get(&format!("http://me:secret@{address}/"), &[], &|| false).unwrap_err().to_string();
+        assert!(error.contains("can't be reached") && error.contains("refused"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+        for url in ["ftp://me:secret@h/", "127.0.0.1:9644/metrics", "me:secret@h"] {
+            let error = web.get(url, &[], &|| false).unwrap_err().to_string();
+            assert!(error.contains("give an address like http://") && !error.contains("secret"), "{error}");
+        }
+        let (address, server) =
+            answering("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\nhalf", Duration::ZERO);
+        let error = web.get(&format!("http://{address}/"), &[], &|| false).unwrap_err();
+        assert!(matches!(error, WebError::Unreachable { .. }), "{error}");
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_not_needed_any_more() {
+        let (address, server) = answering(PAGE, Duration::from_secs(2));
+        let begun = Instant::now();
+        let web = Web::open(None).unwrap();
+        let error = web.get(&format!("http://{address}/"), &[], &|| true).unwrap_err();
+        assert!(matches!(error, WebError::GivenUp { .. }), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        server.join().unwrap();
+    }
+}

@@ -1,0 +1,253 @@
+//! The write caching card: what an acknowledgement from memory would change for a topic. It is the one question in which durability
+//! classes are compared, so both are named in everything that it says.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use hone_load::{Admin, Security, Settings, Topic};
+use hone_record::{Proof, Window, Workload};
+use hone_tool::Runner;
+use serde::Serialize;
+
+use super::prove::Asked;
+use crate::Usage;
+use crate::arm::Place;
+use crate::clients::Clients;
+use crate::drive::whole;
+use crate::probe::TargetProbe;
+use crate::progress::Progress;
+
+/// What a broker calls its way from an acknowledgement to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Family {
+    /// Redpanda and the embedded broker: `write.caching`, bounded by `flush.ms` and `flush.bytes`.
+    WriteCaching,
+    /// Apache Kafka: acknowledged from the page cache unless `flush.messages` says otherwise.
+    PageCache,
+}
+
+/// Properties that are asked for.
+pub(crate) const PROPERTIES: [&str; 5] =
+    ["write.caching", "flush.ms", "flush.bytes", "flush.messages", "hone.durability"];
+/// Kafka's default of flush.messages: never by count.
+const NEVER: &str = "9223372036854775807";
+
+/// What the card says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Card {
+    /// The topic that it is about; `None` for a load that was only described.
+    pub(crate) topic: Option<String>,
+    pub(crate) target: String,
+    pub(crate) family: Family,
+    /// Name, and the value in force for the topic.
+    pub(crate) in_force: Vec<(String, String)>,
+    /// The settings of the test topics.
+    pub(crate) change: String,
+    /// What an acknowledgement promises without it and with it.
+    pub(crate) classes: [String; 2],
+    /// How a record that was acknowledged can be lost, beyond how it can be lost now.
+    pub(crate) risk: String,
+    /// Fsyncs for each batch, without it and with it; `None` where the broker's counters are out of reach.
+    pub(crate) fsyncs_per_batch: Option<[f64; 2]>,
+    pub(crate) proof: Proof,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Bounds of what is not on the disk yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FlushBounds {
+    pub(crate) flush_ms: u64,
+    pub(crate) flush_bytes: u64,
+}
+
+impl Family {
+    /// By the properties that a topic has.
+    ///
+    /// # Errors
+    /// When it has neither.
+    pub(crate) fn of(in_force: &[(String, String)], broker: &str) -> Result<Self> {
+        let has = |name: &str| in_force.iter().any(|(known, _)| known == name);
+        match (has("write.caching"), has("flush.messages")) {
+            (true, _) => Ok(Self::WriteCaching),
+            (false, true) => Ok(Self::PageCache),
+            (false, false) => bail!(Usage(format!(
+                "{broker} has neither write.caching (Redpanda 24.1 and later) nor flush.messages (Apache Kafka): there is nothing to try"
+            ))),
+        }
+    }
+
+    /// What the test topics of both states have, as steps.
+    pub(crate) fn steps(self, bounds: FlushBounds) -> [String; 2] {
+        match self {
+            Self::WriteCaching => [
+                "topic.write.caching=false".to_owned(),
+                format!(
+                    "topic.write.caching=true,topic.flush.ms={},topic.flush.bytes={}",
+                    bounds.flush_ms, bounds.flush_bytes
+                ),
+            ],
+            Self::PageCache => ["topic.flush.messages=1".to_owned(), format!("topic.flush.messages={NEVER}")],
+        }
+    }
+
+    /// What an acknowledgement to acks=all promises in both states.
+    pub(crate) fn classes(self, bounds: FlushBounds) -> [String; 2] {
+        match self {
+            Self::WriteCaching => [
+                "fsync: a majority has the batch on its disk".to_owned(),
+                format!(
+                    "memory: a majority has the batch in memory, and flushes it within {} ms or {} bytes a partition",
+                    bounds.flush_ms, bounds.flush_bytes
+                ),
+            ],
+            Self::PageCache => [
+                "fsync: each batch is flushed to the disk as it is written (flush.messages=1)".to_owned(),
+                "page cache: the replicas in sync have the batch in the kernel's memory, which flushes when it likes".to_owned(),
+            ],
+        }
+    }
+
+    /// What can be lost in the second state and could not be in the first.
+    pub(crate) fn risk(self, bounds: FlushBounds) -> String {
+        let loss = "an outage that takes a majority of a partition's replicas at the same time (power of a room, a kernel's crash on all, \
+                    one machine where there is one replica) loses acknowledged records";
+        match self {
+            Self::WriteCaching => format!(
+                "{loss}: up to {} ms or {} bytes of each partition. One broker's outage loses nothing where there are three replicas. \
+                 Transactions and group offsets are flushed as before.",
+                bounds.flush_ms, bounds.flush_bytes
+            ),
+            Self::PageCache => format!(
+                "{loss}: what the kernel had not flushed, usually up to 30 s (vm.dirty_expire_centisecs)."
+            ),
+        }
+    }
+
+    /// What is to be known of the family, beside the figures.
+    pub(crate) fn notes(self) -> Vec<String> {
+        match self {
+            Self::WriteCaching => vec![
+                "Batches stay as they are: write caching is for clients that can't be tuned. Where they can, larger batches save the same \
+                 fsyncs and keep the class (hone batch prove)."
+                    .to_owned(),
+                "To set it: write.caching=true on the topic; to undo it: delete the property. The cluster's write_caching_default=disabled \
+                 overrules both."
+                    .to_owned(),
+            ],
+            Self::PageCache => vec![
+                "Apache Kafka acknowledges from the page cache by default: there is nothing to switch on. The figures say what a flush for \
+                 every batch would cost, or costs where somebody has set flush.messages or flush.ms."
+                    .to_owned(),
+            ],
+        }
+    }
+}
+
+/// The properties in force of a topic.
+///
+/// # Errors
+/// When it is not there, or they may not be read.
+pub(crate) fn in_force(broker: &str, security: &Security, topic: &str) -> Result<Vec<(String, String)>> {
+    let mut admin = Admin::connect_with(broker, security)?;
+    let found = admin.topic_settings(topic, &PROPERTIES)?;
+    Ok(PROPERTIES.iter().filter_map(|name| Some(((*name).to_owned(), found.get(*name)?.clone()))).collect())
+}
+
+/// Time to answer with a page of metrics.
+const PAGE_LIMIT: Duration = Duration::from_secs(10);
+/// Fsyncs of the embedded broker and of Redpanda, by shard.
+const FSYNCS: &str = "vectorized_reactor_fsyncs";
+
+/// Fsyncs for each batch under a load, by the counters of a broker that Hone starts, over one window of its own.
+///
+/// # Errors
+/// When the broker does not start, does not stand the load, or does not tell its counters.
+pub(crate) fn fsyncs_per_batch(
+    asked: &Asked,
+    load: &Workload,
+    security: &Security,
+    runner: &dyn Runner,
+    scratch: &std::path::Path,
+    progress: &Progress,
+) -> Result<f64> {
+    let mut arm = asked.arm("counted", security)?;
+    let Place::Program(program) = &mut arm.place else {
+        bail!("only a broker that Hone starts has a page to itself")
+    };
+    let metrics =
+        program.args.iter().position(|arg| arg == "--metrics").and_then(|at| program.args.get_mut(at + 1));
+    *metrics.context("the broker's command has no --metrics")? = "127.0.0.1:{port2}".to_owned();
+    let running = arm.start(runner, scratch)?;
+    let url = running.fill("http://127.0.0.1:{port2}/metrics");
+    let settings = Settings {
+        address: running.address.clone(),
+        variant: "counted".to_owned(),
+        storage: asked.storage.clone(),
+        // It goes with the broker; its counters would go with it.
+        topic: Topic::Named { prefix: asked.topic_prefix.clone(), keep: true },
+        lateness_limit_us: asked.lateness_limit_us,
+        shard: None,
+        security: security.clone(),
+    };
+    progress.doing("counting fsyncs");
+    let clients = Clients::within(runner, scratch.to_owned());
+    let prepared = hone_load::prepare(settings, load.clone(), &clients, &mut progress.load())?;
+    let before = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
+        .context("the broker counts no fsyncs")?;
+    let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
+    let window: Window = whole(prepared.run(Instant::now(), &mut probe, &mut progress.load())?)?;
+    let after = counter(&hone_binary::go::text_page(&url, PAGE_LIMIT)?, FSYNCS)
+        .context("the broker counts no fsyncs")?;
+    running.stop(runner)?;
+    let batches: f64 =
+        window.batches.iter().map(|seen| seen.batches as f64 / seen.seen_share.max(f64::MIN_POSITIVE)).sum();
+    if batches <= 0.0 {
+        bail!("the load left no batches to count");
+    }
+    Ok((after - before) / batches)
+}
+
+/// The sum of a metric over its labels; `None` when it is not exported, which is not 0.
+fn counter(page: &str, name: &str) -> Option<f64> {
+    let of = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let value = match rest.strip_prefix('{') {
+            Some(labels) => labels.rsplit_once('}')?.1,
+            None => rest.strip_prefix(' ')?,
+        };
+        value.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    page.lines().filter_map(of).reduce(|sum, value| sum + value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_summed_over_its_labels_and_a_missing_one_is_not_zero() {
+        let page = "# TYPE vectorized_reactor_fsyncs counter\nvectorized_reactor_fsyncs{shard=\"0\"} 3\n\
+                    vectorized_reactor_fsyncs{shard=\"1\"} 4 17\nvectorized_reactor_fsyncs_total{shard=\"1\"} 9\nplain 2\n";
+        assert_eq!(counter(page, FSYNCS), Some(7.0));
+        assert_eq!(counter(page, "plain"), Some(2.0));
+        assert_eq!(counter(page, "vectorized_reactor"), None);
+    }
+
+    #[test]
+    fn the_family_is_what_the_topic_has() {
+        let of = |names: &[&str]| {
+            let found: Vec<_> = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
+            Family::of(&found, "b:1").map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&["flush.ms", "write.caching", "flush.messages"]), Ok(Family::WriteCaching));
+        assert_eq!(of(&["flush.ms", "flush.messages"]), Ok(Family::PageCache));
+        assert!(of(&["flush.ms"]).unwrap_err().contains("nothing to try"));
+        let bounds = FlushBounds { flush_ms: 100, flush_bytes: 262_144 };
+        for family in [Family::WriteCaching, Family::PageCache] {
+            let [before, after] = family.classes(bounds);
+            assert!(before.starts_with("fsync") && !after.starts_with("fsync"));
+            assert!(family.risk(bounds).contains("loses acknowledged records"));
+        }
+    }
+}

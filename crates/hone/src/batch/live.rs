@@ -1,0 +1,102 @@
+//! A topic of a cluster at work, before a change that somebody else makes and after it. Two times are no two arms: this shows what the
+//! batches were, and can't show that the change did it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hone_batch::xray::Depth;
+use hone_load::{Security, Topics};
+use hone_record::{BatchXray, TopicXray};
+use serde::{Deserialize, Serialize};
+
+use super::reading::{self, Wish};
+
+/// Bytes that are read of the topic at most.
+const BUDGET_BYTES: u64 = 256 << 20;
+/// How long that may take.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Rates that differ by more are another load.
+const SAME_LOAD: f64 = 0.1;
+
+/// What was asked for, for the second look.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct AskedLive {
+    pub(crate) broker: String,
+    pub(crate) topic: String,
+    /// How far back each look goes, in seconds.
+    pub(crate) last_s: f64,
+    /// The change that is to be made, as it was said.
+    pub(crate) changes: Vec<String>,
+}
+
+pub(crate) const ASKED_LIVE: &str = "asked-live.json";
+
+/// Both looks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct BeforeAfter {
+    pub(crate) changes: Vec<String>,
+    pub(crate) before: TopicXray,
+    pub(crate) after: TopicXray,
+    /// What these two times can't say, in words.
+    pub(crate) limits: Vec<String>,
+}
+
+/// One look. Only headers: nothing of the records is unpacked.
+///
+/// # Errors
+/// When the topic is not there, or may not be read.
+pub(crate) fn look(asked: &AskedLive, security: &Security) -> Result<BatchXray> {
+    let mut topics = Topics::enter(&asked.broker, security)?;
+    let wish = Wish {
+        last_s: Some(asked.last_s),
+        budget_bytes: BUDGET_BYTES,
+        limit: LIMIT,
+        depth: Depth { decode_bytes: 0, tolerable_linger_ms: 100.0 },
+    };
+    let topic = reading::look(&mut topics, &asked.topic, &wish)?;
+    Ok(BatchXray { source: asked.broker.clone(), topics: vec![topic], notes: Vec::new() })
+}
+
+/// Both looks side by side, with what they can't say.
+pub(crate) fn beside(asked: &AskedLive, before: TopicXray, after: TopicXray) -> BeforeAfter {
+    let mut limits = vec![
+        "Before and after are two times of a cluster at work, and no two arms: other producers, the load's course over the day, retries \
+         and elections lie between them, so drift can't be excluded and nothing is judged better or worse. To prove the change, run it \
+         against test topics: hone batch prove without --live."
+            .to_owned(),
+        "CPU, latency and errors are not in a topic; they are in the cluster's metrics (hone batch watch) and the producers' own.".to_owned(),
+    ];
+    match before.records_per_s.zip(after.records_per_s) {
+        Some((then, now)) if then > 0.0 && (now / then - 1.0).abs() > SAME_LOAD => limits.push(format!(
+            "The load itself is another one: {then:.0} records/s before and {now:.0} after. Larger batches come with more records by \
+             themselves."
+        )),
+        Some(_) => {}
+        None => limits.push("One of the two times has too few records for a rate.".to_owned()),
+    }
+    BeforeAfter { changes: asked.changes.clone(), before, after, limits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_load_is_said_and_drift_always() {
+        let asked = AskedLive {
+            broker: "b:1".into(),
+            topic: "t".into(),
+            last_s: 60.0,
+            changes: vec!["linger=5ms".into()],
+        };
+        let at = |records_per_s| TopicXray { records_per_s, ..TopicXray::default() };
+        let limits = |before, after| beside(&asked, at(before), at(after)).limits;
+        assert_eq!(limits(Some(1_000.0), Some(1_050.0)).len(), 2);
+        assert!(limits(Some(1_000.0), Some(1_050.0))[0].contains("drift can't be excluded"));
+        assert!(
+            limits(Some(1_000.0), Some(2_000.0))[2]
+                .contains("another one: 1000 records/s before and 2000 after")
+        );
+        assert!(limits(None, Some(2_000.0))[2].contains("too few records"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Batches of topics: read from a cluster or from segments, and looked into; and changes of them, tried and judged.
+
+pub(crate) mod caching;
+pub(crate) mod live;
+pub(crate) mod prove;
+pub(crate) mod reading;
+pub(crate) mod replaying;
+pub(crate) mod segments;
+pub(crate) mod step;

@@ -1,0 +1,539 @@
+//! `hone batch prove`: one step after the other against the state that was kept until then, by the comparator of `hone compare`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+use hone_compare::Plan;
+use hone_ledger::Ledger;
+use hone_load::{Admin, Security, Topic};
+use hone_record::{
+    BatchState, Comparison, Decision, Durability, Expectation, Foretold, Guard, LedgerEntry, Metric, Mode,
+    PairKind, Proof, ProofStep, Verdict, Window, Workload,
+};
+use hone_tool::Runner;
+use serde::{Deserialize, Serialize};
+
+use super::step::{Step, promise};
+use crate::Usage;
+use crate::arm::{Arm, Place};
+use crate::drive::{Contest, GaveUp, compare};
+use crate::folder::{RunFolder, read_record};
+use crate::places::Places;
+use crate::progress::Progress;
+use crate::require::Rule;
+use crate::show;
+use crate::standing::Standing;
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// For people: an address, a command, or the broker that Hone starts.
+    pub(crate) target: String,
+    /// `host:port`, or a command line.
+    pub(crate) place: String,
+    /// Where commands and their relative paths were meant.
+    pub(crate) working_folder: PathBuf,
+    /// Where the load comes from, in words.
+    pub(crate) load: String,
+    pub(crate) workload: Workload,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) primary: Metric,
+    pub(crate) guards: Vec<Metric>,
+    /// Rules that each state has to meet.
+    pub(crate) require: Vec<String>,
+    pub(crate) pairs: u32,
+    pub(crate) control_pairs: u32,
+    pub(crate) alpha: f64,
+    pub(crate) equivalence: f64,
+    /// One window after the other, or both at once.
+    pub(crate) mode: Mode,
+    pub(crate) keep_disturbed: bool,
+    pub(crate) ready_timeout_s: f64,
+    pub(crate) stop_timeout_s: f64,
+    pub(crate) storage: String,
+    pub(crate) lateness_limit_us: f64,
+    pub(crate) keep_topics: bool,
+    /// What the names of this run's topics begin with; no other run has it.
+    pub(crate) topic_prefix: String,
+    pub(crate) limits: Vec<String>,
+    #[serde(default)]
+    pub(crate) standing: Option<Standing>,
+}
+
+pub(crate) const ASKED: &str = "asked.json";
+/// Topics that may be there, as long as the note is.
+const TOPICS: &str = "topics.json";
+const LOCK: &str = "lock";
+/// More failed requests than before, as a share of all, that no step may bring.
+const FAILED_MORE: f64 = 0.001;
+/// Seconds' worth of records that consumers may lag in any case: less is what a batch or a poll makes.
+const LAG_S: f64 = 0.1;
+/// Share of the windows in which a rule of the user must be met.
+const FEWEST_MET: f64 = 0.5;
+
+/// A name for topics that no other run has.
+pub(crate) fn topic_prefix() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    format!("hone-prove-{now:x}-{:x}-", std::process::id())
+}
+
+/// Topics of a run, written down before the first is made.
+#[derive(Debug, Serialize, Deserialize)]
+struct TopicsNote {
+    address: String,
+    prefix: String,
+}
+
+/// The state in which a run goes on: its folder is nobody else's as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _lock: File,
+}
+
+impl Held {
+    /// Takes the folder.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub(crate) fn take(folder: &RunFolder) -> Result<Self> {
+        let path = folder.join(LOCK);
+        let lock = File::create(&path).with_context(|| format!("{} can't be written", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock }),
+            Err(_) => bail!("the run in {} still goes on; wait for it, or end it", folder.path().display()),
+        }
+    }
+}
+
+/// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
+/// left for later.
+pub(crate) fn sweep_left_overs(runs: &Path, security: &Security, progress: &Progress) {
+    for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
+        if !run.path().join(TOPICS).is_file() {
+            continue;
+        }
+        let Ok(folder) = RunFolder::open(&run.path()) else { continue };
+        // One that goes on looks after its own.
+        let Ok(_held) = Held::take(&folder) else { continue };
+        if let Err(error) = sweep(&folder, security, progress) {
+            progress.line(&format!(
+                "{} left topics behind that can't be deleted now: {error:#}",
+                folder.path().display()
+            ));
+        }
+    }
+}
+
+/// Deletes this run's topics that are still there, and the note that says so.
+fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
+    let Some(note) = folder.read_note::<TopicsNote>(TOPICS)? else { return Ok(()) };
+    let mut admin = Admin::connect_with(&note.address, security)?;
+    let left = admin.topics()?.into_iter().filter(|topic| topic.starts_with(&note.prefix));
+    for topic in left.collect::<Vec<_>>() {
+        admin.delete_topic(&topic)?;
+        progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
+    }
+    folder.remove(TOPICS)
+}
+
+/// A run.
+pub(crate) struct Session<'a> {
+    pub(crate) asked: &'a Asked,
+    pub(crate) folder: &'a RunFolder,
+    /// Where the ledger lies.
+    pub(crate) home: &'a Path,
+    pub(crate) security: &'a Security,
+    pub(crate) runner: &'a dyn Runner,
+    pub(crate) progress: &'a Progress,
+}
+
+impl Asked {
+    /// The one target, on both sides.
+    ///
+    /// # Errors
+    /// When the place is neither an address nor a command that can be started.
+    pub(crate) fn arm(&self, name: &str, security: &Security) -> Result<Arm> {
+        let limit = Duration::from_secs_f64;
+        let place = Place::parse(&self.place, limit(self.ready_timeout_s), limit(self.stop_timeout_s))?;
+        Ok(Arm { name: name.to_owned(), place, security: security.clone() })
+    }
+
+    /// Every step on top of the load, as if each were accepted, and each alone: what can't be had is found before the first window.
+    ///
+    /// # Errors
+    /// With the step.
+    pub(crate) fn check(&self) -> Result<()> {
+        hone_load::check(&self.workload)?;
+        let mut all = self.workload.clone();
+        for step in &self.steps {
+            let alone = step.applied(&self.workload)?;
+            all = step.applied(&all)?;
+            for load in [&alone, &all] {
+                hone_load::check(load).with_context(|| format!("step `{}`", step.text))?;
+            }
+        }
+        self.rules()?;
+        hone_compare::plan(&self.plan([&self.workload, &self.workload]))?;
+        Ok(())
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>> {
+        self.require.iter().map(|text| text.parse().map_err(|problem| Usage(problem).into())).collect()
+    }
+
+    /// The design of a step.
+    fn plan(&self, loads: [&Workload; 2]) -> Plan {
+        let mode = self.mode;
+        Plan {
+            mode,
+            places: mode == Mode::Duet && Places::halves().is_some(),
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
+            primary: self.primary,
+            guards: self.guards.clone(),
+            alpha: self.alpha,
+            equivalence: self.equivalence,
+            seed: self.workload.seed,
+            builds: [1, 1],
+            pilot_pairs: 0,
+            requests_per_window: self.workload.requests_per_window(),
+            refused: hone_record::refused_for_loads(&loads.map(Clone::clone)),
+            disturbance: (!self.keep_disturbed).then(|| hone_compare::disturbance(mode)),
+            both_controls: false,
+        }
+    }
+
+    /// The rule by which a step is accepted.
+    pub(crate) fn rule(&self) -> String {
+        let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
+        let guards = if guards.is_empty() { "none of its own".to_owned() } else { guards.join(", ") };
+        let required = match &self.require[..] {
+            [] => String::new(),
+            rules => format!(" {} must be met in at least half of its windows.", rules.join(", ")),
+        };
+        format!(
+            "A step is accepted when the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} \
+             A/A pairs of that state, and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed \
+             before; with consumers, nothing goes missing that did not before, and the lag is not both above twice the one before and \
+             above {LAG_S} s of records.{required} What is not shown to help is rejected and put back.",
+            self.primary.label(),
+            self.pairs,
+            self.control_pairs,
+            FAILED_MORE * 100.0
+        )
+    }
+}
+
+impl Session<'_> {
+    /// Takes the steps that are not taken yet. A run that is broken off goes on behind its last pair.
+    ///
+    /// # Errors
+    /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
+    pub(crate) fn run(&self) -> Result<Proof> {
+        let _held = Held::take(self.folder)?;
+        let arm = self.asked.arm("kept", self.security)?;
+        if let Place::Address(address) = &arm.place {
+            let note = TopicsNote { address: address.clone(), prefix: self.asked.topic_prefix.clone() };
+            // Those of an earlier attempt first: it may have been killed.
+            sweep(self.folder, self.security, self.progress)?;
+            if !self.asked.keep_topics {
+                self.folder.write_note(TOPICS, &note)?;
+            }
+        }
+        let found = self.steps();
+        // A broker that can't be asked now is asked by the next run.
+        if let Err(error) = sweep(self.folder, self.security, self.progress) {
+            self.progress.line(&format!("the run's topics could not be looked after: {error:#}"));
+        }
+        found
+    }
+
+    fn steps(&self) -> Result<Proof> {
+        let mut kept = self.asked.workload.clone();
+        let mut steps = Vec::new();
+        for (index, step) in self.asked.steps.iter().enumerate() {
+            let note = format!("steps/{:02}/step.json", index + 1);
+            let candidate = step.applied(&kept)?;
+            let found = match self.folder.read_note::<ProofStep>(&note)? {
+                Some(found) => found,
+                None => {
+                    let place = format!("Step {} of {}", index + 1, self.asked.steps.len());
+                    self.progress.line(&format!("{place}: {}", step.text));
+                    let found = self.step(index, step, [&kept, &candidate]).with_context(|| place)?;
+                    self.folder.write_note(&note, &found)?;
+                    self.progress.line(&format!("  {}: {}", found.decision.label(), found.why));
+                    found
+                }
+            };
+            self.enter_in_ledger(index, &found)?;
+            if found.decision == Decision::Accepted {
+                kept = candidate;
+            }
+            steps.push(found);
+        }
+        self.proof(steps, kept)
+    }
+
+    fn proof(&self, steps: Vec<ProofStep>, kept: Workload) -> Result<Proof> {
+        let first = steps.iter().find_map(|step| step.comparison.as_ref()?.pairs.first());
+        let first = first
+            .filter(|pair| !pair.window_a.is_empty())
+            .map(|pair| self.window(&pair.window_a))
+            .transpose()?;
+        let software = first.iter().flat_map(|window| &window.client);
+        let broker = first.iter().filter_map(|window| window.environment.as_ref()?.broker_software.clone());
+        Ok(Proof {
+            target: self.asked.target.clone(),
+            load: self.asked.load.clone(),
+            workload: self.asked.workload.clone(),
+            kept,
+            durability: Durability { acks: self.asked.workload.acks, storage: self.asked.storage.clone() },
+            rule: self.asked.rule(),
+            steps,
+            limits: self.asked.limits.clone(),
+            machine: hone_host::observe::machine(Path::new("/")),
+            software: software
+                .map(|client| ("client".to_owned(), client.software.clone()))
+                .chain(broker.map(|broker| ("broker".to_owned(), broker)))
+                .collect::<BTreeMap<_, _>>(),
+        })
+    }
+
+    fn step(&self, index: usize, step: &Step, loads: [&Workload; 2]) -> Result<ProofStep> {
+        let changes = step.changes(&loads[0].engine)?;
+        let found = ProofStep {
+            change: step.text.clone(),
+            words: changes.iter().map(|change| change.words()).collect(),
+            decision: Decision::Rejected,
+            why: String::new(),
+            promise: promise(&changes),
+            guards: Vec::new(),
+            comparison: None,
+            before: BatchState::default(),
+            after: BatchState::default(),
+            foretold: step.foretold.clone(),
+        };
+        if loads[0] == loads[1] {
+            let why = "nothing would differ: the load has it already".to_owned();
+            return Ok(ProofStep { why, ..found });
+        }
+        let single = match &changes[..] {
+            [one] => Some(one.clone()),
+            _ => None,
+        };
+        let prefix = format!("steps/{:02}/", index + 1);
+        let contest = Contest {
+            names: ["kept".to_owned(), step.text.clone()],
+            builds: [
+                vec![self.asked.arm("kept", self.security)?],
+                vec![self.asked.arm("step", self.security)?],
+            ],
+            workloads: loads.map(Clone::clone),
+            change: single,
+            lever: None,
+            design: hone_compare::plan(&self.asked.plan(loads))?,
+            pilot: None,
+            clock: None,
+            storage: self.asked.storage.clone(),
+            lateness_limit_us: self.asked.lateness_limit_us,
+            topic: Topic::Named { prefix: self.asked.topic_prefix.clone(), keep: self.asked.keep_topics },
+            folder: self.folder,
+            prefix,
+            runner: self.runner,
+            machine: hone_host::observe::machine(Path::new("/")),
+        };
+        match compare(&contest, self.progress) {
+            Ok(comparison) => self.judged(found, comparison, loads),
+            Err(error) => match error.downcast_ref::<GaveUp>() {
+                // The step itself does not stand the load: that is an answer.
+                Some(gave_up) if gave_up.of_b => Ok(ProofStep { why: format!("{error:#}"), ..found }),
+                Some(_) => Err(error.context(
+                    "the state before this step does not stand the load, so nothing can be held against it; lower --rate (hone load \
+                     --find-capacity tells what it stands)",
+                )),
+                None => Err(error),
+            },
+        }
+    }
+
+    fn judged(&self, found: ProofStep, comparison: Comparison, loads: [&Workload; 2]) -> Result<ProofStep> {
+        let [before, after] = self.windows(&comparison)?;
+        let states = [BatchState::of(&before), BatchState::of(&after)];
+        let records_per_s = loads[1].requests_per_s * f64::from(loads[1].records_per_batch);
+        let mut guards = guards(&states, records_per_s);
+        guards.extend(self.asked.rules()?.iter().map(|rule| required(rule, &after)));
+        let (decision, why) = decide(&comparison, &guards);
+        let [before, after] = states;
+        Ok(ProofStep { decision, why, guards, comparison: Some(comparison), before, after, ..found })
+    }
+
+    /// The windows that count, of the state before and of the candidate.
+    fn windows(&self, comparison: &Comparison) -> Result<[Vec<Window>; 2]> {
+        let mut found = [Vec::new(), Vec::new()];
+        for pair in comparison.pairs.iter().filter(|pair| pair.dropped.is_none()) {
+            let second = usize::from(pair.kind == PairKind::Test);
+            found[0].push(self.window(&pair.window_a)?);
+            found[second].push(self.window(&pair.window_b)?);
+        }
+        Ok(found)
+    }
+
+    fn window(&self, name: &str) -> Result<Window> {
+        read_record(&self.folder.join(name))
+    }
+
+    /// Once, however often a run is resumed.
+    fn enter_in_ledger(&self, index: usize, step: &ProofStep) -> Result<()> {
+        let note = format!("steps/{:02}/ledger.json", index + 1);
+        if self.folder.read_note::<bool>(&note)?.is_some() {
+            return Ok(());
+        }
+        let comparison = step.comparison.as_ref();
+        let primary = comparison.and_then(Comparison::primary).map(|judgement| &judgement.estimate);
+        let verdict = comparison.map_or(Verdict::NotShown, Comparison::verdict);
+        let entry = LedgerEntry {
+            at_unix_ms: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis() as u64),
+            experiment: format!("batch prove {}", self.asked.target),
+            change: format!("client: {}", step.change),
+            workload: self.asked.workload.name.clone(),
+            metric: self.asked.primary,
+            ratio: primary.map(|estimate| [estimate.ratio, estimate.low, estimate.high]),
+            verdict,
+            decision: step.decision.label().to_owned(),
+            why: step.why.clone(),
+            foretold: foretold(step, verdict),
+            profile_sha256: None,
+            run: self.folder.path().display().to_string(),
+        };
+        Ledger::open(self.home.join("ledger.jsonl"))?.append(&entry)?;
+        self.folder.write_note(&note, &true)
+    }
+}
+
+/// What was foretold of a step beside what was found, in the words of the ledger.
+fn foretold(step: &ProofStep, verdict: Verdict) -> Option<Foretold> {
+    let foretold = step.foretold.as_ref()?;
+    let beside = show::proof::foretold(foretold, &step.before, &step.after);
+    let expected = Expectation::Gain;
+    Some(Foretold {
+        expected,
+        rule: format!("{}: {}", foretold.source, beside.join("; ")),
+        came_true: expected.came_true(verdict),
+    })
+}
+
+/// The comparator's verdict first, then what it does not look at.
+fn decide(comparison: &Comparison, guards: &[Guard]) -> (Decision, String) {
+    let sentence = show::comparison::sentence(comparison);
+    let broken: Vec<String> = guards
+        .iter()
+        .filter(|guard| !guard.held)
+        .map(|guard| format!("{} ({})", guard.rule, guard.seen))
+        .collect();
+    match comparison.verdict() {
+        Verdict::Better if broken.is_empty() => (Decision::Accepted, sentence),
+        Verdict::Better => (
+            Decision::Rejected,
+            format!("better by the comparator, but a guard rail broke: {}", broken.join("; ")),
+        ),
+        Verdict::Worse | Verdict::Equivalent | Verdict::NotShown => (Decision::Rejected, sentence),
+    }
+}
+
+/// Guard rails that are counts, which the comparator's ratios can't hold.
+fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
+    let percent = |share: f64| format!("{} %", show::number(share * 100.0));
+    let mut guards = vec![Guard {
+        rule: "failed requests".to_owned(),
+        seen: format!("{} before, {} after", percent(before.failed_share()), percent(after.failed_share())),
+        held: after.failed_share() <= before.failed_share() + FAILED_MORE,
+    }];
+    if let (Some(lag), Some(now)) = (before.lag_records, after.lag_records) {
+        let most = lag.saturating_mul(2).max((records_per_s * LAG_S) as u64);
+        guards.push(Guard {
+            rule: "consumer lag".to_owned(),
+            seen: format!(
+                "{} records before, {} after, at most {}",
+                show::count(lag),
+                show::count(now),
+                show::count(most)
+            ),
+            held: now <= most,
+        });
+        guards.push(Guard {
+            rule: "missing records".to_owned(),
+            seen: format!(
+                "{} before, {} after",
+                show::count(before.missing_records),
+                show::count(after.missing_records)
+            ),
+            held: after.missing_records == 0 || after.missing_records <= before.missing_records,
+        });
+    }
+    guards
+}
+
+/// A rule of the user's over the candidate's windows.
+fn required(rule: &Rule, windows: &[Window]) -> Guard {
+    let told: Vec<bool> = windows.iter().filter_map(|window| rule.judge(window).met).collect();
+    let met = told.iter().filter(|met| **met).count();
+    Guard {
+        rule: rule.to_string(),
+        seen: format!("met in {met} of {} windows that can tell", told.len()),
+        held: !told.is_empty() && met as f64 / told.len() as f64 >= FEWEST_MET,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(records: u64, failed: u64, lag: Option<u64>) -> BatchState {
+        BatchState {
+            acked_records: records,
+            failed_requests: failed,
+            lag_records: lag,
+            ..BatchState::default()
+        }
+    }
+
+    fn held(before: BatchState, after: BatchState) -> Vec<(String, bool)> {
+        guards(&[before, after], 10_000.0).into_iter().map(|guard| (guard.rule, guard.held)).collect()
+    }
+
+    #[test]
+    fn failures_lag_and_loss_break_a_guard_rail() {
+        let quiet = || state(10_000, 0, Some(800));
+        assert!(held(quiet(), quiet()).iter().all(|(_, held)| *held));
+        assert!(held(quiet(), state(9_990, 10, Some(800)))[0].1, "one in a thousand may fail");
+        assert!(!held(quiet(), state(9_980, 20, Some(800)))[0].1);
+        assert!(held(quiet(), state(10_000, 0, Some(1_600)))[1].1);
+        assert!(!held(quiet(), state(10_000, 0, Some(1_601)))[1].1);
+        assert!(held(state(1, 0, Some(3)), state(1, 0, Some(1_000)))[1].1, "a tenth of a second is no lag");
+        let lossy = BatchState { missing_records: 1, ..quiet() };
+        assert!(!held(quiet(), lossy)[2].1);
+        assert_eq!(held(state(1, 0, None), state(1, 0, None)).len(), 1, "no consumers, no lag");
+    }
+
+    #[test]
+    fn a_rule_that_no_window_can_tell_does_not_hold() {
+        let rule: Rule = "lag<=2".parse().unwrap();
+        assert!(!required(&rule, &[]).held);
+        let told: Rule = "errors<100%".parse().unwrap();
+        let window = crate::show::window::tests::window();
+        let guard = required(&told, &[window.clone(), window]);
+        assert!(guard.held && guard.seen.contains("2 of 2"), "{guard:?}");
+    }
+
+    #[test]
+    fn prefixes_name_the_run() {
+        let prefix = topic_prefix();
+        assert!(prefix.starts_with("hone-prove-") && prefix.ends_with('-'));
+        assert!(prefix.len() < 60, "a topic's name has 249 letters at most");
+    }
+}

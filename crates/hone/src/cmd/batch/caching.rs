@@ -1,0 +1,128 @@
+//! `hone batch caching`: the write caching card of a topic.
+
+use anyhow::Result;
+use clap::Args;
+use hone_record::Metric;
+use hone_tool::System;
+
+use super::Desk;
+use super::options::ProofOptions;
+use super::prove::{measured, record, standing};
+use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
+use crate::batch::prove::{ASKED, Asked, sweep_left_overs};
+use crate::batch::step::Step;
+use crate::folder::RunFolder;
+use crate::show;
+use crate::{Ending, Usage};
+
+/// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.
+///
+/// Tried on test topics of the topic's own cluster, with its load (its arrivals, sizes and partitions, never its contents), or on an
+/// embedded broker. The topic itself is only read. Redpanda and the embedded broker have write.caching; Apache Kafka acknowledges from
+/// the page cache by default, and there the card says what a flush for every batch costs.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch caching
+  hone batch caching orders --broker 127.0.0.1:9092
+  hone batch caching orders --broker 127.0.0.1:9092 --flush-ms 20 --require 'p99<20ms'
+  hone batch caching --rate 5000 --connections 20 --client-set linger.ms=0")]
+pub(crate) struct Arguments {
+    /// The topic; without one the load is what the options say.
+    #[arg(requires = "broker")]
+    topic: Option<String>,
+    /// host:port of a broker of its cluster; an embedded broker without it.
+    #[arg(long, value_name = "BROKER")]
+    broker: Option<String>,
+    /// Longest time that something acknowledged stays unflushed, in milliseconds.
+    #[arg(long, default_value_t = 100, value_name = "MS")]
+    flush_ms: u64,
+    /// Most bytes of a partition that stay unflushed.
+    #[arg(long, default_value_t = 262_144, value_name = "BYTES")]
+    flush_bytes: u64,
+    #[command(flatten)]
+    options: ProofOptions,
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let security = arguments.options.security.security()?;
+    let bounds = FlushBounds { flush_ms: arguments.flush_ms, flush_bytes: arguments.flush_bytes };
+    let (family, in_force) = match (&arguments.broker, &arguments.topic) {
+        (Some(broker), Some(topic)) => {
+            if !crate::arm::is_address(broker) {
+                return Err(Usage(format!("`{broker}` is no broker's address; write HOST:PORT")).into());
+            }
+            let found = in_force(broker, &security, topic)?;
+            (Family::of(&found, broker)?, found)
+        }
+        // Ours, or one of which nothing is asked: the test topics will tell.
+        _ => (Family::WriteCaching, Vec::new()),
+    };
+    let [without, with] = family.steps(bounds);
+    let step = Step::new(with.clone(), None)?;
+    let mut asked = arguments.options.asked(arguments.broker.as_deref(), vec![step], desk)?;
+    // CPU is not what it is about.
+    asked.primary = arguments.options.primary.unwrap_or(Metric::LatencyP50);
+    let recorded =
+        arguments.topic.as_ref().map(|topic| record(topic, None, &asked, &security, desk)).transpose()?;
+    if let Some(recorded) = &recorded {
+        recorded.shape(&mut asked, desk);
+    }
+    asked.workload = Step::new(without, None)?.applied(&asked.workload)?;
+    if asked.workload.acks != -1 {
+        return Err(Usage(
+            "the card is about acks=all: with acks 0 or 1 nothing waits for a flush".to_owned(),
+        )
+        .into());
+    }
+    asked.check()?;
+    sweep_left_overs(&arguments.options.output, &security, &desk.progress);
+    let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
+    if let Some(recorded) = recorded {
+        asked.workload.schedule = recorded.written(&folder)?;
+    }
+    asked.standing = Some(standing(&asked, &security)?);
+    folder.write_note(ASKED, &asked)?;
+    let fsyncs = match arguments.broker {
+        None => Some(counted(&asked, &folder, &security, desk)?),
+        Some(_) => None,
+    };
+    let (proof, places) = measured(&asked, &arguments.options.output, &folder, &security, desk)?;
+    let mut notes = family.notes();
+    if fsyncs.is_none() {
+        notes.push(
+            "Fsyncs a batch are counted on a broker that Hone starts; of this one its own metrics tell \
+             (vectorized_reactor_fsyncs, LogFlushRateAndTimeMs)."
+                .to_owned(),
+        );
+    }
+    let card = Card {
+        topic: arguments.topic.clone(),
+        target: asked.target.clone(),
+        family,
+        in_force,
+        change: with,
+        classes: family.classes(bounds),
+        risk: family.risk(bounds),
+        fsyncs_per_batch: fsyncs,
+        proof,
+        notes,
+    };
+    desk.show_found("caching-card", &card, |card| format!("{}\n{places}", show::caching::text(card)))?;
+    Ok(Ending::Done)
+}
+
+/// Without and with caching, one window each.
+fn counted(
+    asked: &Asked,
+    folder: &RunFolder,
+    security: &hone_load::Security,
+    desk: &Desk,
+) -> Result<[f64; 2]> {
+    let runner = System::new(folder.join("logs"))?;
+    let cached = match asked.steps.first() {
+        Some(step) => step.applied(&asked.workload)?,
+        None => asked.workload.clone(),
+    };
+    let of = |load| fsyncs_per_batch(asked, load, security, &runner, &folder.scratch(), &desk.progress);
+    Ok([of(&asked.workload)?, of(&cached)?])
+}

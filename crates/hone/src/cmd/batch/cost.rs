@@ -1,0 +1,129 @@
+//! `hone batch cost`: what requests, batches, records and bytes cost a cluster, by its own history.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use hone_batch::cost::{self, Change};
+use hone_record::{BatchCost, WatchedTopic};
+
+use super::super::Desk;
+use super::metrics::Prometheus;
+use crate::metered::{Meter, Seen, kept, points};
+use crate::notation::seconds;
+use crate::show::batch_cost as shown;
+use crate::{Ending, Usage};
+
+/// The same history gives the same answer.
+const SEED: u64 = 1;
+
+/// Fit what work costs: CPU/s = base + a requests + b batches + c records + d bytes.
+///
+/// Non-negative least squares over the cluster's own history, with intervals from a bootstrap of blocks. Kinds of work that always moved
+/// together can't be told apart; they are told as one. Topics are ranked by what they cost, and --if says what the CPU would be for another mix.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch cost --prometheus http://127.0.0.1:9090 --last 6h
+  hone batch cost --prometheus http://127.0.0.1:9090 --last 2d --step 5m --if batches=0.2,requests=0.2
+  hone batch watch --scrape a:9644 --every 30s --for 6h --keep looks.jsonl; hone batch cost looks.jsonl")]
+pub(crate) struct Arguments {
+    /// Looks that `hone batch watch --keep` wrote.
+    #[arg(value_name = "FILE", required_unless_present = "prometheus", conflicts_with = "prometheus")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    from: Prometheus,
+    /// The history's length; for --prometheus.
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = seconds)]
+    last: f64,
+    /// The history's steps; for --prometheus.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+    step: f64,
+    /// Another mix of work, in parts of what there is: batches=0.2,requests=0.2. Also records and bytes; bytes follow records, but for the
+    /// headers of batches, unless they are named.
+    #[arg(long = "if", value_name = "MIX", value_parser = change)]
+    mix: Option<(Change, String)>,
+}
+
+fn change(text: &str) -> Result<(Change, String), String> {
+    let mut change = Change::default();
+    for part in text.split(',') {
+        let (kind, factor) =
+            part.split_once('=').ok_or_else(|| format!("`{part}` is no change; write batches=0.2"))?;
+        let factor: f64 =
+            factor.trim().parse().map_err(|_| format!("`{factor}` is no factor; write batches=0.2"))?;
+        if !(0.0..=1e3).contains(&factor) {
+            return Err(format!("{factor} is no factor between 0 and 1,000"));
+        }
+        match kind.trim() {
+            "requests" => change.requests = factor,
+            "batches" => change.batches = factor,
+            "records" => change.records = factor,
+            "bytes" => change.bytes = Some(factor),
+            other => {
+                return Err(format!(
+                    "unknown kind of work `{other}`; known: requests, batches, records, bytes"
+                ));
+            }
+        }
+    }
+    Ok((change, text.to_owned()))
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let (source, points, topics) = match arguments.from.server()? {
+        Some(server) => {
+            if arguments.step <= 0.0 || arguments.last < arguments.step {
+                return Err(Usage("--last must hold several of --step".to_owned()).into());
+            }
+            let (source, points) = server.history(arguments.last, arguments.step)?;
+            let topics = match Meter::Server(server).look()? {
+                Seen::Figures(watch) => watch.topics,
+                Seen::First => Vec::new(),
+            };
+            (source.name().to_owned(), points, topics)
+        }
+        None => of_files(arguments)?,
+    };
+    let record = fitted(&source, &points, &topics, arguments.mix.as_ref())?;
+    desk.show(record, shown::text)?;
+    Ok(Ending::Done)
+}
+
+fn of_files(arguments: &Arguments) -> Result<(String, Vec<cost::Point>, Vec<WatchedTopic>)> {
+    let looks = kept(&arguments.files)?;
+    let source = looks.last().map(|look| look.source.clone()).unwrap_or_default();
+    let topics = looks.last().map(|look| look.topics.clone()).unwrap_or_default();
+    Ok((source, points(&looks), topics))
+}
+
+fn fitted(
+    source: &str,
+    points: &[cost::Point],
+    topics: &[WatchedTopic],
+    mix: Option<&(Change, String)>,
+) -> Result<BatchCost> {
+    let model = cost::fit(points, SEED)?;
+    let forecast = mix.map(|(change, asked)| model.forecast(*change, asked));
+    Ok(BatchCost { topics: model.topics(topics), forecast, ..model.record(source) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_is_written_in_factors() {
+        let (found, _) = change("batches=0.2, requests=0.5").unwrap();
+        assert_eq!(found, Change { batches: 0.2, requests: 0.5, ..Change::default() });
+        assert_eq!(change("bytes=0.9").unwrap().0.bytes, Some(0.9));
+        for (text, expected) in [
+            ("batches", "`batches` is no change"),
+            ("batches=x", "`x` is no factor"),
+            ("batches=-1", "no factor between"),
+            ("batch=1", "unknown kind of work `batch`; known: requests, batches"),
+        ] {
+            let error = change(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `hone batch`: how large the batches of a cluster's topics are, why, and what would make them larger.
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use super::Desk;
+use crate::Ending;
+
+mod caching;
+mod cost;
+mod dashboards;
+mod metrics;
+mod options;
+mod prove;
+mod settings;
+mod watch;
+mod whatif;
+mod xray;
+
+/// Find the effective batch of every topic, the reason why it is small, and what would change it.
+///
+/// Each batch costs a broker a request's worth of CPU, a checksum, an append and often a page of the disk, whether it holds one record or a
+/// thousand. What producers are told to batch is not what they do: rates, partitions, other producers and the broker itself decide.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Xray(Box<xray::Arguments>),
+    #[command(name = "whatif")]
+    WhatIf(whatif::Arguments),
+    Watch(watch::Arguments),
+    Cost(cost::Arguments),
+    Dashboards(dashboards::Arguments),
+    Settings(settings::Arguments),
+    Prove(Box<prove::Arguments>),
+    Caching(Box<caching::Arguments>),
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    match &arguments.verb {
+        Verb::Xray(arguments) => xray::run(arguments, desk),
+        Verb::WhatIf(arguments) => whatif::run(arguments, desk),
+        Verb::Watch(arguments) => watch::run(arguments, desk),
+        Verb::Cost(arguments) => cost::run(arguments, desk),
+        Verb::Dashboards(arguments) => dashboards::run(arguments, desk),
+        Verb::Settings(arguments) => settings::run(arguments, desk),
+        Verb::Prove(arguments) => prove::run(arguments, desk),
+        Verb::Caching(arguments) => caching::run(arguments, desk),
+    }
+}

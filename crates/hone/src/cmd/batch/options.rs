@@ -1,0 +1,166 @@
+//! Options of what measures steps: the rule, the pairs, the load, the way to the broker; and what they ask for.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use hone_record::{Metric, Mode};
+
+use super::Desk;
+use crate::Usage;
+use crate::batch::prove::{Asked, topic_prefix};
+use crate::batch::step::Step;
+use crate::cmd::default_runs;
+use crate::cmd::security::SecurityOptions;
+use crate::cmd::workload::WorkloadOptions;
+use crate::experiment::WorkloadFile;
+use crate::require::Rule;
+use crate::show;
+use crate::targets::process_behind;
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ModeName {
+    Solo,
+    Duet,
+}
+
+/// How steps are measured and judged.
+#[derive(Debug, Args)]
+pub(super) struct ProofOptions {
+    /// The metric that decides: cpu-per-record where the broker's CPU can be read, else latency-p50.
+    #[arg(long, value_parser = metric)]
+    pub(super) primary: Option<Metric>,
+    /// A metric that must not get worse; may be repeated. latency-p99 unless --guard or --require says otherwise.
+    #[arg(long = "guard", value_parser = metric)]
+    pub(super) guards: Vec<Metric>,
+    /// What the windows of a step have to meet, as in `hone load`: p99<50ms, errors<0.1%, lag<=1000; may be repeated. A linger may cost
+    /// what it waits as long as this holds.
+    #[arg(long, value_name = "RULE")]
+    pub(super) require: Vec<Rule>,
+    /// Pairs of windows for each step, at least 5.
+    #[arg(long, default_value_t = 8)]
+    pub(super) pairs: u32,
+    /// A/A pairs for each step, at least 5; 0 goes without a control.
+    #[arg(long, default_value_t = 5)]
+    pub(super) control_pairs: u32,
+    /// Two-sided error of the primary interval.
+    #[arg(long, default_value_t = 0.05)]
+    pub(super) alpha: f64,
+    /// Margin inside which two states count as equivalent.
+    #[arg(long, default_value_t = 0.02, value_name = "SHARE")]
+    pub(super) equivalence: f64,
+    /// One window after the other (the true size of a latency), or both at once (steadier beside neighbours, but each arm has half of
+    /// the machine).
+    #[arg(long, value_enum, default_value = "solo")]
+    pub(super) mode: ModeName,
+    /// Count every pair, whatever neighbours did to the machine in one of its windows.
+    #[arg(long)]
+    pub(super) keep_disturbed: bool,
+    /// Seconds that a started command has to answer as a broker.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    pub(super) ready_timeout: f64,
+    /// Seconds that it has to end after SIGTERM before it is killed.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    pub(super) stop_timeout: f64,
+    /// Folder under which the run's folder is made; the ledger lies there.
+    #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) workload: WorkloadOptions,
+    #[command(flatten)]
+    pub(super) security: SecurityOptions,
+}
+
+fn metric(name: &str) -> Result<Metric, String> {
+    let known = || Metric::ALL.map(Metric::name).join(", ");
+    Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
+}
+
+impl ProofOptions {
+    /// What the options say, with these steps; against an embedded broker where no target is named.
+    pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, desk: &Desk) -> Result<Asked> {
+        let (shown, place) = match target {
+            Some(target) => (target.to_owned(), target.to_owned()),
+            None => ("an embedded broker".to_owned(), embedded()?),
+        };
+        // The batch is the question, so it has to be an output: a real client makes it.
+        let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
+        let workload = self.workload.over(file, |argument| desk.is_given(argument))?;
+        let workload = workload.named("prove").map_err(Usage)?;
+        let guards = match (&self.guards[..], &self.require[..]) {
+            ([], []) => vec![Metric::LatencyP99],
+            (guards, _) => guards.to_vec(),
+        };
+        for seconds in [self.ready_timeout, self.stop_timeout] {
+            if !(0.0..=3_600.0).contains(&seconds) {
+                bail!(Usage(
+                    "--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned()
+                ));
+            }
+        }
+        let is_program = !crate::arm::is_address(&place);
+        let mode_is_duet = matches!(self.mode, ModeName::Duet);
+        if mode_is_duet && !is_program {
+            bail!(Usage(format!("{place} runs already and can't be in two states at once: use --mode solo")));
+        }
+        let limits = mode_is_duet.then(|| {
+        "Both states were loaded at once, each on half of the machine: differences are right, latencies are those of half a machine."
+            .to_owned()
+    });
+        let limits = limits.into_iter().collect();
+        // Its default class; a topic's own properties say when it is another.
+        let storage = match target {
+            None if !desk.is_given("storage") => "fsync before an acknowledgement".to_owned(),
+            _ => self.workload.storage.clone(),
+        };
+        let knows_cpu = is_program || process_behind(&place).is_ok();
+        Ok(Asked {
+            target: shown,
+            load: format!(
+                "{} records/s of {} bytes by {} producers to {} partitions",
+                show::number(workload.requests_per_s),
+                workload.record_bytes,
+                workload.connections,
+                workload.partitions
+            ),
+            place,
+            working_folder: std::env::current_dir().context("the working folder is gone")?,
+            workload,
+            steps,
+            primary: self.primary.unwrap_or(if knows_cpu {
+                Metric::CpuPerRecord
+            } else {
+                Metric::LatencyP50
+            }),
+            guards,
+            require: self.require.iter().map(ToString::to_string).collect(),
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
+            alpha: self.alpha,
+            equivalence: self.equivalence,
+            mode: match self.mode {
+                ModeName::Solo => Mode::Solo,
+                ModeName::Duet => Mode::Duet,
+            },
+            keep_disturbed: self.keep_disturbed,
+            ready_timeout_s: self.ready_timeout,
+            stop_timeout_s: self.stop_timeout,
+            storage,
+            lateness_limit_us: self.workload.lateness_limit_us(),
+            keep_topics: false,
+            topic_prefix: topic_prefix(),
+            limits,
+            standing: None,
+        })
+    }
+}
+
+/// This program's own broker, with a fresh data folder for every window.
+fn embedded() -> Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let own = own
+        .to_str()
+        .context("the path of this program is no text; name the broker's command as the target")?;
+    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
+    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
+}

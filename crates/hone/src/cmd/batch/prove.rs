@@ -1,0 +1,342 @@
+//! `hone batch prove`: settings of producers tried one after the other, and kept only where it is shown that they help.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use hone_load::{Security, TopicLoad, topic_load};
+use hone_record::{BatchXray, Proof};
+use hone_tool::System;
+
+use super::Desk;
+use super::options::ProofOptions;
+use crate::batch::live::{self, ASKED_LIVE, AskedLive};
+use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
+use crate::batch::step::{Step, foretold_of, of_file};
+use crate::cmd::report;
+use crate::folder::{RunFolder, read_record};
+use crate::notation::Written;
+use crate::show;
+use crate::standing::Standing;
+use crate::{Ending, Usage};
+
+/// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept
+/// only if it is better and no guard rail breaks.
+///
+/// The load goes to test topics of the broker that TARGET names (host:port, or a command with {port} and {data}), or of an embedded
+/// broker that Hone starts. It is shaped by the options below, or recorded from a topic (--topic): its arrivals, sizes, partitions and
+/// codec, and never its contents. Topics are this run's own and go again; no other topic is written to.
+///
+/// Each step is a comparison as of `hone compare`: pairs of windows in random order, A/A pairs as a control, and the rule on the disk
+/// before the first window.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch prove --rate 20000 --connections 50 --original linger=0 --step linger=1ms --step linger=5ms --step linger=20ms
+  hone batch prove 127.0.0.1:9092 --step linger=20ms,batch-size=64KiB --step codec=lz4 --step acks=1
+  hone batch prove 127.0.0.1:9092 --topic orders --step linger=5ms --require 'p99<50ms'
+  hone batch prove --from broker:9092 --topic orders --steps steps.toml --foretold 1=whatif.json --markdown
+  hone batch prove --client 'java -cp jars/* Client.java' --step linger=20ms
+  hone batch prove --resume runs/batch-prove-001
+  hone batch prove broker-1:9092 --live --topic orders --duration 5m --step linger=20ms
+
+Steps: linger, batch-size, codec, partitioner, acks, in-flight, idempotence, buffer-memory, producers, partitions; or client.KEY,
+load.KEY and topic.KEY as in `hone compare --change`. A command of --client gets Kafka's own names. What stands in one step is tried
+together, and nobody can say then which part of it did it.
+
+A file of steps:
+  [[step]]
+  set = \"linger=20ms\"
+  foretold = { source = \"whatif\", batch_bytes = 16000.0 }")]
+pub(crate) struct Arguments {
+    /// host:port of a broker, or a command that starts one for each window; an embedded broker without it.
+    target: Option<String>,
+    /// A change to try; may be repeated, in this order.
+    #[arg(long = "step", value_name = "SETTING=VALUE,...")]
+    steps: Vec<String>,
+    /// A file of steps, tried before those of --step.
+    #[arg(long = "steps", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The settings that the first step is held against, written as a step; all others are the client's own defaults.
+    #[arg(long, value_name = "SETTING=VALUE,...")]
+    original: Option<String>,
+    /// What was foretold of a step: its number, and a record or JSON file with batch_bytes, batches_per_s, requests_per_s or
+    /// added_wait_ms; may be repeated.
+    #[arg(long, value_name = "NUMBER=FILE")]
+    foretold: Vec<String>,
+    /// Take arrivals, sizes, partitions, codec and keys from the last --duration of this topic.
+    #[arg(long, value_name = "TOPIC")]
+    topic: Option<String>,
+    /// The broker that has the topic, where that is not the target.
+    #[arg(long, value_name = "BROKER", requires = "topic")]
+    from: Option<String>,
+    /// Send nothing: look at the topic as it is, over its last --duration, and once more with --resume when somebody has made the change.
+    /// Two times are no two arms, so nothing is judged.
+    #[arg(long, requires = "target", requires = "topic", conflicts_with_all = ["from", "file", "original", "foretold"])]
+    live: bool,
+    /// Leave the test topics where they are.
+    #[arg(long)]
+    keep_topics: bool,
+    /// Go on with an interrupted run, behind its last pair. TLS and login are said again: they are kept nowhere.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["target", "steps", "file"])]
+    resume: Option<PathBuf>,
+    /// Print the table as Markdown.
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    options: ProofOptions,
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let security = arguments.options.security.security()?;
+    if let Some(folder) = &arguments.resume {
+        return resume(folder, arguments, &security, desk);
+    }
+    if arguments.live {
+        return first_look(arguments, &security, desk);
+    }
+    let mut asked = Asked { keep_topics: arguments.keep_topics, ..asked(arguments, desk)? };
+    let recorded = arguments.topic.as_ref().map(|topic| {
+        let broker = arguments.from.as_deref();
+        record(topic, broker, &asked, &security, desk)
+    });
+    let recorded = recorded.transpose()?;
+    if let Some(recorded) = &recorded {
+        recorded.shape(&mut asked, desk);
+    }
+    original(arguments, &mut asked)?;
+    asked.check()?;
+    sweep_left_overs(&arguments.options.output, &security, &desk.progress);
+    let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
+    if let Some(recorded) = recorded {
+        asked.workload.schedule = recorded.written(&folder)?;
+    }
+    asked.standing = Some(standing(&asked, &security)?);
+    folder.write_note(ASKED, &asked)?;
+    go(&asked, &arguments.options.output, &folder, arguments.markdown, &security, desk)
+}
+
+fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+    let folder = RunFolder::open(path)?;
+    if let Some(asked) = folder.read_note::<AskedLive>(ASKED_LIVE)? {
+        return second_look(&asked, &folder, security, desk);
+    }
+    let missing =
+        || Usage(format!("{} is no run of hone batch prove: it has no {ASKED}", folder.path().display()));
+    let asked: Asked = folder.read_note(ASKED)?.ok_or_else(missing)?;
+    // Commands may hold paths that were meant from where the run began.
+    std::env::set_current_dir(&asked.working_folder)
+        .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
+    if let Some(then) = &asked.standing {
+        then.same_as(&standing(&asked, security)?, folder.path())?;
+    }
+    let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
+    go(&asked, &home, &folder, arguments.markdown, security, desk)
+}
+
+/// A cluster at work, before the change.
+fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
+    let (Some(broker), Some(topic)) = (&arguments.target, &arguments.topic) else {
+        bail!(Usage("--live looks at a topic of a running cluster: name BROKER and --topic".to_owned()));
+    };
+    for step in &arguments.steps {
+        Step::new(step.clone(), None)?;
+    }
+    let last_s = arguments.options.workload.duration_s();
+    let asked =
+        AskedLive { broker: broker.clone(), topic: topic.clone(), last_s, changes: arguments.steps.clone() };
+    desk.progress.doing(&format!("reading the last {last_s} s of {topic}"));
+    let found = live::look(&asked, security)?;
+    let folder = RunFolder::create(&arguments.options.output, "batch-live")?;
+    folder.write_note(ASKED_LIVE, &asked)?;
+    folder.write_record("before.json", found.clone())?;
+    desk.show(found, |found| {
+        format!(
+            "{}\nNow make the change, give it more than {last_s} s, and then: hone batch prove --resume {}\n",
+            show::xray::text(found, true),
+            folder.path().display()
+        )
+    })?;
+    Ok(Ending::Done)
+}
+
+/// The same after it.
+fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk: &Desk) -> Result<Ending> {
+    let before: BatchXray = read_record(&folder.join("before.json"))?;
+    desk.progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
+    let after = live::look(asked, security)?;
+    folder.write_record("after.json", after.clone())?;
+    let (Some(before), Some(after)) = (before.topics.into_iter().next(), after.topics.into_iter().next())
+    else {
+        bail!("{} holds no look at a topic; begin again", folder.path().display());
+    };
+    let found = live::beside(asked, before, after);
+    desk.show_found("batch-before-after", &found, show::before_after::text)?;
+    Ok(Ending::Done)
+}
+
+pub(super) fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
+    let machine = hone_host::observe::machine(Path::new("/"));
+    Standing::of([asked.arm("kept", security)?].iter(), &machine)
+}
+
+/// Measures what is not measured yet, and shows all of it.
+fn go(
+    asked: &Asked,
+    home: &Path,
+    folder: &RunFolder,
+    markdown: bool,
+    security: &Security,
+    desk: &Desk,
+) -> Result<Ending> {
+    let (proof, places) = measured(asked, home, folder, security, desk).with_context(|| {
+        format!("go on behind the last pair with: hone batch prove --resume {}", folder.path().display())
+    })?;
+    let text = |proof: &Proof| {
+        let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
+        format!("{told}\n{places}")
+    };
+    desk.show(proof, text)?;
+    Ok(Ending::Done)
+}
+
+/// Takes the steps, and keeps record, Markdown and page. Says where they are.
+pub(super) fn measured(
+    asked: &Asked,
+    home: &Path,
+    folder: &RunFolder,
+    security: &Security,
+    desk: &Desk,
+) -> Result<(Proof, String)> {
+    let runner = System::new(folder.join("logs"))?;
+    let progress = &desk.progress;
+    progress.line(&format!("Run folder: {}", folder.path().display()));
+    let session = Session { asked, folder, home, security, runner: &runner, progress };
+    let proof = session.run()?;
+    let record = folder.write_record("proof.json", proof.clone())?;
+    folder.write_text("proof.md", &show::proof::markdown(&proof))?;
+    let page = report::write(&record, None)?;
+    Ok((proof, format!("Record: {}\nPage: {}\n", record.display(), page.display())))
+}
+
+/// What was asked for, before a topic or the original settings shape the load.
+fn asked(arguments: &Arguments, desk: &Desk) -> Result<Asked> {
+    let mut steps = match &arguments.file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
+            of_file(&text, path)?
+        }
+        None => Vec::new(),
+    };
+    for step in &arguments.steps {
+        steps.push(Step::new(step.clone(), None)?);
+    }
+    if steps.is_empty() {
+        bail!(Usage("no step to prove: write for example --step linger=5ms".to_owned()));
+    }
+    for told in &arguments.foretold {
+        foretell(told, &mut steps)?;
+    }
+    arguments.options.asked(arguments.target.as_deref(), steps, desk)
+}
+
+/// `NUMBER=FILE`.
+fn foretell(told: &str, steps: &mut [Step]) -> Result<()> {
+    let wrong = |problem: String| Usage(format!("--foretold `{told}`: {problem}"));
+    let (number, path) =
+        told.split_once('=').ok_or_else(|| wrong("write NUMBER=FILE, as in 1=whatif.json".to_owned()))?;
+    let count = steps.len();
+    let step = number.trim().parse::<usize>().ok().and_then(|number| steps.get_mut(number.checked_sub(1)?));
+    let step = step.ok_or_else(|| wrong(format!("there are steps 1 to {count}")))?;
+    let path = Path::new(path);
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| wrong(format!("{} can't be read: {error}", path.display())))?;
+    step.foretold = Some(foretold_of(&text, path)?);
+    Ok(())
+}
+
+/// Sets what the first step is held against.
+fn original(arguments: &Arguments, asked: &mut Asked) -> Result<()> {
+    if let Some(text) = &arguments.original {
+        asked.workload = Step::new(text.clone(), None)?.applied(&asked.workload)?;
+        asked.load = format!("{}, with {text}", asked.load);
+    }
+    Ok(())
+}
+
+/// A topic's load, to be sent again.
+pub(super) struct Recorded {
+    topic: String,
+    load: TopicLoad,
+}
+
+pub(super) fn record(
+    topic: &str,
+    broker: Option<&str>,
+    asked: &Asked,
+    security: &Security,
+    desk: &Desk,
+) -> Result<Recorded> {
+    let broker = match broker {
+        Some(broker) => broker.to_owned(),
+        None if crate::arm::is_address(&asked.place) => asked.place.clone(),
+        None => bail!(Usage(format!("which broker has the topic {topic}? Name it with --from HOST:PORT"))),
+    };
+    desk.progress.doing(&format!("reading {topic}"));
+    let stretch = Duration::from_secs_f64(asked.workload.duration_s);
+    let load = topic_load(&broker, security, topic, stretch)?;
+    Ok(Recorded { topic: topic.to_owned(), load })
+}
+
+impl Recorded {
+    /// Takes sizes, partitions, codec and keys; what stands on the command line comes first.
+    pub(super) fn shape(&self, asked: &mut Asked, desk: &Desk) {
+        let (load, workload) = (&self.load, &mut asked.workload);
+        if !desk.is_given("bytes") {
+            workload.record_bytes = load.record_bytes.round().max(1.0) as u32;
+        }
+        if !desk.is_given("partitions") {
+            workload.partitions = load.partitions;
+        }
+        if !desk.is_given("compression") {
+            load.codec.name().clone_into(&mut workload.compression);
+        }
+        if !desk.is_given("keys") && load.keyed_share >= 0.5 {
+            workload.keys = hone_record::Keys::Uniform { distinct: load.distinct_keys.max(1) };
+        }
+        workload.requests_per_s = load.times_ns.len() as f64 / workload.duration_s;
+        // Until its own times are written down: as many, without a spread.
+        workload.schedule = hone_record::Schedule::Uniform;
+        asked.load = format!(
+            "the last {} s of topic {}: {} records of {:.0} bytes on average by {} producers to {} partitions, {}",
+            workload.duration_s,
+            self.topic,
+            show::count(load.times_ns.len() as u64),
+            load.record_bytes,
+            workload.connections,
+            workload.partitions,
+            if load.keyed_share >= 0.5 { "keyed" } else { "without keys" }
+        );
+        asked.limits.push(format!(
+            "Arrivals are {}'s own, in whole milliseconds, as its records were stamped; how many producers sent them a topic does not \
+             say, and is the number of --connections here. A producer that waited for answers would have sent otherwise under another \
+             setting: that is not in a recording. Contents were not taken: values are of the same size and compress as --compressible says.",
+            self.topic
+        ));
+    }
+
+    /// Puts the times into the run's folder, from where every window reads them.
+    pub(super) fn written(&self, folder: &RunFolder) -> Result<hone_record::Schedule> {
+        let first = self.load.times_ns.first().copied().unwrap_or_default();
+        let mut text = String::with_capacity(self.load.times_ns.len() * 12);
+        for time_ns in &self.load.times_ns {
+            let since = time_ns - first;
+            writeln!(text, "{}.{:09}", since / 1_000_000_000, since % 1_000_000_000)?;
+        }
+        let path = folder.write_text("arrivals.txt", &text)?;
+        let schedule = format!("replay:{}", path.display()).parse::<Written<hone_record::Schedule>>();
+        Ok(schedule.map_err(Usage)?.0)
+    }
+}

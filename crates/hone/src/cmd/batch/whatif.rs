@@ -1,0 +1,219 @@
+//! `hone batch whatif`: what a setting would make of a topic's batches.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use hone_batch::whatif::Codec;
+use hone_batch::whatif::calibrate::Told;
+use hone_batch::whatif::client::Client;
+use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
+use hone_batch::whatif::stream::Limits;
+use hone_load::Topics;
+use hone_record::WhatIf;
+
+use super::Desk;
+use crate::batch::replaying::{self, Window, Wish};
+use crate::cmd::security::SecurityOptions;
+use crate::notation::seconds;
+use crate::show::whatif as shown;
+use crate::{Ending, Usage};
+
+/// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
+///
+/// Reads the records of a window with their times and replays them through the rules of the client that wrote them: first with the settings
+/// of today, as the batches show them, and only if today comes out, within 15 %, with the change. A range covers all settings that explain
+/// today as well, brokers that lead other partitions, and chance. Bytes are those of the topic's own records, packed anew.
+///
+/// Nothing is foreseen for a sender who waits for every answer: more linger would only make each send slower. Without a change it tells
+/// today's settings and the least linger and batch size that reach 4 KiB and 16 KiB.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch whatif broker-1:9092 orders --linger 20ms
+  hone batch whatif broker-1:9092 orders --linger 50ms --batch-size 131072 --codec zstd
+  hone batch whatif broker-1:9092 orders --client java4            an upgrade from kafka-clients 3
+  hone batch whatif broker-1:9092 orders --producers 1             all of them behind one gateway
+  hone batch whatif broker-1:9092 orders --today-client librdkafka --today-linger 5ms
+  hone batch whatif --segments /var/lib/kafka/data/orders-* --linger 20ms")]
+pub(crate) struct Arguments {
+    /// host:port of any broker of the cluster.
+    #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
+    broker: Option<String>,
+    /// The topic.
+    #[arg(value_name = "TOPIC", required_unless_present = "segments")]
+    topic: Option<String>,
+    /// Read segment files (*.log) instead: files, or folders of a topic's partitions.
+    #[arg(long, visible_alias = "from", value_name = "PATH", num_args = 1..)]
+    segments: Vec<PathBuf>,
+    #[command(flatten)]
+    change: ChangeOptions,
+    #[command(flatten)]
+    today: TodayOptions,
+    /// How far back.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = seconds)]
+    last: f64,
+    /// Mebibytes that are read at most.
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    budget: u64,
+    /// How long reading may take.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    limit: f64,
+    /// Records that are held at most, at some 100 bytes each.
+    #[arg(long, value_name = "N", default_value_t = 5_000_000)]
+    most_records: usize,
+    /// Keep no record's content: bytes are then foreseen by the ratios of today's batches, and another codec is not.
+    #[arg(long)]
+    no_payload: bool,
+    /// For the client's own chance and for intervals.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    security: SecurityOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The change")]
+struct ChangeOptions {
+    /// Another linger.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    linger: Option<f64>,
+    /// Another batch size, in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    batch_size: Option<u32>,
+    /// Another codec: none, gzip, snappy, lz4, zstd.
+    #[arg(long, value_name = "NAME", value_parser = codec)]
+    codec: Option<Codec>,
+    /// Another client; settings that are today's defaults become its own: java3, java4, librdkafka, franz-go.
+    #[arg(long, value_name = "NAME", value_parser = client)]
+    client: Option<Client>,
+    /// Where records without a key go.
+    #[arg(long, value_name = "NAME")]
+    partitioner: Option<Keyless>,
+    /// Another number of partitions.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    partitions: Option<u32>,
+    /// All producers in so many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    producers: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What is known of today (it wins over what the batches show)")]
+struct TodayOptions {
+    /// The client of today.
+    #[arg(long, value_name = "NAME", value_parser = client)]
+    today_client: Option<Client>,
+    /// The linger of today.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    today_linger: Option<f64>,
+    /// The batch size of today, in bytes.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    today_batch_size: Option<u32>,
+    /// From a request to its answer (the Java client's request-latency-avg).
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    rtt: Option<f64>,
+    /// Senders do not wait for answers, whatever it looks like.
+    #[arg(long)]
+    open_loop: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Keyless {
+    /// As the client's default does it.
+    Sticky,
+    /// To the next partition with each record.
+    RoundRobin,
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
+    Codec::from_name(text)
+        .ok_or_else(|| format!("`{text}` is no codec; it can be none, gzip, snappy, lz4 or zstd"))
+}
+
+fn client(text: &str) -> Result<Client, String> {
+    let names = Client::ALL.map(Client::name).join(", ");
+    Client::from_name(text).ok_or_else(|| format!("the rules of `{text}` are not known; it can be {names}"))
+}
+
+fn us(seconds: f64) -> u64 {
+    (seconds * 1e6).round().clamp(0.0, 1e12) as u64
+}
+
+impl Arguments {
+    fn change(&self) -> Change {
+        let asked = &self.change;
+        Change {
+            linger_us: asked.linger.map(us),
+            batch_bytes: asked.batch_size,
+            codec: asked.codec,
+            client: asked.client,
+            partitioner: asked.partitioner.map(|keyless| match keyless {
+                Keyless::Sticky => Partitioner::Sticky,
+                Keyless::RoundRobin => Partitioner::RoundRobin,
+            }),
+            partitions: asked.partitions,
+            producers: asked.producers,
+        }
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            client: self.today.today_client,
+            linger_us: self.today.today_linger.map(us),
+            batch_bytes: self.today.today_batch_size,
+            rtt_us: self.today.rtt.map(us),
+            is_open_loop: self.today.open_loop,
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        let plain = Limits::default();
+        let kept_bytes = if self.no_payload { 0 } else { plain.kept_bytes };
+        Wish {
+            last_s: Some(self.last),
+            budget_bytes: self.budget << 20,
+            limit: Duration::from_secs_f64(self.limit.clamp(0.1, 1e6)),
+            limits: Limits { records: self.most_records, kept_bytes, ..plain },
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let window = read(arguments, desk)?;
+    desk.progress.doing("replaying");
+    let found = foresee(window, arguments)?;
+    let ending = if found.refused.is_some() { Ending::CouldNot } else { Ending::Done };
+    desk.show(found, shown::text)?;
+    Ok(ending)
+}
+
+fn read(arguments: &Arguments, desk: &Desk) -> Result<Window> {
+    let wish = arguments.wish();
+    match (&arguments.broker, &arguments.topic) {
+        (Some(broker), Some(topic)) => {
+            desk.progress.doing(&format!("reading {topic}"));
+            let mut topics = Topics::enter(broker, &arguments.security.security()?)?;
+            replaying::of_cluster(&mut topics, topic, &wish)
+        }
+        _ if !arguments.segments.is_empty() => {
+            desk.progress.doing("reading segments");
+            replaying::of_segments(&arguments.segments, &wish)
+        }
+        _ => bail!(Usage("name a broker and a topic, or --segments".to_owned())),
+    }
+}
+
+fn foresee(window: Window, arguments: &Arguments) -> Result<WhatIf> {
+    let case = Case {
+        gathered: &window.gathered,
+        told: arguments.told(),
+        leads: window.leads,
+        partitions: window.partitions,
+        seed: arguments.seed,
+    };
+    let mut found = what_if(&case, &arguments.change())?;
+    found.topic = window.topic;
+    found.notes.splice(0..0, window.notes);
+    Ok(found)
+}

@@ -1,0 +1,164 @@
+//! `hone batch xray`: what is in a topic as it was written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use hone_batch::xray::Depth;
+use hone_load::Topics;
+use hone_record::{BatchXray, TopicXray};
+
+use super::Desk;
+use crate::batch::reading::{self, Wish};
+use crate::batch::segments;
+use crate::cmd::security::SecurityOptions;
+use crate::notation::seconds;
+use crate::show::xray as shown;
+use crate::{Ending, Usage};
+
+/// Bytes of batches that are decoded for a sample of the records, of each topic.
+const DECODE_BYTES: u64 = 8 << 20;
+
+/// Look into the batches of topics: how large, what closed them, by whom, and what follows.
+///
+/// Reads what was written, as raw Fetch answers and by the headers of the batches, with nothing but the right to read. Of a topic that is
+/// larger than the budget, evenly spread stretches of time are read whole, and means have an interval. A sample of the records is unpacked
+/// for its compression and its keys; nothing of it is kept or shown.
+///
+/// What closed a batch is told by evidence: sizes that end at a limit, times from first to last record that end at the linger, batches of
+/// one broker's partitions that end together, counts that never change, single records at a beat. A verdict says what the matter is and the
+/// cheapest thing to do; "do not raise linger" is one.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  hone batch xray broker-1:9092                            all topics, the one whose batches cost most first
+  hone batch xray broker-1:9092 orders clicks --last 1h
+  hone batch xray broker-1:9093 orders --tls-ca ca.pem --sasl-mechanism SCRAM-SHA-512 --sasl-user ada
+  hone batch xray broker-1:9092 orders --no-payload --json > orders.json
+  hone batch xray --segments /var/lib/kafka/data           on a broker's disk; Redpanda's, too")]
+pub(crate) struct Arguments {
+    /// host:port of any broker of the cluster.
+    #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
+    broker: Option<String>,
+    /// Topics; all that are not the cluster's own unless named.
+    #[arg(value_name = "TOPIC")]
+    topics: Vec<String>,
+    /// Read segment files (*.log) instead: files, or folders with them below.
+    #[arg(long, value_name = "PATH", num_args = 1..)]
+    segments: Vec<PathBuf>,
+    /// With --segments, only this topic; may be repeated.
+    #[arg(long, value_name = "TOPIC", requires = "segments")]
+    only: Vec<String>,
+    /// How far back: 15m, 1h; `all` is what is kept.
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = last)]
+    last: Last,
+    /// Mebibytes that are read of a topic at most.
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    budget: u64,
+    /// How long a topic may take.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    limit: f64,
+    /// The longest linger that the application would bear; advice stays below it.
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = seconds)]
+    tolerable_linger: f64,
+    /// Never unpack a record: no compression ratio and nothing of keys.
+    #[arg(long)]
+    no_payload: bool,
+    /// Tell every topic with all that was found, whatever their number.
+    #[arg(long)]
+    detail: bool,
+    #[command(flatten)]
+    security: SecurityOptions,
+}
+
+/// How far back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Last(Option<f64>);
+
+fn last(text: &str) -> Result<Last, String> {
+    if text == "all" {
+        return Ok(Last(None));
+    }
+    let found = seconds(text)?;
+    if found > 0.0 { Ok(Last(Some(found))) } else { Err("it must be above 0".to_owned()) }
+}
+
+impl Arguments {
+    fn depth(&self) -> Depth {
+        Depth {
+            decode_bytes: if self.no_payload { 0 } else { DECODE_BYTES },
+            tolerable_linger_ms: 1e3 * self.tolerable_linger,
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        Wish {
+            last_s: self.last.0,
+            budget_bytes: self.budget << 20,
+            limit: Duration::from_secs_f64(self.limit.clamp(0.1, 1e6)),
+            depth: self.depth(),
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let found = match &arguments.broker {
+        Some(broker) => of_cluster(broker, arguments, desk)?,
+        None => of_disk(arguments, desk)?,
+    };
+    let is_detailed = arguments.detail || !arguments.topics.is_empty() || found.topics.len() == 1;
+    desk.show(found, |found| shown::text(found, is_detailed))?;
+    Ok(Ending::Done)
+}
+
+fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
+    desk.progress.doing("reading segments");
+    let topics = segments::look(&arguments.segments, &arguments.only, arguments.depth())?;
+    let paths: Vec<String> = arguments.segments.iter().map(|path| path.display().to_string()).collect();
+    Ok(BatchXray { source: paths.join(", "), topics: ranked(topics), notes: Vec::new() })
+}
+
+fn of_cluster(broker: &str, arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
+    let mut cluster = Topics::enter(broker, &arguments.security.security()?)?;
+    let (mut topics, mut notes) = (Vec::new(), Vec::new());
+    let names = if arguments.topics.is_empty() { all(&mut cluster)? } else { arguments.topics.clone() };
+    for (number, name) in names.iter().enumerate() {
+        if hone_tool::interrupt::requested() {
+            notes.push(format!(
+                "interrupted: {} of {} topics were not looked into",
+                names.len() - number,
+                names.len()
+            ));
+            break;
+        }
+        desk.progress.doing(&format!("topic {} of {}: {name}", number + 1, names.len()));
+        match reading::look(&mut cluster, name, &arguments.wish()) {
+            Ok(found) => topics.push(found),
+            // One that was named alone is all that was asked for.
+            Err(error) if names.len() == 1 => return Err(error),
+            Err(error) => notes.push(format!("{name}: {error:#}")),
+        }
+    }
+    Ok(BatchXray { source: broker.to_owned(), topics: ranked(topics), notes })
+}
+
+fn all(cluster: &mut Topics) -> Result<Vec<String>> {
+    let names: Vec<String> =
+        cluster.list()?.into_iter().filter(|topic| !topic.is_internal).map(|topic| topic.topic).collect();
+    if names.is_empty() {
+        return Err(Usage(
+            "the cluster has no topic that may be seen; seeing one needs DESCRIBE on it".to_owned(),
+        )
+        .into());
+    }
+    Ok(names)
+}
+
+/// By the batches a second that would not be there if all were of 16 KiB.
+fn ranked(mut topics: Vec<TopicXray>) -> Vec<TopicXray> {
+    topics.sort_by(|one, other| {
+        let needless = |topic: &TopicXray| topic.needless_batches_per_s().unwrap_or(0.0);
+        needless(other).total_cmp(&needless(one)).then_with(|| one.topic.cmp(&other.topic))
+    });
+    topics
+}

@@ -1,0 +1,253 @@
+//! A proof: the table of the published case, a column for each step.
+
+use hone_record::{BatchForetold, BatchState, Decision, Proof, ProofStep};
+
+use super::table::table;
+use super::{bytes, count, number, span_us, wrapped};
+
+/// Rows that are quantiles of the latency.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.999", 0.999_99)];
+/// A quantile with fewer than ten samples beyond it.
+const TOO_FEW: &str = "too few samples";
+
+/// All of it, for a terminal.
+pub(crate) fn text(proof: &Proof) -> String {
+    let mut out = format!("{}\n\n{}", wrapped(&headline(proof)), table(&rows(proof)));
+    out.push('\n');
+    proof.steps.iter().enumerate().for_each(|(index, step)| out.push_str(&step_text(index, step)));
+    for note in notes(proof) {
+        out.push_str(&format!("\n{}\n", wrapped(&note)));
+    }
+    out
+}
+
+/// The same as Markdown.
+pub(crate) fn markdown(proof: &Proof) -> String {
+    let rows = rows(proof);
+    let cells = |row: &Vec<String>| format!("| {} |\n", row.join(" | "));
+    let mut out = format!("{}\n\n", headline(proof));
+    for (index, row) in rows.iter().enumerate() {
+        out.push_str(&cells(row));
+        if index == 0 {
+            out.push_str(&format!("|---{}|\n", "|---:".repeat(row.len().saturating_sub(1))));
+        }
+    }
+    out.push('\n');
+    for (index, step) in proof.steps.iter().enumerate() {
+        out.push_str(&format!(
+            "{}. `{}`: **{}**. {}\n",
+            index + 1,
+            step.change,
+            step.decision.label(),
+            step.why
+        ));
+        details(step).iter().for_each(|line| out.push_str(&format!("   - {line}\n")));
+    }
+    notes(proof).iter().for_each(|note| out.push_str(&format!("\n{note}\n")));
+    out
+}
+
+/// What was foretold of a step, each figure beside the measured one.
+pub(crate) fn foretold(foretold: &BatchForetold, before: &BatchState, after: &BatchState) -> Vec<String> {
+    let mean = |state: &BatchState| state.latency.mean_us().map(|us| us / 1e3);
+    let waited = mean(before).zip(mean(after)).map(|(before, after)| after - before);
+    let figures = [
+        ("bytes a batch", foretold.batch_bytes, after.bytes_per_batch()),
+        ("batches/s", foretold.batches_per_s, after.batches_per_s()),
+        ("requests/s", foretold.requests_per_s, after.requests_per_s()),
+        ("ms more latency on average", foretold.added_wait_ms, waited),
+    ];
+    let told = |(what, said, found): (&str, Option<f64>, Option<f64>)| {
+        let said = said?;
+        Some(match found {
+            Some(found) if said > 0.0 && found > 0.0 && what != "ms more latency on average" => {
+                let off = (said / found - 1.0) * 100.0;
+                format!("{what}: foretold {}, measured {} ({off:+.0} %)", number(said), number(found))
+            }
+            Some(found) => format!("{what}: foretold {}, measured {}", number(said), number(found)),
+            None => format!("{what}: foretold {}, not measured", number(said)),
+        })
+    };
+    figures.into_iter().filter_map(told).collect()
+}
+
+fn headline(proof: &Proof) -> String {
+    let accepted: Vec<&str> = of(proof, Decision::Accepted);
+    let rejected: Vec<&str> = of(proof, Decision::Rejected);
+    let list = |steps: &[&str]| if steps.is_empty() { "none".to_owned() } else { steps.join("; ") };
+    format!("{}, {}. Accepted: {}. Rejected: {}.", proof.target, proof.load, list(&accepted), list(&rejected))
+}
+
+fn of(proof: &Proof, decision: Decision) -> Vec<&str> {
+    proof.steps.iter().filter(|step| step.decision == decision).map(|step| &*step.change).collect()
+}
+
+/// Head, quantiles, and what they cost.
+pub(crate) fn rows(proof: &Proof) -> Vec<Vec<String>> {
+    let Some(first) = proof.steps.iter().find(|step| step.comparison.is_some()) else { return Vec::new() };
+    let mut states = vec![&first.before];
+    states.extend(proof.steps.iter().map(|step| &step.after));
+    let row = |name: &str, cell: &dyn Fn(&BatchState) -> String| -> Vec<String> {
+        let cells = states.iter().map(|state| if state.windows == 0 { "-".to_owned() } else { cell(state) });
+        std::iter::once(name.to_owned()).chain(cells).collect()
+    };
+    let or_unknown = |told: Option<String>| told.unwrap_or_else(|| "not known".to_owned());
+    let mut rows = vec![
+        heads(proof, |index, _| format!("change {index}"), "original"),
+        heads(proof, |_, step| step.change.clone(), ""),
+        heads(proof, |_, step| step.decision.label().to_owned(), ""),
+    ];
+    for (name, quantile) in QUANTILES {
+        let told = |state: &BatchState| state.latency_us(quantile).map_or(TOO_FEW.to_owned(), span_us);
+        rows.push(row(name, &told));
+    }
+    rows.push(row("CPU, cores", &|state| or_unknown(state.cores().map(number))));
+    rows.push(row("CPU a record", &|state| or_unknown(state.cpu_us_per_record().map(span_us))));
+    rows.push(row("network sent/s", &|state| {
+        or_unknown(state.sent_bytes_per_s().map(|rate| bytes(rate.round() as u64)))
+    }));
+    rows.push(row("requests/s", &|state| or_unknown(state.requests_per_s().map(number))));
+    rows.push(row("batches/s", &|state| or_unknown(state.batches_per_s().map(number))));
+    rows.push(row("bytes a batch", &|state| or_unknown(state.bytes_per_batch().map(number))));
+    rows.push(row("records a batch", &|state| or_unknown(state.records_per_batch().map(number))));
+    rows.push(row("backlog, records", &|state| or_unknown(state.backlog_p50.map(count))));
+    if states.iter().any(|state| state.lag_records.is_some()) {
+        rows.push(row("consumer lag", &|state| or_unknown(state.lag_records.map(count))));
+    }
+    rows.push(row("records/s", &|state| {
+        or_unknown((state.seconds > 0.0).then(|| number(state.acked_records as f64 / state.seconds)))
+    }));
+    rows.push(row("windows", &|state| count(state.windows.into())));
+    rows
+}
+
+fn heads(proof: &Proof, cell: impl Fn(usize, &ProofStep) -> String, first: &str) -> Vec<String> {
+    let steps = proof.steps.iter().enumerate().map(|(index, step)| cell(index + 1, step));
+    [String::new(), first.to_owned()].into_iter().chain(steps).collect()
+}
+
+fn step_text(index: usize, step: &ProofStep) -> String {
+    let mut out = format!(
+        "{}\n",
+        wrapped(&format!("{}. {}: {}. {}", index + 1, step.change, step.decision.label(), step.why))
+    );
+    for line in details(step) {
+        out.push_str(&format!("   {}\n", wrapped(&line).replace("\n  ", "\n     ")));
+    }
+    out
+}
+
+/// What stands behind a decision.
+fn details(step: &ProofStep) -> Vec<String> {
+    let mut lines: Vec<String> = step.promise.iter().cloned().collect();
+    lines.extend(step.guards.iter().map(|guard| {
+        format!("{} {}: {}", if guard.held { "held" } else { "BROKE" }, guard.rule, guard.seen)
+    }));
+    if let Some(said) = &step.foretold {
+        lines.extend(
+            foretold(said, &step.before, &step.after)
+                .into_iter()
+                .map(|line| format!("{line} ({})", said.source)),
+        );
+    }
+    lines
+}
+
+fn notes(proof: &Proof) -> Vec<String> {
+    let software: Vec<String> = proof.software.iter().map(|(who, what)| format!("{who} {what}")).collect();
+    let mut notes = vec![
+        proof.rule.clone(),
+        "Latency runs from the time a record was due to its acknowledgement. A column is all windows of its state within one comparison; \
+         columns were measured one after the other, and only each step against its own \"before\" is judged. Network is what the producers \
+         wrote to their sockets, without TCP's headers. Backlog is the records due and not acknowledged, the median over seconds."
+            .to_owned(),
+        format!(
+            "acks={}, storage: {}. {}",
+            if proof.durability.acks == -1 { "all".to_owned() } else { proof.durability.acks.to_string() },
+            proof.durability.storage,
+            software.join(", ")
+        ),
+    ];
+    notes.extend(proof.limits.iter().cloned());
+    notes
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use hone_record::{CpuSeconds, Durability, Hdr, Machine};
+
+    fn state(us: u64, samples: u64) -> BatchState {
+        let mut latency = Hdr::new();
+        (0..samples).for_each(|_| latency.record_ns(us * 1_000));
+        BatchState {
+            windows: 3,
+            seconds: 10.0,
+            latency,
+            acked_records: samples,
+            target_cpu: Some(CpuSeconds { total_s: 5.0, user_share: None }),
+            produce_requests: Some(100),
+            batches: 50,
+            batch_records: samples,
+            batch_bytes: 50_000,
+            ..BatchState::default()
+        }
+    }
+
+    pub(crate) fn proof() -> Proof {
+        let step = |change: &str, decision, after| ProofStep {
+            change: change.to_owned(),
+            words: Vec::new(),
+            decision,
+            why: "because".to_owned(),
+            promise: None,
+            guards: Vec::new(),
+            comparison: Some(crate::show::comparison::tests::comparison(None)),
+            before: state(25_000, 1_000),
+            after,
+            foretold: Some(BatchForetold {
+                source: "whatif".to_owned(),
+                batch_bytes: Some(900.0),
+                ..BatchForetold::default()
+            }),
+        };
+        Proof {
+            target: "a broker".to_owned(),
+            load: "shaped".to_owned(),
+            workload: crate::experiment::WorkloadFile::default().named("w").unwrap(),
+            kept: crate::experiment::WorkloadFile::default().named("w").unwrap(),
+            durability: Durability { acks: -1, storage: "unstated".to_owned() },
+            rule: "a rule".to_owned(),
+            steps: vec![
+                step("linger=5ms", Decision::Accepted, state(4_000, 1_000_000)),
+                step("acks=0", Decision::Rejected, state(5_000, 1_000)),
+            ],
+            limits: vec!["a limit".to_owned()],
+            machine: Machine::default(),
+            software: [("client".to_owned(), "librdkafka 2".to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_column_for_each_step_and_says_where_samples_are_too_few() {
+        let rows = rows(&proof());
+        assert!(rows.iter().all(|row| row.len() == 4), "{rows:?}");
+        let find = |name: &str| rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(find("p50")[1..], ["25.0 ms", "4.00 ms", "5.00 ms"]);
+        assert_eq!(find("p99.999")[1..3], [TOO_FEW, "4.00 ms"]);
+        assert_eq!(find("network sent/s")[1], "not known");
+        assert_eq!(find("CPU, cores")[1], "0.500");
+        assert_eq!(find("bytes a batch")[2], "1,000");
+        assert_eq!(rows[0][1..], ["original", "change 1", "change 2"]);
+    }
+
+    #[test]
+    fn markdown_is_a_table_and_says_what_was_foretold() {
+        let text = markdown(&proof());
+        assert!(text.contains("|---|---:|---:|---:|\n"), "{text}");
+        assert!(text.contains("**accepted**") && text.contains("**rejected**"), "{text}");
+        assert!(text.contains("bytes a batch: foretold 900, measured 1,000 (-10 %) (whatif)"), "{text}");
+        assert!(super::text(&proof()).contains("a limit"));
+    }
+}

@@ -1,0 +1,605 @@
+//! Batches by a cluster's own counters, held against what a load wrote: by the broker's own page, and through a real Prometheus.
+
+#![expect(clippy::disallowed_methods, reason = "tests start servers as their users do")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hone_batch::metrics::exposition;
+use hone_batch::metrics::prometheus::{Series, read_series};
+use hone_batch::scan::scan;
+use hone_load::Admin;
+use hone_record::{BatchWatch, Envelope, Figure, WatchedInstance, WatchedTopic};
+use hone_store::web::Web;
+use serde_json::Value;
+
+mod stage;
+use stage::tools::{find, of_checkout, skip};
+use stage::{Broker, Ran, hone, hone_command};
+
+/// A port that nobody listens on at the moment.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A Prometheus that scrapes every second, on loopback; killed on drop.
+struct Prometheus {
+    child: Child,
+    url: String,
+    web: Web,
+    _data: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// `None` is a skip.
+    fn scraping(target: &str, rules: &[&str]) -> Option<Self> {
+        let program = find("prometheus")?;
+        let data = tempfile::tempdir().unwrap();
+        let rules: Vec<String> = rules
+            .iter()
+            .map(|file| format!("'{}'", of_checkout(file).canonicalize().unwrap().display()))
+            .collect();
+        let config = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{}]\n\
+             scrape_configs:\n- {{job_name: broker, static_configs: [{{targets: ['{target}']}}]}}\n",
+            rules.join(", ")
+        );
+        fs::write(data.path().join("prometheus.yml"), config).unwrap();
+        let url = format!("http://127.0.0.1:{}", free_port());
+        let child = Command::new(program)
+            .arg(format!("--config.file={}", data.path().join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", data.path().join("data").display()))
+            .arg(format!("--web.listen-address={}", url.trim_start_matches("http://")))
+            .arg("--log.level=error")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Self { child, url, web: Web::open(None).unwrap(), _data: data };
+        let until = Instant::now() + Duration::from_secs(60);
+        while started.web.get(&format!("{}/-/ready", started.url), &[], &|| false).is_err() {
+            assert!(Instant::now() < until, "Prometheus does not get ready");
+            thread::sleep(Duration::from_millis(100));
+        }
+        Some(started)
+    }
+
+    #[track_caller]
+    fn ask(&self, query: &str) -> Vec<Series> {
+        let answer = self.web.get(&format!("{}/api/v1/query", self.url), &[("query", query)], &|| false);
+        read_series(&answer.unwrap_or_else(|error| panic!("{query}: {error}"))).unwrap()
+    }
+
+    /// By topic.
+    #[track_caller]
+    fn by_topic(&self, query: &str) -> BTreeMap<String, f64> {
+        let topic = |series: &Series| series.labels.get("topic").cloned().unwrap_or_default();
+        self.ask(query).iter().map(|series| (topic(series), series.points[0].1)).collect()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A load on a topic that is there, for so many seconds.
+fn load<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    address: &str,
+    topic: &str,
+    more: &[&str],
+) -> thread::ScopedJoinHandle<'scope, Value> {
+    let mut args: Vec<String> =
+        ["load", address, "--topic", topic, "--warmup", "20", "--json", "--quiet", "--schedule", "uniform"]
+            .map(str::to_owned)
+            .to_vec();
+    args.extend(more.iter().map(|arg| (*arg).to_owned()));
+    // A window that a busy machine disturbed ends with 1, and its counts are as good as any.
+    scope.spawn(move || hone(&args.iter().map(String::as_str).collect::<Vec<_>>()).json())
+}
+
+fn facts(record: &Value, field: &str) -> f64 {
+    record["body"]["facts"][field].as_f64().unwrap_or_else(|| panic!("no {field} in {record:#}"))
+}
+
+fn watch(args: &[&str]) -> BatchWatch {
+    let all = [&["batch", "watch", "--json", "--quiet"], args].concat();
+    Envelope::parse(&hone(&all).expect_code(0).stdout).unwrap()
+}
+
+#[track_caller]
+fn near(what: &str, found: f64, expected: f64, share: f64) {
+    assert!((found / expected - 1.0).abs() <= share, "{what}: {found}, expected {expected}");
+}
+
+#[track_caller]
+fn known(figure: Figure) -> f64 {
+    figure.known().unwrap_or_else(|| panic!("{figure:?}"))
+}
+
+fn topic<'a>(watch: &'a BatchWatch, name: &str) -> &'a WatchedTopic {
+    watch.topics.iter().find(|topic| topic.topic == name).unwrap_or_else(|| panic!("no {name}: {watch:#?}"))
+}
+
+/// How far a rate over seconds may be off the whole load's: a machine that builds beside it stalls load and broker for a part of them.
+const STALLED: f64 = 0.6;
+
+/// How far a ratio of counters that move may be off.
+const MOVING: f64 = 0.03;
+
+/// What a load wrote: bytes and records of a batch, and batches a second.
+struct Truth {
+    batch_bytes: f64,
+    records: f64,
+    batches_per_s: f64,
+    /// With those of the warm-up.
+    batches: f64,
+}
+
+/// Requests of the warm-up.
+const WARMUP: f64 = 20.0;
+
+impl Truth {
+    fn of(record: &Value, batches_a_request: f64) -> Self {
+        let batches = batches_a_request * facts(record, "acked_requests");
+        Self {
+            batch_bytes: facts(record, "acked_bytes") / batches,
+            records: facts(record, "acked_records") / batches,
+            batches_per_s: batches_a_request * facts(record, "reached_requests_per_s"),
+            batches: batches + batches_a_request * WARMUP,
+        }
+    }
+
+    /// A broker writes its page counter after counter while batches arrive, so ratios of moving counters are off by a few batches; those of
+    /// resting counters are exact, and are held to that below. Rates as far as [`STALLED`].
+    #[track_caller]
+    fn expect(&self, how: &str, found: &WatchedTopic) {
+        near(&format!("{how}: bytes a batch"), known(found.batch_bytes), self.batch_bytes, MOVING);
+        near(&format!("{how}: records a batch"), known(found.records_per_batch), self.records, MOVING);
+        near(&format!("{how}: batches/s"), known(found.batches_per_s), self.batches_per_s, STALLED);
+    }
+}
+
+const RULES: [&str; 2] =
+    ["mixin/rendered/rules/redpanda-25.1.yaml", "mixin/rendered/alerts/hone-batches.yaml"];
+
+#[test]
+fn the_brokers_page_and_a_real_prometheus_say_what_the_load_wrote() {
+    let broker = Broker::start();
+    let mut admin = Admin::connect(&broker.address).unwrap();
+    admin.create_topic("small", 4, &BTreeMap::new()).unwrap();
+    admin.create_topic("large", 4, &BTreeMap::new()).unwrap();
+    let Some(prometheus) = Prometheus::scraping(&broker.metrics, &RULES) else { return };
+    thread::scope(|scope| {
+        let length = ["--duration", "32"];
+        let small = ["--rate", "300", "--records", "2", "--bytes", "100", "--partitions-per-request", "2"];
+        let large = ["--rate", "50", "--records", "40", "--bytes", "300"];
+        let small = load(scope, &broker.address, "small", &[&small[..], &length[..]].concat());
+        let large = load(scope, &broker.address, "large", &[&large[..], &length[..]].concat());
+        thread::sleep(Duration::from_secs(14));
+        let scraped = watch(&["--scrape", &broker.metrics, "--every", "4s", "--once"]);
+        let asked = watch(&["--prometheus", &prometheus.url, "--window", "8s", "--once"]);
+        let queries =
+            hone(&["batch", "watch", "--prometheus", &prometheus.url, "--window", "8s", "--queries"]);
+        let answers = answers(&prometheus, &queries.expect_code(0).stdout);
+        expect_panels(&prometheus);
+        let (small, large) = (small.join().unwrap(), large.join().unwrap());
+        expect_history(&prometheus);
+        let (small, large) = (Truth::of(&small, 2.0), Truth::of(&large, 1.0));
+        let all_batches = small.batches_per_s + large.batches_per_s;
+        for (how, found) in [("scrape", &scraped), ("Prometheus", &asked)] {
+            assert_eq!(found.source, "hone-broker");
+            small.expect(how, topic(found, "small"));
+            large.expect(how, topic(found, "large"));
+            // The many small ones are told first.
+            assert_eq!(found.topics[0].topic, "small", "{how}");
+            near("share", known(found.topics[0].batch_share), small.batches_per_s / all_batches, 0.3);
+            expect_broker(how, &found.instances[0], all_batches);
+            assert!(found.shards.iter().any(|shard| shard.cpu_share > 0.0), "{how}: {:?}", found.shards);
+            assert!(found.backlog.iter().any(|queue| queue.group == "main"), "{how}: {:?}", found.backlog);
+            assert!(known(found.batch_bytes_p50) > 0.0 && found.clients.is_empty());
+            let missing: Vec<&str> = found.not_exported.iter().map(|one| one.what.as_str()).collect();
+            assert_eq!(missing, ["batches by client"], "{how}");
+        }
+        for (id, expected_small, expected_large, share) in [
+            ("R1", small.batch_bytes, large.batch_bytes, MOVING),
+            ("R2", small.records, large.records, MOVING),
+            ("R3", small.batch_bytes, large.batch_bytes, MOVING),
+            ("R3b", small.batch_bytes, large.batch_bytes, MOVING),
+            ("R5", small.batches_per_s, large.batches_per_s, STALLED),
+        ] {
+            near(id, answers[id]["small"], expected_small, share);
+            near(id, answers[id]["large"], expected_large, share);
+        }
+        let cores = known(scraped.instances[0].cores);
+        near("R4", answers["R4"][""] * cores, all_batches, STALLED);
+        near("R7", answers["R7"][""], all_batches / (small.batches_per_s / 2.0 + large.batches_per_s), 0.05);
+        expect_resting(&prometheus, &small, &large);
+        assert!(answers["R8b"][""] >= 0.0 && answers["R9"][""] > 0.0, "{answers:?}");
+        assert!(answers.contains_key("R6a") && answers["R6b"][""] <= 1.0, "{answers:?}");
+    });
+}
+
+/// When nothing moves any more, counters and load agree to the byte.
+fn expect_resting(prometheus: &Prometheus, small: &Truth, large: &Truth) {
+    thread::sleep(Duration::from_secs(2));
+    let ratio = |part: &str| {
+        let of = "sum by (topic) (vectorized_cluster_partition_batches_produced)";
+        prometheus.by_topic(&format!("sum by (topic) (vectorized_cluster_partition_{part}) / {of}"))
+    };
+    let (bytes, records) = (ratio("bytes_produced_total"), ratio("records_produced"));
+    let batches = prometheus.by_topic("sum by (topic) (vectorized_cluster_partition_batches_produced)");
+    for (name, truth) in [("small", small), ("large", large)] {
+        near(&format!("{name} at rest: batches"), batches[name], truth.batches, 1e-9);
+        near(&format!("{name} at rest: bytes"), bytes[name], truth.batch_bytes, 1e-6);
+        near(&format!("{name} at rest: records"), records[name], truth.records, 1e-9);
+    }
+}
+
+/// One mix that came and went: its cost is known as a whole, and no kind of work alone.
+fn expect_history(prometheus: &Prometheus) {
+    let args = [
+        "batch",
+        "cost",
+        "--prometheus",
+        &prometheus.url,
+        "--last",
+        "40s",
+        "--step",
+        "500ms",
+        "--window",
+        "4s",
+        "--json",
+    ];
+    let record = hone(&args).expect_code(0).json();
+    let body = &record["body"];
+    assert!(body["points"].as_u64() >= Some(30), "{body:#}");
+    assert!(body["condition_index"].as_f64() > Some(30.0), "{body:#}");
+    let together = body["together"][0]["units"].as_array().unwrap();
+    assert!(together.contains(&"batch".into()) && together.contains(&"byte".into()), "{body:#}");
+    assert!(body["together"][0]["cores"]["value"].as_f64() > Some(0.0), "{body:#}");
+}
+
+fn expect_broker(how: &str, broker: &WatchedInstance, batches_per_s: f64) {
+    near(
+        &format!("{how}: batches"),
+        known(broker.batches_per_s_per_core) * known(broker.cores),
+        batches_per_s,
+        0.25,
+    );
+    near(&format!("{how}: batches a request"), known(broker.batches_per_request), 650.0 / 350.0, 0.05);
+    assert!(
+        known(broker.cpu_cores) > 0.0 && known(broker.received_bytes_per_s) > 100_000.0,
+        "{how}: {broker:?}"
+    );
+    // Pages of 4 KiB under appends of less than that: at least what was written, and bounded.
+    let amplification = known(broker.write_amplification);
+    assert!(
+        (0.0..200.0).contains(&amplification) && known(broker.fsyncs_per_batch) >= 0.0,
+        "{how}: {broker:?}"
+    );
+}
+
+/// Every query that `--queries` printed, asked: by id, the answer by topic (or by nothing).
+fn answers(prometheus: &Prometheus, text: &str) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let ids: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("# ")?.split(' ').next()).collect();
+    assert_eq!(ids, ["R1", "R2", "R3", "R3b", "R4", "R5", "R6a", "R6b", "R7", "R8b", "R9"]);
+    lines
+        .chunks(2)
+        .map(|pair| pair[1])
+        .zip(ids)
+        .map(|(query, id)| (id.to_owned(), prometheus.by_topic(query)))
+        .collect()
+}
+
+/// Every query of every panel is answered, and has a series wherever the embedded broker exports what it needs.
+fn expect_panels(prometheus: &Prometheus) {
+    let text = fs::read_to_string(of_checkout("mixin/rendered/dashboards/hone-batches.json")).unwrap();
+    let board: Value = serde_json::from_str(&text).unwrap();
+    let absent = ["instance_write_amplification", "cluster_request_bytes"];
+    let mut asked = 0;
+    for panel in board["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let query = target["expr"].as_str().unwrap();
+            let query = query
+                .replace("$source", ".*")
+                .replace("$topic", ".*")
+                .replace("$__rate_interval", "5s")
+                .replace("$compare", "2s");
+            let is_absent = absent.iter().any(|name| query.contains(name));
+            assert_eq!(prometheus.ask(&query).is_empty(), is_absent, "{}: {query}", panel["title"]);
+            asked += 1;
+        }
+    }
+    assert!(asked >= 18, "only {asked} queries");
+}
+
+/// Apache Kafka by `bench/kafka.sh`, with the JMX exporter; ended on drop.
+struct Kafka {
+    child: Child,
+    address: String,
+    metrics: String,
+    data: tempfile::TempDir,
+}
+
+impl Kafka {
+    /// `None` is a skip.
+    fn start() -> Option<Self> {
+        if !of_checkout(".hone/kafka/jmx-exporter").exists() {
+            skip("Apache Kafka and the JMX exporter are not in .hone/kafka: bench/kafka.sh fetch");
+            return None;
+        }
+        let data = tempfile::tempdir().unwrap();
+        let metrics_port = free_port();
+        let mut child = Command::new(of_checkout("bench/kafka.sh"))
+            .arg("run")
+            .arg(data.path())
+            .env("METRICS_PORT", metrics_port.to_string())
+            .env("KAFKA_HEAP", "400M")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.split_whitespace().find_map(|word| word.strip_prefix("kafka="));
+        let address = address.unwrap_or_else(|| panic!("Kafka did not start: `{line}`")).to_owned();
+        Some(Self { child, address, metrics: format!("127.0.0.1:{metrics_port}"), data })
+    }
+
+    /// What lies in the segments of a topic: batches, records, bytes.
+    fn on_disk(&self, topic: &str) -> [u64; 3] {
+        let mut sums = [0; 3];
+        for folder in fs::read_dir(self.data.path().join("data")).unwrap().flatten() {
+            let is_ours = folder
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.rsplit_once('-').is_some_and(|(own, _)| own == topic));
+            for segment in is_ours.then(|| segments(&folder.path())).into_iter().flatten() {
+                scan(&fs::read(&segment).unwrap(), 0, |seen, _| {
+                    sums[0] += 1;
+                    sums[1] += seen.header.record_count as u64;
+                    sums[2] += seen.bytes;
+                });
+            }
+        }
+        sums
+    }
+
+    /// What Kafka has counted of a topic, in the same order.
+    fn counted(&self, topic: &str) -> [u64; 3] {
+        let page = Web::open(None)
+            .unwrap()
+            .get(&format!("http://{}/metrics", self.metrics), &[], &|| false)
+            .unwrap();
+        ["totalproducerequests", "messagesin", "bytesin"].map(|bean| {
+            let name = format!("kafka_server_brokertopicmetrics_{bean}_total");
+            let mut samples = exposition::read_only(&page, |own| own == name).map(Result::unwrap);
+            let found = samples.find(|sample| sample.labels.get("topic").as_deref() == Some(topic));
+            found.unwrap_or_else(|| panic!("no {name} of {topic}")).value as u64
+        })
+    }
+}
+
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect()
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        // SAFETY: the child has not been waited for, so its pid is its own.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        let _ = self.child.wait();
+    }
+}
+
+/// K1 and K2: `TotalProduceRequestsPerSec` counts batches, also where a request has several.
+#[test]
+fn kafkas_own_counters_are_its_batches_to_the_last_one() {
+    let Some(kafka) = Kafka::start() else { return };
+    let mut admin = Admin::connect(&kafka.address).unwrap();
+    admin.create_topic("one", 2, &BTreeMap::new()).unwrap();
+    admin.create_topic("several", 8, &BTreeMap::new()).unwrap();
+    let Some(prometheus) = Prometheus::scraping(&kafka.metrics, &["mixin/rendered/rules/kafka-jmx.yaml"])
+    else {
+        return;
+    };
+    thread::scope(|scope| {
+        let length = ["--duration", "30"];
+        let one = ["--rate", "100", "--records", "7", "--bytes", "200"];
+        let several = ["--rate", "40", "--records", "3", "--bytes", "150", "--partitions-per-request", "4"];
+        let one = load(scope, &kafka.address, "one", &[&one[..], &length[..]].concat());
+        let several = load(scope, &kafka.address, "several", &[&several[..], &length[..]].concat());
+        thread::sleep(Duration::from_secs(14));
+        let scraped = watch(&["--scrape", &kafka.metrics, "--every", "4s", "--once"]);
+        let asked = watch(&["--prometheus", &prometheus.url, "--window", "8s", "--once"]);
+        let queries =
+            hone(&["batch", "watch", "--prometheus", &prometheus.url, "--window", "8s", "--queries"]);
+        let queries = queries.expect_code(0).stdout;
+        let lines: Vec<&str> = queries.lines().collect();
+        assert!(lines[0].starts_with("# K1") && lines[2].starts_with("# K2"), "{queries}");
+        let (bytes, records) = (prometheus.by_topic(lines[1]), prometheus.by_topic(lines[3]));
+        let recorded = prometheus.by_topic("hone:topic_effective_batch_bytes:rate5m");
+        let (one, several) = (one.join().unwrap(), several.join().unwrap());
+        expect_history(&prometheus);
+        let (one, several) = (Truth::of(&one, 1.0), Truth::of(&several, 4.0));
+        for (how, found) in [("scrape", &scraped), ("Prometheus", &asked)] {
+            assert_eq!(found.source, "kafka-jmx");
+            one.expect(how, topic(found, "one"));
+            several.expect(how, topic(found, "several"));
+            let missing: Vec<&str> = found.not_exported.iter().map(|one| one.what.as_str()).collect();
+            assert!(
+                missing.contains(&"CPU by shard") && missing.contains(&"write amplification"),
+                "{missing:?}"
+            );
+            assert!(known(found.instances[0].cpu_cores) > 0.0, "{how}: {:?}", found.instances);
+            let a_request = (one.batches_per_s + several.batches_per_s)
+                / (one.batches_per_s + several.batches_per_s / 4.0);
+            near(how, known(found.instances[0].batches_per_request), a_request, 0.1);
+        }
+        for (name, truth) in [("one", &one), ("several", &several)] {
+            near("K1", bytes[name], truth.batch_bytes, MOVING);
+            near("K2", records[name], truth.records, MOVING);
+            near("rule", recorded[name], truth.batch_bytes, MOVING);
+        }
+    });
+    for name in ["one", "several"] {
+        assert_eq!(kafka.counted(name), kafka.on_disk(name), "batches, records, bytes of {name}");
+        assert!(kafka.on_disk(name)[0] > 1_000, "{name}: {:?}", kafka.on_disk(name));
+    }
+}
+
+/// Stands for an Admin API, which nothing here has: what it says is by its documentation.
+fn admin_api(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut question = [0; 4096];
+            let read = stream.read(&mut question).unwrap();
+            let asked = String::from_utf8_lossy(&question[..read]).into_owned();
+            assert!(
+                asked.starts_with("POST /redpanda.core.admin.v2.ClusterService/ListKafkaConnections"),
+                "{asked}"
+            );
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}", answer.len());
+        }
+    });
+    address
+}
+
+#[test]
+fn clients_are_told_where_an_admin_api_has_them() {
+    let broker = Broker::start();
+    let admin = admin_api(
+        r#"{"connections":[{"clientId":"app","clientSoftwareName":"kgo","recentRequestStatistics":{"produceBytes":"900","produceBatchCount":"3","requestCount":"3"}}]}"#,
+    );
+    let scrape = ["--scrape", &broker.metrics, "--every", "200ms", "--once", "--admin"];
+    let found = watch(&[&scrape[..], &[&format!("http://{admin}/")]].concat());
+    assert_eq!(
+        (found.clients[0].client_id.as_str(), found.clients[0].batch_bytes),
+        ("app", Figure::Known(300.0))
+    );
+    let found = watch(&[&scrape[..], &[&format!("http://{}", broker.metrics)]].concat());
+    let missing = found.not_exported.iter().find(|one| one.what == "batches by client").unwrap();
+    assert!(missing.why.contains("from 25.3 on"), "{missing:?}");
+}
+
+#[test]
+fn what_is_no_broker_is_refused_with_the_way_out() {
+    hone(&["batch", "watch", "--scrape", &format!("127.0.0.1:{}", free_port()), "--once"])
+        .expect_code(1)
+        .expect_error("can't be reached")
+        .expect_error("next: look whether the service runs");
+    let broker = Broker::start();
+    hone(&["batch", "watch", "--scrape", &format!("http://{}/ready", broker.metrics), "--once"])
+        .expect_code(1)
+        .expect_error("none of Redpanda's");
+    hone(&["batch", "watch", "--scrape", &format!("http://{}/nothing", broker.metrics), "--once"])
+        .expect_code(1)
+        .expect_error("answered 404");
+    hone(&["batch", "watch", "--prometheus", &format!("http://{}", broker.metrics), "--once"])
+        .expect_code(1)
+        .expect_error("answered 404");
+    hone(&["batch", "watch", "--scrape", "x", "--every", "1ms"]).expect_code(2).expect_error("100ms");
+    hone(&["batch", "watch"]).expect_code(2);
+}
+
+#[test]
+fn an_interrupt_ends_a_watch_and_its_looks_are_kept() {
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("looks.jsonl");
+    let child = hone_command()
+        .args(["batch", "watch", "--scrape", &broker.metrics, "--every", "200ms", "--keep"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while fs::read_to_string(&file).unwrap_or_default().lines().count() < 3 {
+        assert!(Instant::now() < until, "no look was kept");
+        thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: the child has not been waited for, so its pid is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let ended = Instant::now();
+    let ran = Ran::of(child.wait_with_output().unwrap()).expect_code(0);
+    assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", ended.elapsed());
+    assert!(ran.stdout.contains("CPU by shard"), "{}", ran.stdout);
+    let path = file.to_str().unwrap();
+    hone(&["batch", "cost", path]).expect_code(1).expect_error("are no history: at least 30 are needed");
+}
+
+/// Looks of a history whose costs are known.
+fn kept(count: u64) -> String {
+    let look = |at: u64| {
+        let wave = 1.2 + (at as f64 / 9.0).sin();
+        let records = 20_000.0 * wave;
+        let in_batch = 3.0 + ((at / 6) * 7 % 40) as f64;
+        let (batches, bytes) = (records / in_batch, records * (100.0 + ((at / 5) * 37 % 400) as f64));
+        let requests = batches / (1.0 + ((at / 4) * 3 % 5) as f64);
+        let cpu = 0.1 + 10e-6 * requests + 30e-6 * batches + 0.5e-6 * records + 0.3e-9 * bytes;
+        let rates = WatchedTopic {
+            batches_per_s: Figure::Known(batches),
+            records_per_s: Figure::Known(records),
+            bytes_per_s: Figure::Known(bytes),
+            ..WatchedTopic::default()
+        };
+        let instance = WatchedInstance {
+            cpu_cores: Figure::Known(cpu),
+            requests_per_s: Figure::Known(requests),
+            ..WatchedInstance::default()
+        };
+        let watch = BatchWatch {
+            source: "redpanda-25.1".to_owned(),
+            at_unix_ms: 60_000 * at,
+            topics: vec![WatchedTopic { topic: "orders".to_owned(), ..rates.clone() }],
+            total: rates,
+            instances: vec![instance],
+            ..BatchWatch::default()
+        };
+        serde_json::to_string(&Envelope::new(watch)).unwrap() + "\n"
+    };
+    (0..count).map(look).collect()
+}
+
+#[test]
+fn costs_are_fitted_on_looks_that_were_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("looks.jsonl");
+    fs::write(&file, kept(300)).unwrap();
+    let path = file.to_str().unwrap();
+    let record =
+        hone(&["batch", "cost", path, "--if", "batches=0.25,requests=0.25", "--json"]).expect_code(0).json();
+    let cost = |unit: &str| {
+        let costs = record["body"]["costs"].as_array().unwrap();
+        costs.iter().find(|cost| cost["unit"] == unit).unwrap()["us"]["value"].as_f64().unwrap()
+    };
+    for (unit, us) in [("base", 1e5), ("request", 10.0), ("batch", 30.0), ("record", 0.5), ("byte", 3e-4)] {
+        near(unit, cost(unit), us, 1e-3);
+    }
+    assert_eq!(record["body"]["topics"][0]["topic"], "orders");
+    let forecast = &record["body"]["forecast"];
+    assert!(
+        forecast["cores_then"]["value"].as_f64() < forecast["cores_now"]["value"].as_f64(),
+        "{forecast:#}"
+    );
+    let text = hone(&["batch", "cost", path]).expect_code(0).stdout;
+    assert!(text.contains("a batch ") && text.contains("30.0 µs"), "{text}");
+    fs::write(&file, format!("{}not a look\n", kept(2))).unwrap();
+    hone(&["batch", "cost", path]).expect_code(1).expect_error("line 3 of");
+    hone(&["batch", "cost", path, "--if", "batch=2"]).expect_code(2).expect_error("unknown kind of work");
+}

@@ -1,0 +1,290 @@
+//! Topics written by real producers with known habits: the X-ray names size, trigger and reason of each, and counts every batch.
+
+#![expect(clippy::disallowed_methods, reason = "the test starts producers as their users do")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+mod stage;
+use stage::tools::{of_checkout, skip};
+use stage::{Broker, hone};
+
+/// What closes a batch is a matter of milliseconds, so those that write don't disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long producers write.
+const SECONDS: &str = "7";
+
+fn python() -> PathBuf {
+    std::env::var_os("HONE_PYTHON").map_or_else(|| of_checkout(".hone/venv/bin/python"), PathBuf::from)
+}
+
+/// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when there is no Python with kafka-python.
+fn make(broker: &Broker, topics: &[(&str, u32)]) -> bool {
+    let program = "import sys\nfrom kafka.admin import KafkaAdminClient, NewTopic\n\
+                   admin = KafkaAdminClient(bootstrap_servers=sys.argv[1])\n\
+                   admin.create_topics([NewTopic(*(lambda n, p: (n, int(p), 1))(*one.split(':')), \
+                   topic_configs={'write.caching': 'true'}) for one in sys.argv[2:]])";
+    let wanted = topics.iter().map(|(name, partitions)| format!("{name}:{partitions}"));
+    let made = Command::new(python()).args(["-c", program, &broker.address]).args(wanted).output();
+    let made = made.is_ok_and(|output| output.status.success());
+    if !made {
+        skip("no Python with kafka-python (script/bootstrap --test)");
+    }
+    made
+}
+
+/// Records that were acknowledged, by topic; `None` where there is no Java.
+fn write_by_java(broker: &Broker, habits: &[&str]) -> Option<BTreeMap<String, u64>> {
+    let jars = std::env::var_os("HONE_JAVA_JARS").map_or_else(|| of_checkout(".hone/java"), PathBuf::from);
+    if !jars.join("kafka-clients.jar").is_file() {
+        skip("no kafka-clients.jar (script/bootstrap --test)");
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/producers/Writer.java");
+    let output = Command::new("java")
+        .arg("-cp")
+        .arg(jars.join("*"))
+        .arg(source)
+        .args([&broker.address, SECONDS])
+        .args(habits)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8(output.stdout).unwrap();
+    Some(
+        told.lines()
+            .map(|line| line.split_once(' ').unwrap())
+            .map(|(topic, records)| (topic.to_owned(), records.parse().unwrap()))
+            .collect(),
+    )
+}
+
+fn xray(broker: &Broker, topic: &str) -> Value {
+    let ran = hone(&["batch", "xray", &broker.address, topic, "--json", "--quiet"]).expect_code(0);
+    ran.json()["body"]["topics"][0].clone()
+}
+
+/// Share of the first producer's batches that a trigger closed.
+fn share(topic: &Value, trigger: &str) -> f64 {
+    let triggers = topic["producers"][0]["triggers"].as_array().unwrap();
+    triggers.iter().find(|found| found[0] == trigger).map_or(0.0, |found| found[1].as_f64().unwrap())
+}
+
+fn verdicts(topic: &Value) -> Vec<&str> {
+    topic["findings"].as_array().unwrap().iter().map(|found| found["verdict"].as_str().unwrap()).collect()
+}
+
+fn linger_ms(topic: &Value) -> f64 {
+    topic["producers"][0]["linger_ms"].as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn habits_of_java_producers_are_named() {
+    let _alone = alone();
+    let broker = Broker::start();
+    let topics = [("time", 1), ("drained", 8), ("full", 1), ("hot", 10), ("waits", 1), ("flushes", 1)];
+    let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4)];
+    if !make(&broker, &[&topics[..], &more[..]].concat()) {
+        return;
+    }
+    let round_robin = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
+    let first = [
+        "time|rate:500|linger.ms=25",
+        "drained|rates:80;80;80;80;80;80;80;80|linger.ms=25",
+        "full|rate:2500|linger.ms=300",
+        "hot|rates:2500;50;50;50;50;50;50;50;50;50|linger.ms=150",
+        "rare|rates:2;2;2;2|linger.ms=5",
+    ];
+    let dealt = format!("dealt|rate:600|linger.ms=20,partitioner.class={round_robin}");
+    let second = [
+        "flushes|flush:10:50|linger.ms=5",
+        "commits|commit:5:40|linger.ms=5",
+        dealt.as_str(),
+        "keyed|keys:500:200|linger.ms=5",
+        "packed|rate:800|linger.ms=30,compression.type=zstd",
+    ];
+    let Some(mut written) = write_by_java(&broker, &first) else { return };
+    written.extend(write_by_java(&broker, &second).unwrap());
+    // A loop that waits takes whatever CPU there is.
+    written.extend(write_by_java(&broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
+    let seen: BTreeMap<&str, Value> =
+        written.keys().map(|topic| (topic.as_str(), xray(&broker, topic))).collect();
+    for (topic, records) in &written {
+        assert_eq!(
+            seen[topic.as_str()]["records"].as_u64(),
+            Some(*records),
+            "{topic}: every record is counted"
+        );
+    }
+
+    let time = &seen["time"];
+    assert!(share(time, "time") > 0.9 && (24.0..32.0).contains(&linger_ms(time)), "{time:#}");
+    let drained = &seen["drained"];
+    assert!(share(drained, "drained") > 0.6 && (24.0..32.0).contains(&linger_ms(drained)), "{drained:#}");
+    let full = &seen["full"];
+    assert!(share(full, "size") > 0.9, "{full:#}");
+    assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
+    let hot = &seen["hot"];
+    assert!(share(hot, "drained") > 0.5 && share(hot, "size") > 0.05, "{hot:#}");
+    assert!(verdicts(hot).contains(&"CO_DRAINED"), "{hot:#}");
+    // 147 records of 111 bytes at 2500 a second: the hot partition is full every 59 ms, far from 150.
+    assert!((50.0..90.0).contains(&linger_ms(hot)), "{hot:#}");
+    let waits = &seen["waits"];
+    assert_eq!(share(waits, "one-by-one"), 1.0, "{waits:#}");
+    assert!(verdicts(waits).contains(&"SYNC_SENDER"), "{waits:#}");
+    assert_eq!(share(&seen["flushes"], "flush"), 1.0, "{:#}", seen["flushes"]);
+    assert_eq!(share(&seen["commits"], "flush"), 1.0, "{:#}", seen["commits"]);
+    assert!(seen["commits"]["control"].as_u64() > Some(100), "{:#}", seen["commits"]);
+    assert!(verdicts(&seen["dealt"]).contains(&"ROUND_ROBIN"), "{:#}", seen["dealt"]);
+    let keys = &seen["keyed"]["keys"];
+    assert_eq!((keys["partitioner"].as_str(), keys["keyed_share"].as_f64()), (Some("murmur2"), Some(1.0)));
+    assert!((150..=200).contains(&keys["distinct"].as_u64().unwrap()), "{keys}");
+    let packed = &seen["packed"]["codecs"][0];
+    assert_eq!((packed["codec"].as_str(), packed["share"].as_f64()), (Some("zstd"), Some(1.0)));
+    assert!((0.9..1.3).contains(&packed["ratio"].as_f64().unwrap()), "{packed}: dice don't compress");
+    assert_eq!(verdicts(&seen["rare"]), ["HEALTHY"], "{:#}", seen["rare"]);
+    assert!(share(&seen["rare"], "alone") > 0.8, "{:#}", seen["rare"]);
+}
+
+/// A load by `hone load` whose topic stays, and the batches that it read back.
+fn load(broker: &Broker, topic: &str, rate: &str, client: &str, settings: &[&str]) -> Value {
+    let fixed =
+        ["load", &broker.address, "--topic", topic, "--client", client, "--rate", rate, "--json", "--quiet"];
+    let window = ["--duration", "6", "--warmup", "100", "--connections", "1", "--lateness-limit", "5000"];
+    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--client-set", setting]).collect();
+    let ran = hone(&[&fixed[..], &window[..], &settings[..]].concat()).expect_code(0);
+    ran.json()["body"]["batches"][0].clone()
+}
+
+#[test]
+fn habits_of_librdkafka_are_named() {
+    let _alone = alone();
+    let broker = Broker::start();
+    if !make(&broker, &[("time", 1), ("full", 1), ("own", 1)]) {
+        return;
+    }
+    load(&broker, "time", "800", "librdkafka", &["linger.ms=20"]);
+    let time = xray(&broker, "time");
+    assert_eq!(time["producers"][0]["id"], Value::Null, "librdkafka is not idempotent unless told so");
+    assert!(share(&time, "time") > 0.9 && (19.0..26.0).contains(&linger_ms(&time)), "{time:#}");
+
+    load(&broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
+    let full = xray(&broker, "full");
+    assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
+    assert!(share(&full, "size") > 0.9, "{full:#}");
+
+    // The wire engine sends what it is told to: five records a request.
+    let read_back = load(&broker, "own", "400", "wire", &[]);
+    let own = xray(&broker, "own");
+    assert!(own["batches"].as_u64() >= read_back["batches"].as_u64(), "with the warm-up: {own:#}");
+}
+
+#[test]
+fn segments_of_a_disk_tell_the_same_as_the_broker() {
+    let _alone = alone();
+    let mut broker = Broker::start();
+    if !make(&broker, &[("both", 3)]) {
+        return;
+    }
+    load(&broker, "both", "500", "wire", &[]);
+    let fetched = xray(&broker, "both");
+    broker.signal(libc::SIGTERM);
+    assert!(broker.child.wait().unwrap().success());
+    let path = broker.data.path().to_str().unwrap();
+    let ran =
+        hone(&["batch", "xray", "--segments", path, "--only", "both", "--json", "--quiet"]).expect_code(0);
+    let on_disk = &ran.json()["body"]["topics"][0];
+    for field in ["batches", "records", "bytes", "size_bytes", "span_ms", "keys"] {
+        assert_eq!(on_disk[field], fetched[field], "{field}");
+    }
+    assert!(on_disk["batches"].as_u64() > Some(2_000), "{on_disk:#}");
+}
+
+/// A topic by parts holds its mean size within a few percent, and says that it is a sample.
+fn check_a_sample(broker: &Broker, topic: &str, budget_mib: &str) -> Value {
+    let whole = xray(broker, topic);
+    assert_eq!(whole["read"]["slots"], Value::Null, "all of it was affordable");
+    let ran = hone(&["batch", "xray", &broker.address, topic, "--budget", budget_mib, "--json", "--quiet"])
+        .expect_code(0);
+    let part = ran.json()["body"]["topics"][0].clone();
+    assert!(part["read"]["slots"].as_u64() >= Some(3), "{part:#}");
+    let share = part["read"]["share"].as_f64().unwrap();
+    assert!((0.05..0.7).contains(&share), "{share}");
+    let truth = whole["mean_bytes"]["value"].as_f64().unwrap();
+    let told = part["mean_bytes"]["value"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&(told / truth)), "{told} for {truth}");
+    let interval: Vec<f64> =
+        part["mean_bytes"]["interval"].as_array().unwrap().iter().map(|end| end.as_f64().unwrap()).collect();
+    assert!(interval[0] <= told && told <= interval[1], "{interval:?}");
+    part
+}
+
+#[test]
+fn more_than_the_budget_is_sampled() {
+    let _alone = alone();
+    let broker = Broker::start();
+    if !make(&broker, &[("by-time", 2), ("by-offset", 2)]) {
+        return;
+    }
+    load(&broker, "by-time", "5000", "librdkafka", &["linger.ms=5"]);
+    let part = check_a_sample(&broker, "by-time", "1");
+    let rate = part["records_per_s"].as_f64().unwrap();
+    assert!((3_000.0..8_000.0).contains(&rate), "{rate}");
+    // The wire engine's frames were encoded before the load, and bear the time of that.
+    let fixed = [
+        "load",
+        &broker.address,
+        "--topic",
+        "by-offset",
+        "--rate",
+        "1500",
+        "--records",
+        "20",
+        "--json",
+        "--quiet",
+    ];
+    hone(&[&fixed[..], &["--duration", "8", "--sizes", "uniform:50-150"]].concat()).expect_code(0);
+    check_a_sample(&broker, "by-offset", "9");
+}
+
+#[test]
+fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
+    let _alone = alone();
+    let broker = Broker::start();
+    if !make(&broker, &[("one", 1), ("two", 2)]) {
+        return;
+    }
+    load(&broker, "one", "200", "wire", &[]);
+    hone(&["batch", "xray", &broker.address, "none"])
+        .expect_code(1)
+        .expect_error("UNKNOWN_TOPIC_OR_PARTITION")
+        .expect_error("DESCRIBE");
+    let both =
+        hone(&["batch", "xray", &broker.address, "one", "none", "--json", "--quiet"]).expect_code(0).json();
+    assert_eq!(both["body"]["topics"][0]["topic"], "one");
+    assert!(both["body"]["notes"][0].as_str().unwrap().starts_with("none: "), "{both:#}");
+    let quiet = xray(&broker, "two");
+    assert_eq!((quiet["batches"].as_u64(), verdicts(&quiet)), (Some(0), vec!["NO_EVIDENCE"]));
+
+    hone(&["batch", "xray", "127.0.0.1:1", "one"])
+        .expect_code(1)
+        .expect_error("no connection to 127.0.0.1:1");
+    hone(&["batch", "xray"]).expect_code(2);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    hone(&["batch", "xray", "--segments", path]).expect_code(2).expect_error("no segments");
+    std::fs::create_dir(folder.path().join("t-0")).unwrap();
+    std::fs::write(folder.path().join("t-0/00000000000000000000.log"), [7; 500]).unwrap();
+    let garbage = hone(&["batch", "xray", "--segments", path, "--json", "--quiet"]).expect_code(0).json();
+    let told = garbage["body"]["topics"][0]["troubles"][0].as_str().unwrap();
+    assert!(told.contains("500 bytes at its end were passed over: this is no segment"), "{told}");
+}

@@ -1,0 +1,105 @@
+// Which topic, is it hurting, did the change work.
+local p = import 'panels.libsonnet';
+{
+  local config = $._config,
+  local w = config.window,
+  local of = 'source=~"$source"',
+  local topics(name) = 'hone:topic_%s:rate%s{%s,topic=~"$topic"}' % [name, w, of],
+  local smooth(series) = 'avg_over_time(%s[$__rate_interval])' % series,
+  local rated(name) = 'hone:%s:rate%s{%s}' % [name, w, of],
+  local sizes = [
+    { color: 'red', value: null },
+    { color: 'orange', value: config.smallBatchBytes },
+    { color: 'green', value: config.goodBatchBytes },
+  ],
+  local busy = [{ color: 'green', value: null }, { color: 'red', value: config.busyShard }],
+  local compared(title, description, series, unit) = p.timeseries(title, description, [
+    p.target('sum(%s)' % series, 'now'),
+    p.target('sum(%s offset $compare)' % series, '$compare before'),
+  ], unit, [8, 8]),
+  // The cluster's mean, weighted by batches.
+  local mean(shift) = 'sum(%s%s) / (sum(%s%s) > 0)' % [topics('bytes'), shift, topics('batches'), shift],
+
+  local panels = [
+    p.row('Which topic'),
+    p.table('Topics by batches', 'Effective batches, as they were written and not as they were configured.', 'topic', [
+      { title: 'bytes a batch', unit: 'bytes', steps: sizes, expr: 'max by (topic) (%s)' % topics('effective_batch_bytes') },
+      { title: 'records a batch', unit: 'short', expr: 'max by (topic) (%s)' % topics('records_per_batch') },
+      { title: 'batches/s', unit: 'short', expr: 'sum by (topic) (%s)' % topics('batches') },
+      { title: 'of all batches', unit: 'percentunit', expr: 'sum by (topic) (%s) / scalar(sum(hone:topic_batches:rate%s{%s}))' % [topics('batches'), w, of] },
+      { title: 'bytes/s', unit: 'Bps', expr: 'sum by (topic) (%s)' % topics('bytes') },
+    ], [24, 9]),
+    p.timeseries('Bytes a batch', 'Below the red line every batch costs a page of the disk that it does not fill.', [p.target(smooth(topics('effective_batch_bytes')), '{{topic}}')], 'bytes', [12, 9], sizes),
+    p.timeseries('Batches a second', 'Who causes the work.', [p.target(smooth(topics('batches')), '{{topic}}')], 'short', [12, 9]),
+
+    p.row('Is it hurting'),
+    p.history('CPU by shard', 'Busy share of each core.', [p.target(rated('shard_cpu'), '{{instance}}/{{shard}}')], 'percentunit', [12, 8], busy),
+    p.timeseries('Waiting by scheduling group', 'Tasks in front of the CPU.', [p.target('sum by (group) (hone:group_queue:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
+    p.timeseries('Batches a second for each core', 'Replicas and internal logs included.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
+    p.timeseries('Fsyncs a batch', 'What write caching saves.', [p.target(smooth(rated('instance_fsyncs_per_batch')), '{{instance}}')], 'short', [8, 7]),
+    p.timeseries('Write amplification', 'Bytes to the disk for each byte that was written.', [p.target(smooth(rated('instance_write_amplification')), '{{instance}}')], 'short', [8, 7]),
+    p.stat('Batches a request', '1 where every request is for one partition.', [p.target(rated('cluster_batches_per_request'), '')], 'short', [8, 4]),
+    p.stat('Median batch', 'Between two bounds of a histogram.', [p.target('hone:cluster_batch_bytes:p50_rate%s{%s}' % [w, of], '')], 'bytes', [8, 4]),
+    p.stat('Bytes a request', 'A bound on the size of batches where nobody counts those.', [p.target(rated('cluster_request_bytes'), '')], 'bytes', [8, 4]),
+
+    p.row('Did the change work'),
+    p.timeseries('Bytes a batch, now and before', 'The mean over the chosen topics; changes that Hone made or accepted are marked.', [
+      p.target(mean(''), 'now'),
+      p.target(mean(' offset $compare'), '$compare before'),
+    ], 'bytes', [8, 8]),
+    compared('Batches a second, now and before', 'Over the chosen topics.', topics('batches'), 'short'),
+    compared('CPU, now and before', 'Cores of all shards; compare at like load.', rated('shard_cpu'), 'short'),
+  ],
+
+  local query(name, label, text, more={}) = {
+    type: 'query',
+    name: name,
+    label: label,
+    datasource: p.datasource,
+    query: { query: text, refId: name },
+    definition: text,
+    refresh: 2,
+    sort: 1,
+    includeAll: true,
+    multi: true,
+    allValue: '.*',
+    current: { selected: true, text: ['All'], value: ['$__all'] },
+  } + more,
+
+  grafanaDashboards+:: {
+    'hone-batches.json': {
+      uid: config.dashboardUid,
+      title: 'Batches',
+      description: 'Effective batches by topic, what they cost, and what a change brought. Needs the recording rules of one source.',
+      tags: config.dashboardTags,
+      schemaVersion: 39,
+      version: 1,
+      editable: true,
+      timezone: 'browser',
+      refresh: '30s',
+      time: { from: 'now-6h', to: 'now' },
+      graphTooltip: 1,
+      annotations: { list: [{
+        name: 'Changes',
+        datasource: { type: 'grafana', uid: '-- Grafana --' },
+        enable: true,
+        iconColor: 'purple',
+        target: { type: 'tags', tags: ['hone'], matchAny: true, limit: 100 },
+      }] },
+      templating: { list: [
+        { type: 'datasource', name: 'datasource', label: 'Data source', query: 'prometheus', refresh: 1, current: {} },
+        query('source', 'Source', 'label_values(hone:topic_bytes:rate%s, source)' % w),
+        query('topic', 'Topic', 'label_values(hone:topic_bytes:rate%s{%s}, topic)' % [w, of]),
+        {
+          type: 'custom',
+          name: 'compare',
+          label: 'Compare with',
+          query: '1h,6h,1d,7d',
+          current: { text: '1d', value: '1d' },
+          options: [{ text: t, value: t, selected: t == '1d' } for t in ['1h', '6h', '1d', '7d']],
+        },
+      ] },
+      panels: p.laid(panels),
+    },
+  },
+}

@@ -63,9 +63,9 @@ echo
 segments=$(find "$work/data" -path '*large-*' -name '*.log' | sort)
 read -r wall cpu mib _ _ < <(cost "$hone" batch xray --segments "$work/data" --only large --no-payload --quiet --json)
 row "hone batch xray --segments" "$wall" "$cpu" "$mib"
-libs=$(find .hone/kafka -maxdepth 2 -name libs 2>/dev/null | head -1)
-if [ -n "$libs" ]; then
-  read -r wall cpu mib _ lines < <(cost java -Xmx512m -cp "$libs/*" kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
+libs=.hone/kafka/4.3.1
+if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
+  read -r wall cpu mib _ lines < <(cost java -Xmx512m -cp "$libs/*" org.apache.kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
   row "kafka-dump-log" "$wall" "$cpu" "$mib"
   echo "kafka-dump-log printed $lines lines, one for each batch and some for each file"
 fi

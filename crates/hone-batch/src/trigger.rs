@@ -53,6 +53,8 @@ const PAIRS_EXPECTED: f64 = 10.0;
 const RARE_GAP_MS: f64 = 50.0;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
+/// From this share on batches that are not full are what was begun behind full ones.
+const BEHIND: f64 = 0.7;
 /// Share of batches with the same number of records from which the application is taken to count.
 const CONSTANT: f64 = 0.9;
 
@@ -343,6 +345,10 @@ impl<'a> Rest<'a> {
             habits.evidence.push(seen);
             return vec![(BatchTrigger::Drained, 1.0)];
         }
+        if let Some(seen) = self.sent_behind_full_ones() {
+            habits.evidence.push(seen);
+            return vec![(BatchTrigger::Drained, 1.0)];
+        }
         let Some(ceiling) = ceiling(&self.spans) else {
             let middle = quantile(&self.spans, 0.5).unwrap_or(0);
             habits.evidence.push(format!(
@@ -422,6 +428,23 @@ impl<'a> Rest<'a> {
             at = at.max(begin + 1);
         }
         (drained, late)
+    }
+
+    /// Whether these batches are what had been begun behind a full one of their partition when that was sent: franz-go sends both.
+    fn sent_behind_full_ones(&self) -> Option<String> {
+        let pairs = self.kept.windows(2).zip(self.is_full.windows(2));
+        let behind = pairs
+            .filter(|(pair, full)| full[0] && !full[1] && pair[0].partition == pair[1].partition)
+            .filter(|(pair, _)| pair[0].end_ms.is_some_and(|end| pair[1].begin_ms <= end.saturating_add(2)))
+            .count();
+        let full = self.kept.len() - self.count;
+        let is_so = behind as f64 >= BEHIND * self.count as f64 && full as f64 >= BEHIND * self.count as f64;
+        is_so.then(|| {
+            format!(
+                "{:.0} % of the others began right behind a full one of their partition, and were sent along with it",
+                100.0 * behind as f64 / self.count as f64
+            )
+        })
     }
 
     /// Whether another partition of the producer fills its batches, and these are sent at its beat: then their spans end where its batches
@@ -711,6 +734,25 @@ mod tests {
         assert!(share(BatchTrigger::Size) > 0.1 && share(BatchTrigger::Time) > 0.2, "{found:?}");
         assert_eq!(found.cap, Some(BatchCap::Bytes(16_384)));
         assert!((95..=100).contains(&found.linger_ms.unwrap()), "{found:?}");
+    }
+
+    #[test]
+    fn what_was_begun_behind_a_full_batch_goes_with_it() {
+        let mut dice = Dice(13);
+        let (mut at, mut kept) = (0.0, Vec::new());
+        while kept.len() < 2_000 {
+            // Full, the beginning of the next one, and a while until the first record behind both.
+            let some = 1 + (60.0 * dice.roll()) as u32;
+            kept.push(batch(0, at, at + 12e3, 61 + 147 * 111, 147));
+            kept.push(batch(0, at + 12e3, at + 12e3 + f64::from(some) * 80.0, 61 + some * 111, some));
+            at += 12e3 + f64::from(some) * 80.0 + 100.0;
+        }
+        let found = habits(&kept, &known());
+        let share = |wanted| {
+            found.triggers.iter().find(|(trigger, _)| *trigger == wanted).map_or(0.0, |found| found.1)
+        };
+        assert!((0.49..0.51).contains(&share(BatchTrigger::Drained)), "{found:?}");
+        assert_eq!((found.cap, found.linger_ms), (Some(BatchCap::Bytes(16_384)), None), "{found:?}");
     }
 
     #[test]

@@ -133,20 +133,12 @@ fn read_parts(
     Ok((sight, sum, wanted))
 }
 
-/// All numbers below a count, the next one always far from those before, so that what is read until something ends it is of all the time.
-fn in_turn(count: usize) -> impl Iterator<Item = usize> {
-    // The golden section leaves the widest gaps; from there on to one that has nothing in common with the count.
-    let step = (1..=count)
-        .map(|more| (count * 618 / 1_000 + more) % count.max(1))
-        .find(|step| are_coprime(*step, count));
-    (0..count).map(move |number| number * step.unwrap_or(1) % count.max(1))
-}
-
-fn are_coprime(mut one: usize, mut other: usize) -> bool {
-    while other > 0 {
-        (one, other) = (other, one % other);
-    }
-    one == 1
+/// All numbers below a count, in an order whose every beginning is spread over all of them, so that what is read until something ends it is of
+/// all the time: by their bits in reverse (van der Corput).
+fn in_turn(count: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    all.sort_by_key(|number| number.reverse_bits());
+    all
 }
 
 /// Evenly spread over each partition's offsets.
@@ -405,11 +397,14 @@ mod tests {
     }
 
     #[test]
-    fn stretches_come_once_each_and_far_from_each_other() {
-        for count in 0..60 {
-            let mut all: Vec<usize> = in_turn(count).collect();
-            if count > 8 {
-                assert!(all.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > count / 6), "{count}: {all:?}");
+    fn stretches_come_once_each_and_a_few_are_of_all_the_time() {
+        for count in 0..100 {
+            let mut all = in_turn(count);
+            if count >= 8 {
+                let few = &all[..4];
+                let halves =
+                    [0, 1].map(|half| few.iter().filter(|number| **number * 2 / count == half).count());
+                assert!(halves.iter().all(|here| *here > 0), "{count}: {few:?}");
             }
             all.sort_unstable();
             assert!(all.iter().copied().eq(0..count), "{count}: {all:?}");

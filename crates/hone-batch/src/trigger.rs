@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
 
-use crate::evidence::{Kept, are_near};
+use crate::evidence::{Kept, are_near, slot_of};
 
 /// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
 /// librdkafka's and franz-go's megabyte.
@@ -39,6 +39,10 @@ const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
 const REGULAR: f64 = 0.35;
+/// No client lingers longer; what spans more is of times that are not when records were written.
+const LONGEST_LINGER_MS: u64 = 60_000;
+/// Lingers that are tried.
+const MOST_TRIED: u64 = 40;
 /// The linger is of this share of the ceiling at least.
 const FLOOR: f64 = 0.8;
 /// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
@@ -82,6 +86,8 @@ pub struct Habits {
 pub struct Known {
     /// Bytes of records before compression for one after it; 1 where nothing is compressed or known.
     pub ratio: f64,
+    /// Whether these are all that have no producer id.
+    pub is_nameless: bool,
     /// How many producers are mixed in these headers at least: 1 for one with an id.
     pub producers: usize,
     /// Markers of transactions for a batch of one, over the topic.
@@ -305,12 +311,15 @@ impl<'a> Rest<'a> {
         let mut begins: Vec<i64> = self.rest().map(|batch| batch.begin_ms).collect();
         begins.sort_unstable();
         let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
+        if self.known.is_nameless {
+            habits.evidence.push(format!(
+                "single records without a producer id, one in {gap_ms:.1} ms: one producer that waits for each, or many that send few; with \
+                 ids (enable.idempotence) they could be told apart"
+            ));
+            return BatchTrigger::Unknown;
+        }
         if gap_ms > RARE_GAP_MS {
             habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
-            return BatchTrigger::Alone;
-        }
-        if self.known.producers > 1 {
-            habits.evidence.push("single records, of several producers that can't be told apart".to_owned());
             return BatchTrigger::Alone;
         }
         let pairs = self.rest().filter(|batch| batch.records > 1).count();
@@ -386,9 +395,13 @@ impl<'a> Rest<'a> {
         }
         let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
         brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
+        if linger_ms > LONGEST_LINGER_MS {
+            return 0.0;
+        }
         // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
         let shortest = (FLOOR * linger_ms as f64) as u64;
-        let tried = (shortest..=linger_ms).map(|linger_ms| {
+        let step = (linger_ms - shortest).div_ceil(MOST_TRIED).max(1);
+        let tried = (shortest..=linger_ms).rev().step_by(step as usize).map(|linger_ms| {
             let found = brokers.iter().map(|places| self.drained_of_a_broker(places, linger_ms));
             found.fold((0, 0), |sum, (drained, late)| (sum.0 + drained, sum.1 + late))
         });
@@ -547,7 +560,13 @@ fn stays(kept: &[Kept]) -> f64 {
     same as f64 / order.len().saturating_sub(1).max(1) as f64
 }
 
+/// Between beginnings that nothing was left out between; over all of them where those are few.
 fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
+    let pairs = || begins.windows(2).filter(|pair| slot_of(pair[0]) == slot_of(pair[1]));
+    let near = pairs().count();
+    if near >= LEAST {
+        return Some(pairs().map(|pair| pair[1].abs_diff(pair[0]) as f64).sum::<f64>() / near as f64);
+    }
     let (first, last) = (begins.first()?, begins.last()?);
     (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
 }
@@ -557,15 +576,18 @@ fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
 fn regularity(begins: &[i64]) -> Option<f64> {
     const PER_STRETCH: f64 = 16.0;
     const LEAST_STRETCHES: usize = 32;
-    let first = *begins.first()?;
     let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);
-    let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
-    for begin in begins {
-        *counts.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
+    let mut counts = Vec::new();
+    for slot in begins.chunk_by(|one, other| slot_of(*one) == slot_of(*other)) {
+        let first = slot.first().copied().unwrap_or(0);
+        let mut of_slot: BTreeMap<u64, f64> = BTreeMap::new();
+        for begin in slot {
+            *of_slot.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
+        }
+        // The last one is cut off; long pauses have none.
+        of_slot.pop_last();
+        counts.extend(of_slot.into_values());
     }
-    // The last one is cut off; slots that were left out, and long pauses, have none.
-    counts.pop_last();
-    let mut counts: Vec<f64> = counts.into_values().collect();
     if counts.len() < LEAST_STRETCHES {
         return None;
     }
@@ -601,7 +623,13 @@ mod tests {
     use super::*;
 
     fn known() -> Known {
-        Known { ratio: 1.0, producers: 1, markers_per_batch: 0.0, leaders: BTreeMap::new() }
+        Known {
+            ratio: 1.0,
+            is_nameless: false,
+            producers: 1,
+            markers_per_batch: 0.0,
+            leaders: BTreeMap::new(),
+        }
     }
 
     /// Numbers in (0, 1), the same every time.
@@ -813,6 +841,18 @@ mod tests {
             })
             .collect();
         assert_eq!(main_trigger(&habits(&quickly, &known())), (BatchTrigger::OneByOne, 1.0));
+        // In stretches of which most were left out.
+        let parts: Vec<Kept> = quickly
+            .iter()
+            .copied()
+            .map(|kept| {
+                let slot = kept.begin_ms / 4_096;
+                Kept { begin_ms: kept.begin_ms + slot * 600_000_000 / 4_096 * 4_096, end_ms: None, ..kept }
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&parts, &known())), (BatchTrigger::OneByOne, 1.0));
+        let nameless = Known { is_nameless: true, ..known() };
+        assert_eq!(main_trigger(&habits(&quickly, &nameless)), (BatchTrigger::Unknown, 1.0), "one, or many");
         let mut at = 0.0;
         let arrive: Vec<Kept> = (0..3_000)
             .map(|_| {
@@ -889,6 +929,16 @@ mod tests {
             (found.cap, main_trigger(&found)),
             (Some(BatchCap::Bytes(16_384)), (BatchTrigger::Size, 1.0))
         );
+    }
+
+    #[test]
+    fn spans_of_hours_take_no_time() {
+        let hours: Vec<Kept> = (0..20_000)
+            .map(|number| f64::from(number) * 1e5)
+            .map(|at| Kept { partition: (at as i32 / 100_000) % 5, ..batch(0, at, at + 3.6e12, 500, 3) })
+            .collect();
+        let found = habits(&hours, &known());
+        assert!(found.triggers.iter().all(|(trigger, _)| *trigger != BatchTrigger::Drained), "{found:?}");
     }
 
     #[test]

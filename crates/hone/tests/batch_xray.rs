@@ -356,7 +356,7 @@ fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
         .expect_error("UNKNOWN_TOPIC_OR_PARTITION")
         .expect_error("DESCRIBE");
     let both =
-        hone(&["batch", "xray", &broker.address, "one", "none", "--json", "--quiet"]).expect_code(0).json();
+        hone(&["batch", "xray", &broker.address, "one", "none", "--json", "--quiet"]).expect_code(1).json();
     assert_eq!(both["body"]["topics"][0]["topic"], "one");
     assert!(both["body"]["notes"][0].as_str().unwrap().starts_with("none: "), "{both:#}");
     let quiet = xray(&broker, "two");

@@ -16,6 +16,8 @@ const LEAST_SLOTS: u32 = 3;
 const LEAST_SLOT_MS: f64 = 2_000.0;
 /// A sample by time that holds less than this of what it should: the records' times are not when they were written.
 const LEAST_OF_EXPECTED: f64 = 0.25;
+/// Of the budget, what a sample is planned to take.
+const PLANNED_SHARE: f64 = 0.8;
 /// What a first look at the size may cost, of the budget.
 const PROBE_SHARE: u64 = 16;
 
@@ -76,7 +78,8 @@ fn sample(
     all_bytes: f64,
     first_ms: Option<i64>,
 ) -> Result<TopicXray> {
-    let affordable = wish.budget_bytes as f64 / all_bytes;
+    // Batches are read whole, so more comes than is planned.
+    let affordable = PLANNED_SHARE * wish.budget_bytes as f64 / all_bytes;
     let begin_ms = asked.begin_ms.or(first_ms).unwrap_or(0);
     let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms + 1);
     let times = slots(begin_ms, end_ms, affordable);
@@ -108,10 +111,18 @@ fn read_parts(
     let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
     let (mut sum, mut wanted) = (Read::default(), 0);
     let offset_bytes = Some(all_bytes / offsets(&asked.stretches()).max(1) as f64);
-    for stretches in parts {
+    for number in in_turn(parts.len()) {
+        let Some(stretches) = parts.get(number) else { continue };
         let left = wish.budget_bytes.saturating_sub(sum.bytes);
+        let before = sight.clone();
         let one = read(topics, asked, stretches, (left, offset_bytes), until, &mut sight)?;
         let is_whole = one.end == ReadingEnd::Whole;
+        // Half of a stretch is none, but for the first.
+        if !is_whole && sight.slots() > 0 {
+            sight = before;
+            sum.end = one.end;
+            break;
+        }
         wanted += offsets(stretches);
         sum = sum.and(one);
         sight.end_slot();
@@ -120,6 +131,14 @@ fn read_parts(
         }
     }
     Ok((sight, sum, wanted))
+}
+
+/// All numbers below a count, in an order whose every beginning is spread over all of them, so that what is read until something ends it is of
+/// all the time: by their bits in reverse (van der Corput).
+fn in_turn(count: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    all.sort_by_key(|number| number.reverse_bits());
+    all
 }
 
 /// Evenly spread over each partition's offsets.
@@ -217,8 +236,13 @@ impl Read {
 
     /// What of these stretches was not read and not lost.
     fn left(&self, all: &[Stretch]) -> Vec<Stretch> {
-        let is_lost = |partition: i32| self.lost.iter().any(|lost| lost.partition == partition);
-        let left = all.iter().filter(|stretch| !is_lost(stretch.partition));
+        // Where retention took the beginning, the rest is there.
+        let is_lost = |stretch: &Stretch| {
+            let reaches =
+                |lost: &hone_load::Lost| lost.from.saturating_add_unsigned(lost.offsets) >= stretch.to;
+            self.lost.iter().any(|lost| lost.partition == stretch.partition && reaches(lost))
+        };
+        let left = all.iter().filter(|stretch| !is_lost(stretch));
         left.map(|stretch| Stretch {
             from: self.next.get(&stretch.partition).copied().unwrap_or(stretch.from),
             ..*stretch
@@ -261,21 +285,19 @@ impl Asked {
         let mut begin_ms = wish.last_s.map(|last_s| now_ms() - (1e3 * last_s) as i64);
         let mut from = match begin_ms {
             // Where nothing came since, there is no such offset.
-            Some(time) => topics
-                .offsets(&layout, At::TimeMs(time))?
-                .0
+            Some(time) => beginning(topics, &layout, At::TimeMs(time), &mut troubles)?
                 .into_iter()
                 .map(|(partition, from)| {
                     (partition, if from < 0 { to.get(&partition).copied().unwrap_or(0) } else { from })
                 })
                 .collect(),
-            None => topics.offsets(&layout, At::Earliest)?.0,
+            None => beginning(topics, &layout, At::Earliest, &mut troubles)?,
         };
         let is_empty = |from: &BTreeMap<i32, i64>| {
             to.iter().all(|(partition, to)| from.get(partition).is_none_or(|from| from >= to))
         };
         if wish.last_s.is_some() && is_empty(&from) {
-            from = topics.offsets(&layout, At::Earliest)?.0;
+            from = beginning(topics, &layout, At::Earliest, &mut troubles)?;
             begin_ms = None;
             if !is_empty(&from) {
                 troubles.push(
@@ -313,12 +335,30 @@ impl Asked {
         sight.finish(Facts {
             fetched_bytes: read.bytes,
             share: if all == 0 { 1.0 } else { read.offsets.min(wanted) as f64 / all as f64 },
+            window_s: self.begin_ms.map(|begin| (now_ms() - begin) as f64 / 1e3),
             is_sample: sample.is_some(),
             slots_s: sample.and_then(|sample| sample.slots_s),
             leaders: leaders.collect(),
             troubles,
         })
     }
+}
+
+/// Where partitions begin; who does not answer is told.
+fn beginning(
+    topics: &mut Topics,
+    layout: &TopicLayout,
+    at: At,
+    troubles: &mut Vec<String>,
+) -> Result<BTreeMap<i32, i64>> {
+    let (found, missing) = topics.offsets(layout, at)?;
+    for (partition, why) in missing {
+        let told = format!("partition {partition}: {why}");
+        if !troubles.contains(&told) {
+            troubles.push(told);
+        }
+    }
+    Ok(found)
 }
 
 /// From a beginning to an end; where there is no such offset, the log's end.
@@ -354,6 +394,21 @@ mod tests {
         assert!(found.windows(2).all(|pair| (22_498..22_503).contains(&(pair[1].0 - pair[0].0))));
         let few = slots(0, 60_000, 0.1);
         assert_eq!((few.len(), few[0]), (3, (9_000, 11_000)));
+    }
+
+    #[test]
+    fn stretches_come_once_each_and_a_few_are_of_all_the_time() {
+        for count in 0..100 {
+            let mut all = in_turn(count);
+            if count >= 8 {
+                let few = &all[..4];
+                let halves =
+                    [0, 1].map(|half| few.iter().filter(|number| **number * 2 / count == half).count());
+                assert!(halves.iter().all(|here| *here > 0), "{count}: {few:?}");
+            }
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..count), "{count}: {all:?}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ speed() {
 
 # serve COMMAND...: starts it, waits for its line of readiness, and sets `address`.
 serve() {
+  : > "$work/ready"
   "$@" > "$work/ready" 2> "$work/broker.log" &
   server=$!
   until grep -q '^ready ' "$work/ready"; do

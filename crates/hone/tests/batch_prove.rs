@@ -287,6 +287,47 @@ fn a_live_topic_is_looked_at_twice_and_drift_is_said() {
     assert!(topics(&broker).is_empty(), "nothing is sent");
 }
 
+/// A topic's own records, the replay's figures of another linger, and the proof that holds them against what comes.
+#[test]
+fn what_whatif_foresees_is_judged_by_prove() {
+    let (broker, folder) = (Broker::start(), tempfile::tempdir().unwrap());
+    Admin::connect(&broker.address).unwrap().create_topic("orders", 2, &BTreeMap::new()).unwrap();
+    let to = ["load", &broker.address, "--topic", "orders", "--client", "librdkafka"];
+    let more = ["--client-set", "linger.ms=5", "--rate", "1500", "--duration", "8", "--warmup", "0"];
+    hone_in(folder.path(), &[&to[..], &more, &["--connections", "1", "--json"]].concat()).expect_code(0);
+    let asked = ["batch", "whatif", &broker.address, "orders", "--linger", "50ms", "--json"];
+    let today = ["--today-client", "librdkafka", "--open-loop", "--quiet"];
+    let whatif = hone_in(folder.path(), &[&asked[..], &today].concat()).expect_code(0);
+    fs::write(folder.path().join("whatif.json"), &whatif.stdout).unwrap();
+    let from =
+        ["--from", &broker.address, "--topic", "orders", "--original", "linger=5ms", "--connections", "1"];
+    let step = ["--step", "linger=50ms", "--foretold", "1=whatif.json", "--duration", "2", "--warmup", "100"];
+    let rule = ["--pairs", "5", "--control-pairs", "0", "--keep-disturbed", "--require", "p99<10s"];
+    let rest = ["--lateness-limit", "5000", "--mode", "duet", "--json"];
+    let ran = prove(folder.path(), &[&from[..], &step, &rule, &rest].concat());
+    assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stderr);
+    let proof = ran.json();
+    let step = &proof["body"]["steps"][0];
+    let said = |what: &str, end: &str| step["foretold"][what][end].as_f64().unwrap();
+    for what in ["batches_per_s", "batch_bytes", "requests_per_s", "added_wait_ms"] {
+        assert!(
+            said(what, "low") <= said(what, "value") && said(what, "value") <= said(what, "high"),
+            "{step}"
+        );
+    }
+    // A tenth of the batches was foretold; half of that fall must come.
+    assert!(
+        said("batches_per_s", "value") < 0.5 * step["foretold"]["before"]["batches_per_s"].as_f64().unwrap()
+    );
+    let guards = step["guards"].as_array().unwrap();
+    let half =
+        guards.iter().find(|guard| guard["rule"].as_str().unwrap().contains("half of the foretold")).unwrap();
+    assert_eq!(half["held"], true, "{step}");
+    let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();
+    let entry: Value = serde_json::from_str(ledger.lines().next().unwrap()).unwrap();
+    assert_eq!(entry["body"]["foretold"]["came_true"], true, "{ledger}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_started() {
     let folder = tempfile::tempdir().unwrap();

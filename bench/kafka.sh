@@ -33,7 +33,10 @@ fetch() {
 <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
 </dependencies></project>
 POM
-  mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs"
+  # Said aloud, since `set -e` is off wherever the caller tests what this answers.
+  mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs" \
+    || die "Maven could not fetch Apache Kafka; what there was is as it was"
+  [ -f "$part/libs/kafka-tools-$version.jar" ] || die "Maven fetched no Apache Kafka; what there was is as it was"
   # Whole or not at all: a broken download is not taken for Kafka the next time.
   rm -rf "$libs"
   mv "$part/libs" "$libs"
@@ -196,7 +199,7 @@ cluster() {
 }
 
 case "${1:-}" in
-  fetch) (fetch) && fetch_exporter ;;
+  fetch) (fetch); fetch_exporter ;;
   run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
   *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

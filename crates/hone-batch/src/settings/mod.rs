@@ -284,6 +284,17 @@ pub fn properties(client: Client, change: &Change) -> Option<Vec<(&'static str, 
     Some(all.into_iter().filter(|(name, _)| !said_by_the_load.contains(name)).collect())
 }
 
+/// Properties that must not be set for the change to be in force: what they would choose is what the client does without them.
+pub fn removed(client: Client, change: &Change) -> &'static [&'static str] {
+    match (client, change.partitioner) {
+        (Client::Java, Some(Partitioner::Sticky | Partitioner::Murmur2)) => &["partitioner.class"],
+        (Client::Librdkafka, Some(Partitioner::Sticky | Partitioner::Murmur2)) => {
+            &[librdkafka::STICKY_LINGER]
+        }
+        _ => &[],
+    }
+}
+
 /// `0`, `1` or `all`.
 fn acks_word(acks: i16) -> String {
     if acks == -1 { "all".to_owned() } else { acks.to_string() }

@@ -122,6 +122,11 @@ fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
         "Flush.Bytes is for all partitions of a broker together: multiply it by those that a producer writes to there (--partitions).",
     );
     tell(
+        change.batch_bytes.is_some() && partitions.is_some_and(|partitions| partitions > 1),
+        "Flush.Bytes counts the partitions of one broker, and all of --partitions are in the line: divide it by the number of brokers that \
+         lead them, or it is met that much later.",
+    );
+    tell(
         change.batch_bytes.is_some() && change.linger_us.is_none(),
         "Flush.Bytes or Flush.Messages without Flush.Frequency leave the last messages lying: set a linger, too.",
     );

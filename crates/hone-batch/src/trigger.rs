@@ -35,10 +35,10 @@ const ABOVE_CEILING: f64 = 0.12;
 const BELOW_CEILING: f64 = 0.05;
 const EDGE: f64 = 6.0;
 /// From this share of single records on a producer sends one by one.
-const SINGLES: f64 = 0.99;
+pub(crate) const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
-const REGULAR: f64 = 0.35;
+pub(crate) const REGULAR: f64 = 0.35;
 /// The linger is of this share of the ceiling at least.
 const FLOOR: f64 = 0.8;
 /// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
@@ -46,11 +46,11 @@ const FLOOR: f64 = 0.8;
 const LEFT_OUT: f64 = 0.1;
 const VARIANCE_LEFT: f64 = 0.4377;
 /// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
-const WAKE_UP_MS: f64 = 0.05;
+pub(crate) const WAKE_UP_MS: f64 = 0.05;
 /// So many pairs of that kind are expected where there is none.
-const PAIRS_EXPECTED: f64 = 10.0;
+pub(crate) const PAIRS_EXPECTED: f64 = 10.0;
 /// Slower than this, records are just rare.
-const RARE_GAP_MS: f64 = 50.0;
+pub(crate) const RARE_GAP_MS: f64 = 50.0;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
 /// From this share on batches that are not full are what was begun behind full ones.
@@ -547,14 +547,14 @@ fn stays(kept: &[Kept]) -> f64 {
     same as f64 / order.len().saturating_sub(1).max(1) as f64
 }
 
-fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
+pub(crate) fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
     let (first, last) = (begins.first()?, begins.last()?);
     (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
 }
 
 /// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
 /// few stretches.
-fn regularity(begins: &[i64]) -> Option<f64> {
+pub(crate) fn regularity(begins: &[i64]) -> Option<f64> {
     const PER_STRETCH: f64 = 16.0;
     const LEAST_STRETCHES: usize = 32;
     let first = *begins.first()?;

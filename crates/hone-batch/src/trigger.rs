@@ -35,10 +35,10 @@ const ABOVE_CEILING: f64 = 0.12;
 const BELOW_CEILING: f64 = 0.05;
 const EDGE: f64 = 6.0;
 /// From this share of single records on a producer sends one by one.
-const SINGLES: f64 = 0.99;
+pub(crate) const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
-const REGULAR: f64 = 0.35;
+pub(crate) const REGULAR: f64 = 0.35;
 /// No client lingers longer; what spans more is of times that are not when records were written.
 const LONGEST_LINGER_MS: u64 = 60_000;
 /// Lingers that are tried.
@@ -50,11 +50,11 @@ const FLOOR: f64 = 0.8;
 const LEFT_OUT: f64 = 0.1;
 const VARIANCE_LEFT: f64 = 0.4377;
 /// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
-const WAKE_UP_MS: f64 = 0.05;
+pub(crate) const WAKE_UP_MS: f64 = 0.05;
 /// So many pairs of that kind are expected where there is none.
-const PAIRS_EXPECTED: f64 = 10.0;
+pub(crate) const PAIRS_EXPECTED: f64 = 10.0;
 /// Slower than this, records are just rare.
-const RARE_GAP_MS: f64 = 50.0;
+pub(crate) const RARE_GAP_MS: f64 = 50.0;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
 /// From this share on batches that are not full are what was begun behind full ones.
@@ -561,7 +561,7 @@ fn stays(kept: &[Kept]) -> f64 {
 }
 
 /// Between beginnings that nothing was left out between; over all of them where those are few.
-fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
+pub(crate) fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
     let pairs = || begins.windows(2).filter(|pair| slot_of(pair[0]) == slot_of(pair[1]));
     let near = pairs().count();
     if near >= LEAST {
@@ -573,7 +573,7 @@ fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
 
 /// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
 /// few stretches.
-fn regularity(begins: &[i64]) -> Option<f64> {
+pub(crate) fn regularity(begins: &[i64]) -> Option<f64> {
     const PER_STRETCH: f64 = 16.0;
     const LEAST_STRETCHES: usize = 32;
     let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);

@@ -362,7 +362,11 @@ fn beginning(
 }
 
 /// From a beginning to an end; where there is no such offset, the log's end.
-fn between(from: &BTreeMap<i32, i64>, to: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> Vec<Stretch> {
+pub(crate) fn between(
+    from: &BTreeMap<i32, i64>,
+    to: &BTreeMap<i32, i64>,
+    ends: &BTreeMap<i32, i64>,
+) -> Vec<Stretch> {
     let stretch = |(partition, end): (&i32, &i64)| {
         let place = |offsets: &BTreeMap<i32, i64>| {
             offsets.get(partition).map(|offset| if *offset < 0 { *end } else { *offset })
@@ -376,7 +380,7 @@ fn offsets(stretches: &[Stretch]) -> u64 {
     stretches.iter().map(|stretch| stretch.to.abs_diff(stretch.from)).sum()
 }
 
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

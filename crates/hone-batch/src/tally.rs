@@ -102,7 +102,8 @@ impl Tally {
     }
 }
 
-fn codec_index(codec: Codec) -> usize {
+/// A codec's place in sums by codec.
+pub(crate) fn codec_index(codec: Codec) -> usize {
     usize::try_from(codec.bits()).unwrap_or(0).min(CODECS - 1)
 }
 

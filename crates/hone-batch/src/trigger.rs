@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
 
-use crate::evidence::{Kept, are_near, slot_of};
+use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
+use crate::evidence::{Kept, are_near};
 
 /// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
 /// librdkafka's and franz-go's megabyte.
@@ -34,27 +35,14 @@ const LEAST: usize = 20;
 const ABOVE_CEILING: f64 = 0.12;
 const BELOW_CEILING: f64 = 0.05;
 const EDGE: f64 = 6.0;
-/// From this share of single records on a producer sends one by one.
-pub(crate) const SINGLES: f64 = 0.99;
-/// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
-/// below.
-pub(crate) const REGULAR: f64 = 0.35;
+/// What lies between this share of a ceiling and the ceiling makes it steep.
+const JUST_BELOW: f64 = 0.92;
 /// No client lingers longer; what spans more is of times that are not when records were written.
 const LONGEST_LINGER_MS: u64 = 60_000;
 /// Lingers that are tried.
 const MOST_TRIED: u64 = 40;
 /// The linger is of this share of the ceiling at least.
 const FLOOR: f64 = 0.8;
-/// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
-/// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
-const LEFT_OUT: f64 = 0.1;
-const VARIANCE_LEFT: f64 = 0.4377;
-/// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
-pub(crate) const WAKE_UP_MS: f64 = 0.05;
-/// So many pairs of that kind are expected where there is none.
-pub(crate) const PAIRS_EXPECTED: f64 = 10.0;
-/// Slower than this, records are just rare.
-pub(crate) const RARE_GAP_MS: f64 = 50.0;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
 /// From this share on batches that are not full are what was begun behind full ones.
@@ -82,8 +70,8 @@ pub struct Habits {
 }
 
 /// What is known beside the kept headers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known<'a> {
     /// Bytes of records before compression for one after it; 1 where nothing is compressed or known.
     pub ratio: f64,
     /// Whether these are all that have no producer id.
@@ -93,11 +81,11 @@ pub struct Known {
     /// Markers of transactions for a batch of one, over the topic.
     pub markers_per_batch: f64,
     /// Which broker leads a partition, by any number; those that are not named have one together.
-    pub leaders: BTreeMap<i32, usize>,
+    pub leaders: &'a BTreeMap<i32, usize>,
 }
 
 /// Batches of one producer, or of all without an id, by partition and offset.
-pub fn habits(kept: &[Kept], known: &Known) -> Habits {
+pub fn habits(kept: &[Kept], known: &Known<'_>) -> Habits {
     if kept.len() < LEAST {
         let evidence = vec![format!("{} batches are too few to tell", kept.len())];
         return Habits { triggers: vec![(BatchTrigger::Unknown, 1.0)], evidence, ..Habits::default() };
@@ -164,7 +152,7 @@ impl Cap {
     }
 }
 
-fn cap_of(kept: &[Kept], known: &Known) -> Option<Cap> {
+fn cap_of(kept: &[Kept], known: &Known<'_>) -> Option<Cap> {
     let packed = kept.iter().filter(|batch| batch.is_packed).count();
     if packed * 2 > kept.len() {
         count_cap(kept).or_else(|| packed_cap(kept, 1.0, "")).or_else(|| {
@@ -244,14 +232,14 @@ fn count_cap(kept: &[Kept]) -> Option<Cap> {
 struct Rest<'a> {
     kept: &'a [Kept],
     is_full: &'a [bool],
-    known: &'a Known,
+    known: &'a Known<'a>,
     has_cap: bool,
     count: usize,
     spans: Vec<u64>,
 }
 
 impl<'a> Rest<'a> {
-    fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known, has_cap: bool) -> Self {
+    fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known<'a>, has_cap: bool) -> Self {
         let rest = || kept.iter().zip(is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch);
         let spans = sorted(rest().filter(|batch| batch.records > 1).filter_map(Kept::span_ms));
         Self { kept, is_full, known, has_cap, count: rest().count(), spans }
@@ -483,8 +471,9 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Where spans end, though a few are longer: the time with by far more of them just below it than just above it. Milliseconds are rounded on
-/// both sides, and a sender wakes up late, so one on either side is no evidence.
+/// Where spans end, though a few are longer: the time with by far more of them below it than above it. Milliseconds are rounded on both
+/// sides, and a sender wakes up late, so one on either side is no evidence. Of several such times it is the one with the steepest edge, by
+/// how many end there as well: the few that are longest of all have nothing above them.
 fn ceiling(spans: &[u64]) -> Option<u64> {
     let upto = |time: f64| spans.partition_point(|span| (*span as f64) <= time) as f64;
     let all = spans.len() as f64;
@@ -496,7 +485,8 @@ fn ceiling(spans: &[u64]) -> Option<u64> {
             && below >= BELOW_CEILING * all
             && below >= LEAST as f64 / 2.0
             && below >= EDGE * above;
-        is_one.then(|| (below / (above + 1.0), time))
+        let just_below = upto(at) - upto(JUST_BELOW * at - 1.0);
+        is_one.then(|| (just_below * just_below / (above + 1.0), time))
     };
     let mut times: Vec<u64> = spans.to_vec();
     times.dedup();
@@ -560,45 +550,6 @@ fn stays(kept: &[Kept]) -> f64 {
     same as f64 / order.len().saturating_sub(1).max(1) as f64
 }
 
-/// Between beginnings that nothing was left out between; over all of them where those are few.
-pub(crate) fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
-    let pairs = || begins.windows(2).filter(|pair| slot_of(pair[0]) == slot_of(pair[1]));
-    let near = pairs().count();
-    if near >= LEAST {
-        return Some(pairs().map(|pair| pair[1].abs_diff(pair[0]) as f64).sum::<f64>() / near as f64);
-    }
-    let (first, last) = (begins.first()?, begins.last()?);
-    (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
-}
-
-/// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
-/// few stretches.
-pub(crate) fn regularity(begins: &[i64]) -> Option<f64> {
-    const PER_STRETCH: f64 = 16.0;
-    const LEAST_STRETCHES: usize = 32;
-    let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);
-    let mut counts = Vec::new();
-    for slot in begins.chunk_by(|one, other| slot_of(*one) == slot_of(*other)) {
-        let first = slot.first().copied().unwrap_or(0);
-        let mut of_slot: BTreeMap<u64, f64> = BTreeMap::new();
-        for begin in slot {
-            *of_slot.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
-        }
-        // The last one is cut off; long pauses have none.
-        of_slot.pop_last();
-        counts.extend(of_slot.into_values());
-    }
-    if counts.len() < LEAST_STRETCHES {
-        return None;
-    }
-    counts.sort_unstable_by(f64::total_cmp);
-    let left_out = (LEFT_OUT * counts.len() as f64) as usize;
-    let counts = counts.get(left_out..counts.len() - left_out)?;
-    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
-    Some(variance / VARIANCE_LEFT / mean)
-}
-
 /// Standard deviation over mean, less a variance that is known.
 fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -622,14 +573,10 @@ fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
-        Known {
-            ratio: 1.0,
-            is_nameless: false,
-            producers: 1,
-            markers_per_batch: 0.0,
-            leaders: BTreeMap::new(),
-        }
+    static ONE_BROKER: BTreeMap<i32, usize> = BTreeMap::new();
+
+    fn known() -> Known<'static> {
+        Known { ratio: 1.0, is_nameless: false, producers: 1, markers_per_batch: 0.0, leaders: &ONE_BROKER }
     }
 
     /// Numbers in (0, 1), the same every time.
@@ -742,6 +689,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_often_wakes_up_late_moves_no_ceiling() {
+        for seed in 0..20 {
+            let mut dice = Dice(seed + 100);
+            let mut kept = lingering(&[500.0], 25.0, 1 << 20, false, 109);
+            kept.truncate(260);
+            for batch in &mut kept {
+                let late_ms = if dice.roll() < 0.1 { (8.0 * dice.roll()) as i64 } else { 0 };
+                batch.end_ms = batch.end_ms.map(|end| end + late_ms);
+            }
+            let found = habits(&kept, &known());
+            assert!((23..=27).contains(&found.linger_ms.unwrap()), "{seed}: {found:?}");
+        }
+    }
+
+    #[test]
     fn full_batches_are_told_with_their_limit() {
         for (record, cap) in [(100, 16_384), (1_000, 16_384), (300, 65_536), (100, 20_000)] {
             let found = habits(&lingering(&[20_000.0], 1_000.0, cap, false, record), &known());
@@ -800,8 +762,8 @@ mod tests {
         let found = habits(&lingering(&[100.0; 10], 20.0, 1 << 20, false, 100), &known());
         assert!(main_trigger(&found).0 == BatchTrigger::Time && main_trigger(&found).1 > 0.9, "{found:?}");
         let kept = lingering(&[100.0; 10], 20.0, 1 << 20, true, 100);
-        let apart =
-            Known { leaders: (0..10).map(|partition| (partition, partition as usize)).collect(), ..known() };
+        let leaders = (0..10).map(|partition| (partition, partition as usize)).collect();
+        let apart = Known { leaders: &leaders, ..known() };
         assert_eq!(
             main_trigger(&habits(&kept, &apart)).0,
             BatchTrigger::Time,

@@ -358,16 +358,16 @@ impl Sight {
             is_nameless: id < 0,
             producers: if id < 0 { told.nameless_at_least.max(1) } else { 1 },
             markers_per_batch,
-            leaders: facts.leaders.clone(),
+            leaders: &facts.leaders,
         };
-        let kept = std::mem::take(&mut self.evidence).by_producer();
+        let mut kept = std::mem::take(&mut self.evidence).by_producer();
         let wrote = self.wrote();
         told.more_producers = wrote.len().saturating_sub(MOST_PRODUCERS);
         let looked: Vec<(i64, Wrote, Vec<Kept>, Habits)> = wrote
             .into_iter()
             .take(MOST_PRODUCERS)
             .map(|(id, sums)| {
-                let of_it = kept.get(&id).cloned().unwrap_or_default();
+                let of_it = kept.remove(&id).unwrap_or_default();
                 let habits = habits(&of_it, &known(id));
                 (id, sums, of_it, habits)
             })

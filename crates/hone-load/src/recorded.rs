@@ -12,7 +12,7 @@ use hone_kafka::{BatchHeader, Codec, Record, batches, codec, records};
 
 use crate::LoadError;
 use crate::admin::Admin;
-use crate::cluster::Edge;
+use crate::cluster::At;
 use crate::security::Security;
 
 /// So many times have 400 MB.
@@ -73,8 +73,8 @@ pub fn topic_load(
     for (leader, partitions) in &layout.leaders {
         let mut leader = admin.another(leader)?;
         for partition in partitions {
-            let end = leader.offset_at(topic, *partition, Edge::Latest)?;
-            let begin = leader.offset_at(topic, *partition, Edge::Earliest)?;
+            let end = leader.offset_at(topic, *partition, At::Latest)?;
+            let begin = leader.offset_at(topic, *partition, At::Earliest)?;
             if end > begin {
                 let fetch = |offset| leader.fetch(topic, *partition, offset);
                 newest_ms = newest_ms.max(newest_of(begin..end, fetch)?.unwrap_or(i64::MIN));
@@ -89,7 +89,7 @@ pub fn topic_load(
     let mut sums = Sums::default();
     for (leader, partition, begin, end) in &ends {
         let mut leader = admin.another(leader)?;
-        let first = leader.offset_at(topic, *partition, Edge::At(from_ms))?;
+        let first = leader.offset_at(topic, *partition, At::TimeMs(from_ms))?;
         // Nothing in it is so young.
         let first = if first < 0 { *end } else { first.max(*begin) };
         sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::LoadError;
 use crate::admin::Admin;
-use crate::cluster::Edge;
+use crate::cluster::At;
 use crate::recorded::made_ms;
 
 /// So many times have 400 MB.
@@ -133,8 +133,8 @@ fn read_partition(
     leader: &mut Admin,
     times: &mut Vec<u64>,
 ) -> Result<(), LoadError> {
-    let mut offset = leader.offset_at(topic, partition, Edge::Earliest)?;
-    let end = leader.offset_at(topic, partition, Edge::Latest)?;
+    let mut offset = leader.offset_at(topic, partition, At::Earliest)?;
+    let end = leader.offset_at(topic, partition, At::Latest)?;
     let mut stuck = 0;
     while offset < end {
         let record_set = leader.fetch(topic, partition, offset)?;

@@ -8,13 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse};
 
 use crate::LoadError;
-use crate::admin::{Admin, METADATA_VERSION, TopicLayout, TopicNow};
-use crate::fetch::{
-    EARLIEST, FetchedPartition, LATEST, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched,
-};
+use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
+use crate::cluster::At;
+use crate::fetch::{FetchedPartition, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
 use crate::security::{Door, Security};
 
@@ -32,28 +30,6 @@ const WAIT_MS: i32 = 500;
 /// Answers without a batch from an offset on that has some, where it was asked for first.
 const EMPTY_ANSWERS: u32 = 3;
 const OFFSET_OUT_OF_RANGE: i16 = 1;
-
-/// A topic that a cluster has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name.
-    pub topic: String,
-    /// Partitions.
-    pub partitions: usize,
-    /// Whether it is the cluster's own, such as `__consumer_offsets`.
-    pub is_internal: bool,
-}
-
-/// A place in a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
-    /// The first offset that is kept.
-    Earliest,
-    /// The one that the next record gets.
-    Latest,
-    /// The first one whose time is not before this, milliseconds since 1970.
-    TimeMs(i64),
-}
 
 /// An offset of each partition.
 pub type Offsets = BTreeMap<i32, i64>;
@@ -145,23 +121,8 @@ impl Topics {
     /// # Errors
     /// When the broker goes away.
     pub fn list(&mut self) -> Result<Vec<Listed>, LoadError> {
-        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
         let seed = self.seed.clone();
-        let answer: MetadataResponse = self.line(&seed)?.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        let mut found: Vec<Listed> = answer
-            .topics
-            .iter()
-            .filter_map(|topic| {
-                let name = topic.name.as_ref()?.to_string();
-                Some(Listed {
-                    topic: name,
-                    partitions: topic.partitions.len(),
-                    is_internal: topic.is_internal,
-                })
-            })
-            .collect();
-        found.sort_by(|one, other| one.topic.cmp(&other.topic));
-        Ok(found)
+        self.line(&seed)?.topics()
     }
 
     /// Where a topic's partitions are led, and those that nobody leads.
@@ -214,12 +175,6 @@ impl Topics {
         partitions: &[i32],
         at: At,
     ) -> Result<Vec<(i32, i16, i64)>, LoadError> {
-        let at = match at {
-            At::Earliest => EARLIEST,
-            At::Latest => LATEST,
-            // Negative times mean other things.
-            At::TimeMs(time) => time.max(0),
-        };
         let what = "ListOffsets v2";
         let answer = self.exchange(address, &offsets_request(1, topic, partitions, at), what)?;
         parse_ends(&answer).map_err(|error| self.garbage(address, what, &error.to_string()))
@@ -641,7 +596,7 @@ mod tests {
         MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     };
     use kafka_protocol::messages::{
-        FetchRequest, FetchResponse, ListOffsetsResponse, RequestHeader, TopicName,
+        FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse, RequestHeader, TopicName,
     };
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 

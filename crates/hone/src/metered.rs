@@ -2,7 +2,6 @@
 //! rates.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use hone_batch::metrics::quantity::Quantity;
@@ -11,6 +10,8 @@ use hone_batch::metrics::{clients, figures};
 use hone_record::{BatchWatch, NotExported};
 use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
+
+use crate::moment::now_unix_ms;
 
 mod history;
 mod prometheus;
@@ -117,12 +118,6 @@ pub(crate) fn add_clients(watch: &mut BatchWatch, admin: Option<&Admin>) {
         }
         Err(said) => watch.not_exported.push(missing(said)),
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The CPU of brokers, in the order in which it is taken.

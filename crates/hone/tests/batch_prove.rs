@@ -124,9 +124,8 @@ fn what_is_worse_is_rejected() {
 }
 
 fn topics(broker: &Broker) -> Vec<String> {
-    let mut topics = Admin::connect(&broker.address).unwrap().topics().unwrap();
-    topics.retain(|topic| topic.starts_with("hone-"));
-    topics
+    let all = Admin::connect(&broker.address).unwrap().topics().unwrap();
+    all.into_iter().map(|listed| listed.topic).filter(|topic| topic.starts_with("hone-")).collect()
 }
 
 fn wait_until(what: &str, mut there: impl FnMut() -> bool) {
@@ -195,7 +194,7 @@ fn a_killed_run_goes_on_behind_its_last_pair_and_its_topics_go() {
     assert!(before.iter().all(|(path, text)| after[path] == *text), "what was measured stays as it was");
     assert_eq!(topics(&broker), Vec::<String>::new());
     let all = Admin::connect(&broker.address).unwrap().topics().unwrap();
-    assert!(all.contains(&"orders".to_owned()), "a topic of the user's is not touched");
+    assert!(all.iter().any(|listed| listed.topic == "orders"), "a topic of the user's is not touched");
 }
 
 #[test]

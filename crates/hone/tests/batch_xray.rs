@@ -25,6 +25,21 @@ fn alone() -> MutexGuard<'static, ()> {
 /// How long producers write.
 const SECONDS: &str = "7";
 
+/// So often habits are written anew before they count as misread: a producer whose machine takes its CPU away for a while has other habits.
+const WRITTEN_AT_MOST: usize = 3;
+
+/// Runs a check whose producers need a machine that leaves them alone, with a fresh broker each time.
+fn undisturbed(check: fn(&Broker)) {
+    let _alone = alone();
+    for _ in 1..WRITTEN_AT_MOST {
+        let broker = Broker::start();
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&broker))).is_ok() {
+            return;
+        }
+    }
+    check(&Broker::start());
+}
+
 /// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when there is no Python with kafka-python.
 fn make(broker: &Broker, topics: &[(&str, u32)]) -> bool {
     let program = "import sys\nfrom kafka.admin import KafkaAdminClient, NewTopic\n\
@@ -81,11 +96,13 @@ fn linger_ms(topic: &Value) -> f64 {
 
 #[test]
 fn habits_of_java_producers_are_named() {
-    let _alone = alone();
-    let broker = Broker::start();
+    undisturbed(check_java);
+}
+
+fn check_java(broker: &Broker) {
     let topics = [("time", 1), ("drained", 8), ("full", 1), ("hot", 10), ("waits", 1), ("flushes", 1)];
     let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4)];
-    if !make(&broker, &[&topics[..], &more[..]].concat()) {
+    if !make(broker, &[&topics[..], &more[..]].concat()) {
         return;
     }
     let round_robin = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
@@ -104,12 +121,12 @@ fn habits_of_java_producers_are_named() {
         "keyed|keys:500:200|linger.ms=5",
         "packed|rate:800|linger.ms=30,compression.type=zstd",
     ];
-    let Some(mut written) = write_by_java(&broker, &first) else { return };
-    written.extend(write_by_java(&broker, &second).unwrap());
+    let Some(mut written) = write_by_java(broker, &first) else { return };
+    written.extend(write_by_java(broker, &second).unwrap());
     // A loop that waits takes whatever CPU there is.
-    written.extend(write_by_java(&broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
+    written.extend(write_by_java(broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
     let seen: BTreeMap<&str, Value> =
-        written.keys().map(|topic| (topic.as_str(), xray(&broker, topic))).collect();
+        written.keys().map(|topic| (topic.as_str(), xray(broker, topic))).collect();
     for (topic, records) in &written {
         assert_eq!(
             seen[topic.as_str()]["records"].as_u64(),
@@ -159,42 +176,46 @@ fn load(broker: &Broker, topic: &str, rate: &str, client: &str, settings: &[&str
 
 #[test]
 fn habits_of_librdkafka_are_named() {
-    let _alone = alone();
-    let broker = Broker::start();
-    if !make(&broker, &[("time", 1), ("full", 1), ("own", 1)]) {
+    undisturbed(check_librdkafka);
+}
+
+fn check_librdkafka(broker: &Broker) {
+    if !make(broker, &[("time", 1), ("full", 1), ("own", 1)]) {
         return;
     }
-    load(&broker, "time", "800", "librdkafka", &["linger.ms=20"]);
-    let time = xray(&broker, "time");
+    load(broker, "time", "800", "librdkafka", &["linger.ms=20"]);
+    let time = xray(broker, "time");
     assert_eq!(time["producers"][0]["id"], Value::Null, "librdkafka is not idempotent unless told so");
     assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
 
-    load(&broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
-    let full = xray(&broker, "full");
+    load(broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
+    let full = xray(broker, "full");
     assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
     assert!(share(&full, "size") > 0.9, "{full:#}");
 
     // The wire engine sends what it is told to: five records a request.
-    let read_back = load(&broker, "own", "400", "wire", &[]);
-    let own = xray(&broker, "own");
+    let read_back = load(broker, "own", "400", "wire", &[]);
+    let own = xray(broker, "own");
     assert!(own["batches"].as_u64() >= read_back["batches"].as_u64(), "with the warm-up: {own:#}");
 }
 
 #[test]
 fn habits_of_franz_go_are_named() {
-    let _alone = alone();
-    let broker = Broker::start();
+    undisturbed(check_franz_go);
+}
+
+fn check_franz_go(broker: &Broker) {
     let Some(client) = franz_go() else { return };
-    if !make(&broker, &[("time", 1), ("full", 1), ("keyed", 6)]) {
+    if !make(broker, &[("time", 1), ("full", 1), ("keyed", 6)]) {
         return;
     }
-    load(&broker, "time", "800", &client, &["linger_ms=20"]);
-    let time = xray(&broker, "time");
+    load(broker, "time", "800", &client, &["linger_ms=20"]);
+    let time = xray(broker, "time");
     assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
 
     // It sends what was begun behind a full batch along with that.
-    load(&broker, "full", "12000", &client, &["linger_ms=500", "batch_max_bytes=16384"]);
-    let full = xray(&broker, "full");
+    load(broker, "full", "12000", &client, &["linger_ms=500", "batch_max_bytes=16384"]);
+    let full = xray(broker, "full");
     assert!(share(&full, "size") > 0.3 && share(&full, "size") + share(&full, "drained") > 0.95, "{full:#}");
     assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
 }

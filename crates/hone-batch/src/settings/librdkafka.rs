@@ -1,6 +1,6 @@
 //! The C library, and what is built on it: confluent-kafka for Python, Go, .NET and Node, rdkafka for Rust, kcat.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, acks_word, property_lines};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines};
 
 /// CONFIGURATION.md's range of linger.ms ends here.
 const LINGER_US_MOST: u64 = 900_000_000;
@@ -79,53 +79,48 @@ fn rows(change: &Change) -> Vec<Row> {
 }
 
 fn traps(change: &Change) -> Vec<String> {
-    let mut traps = Vec::new();
-    let mut tell = |applies: bool, text: &str| {
-        if applies {
-            traps.push(text.to_owned());
-        }
-    };
-    tell(
+    let mut traps = Traps::default();
+    traps.tell(
         change.linger_us.is_some() || change.batch_bytes.is_some(),
         "A request holds one batch of one partition, so requests are as many as batches: only larger batches make fewer requests.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some(),
         "linger.ms and queue.buffering.max.ms are one setting: the one that is set last counts.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > LINGER_US_MOST),
         "linger.ms may be 900000 ms at most: the client refuses more.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some() || change.buffer_bytes.is_some(),
         "queue.buffering.max.messages (100000) caps the queue, too: rate times linger must fit, or produce() fails with QUEUE_FULL.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some(),
         "batch.num.messages (10000) caps a batch, too, and batch.size counts bytes before compression.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some_and(|bytes| bytes > MESSAGE_BYTES),
         "Above 1000000 bytes raise message.max.bytes, too: the smaller of both counts.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Murmur2),
         "Changing the hash moves keys to other partitions: their order breaks at the change, and readers that join by partition break \
          with it.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
         "There is no round robin: without stickiness every record without a key goes to a random partition. Keys keep no place, either.",
     );
-    tell(
+    traps.tell(
         change.partitioner.is_some_and(|of| of != Partitioner::RoundRobin),
         "Stickiness is for records without a key, and by time, not by bytes. Leave sticky.partitioning.linger.ms out, or delete it: \
          the client takes twice its linger.ms, and a value below linger.ms splits batches.",
     );
-    tell(
+    traps.tell(
         change.in_flight.is_some() && change.idempotent != Some(true),
         "Without idempotence what is sent again overtakes what came after it, unless max.in.flight is 1.",
     );
-    traps
+    traps.0
 }

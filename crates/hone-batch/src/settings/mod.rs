@@ -300,6 +300,27 @@ fn acks_word(acks: i16) -> String {
     if acks == -1 { "all".to_owned() } else { acks.to_string() }
 }
 
+/// What to mind, gathered one by one.
+#[derive(Debug, Default)]
+struct Traps(Vec<String>);
+
+impl Traps {
+    fn tell(&mut self, applies: bool, text: impl Into<String>) {
+        if applies {
+            self.0.push(text.into());
+        }
+    }
+}
+
+/// Go's notation of a time.
+fn go_duration(us: u64) -> String {
+    match us {
+        0 => "0".to_owned(),
+        _ if us.is_multiple_of(1_000) => format!("{} * time.Millisecond", us / 1_000),
+        _ => format!("{us} * time.Microsecond"),
+    }
+}
+
 /// `NAME=VALUE` lines.
 fn property_lines(prefix: &str, properties: &[(&'static str, String)]) -> Vec<String> {
     properties.iter().map(|(name, value)| format!("{prefix}{name}={value}")).collect()

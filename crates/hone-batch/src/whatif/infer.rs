@@ -5,7 +5,7 @@ use hone_kafka::codec::Codec;
 
 use super::client::Client;
 use super::stream::{Producer, Who, Written};
-use crate::trigger::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
+use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
 
 /// Batches below which nothing is said of gaps.
 const FEWEST_GAPS: usize = 100;

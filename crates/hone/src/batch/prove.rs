@@ -150,7 +150,11 @@ fn elsewhere(folder: &RunFolder, place: &str, security: &Security) -> Option<Str
 fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
     let Some(note) = folder.read_note::<TopicsNote>(TOPICS)? else { return Ok(()) };
     let mut admin = Admin::connect_with(&note.address, security)?;
-    let left = admin.topics()?.into_iter().filter(|topic| topic.starts_with(&note.prefix));
+    let left = admin
+        .topics()?
+        .into_iter()
+        .map(|listed| listed.topic)
+        .filter(|topic| topic.starts_with(&note.prefix));
     for topic in left.collect::<Vec<_>>() {
         admin.delete_topic(&topic)?;
         progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));

@@ -2,13 +2,15 @@
 //! partitions.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hone_batch::xray::{Depth, Facts, Sight};
 use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topics};
 use hone_record::TopicXray;
 use hone_tool::interrupt;
+
+use crate::moment::now_ms;
 
 /// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
 const MOST_SLOTS: u32 = 40;
@@ -93,13 +95,22 @@ fn sample(
     let found: u64 = by_time.iter().map(|stretches| offsets(stretches)).sum();
     let is_by_time = found as f64 >= LEAST_OF_EXPECTED * expected;
     let parts = if is_by_time { by_time } else { pieces(&asked.stretches(), affordable) };
-    let (sight, sum, wanted) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
+    let (sight, sum, seen) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
     let length_s = times.first().map_or(0.0, |(begin, end)| (end - begin) as f64 / 1e3);
-    let told = Sample { wanted, slots_s: is_by_time.then_some(length_s * sight.slots() as f64) };
+    let told = Sample { wanted: seen.wanted, slots_s: is_by_time.then_some(length_s * seen.stretches) };
     Ok(asked.told(sight, &sum, Some(&told)))
 }
 
-/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and what was to be read.
+/// How far a sample was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Seen {
+    /// Offsets of the stretches that were begun.
+    wanted: u64,
+    /// Stretches; the last one may be a part.
+    stretches: f64,
+}
+
+/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and how far.
 fn read_parts(
     topics: &mut Topics,
     asked: &Asked,
@@ -107,30 +118,27 @@ fn read_parts(
     until: Instant,
     parts: &[Vec<Stretch>],
     all_bytes: f64,
-) -> Result<(Sight, Read, u64)> {
+) -> Result<(Sight, Read, Seen)> {
     let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
-    let (mut sum, mut wanted) = (Read::default(), 0);
+    let (mut sum, mut seen) = (Read::default(), Seen::default());
     let offset_bytes = Some(all_bytes / offsets(&asked.stretches()).max(1) as f64);
     for number in in_turn(parts.len()) {
         let Some(stretches) = parts.get(number) else { continue };
         let left = wish.budget_bytes.saturating_sub(sum.bytes);
-        let before = sight.clone();
         let one = read(topics, asked, stretches, (left, offset_bytes), until, &mut sight)?;
-        let is_whole = one.end == ReadingEnd::Whole;
-        // Half of a stretch is none, but for the first.
-        if !is_whole && sight.slots() > 0 {
-            sight = before;
-            sum.end = one.end;
-            break;
-        }
-        wanted += offsets(stretches);
+        let (is_whole, here) = (one.end == ReadingEnd::Whole, offsets(stretches));
+        seen.wanted += here;
+        seen.stretches += if is_whole { 1.0 } else { (one.offsets as f64 / here.max(1) as f64).min(1.0) };
         sum = sum.and(one);
-        sight.end_slot();
+        // Of half a stretch the means are as good as of a whole one, but it is no unit of the interval, unless there is no other.
+        if is_whole || sight.slots() == 0 {
+            sight.end_slot();
+        }
         if !is_whole {
             break;
         }
     }
-    Ok((sight, sum, wanted))
+    Ok((sight, sum, seen))
 }
 
 /// All numbers below a count, in an order whose every beginning is spread over all of them, so that what is read until something ends it is of
@@ -378,11 +386,6 @@ pub(crate) fn between(
 
 fn offsets(stretches: &[Stretch]) -> u64 {
     stretches.iter().map(|stretch| stretch.to.abs_diff(stretch.from)).sum()
-}
-
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,31 +1,27 @@
 //! Reads the records of a topic's window for a replay: from a cluster, or from segment files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use hone_batch::segments::{Layout, layout_of, walk};
+use hone_batch::segments::{layout_of, walk};
 use hone_batch::whatif::stream::{Gathered, Gatherer, Limits};
 use hone_kafka::Batch;
 use hone_load::{At, ReadLimits, ReadingEnd, Topics};
 use hone_tool::interrupt;
 
-use super::reading::{between, now_ms};
+use super::reading::between;
+use super::segments::{self, Segment};
 use crate::Usage;
+use crate::moment::now_ms;
 
-/// Read at once of a segment. A batch that is larger makes it grow.
+/// Read at once of a segment: all partitions have one open.
 const PIECE_BYTES: usize = 256 << 10;
-/// A larger batch is none.
-const MOST_PIECE_BYTES: usize = 256 << 20;
 /// Clocks of producers may be fast by so much.
 const FAST_CLOCKS_MS: i64 = 600_000;
-/// Folders below the one that is named.
-const DEEPEST: usize = 6;
-/// The largest number of a partition that is believed of a folder's name.
-const MOST_PARTITION: u32 = 100_000;
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
@@ -125,23 +121,23 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
 /// # Errors
 /// When there are none or they are of several topics, a file can't be read, or the window can't be replayed.
 pub(crate) fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
-    let (topic, mut files) = segments_of(paths)?;
+    let (topic, mut files) = of_one_topic(paths)?;
     let now_ms = now_ms();
     let since_ms = wish.last_s.map(|last_s| now_ms - (1e3 * last_s) as i64);
-    let partitions = files.keys().last().map_or(1, |last| last.saturating_add(1));
+    let partitions = files.keys().last().map_or(1, |last| last.unsigned_abs() + 1);
     let mut gatherer =
         Gatherer::new(wish.limits, Some(partitions)).within(since_ms, now_ms.saturating_add(FAST_CLOCKS_MS));
-    for paths in files.values_mut() {
-        // Names are offsets with leading zeros.
-        paths.sort();
-        if let Some(since_ms) = since_ms {
+    if let Some(since_ms) = since_ms {
+        for paths in files.values_mut() {
             let first = first_within(paths, since_ms)?;
             paths.drain(..first);
         }
     }
     let mut notes = Vec::new();
-    let mut readers: BTreeMap<u32, Segments> =
-        files.into_iter().map(|(partition, paths)| (partition, Segments::new(paths))).collect();
+    let mut readers: BTreeMap<u32, Segments> = files
+        .into_iter()
+        .map(|(partition, paths)| (partition.unsigned_abs(), Segments::new(paths)))
+        .collect();
     if let Some(why) = read_in_turn(&mut readers, &mut gatherer, wish, &mut notes)? {
         notes.push(format!("{why}: the window ends where all partitions had been read to"));
         gatherer.cut_to_common_end(|partition| readers.contains_key(&partition));
@@ -190,15 +186,7 @@ fn read_in_turn(
 struct Segments {
     /// The next one is the last.
     paths: Vec<PathBuf>,
-    open: Option<Open>,
-}
-
-struct Open {
-    path: PathBuf,
-    file: File,
-    layout: Option<Layout>,
-    piece: Vec<u8>,
-    held: usize,
+    open: Option<Segment>,
 }
 
 impl Segments {
@@ -216,55 +204,21 @@ impl Segments {
     ) -> Result<Option<u64>> {
         if self.open.is_none() {
             let Some(path) = self.paths.pop() else { return Ok(None) };
-            let file = File::open(&path).with_context(|| format!("{} can't be read", path.display()))?;
-            self.open = Some(Open { path, file, layout: None, piece: vec![0; PIECE_BYTES], held: 0 });
+            self.open = Some(Segment::open(&path, PIECE_BYTES)?);
         }
         let Some(open) = &mut self.open else { return Ok(None) };
-        let read = open.read_on(partition, gatherer)?;
+        let read = open.read_on(|layout, bytes| {
+            let (passed, walked) = walk(bytes, layout, |seen, bytes| {
+                gatherer.add(partition, &Batch { header: seen.header, bytes, position: 0 });
+            });
+            gatherer.pass_over(&passed);
+            walked
+        })?;
         if read == 0 {
-            open.tell_rest(notes);
+            notes.extend(open.rest());
             self.open = None;
         }
         Ok(Some(read as u64))
-    }
-}
-
-impl Open {
-    /// Bytes that were read; 0 where nothing more comes of this file.
-    fn read_on(&mut self, partition: u32, gatherer: &mut Gatherer) -> Result<usize> {
-        if self.held == self.piece.len() {
-            if self.held >= MOST_PIECE_BYTES || self.piece.iter().all(|byte| *byte == 0) {
-                return Ok(0);
-            }
-            self.piece.resize(self.held * 2, 0);
-        }
-        let free = self.piece.get_mut(self.held..).unwrap_or_default();
-        let read = self.file.read(free).with_context(|| format!("{} can't be read", self.path.display()))?;
-        self.held += read;
-        let bytes = self.piece.get(..self.held).unwrap_or_default();
-        self.layout = self.layout.or_else(|| layout_of(bytes));
-        let Some(layout) = self.layout else { return Ok(read) };
-        let (passed, walked) = walk(bytes, layout, |seen, bytes| {
-            gatherer.add(partition, &Batch { header: seen.header, bytes, position: 0 });
-        });
-        gatherer.pass_over(&passed);
-        self.piece.copy_within(walked..self.held, 0);
-        self.held -= walked;
-        Ok(read)
-    }
-
-    /// A file that is reserved ahead ends with zeros that were never written; anything else there is told.
-    fn tell_rest(&self, notes: &mut Vec<String>) {
-        let rest = self.piece.get(..self.held).unwrap_or_default();
-        if rest.iter().any(|byte| *byte != 0) {
-            let what = if self.layout.is_none() {
-                "this is no segment of record batches"
-            } else {
-                "no whole batch there"
-            };
-            let (path, bytes) = (self.path.display(), self.held);
-            notes.push(format!("{path}: {bytes} bytes at its end were passed over: {what}"));
-        }
     }
 }
 
@@ -293,21 +247,9 @@ fn first_time_ms(path: &Path) -> Result<Option<i64>> {
     Ok(first_ms)
 }
 
-/// Segments of a partition, by its number.
-type Files = BTreeMap<u32, Vec<PathBuf>>;
-
 /// The one topic that lies below these paths.
-fn segments_of(paths: &[PathBuf]) -> Result<(String, Files)> {
-    let mut topics: BTreeMap<String, Files> = BTreeMap::new();
-    for path in paths {
-        let found = fs::metadata(path).with_context(|| format!("{} can't be read", path.display()))?;
-        if found.is_dir() {
-            // What is named by hand is looked into whatever its name is.
-            gather(path, 0, &mut topics)?;
-        } else {
-            claim(path, &mut topics);
-        }
-    }
+fn of_one_topic(paths: &[PathBuf]) -> Result<(String, BTreeMap<i32, Vec<PathBuf>>)> {
+    let mut topics = segments::find(paths)?;
     let names = topics.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
     match topics.pop_first() {
         None => bail!(Usage(
@@ -321,78 +263,15 @@ fn segments_of(paths: &[PathBuf]) -> Result<(String, Files)> {
     }
 }
 
-fn gather(folder: &Path, deep: usize, topics: &mut BTreeMap<String, Files>) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("{} can't be read", folder.display()))?;
-    for entry in entries {
-        let path = entry.with_context(|| format!("{} can't be read", folder.display()))?.path();
-        if path.is_dir() {
-            if deep < DEEPEST && !is_leftover(&path) {
-                gather(&path, deep + 1, topics)?;
-            }
-        } else if path.extension().is_some_and(|ending| ending == "log") {
-            claim(&path, topics);
-        }
-    }
-    Ok(())
-}
-
-/// Kafka's folders of partitions that are being deleted, moved in, or belong to no one: `orders-0.3f2a-delete`.
-fn is_leftover(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.contains('.') && ["-delete", "-future", "-stray"].iter().any(|ending| name.ends_with(ending))
-}
-
-/// By the folder: Redpanda's `TOPIC/PARTITION_REVISION` or Kafka's `TOPIC-PARTITION`; else all that lies in a folder is partition 0 of
-/// what that is called.
-fn claim(path: &Path, topics: &mut BTreeMap<String, Files>) {
-    let name = |path: Option<&Path>| {
-        path.and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned)
-    };
-    let folder = name(path.parent());
-    // What has a larger number is a date, or some such; a broker has no so many.
-    let number = |text: &str| text.parse().ok().filter(|partition| *partition <= MOST_PARTITION);
-    let of_kafka = folder.as_deref().and_then(|folder| {
-        let (topic, partition) = folder.rsplit_once('-')?;
-        Some((topic.to_owned(), number(partition)?))
-    });
-    let of_redpanda = folder.as_deref().and_then(|folder| {
-        let (partition, revision) = folder.split_once('_')?;
-        revision.parse::<u64>().ok()?;
-        Some((name(path.parent().and_then(Path::parent))?, number(partition)?))
-    });
-    let alone = || (folder.clone().or_else(|| name(Some(path))).unwrap_or_default(), 0);
-    let (topic, partition) = of_redpanda.or(of_kafka).unwrap_or_else(alone);
-    topics.entry(topic).or_default().entry(partition).or_default().push(path.to_owned());
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use hone_batch::whatif::Codec;
     use hone_kafka::BatchBuilder;
     use hone_kafka::batch::set_base_offset;
 
     use super::*;
-
-    fn claimed(path: &str) -> (String, u32) {
-        let mut topics = BTreeMap::new();
-        claim(Path::new(path), &mut topics);
-        let (topic, files) = topics.pop_first().unwrap();
-        (topic, *files.keys().next().unwrap())
-    }
-
-    #[test]
-    fn partitions_are_named_by_folders() {
-        assert_eq!(claimed("/data/orders-7/00000000000000000000.log"), ("orders".to_owned(), 7));
-        assert_eq!(claimed("/data/my-topic-12/0.log"), ("my-topic".to_owned(), 12));
-        assert_eq!(claimed("/data/kafka/orders/3_18/0-1-v1.log"), ("orders".to_owned(), 3));
-        assert_eq!(claimed("00000000000000000000.log").1, 0);
-        assert_eq!(claimed("/tmp/dump-20241119/0.log"), ("dump-20241119".to_owned(), 0), "a date");
-        for (name, is) in
-            [("orders-0.3f2a-delete", true), ("orders-0.3f2a-future", true), ("own-stray", false)]
-        {
-            assert_eq!(is_leftover(Path::new(name)), is, "{name}");
-        }
-    }
 
     fn segment(folder: &Path, name: &str, begin_ms: i64, batches: i64) {
         fs::create_dir_all(folder).unwrap();

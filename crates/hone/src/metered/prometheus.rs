@@ -11,8 +11,9 @@ use hone_batch::metrics::source::{Counting, Pick, Source};
 use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 
-use super::{CPU, now_unix_ms, recognised};
+use super::{CPU, recognised};
 use crate::Usage;
+use crate::moment::now_unix_ms;
 
 /// Only names that some source has: a server may have a million series of others.
 const NAMES: &str = "{__name__=~\"vectorized_.*|redpanda_.*|hone_broker_.*|kafka_(server_[bB]roker|network_|log_).*|process_cpu_seconds_total\"}";

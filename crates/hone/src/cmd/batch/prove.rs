@@ -17,7 +17,7 @@ use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
 use crate::folder::{RunFolder, read_record};
-use crate::metered::now_unix_ms;
+use crate::moment::now_unix_ms;
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;

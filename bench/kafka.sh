@@ -18,7 +18,7 @@ exporter=$root/.hone/kafka/jmx-exporter/jmx_prometheus_javaagent-$exporter_versi
 die() { printf 'kafka.sh: %s\n' "$*" >&2; exit 1; }
 
 fetch() {
-  [ ! -d "$libs" ] || return 0
+  [ ! -f "$libs/kafka-tools-$version.jar" ] || return 0
   command -v mvn >/dev/null || die "Kafka's jars are fetched by Maven, which is not installed (Debian: apt-get install maven)"
   echo "fetching Apache Kafka $version by Maven into $libs" >&2
   mkdir -p "$(dirname "$libs")"
@@ -29,11 +29,16 @@ fetch() {
   cat > "$part/pom.xml" <<POM
 <project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$version</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>$version</version></dependency>
 <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
 </dependencies></project>
 POM
-  mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs"
+  # Said aloud, since `set -e` is off wherever the caller tests what this answers.
+  mvn -q -B -ntp -f "$part/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$part/libs" \
+    || die "Maven could not fetch Apache Kafka; what there was is as it was"
+  [ -f "$part/libs/kafka-tools-$version.jar" ] || die "Maven fetched no Apache Kafka; what there was is as it was"
   # Whole or not at all: a broken download is not taken for Kafka the next time.
+  rm -rf "$libs"
   mv "$part/libs" "$libs"
 }
 
@@ -194,7 +199,7 @@ cluster() {
 }
 
 case "${1:-}" in
-  fetch) (fetch) && fetch_exporter ;;
+  fetch) (fetch); fetch_exporter ;;
   run | cluster) [ $# -ge 2 ] || die "$1 wants a folder"; "$1" "${@:2}" ;;
   *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -5,11 +5,14 @@ For each client and load a topic is written with setting A. From that topic alon
 open-loop schedule (the same seed) is sent with each B, and read back. Prints a row for each, and the errors in the end."""
 import argparse
 import json
+import os
+import re
 import socket
 import statistics
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 A = argparse.ArgumentParser()
@@ -21,6 +24,7 @@ A.add_argument("--java", help="folder of kafka-clients' jars")
 A.add_argument("--franz-go", help="the program of examples/clients/franz-go")
 A.add_argument("--java-client", default="examples/clients/java/Client.java")
 A.add_argument("--clients", default="librdkafka,java,franz-go")
+A.add_argument("--loads", type=int, default=3, help="so many of the three loads")
 A.add_argument("--few", action="store_true", help="one load and two settings for each client, to see that it works")
 A.add_argument("--out", help="rows as JSON lines")
 ARGS = A.parse_args()
@@ -77,12 +81,19 @@ def hone(*arguments, may_fail=False):
 
 
 def load(client, topic, shape, linger_ms, batch):
+    """Requests a second by the client's own count, and the mean latency in ms from when a record was due to its acknowledgement."""
     rate, size, keys, partitions = shape
     create(topic, partitions)
-    body, _ = hone(
-        "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
-        "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1", "--compression", "none")
-    return body
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "latency.hgrm")
+        body, _ = hone(
+            "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
+            "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1",
+            "--compression", "none", "--hgrm", path)
+        with open(path, encoding="utf-8") as file:
+            mean_us = float(re.search(r"Mean *= *([0-9.]+)", file.read()).group(1))
+    requests = body["facts"].get("produce_requests")
+    return {"requests_per_s": requests and requests / body["duration_s"], "latency_ms": mean_us / 1e3}
 
 
 def whatif(topic, *options):
@@ -90,23 +101,29 @@ def whatif(topic, *options):
     return hone("batch", "whatif", ARGS.broker, topic, "--last", f"{ARGS.seconds - COLD_S}s", *options, may_fail=True)
 
 
+def read_back(topic):
+    """What came, by the headers of the same seconds."""
+    body, _ = hone("batch", "xray", ARGS.broker, topic, "--last", f"{ARGS.seconds - COLD_S}s", "--no-payload")
+    found = body["topics"][0]
+    return {"bytes": found["mean_bytes"]["value"], "batches_per_s": found["batches_per_s"]}
+
+
 def options(linger_ms, batch):
     return ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
 
 
-def row(client, shape, today_ms, linger_ms, batch, foreseen, why, real, window):
-    found = {"broker": ARGS.name, "client": client, "load": shape, "today_linger_ms": today_ms, "linger_ms": linger_ms, "batch": batch}
-    measured = real["today"]
-    found["measured"] = {"bytes": measured["batch_bytes_mean"], "batches_per_s": measured["batches_per_s"]}
+def row(client, shape, today_ms, linger_ms, batch, foreseen, why, measured):
+    found = {"broker": ARGS.name, "client": client, "load": shape, "today_linger_ms": today_ms, "linger_ms": linger_ms, "batch": batch,
+             "measured": measured}
     if foreseen is None or foreseen.get("predicted") is None:
-        found["refused"] = why or foreseen["refused"]
+        found["refused"] = why if foreseen is None else foreseen["refused"]
         return found
     value = foreseen["predicted"]
+    today = foreseen["replayed"]["wait_ms_mean"]
     found["foreseen"] = {"bytes": value["batch_bytes_mean"]["value"], "batches_per_s": value["batches_per_s"]["value"],
                          "low": value["batch_bytes_mean"]["low"], "high": value["batch_bytes_mean"]["high"],
-                         "requests_per_s": value["requests_per_s"]["value"], "wait_ms": value["wait_ms_mean"]["value"]}
-    found["window"] = window
-    found["error"] = found["foreseen"]["bytes"] / found["measured"]["bytes"] - 1
+                         "requests_per_s": value["requests_per_s"]["value"], "more_wait_ms": value["wait_ms_mean"]["value"] - today}
+    found["error"] = found["foreseen"]["bytes"] / measured["bytes"] - 1
     return found
 
 
@@ -116,31 +133,31 @@ def told(found):
     head = f"{found['broker']:<8}{found['client']:<11}{rate:>6}/s {size:>4} B {keys:<12}{partitions:>3}  {change:<20}"
     if "refused" in found:
         return f"{head}refused: {found['refused'][:140]}"
-    own = found["foreseen"]
-    inside = "in range" if own["low"] <= found["measured"]["bytes"] <= own["high"] else ""
-    return (f"{head}{own['bytes']:>8.0f} {found['measured']['bytes']:>8.0f} {100 * found['error']:>+7.1f} %  {inside:<9}"
-            f"{own['requests_per_s']:>8.0f} {own['wait_ms']:>7.1f}")
+    own, came = found["foreseen"], found["measured"]
+    inside = "in range" if own["low"] <= came["bytes"] <= own["high"] else ""
+    requests = f"{came['requests_per_s']:.0f}" if came["requests_per_s"] else "-"
+    return (f"{head}{own['bytes']:>8.0f} {came['bytes']:>8.0f} {100 * found['error']:>+7.1f} %  {inside:<9}"
+            f"{own['requests_per_s']:>8.0f} {requests:>8} {own['more_wait_ms']:>+9.1f} {came['more_latency_ms']:>+8.1f}")
 
 
 def main():
     rows = []
-    print("broker  client          load                     change              foreseen measured   error            requests/s wait ms")
+    print(f"{'broker':<8}{'client':<11}{'load':<33}{'change':<20}{'bytes a batch: foreseen, measured, error':<46}"
+          "requests/s: foreseen, measured   more wait, ms: foreseen, measured")
     clients = [client for client in ARGS.clients.split(",") if {"java": ARGS.java, "franz-go": ARGS.franz_go}.get(client, True)]
     for client in clients:
-        for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS):
+        for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS[:ARGS.loads]):
             prefix = f"whatif-{client}-{number}-{int(time.time())}"
-            load(client, f"{prefix}-today", shape, 5, None)
+            today = load(client, f"{prefix}-today", shape, 5, None)
             changes = CHANGES[1:3] if ARGS.few else CHANGES
             # At once, while the last seconds are still those.
             said = [whatif(f"{prefix}-today", *options(linger_ms, batch)) for linger_ms, batch in changes]
             for (linger_ms, batch), (foreseen, why) in zip(changes, said):
                 topic = f"{prefix}-{linger_ms}-{batch or 0}"
                 window = load(client, topic, shape, linger_ms, batch)
-                real, trouble = whatif(topic)
-                if real is None:
-                    print(f"{topic}: {trouble}")
-                    continue
-                rows.append(row(client, shape, 5, linger_ms, batch, foreseen, why, real, window))
+                measured = {**read_back(topic), "requests_per_s": window["requests_per_s"],
+                            "more_latency_ms": window["latency_ms"] - today["latency_ms"]}
+                rows.append(row(client, shape, 5, linger_ms, batch, foreseen, why, measured))
                 print(told(rows[-1]), flush=True)
     errors = [abs(found["error"]) for found in rows if "error" in found]
     if errors:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `hone batch whatif` foresees, beside what comes.
 #   bench/whatif.sh speed           records a second that a replay takes, on one core. Wanted: 20 million
-#   bench/whatif.sh reality [--few] [--seconds N] [--clients LIST]
+#   bench/whatif.sh reality [--few] [--loads N] [--seconds N] [--clients LIST]
 #       librdkafka, Java and franz-go write topics with one setting, on the embedded broker and on Apache Kafka (bench/kafka.sh); other
 #       settings are foreseen from those topics, then sent by the same schedule, and read back: a row for each, and the errors.
 #       Takes some 40 minutes of a machine that is quiet; --few is two settings for each client and broker.
@@ -18,6 +18,7 @@ speed() {
 
 # serve COMMAND...: starts it, waits for its line of readiness, and sets `address`.
 serve() {
+  : > "$work/ready"
   "$@" > "$work/ready" 2> "$work/broker.log" &
   server=$!
   until grep -q '^ready ' "$work/ready"; do

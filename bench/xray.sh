@@ -29,7 +29,7 @@ kcat -b "$address" -L -t large >/dev/null 2>&1
 # Batches of 10 records of 400 bytes; by the wire engine, whose frames are made before.
 seconds=$((gib * 1024 / 40))
 "$hone" load "$address" --topic large --rate 10000 --records 10 --bytes 400 --acks 1 --duration "$seconds" --quiet --lateness-limit 60000 \
-  --json > "$work/load.json" || true
+  --json > "$work/load.json" || { echo "xray.sh: the load failed; a smaller topic (bench/xray.sh 1) or a quieter machine" >&2; exit 1; }
 
 # cost COMMAND...: wall seconds, CPU seconds, most memory in MiB, and the first line that it printed.
 cost() {
@@ -47,31 +47,47 @@ row() { printf '%-34s %8s s %8s s CPU %8s MiB\n' "$1" "$2" "$3" "$4"; }
 topic_bytes=$("$built/examples/raw_fetch" "$address" large)
 echo
 echo "a topic of $topic_bytes bytes"
+# each NAME COMMAND...: three times in turn with the others; CPU seconds are kept for the ratios.
+each() {
+  local name=$1
+  read -r wall cpu mib code _ < <(cost "${@:2}")
+  [ "$code" = 0 ] || { echo "xray.sh: $name failed" >&2; exit 1; }
+  row "$name" "$wall" "$cpu" "$mib"
+  printf '%s\t%s\t%s\n' "$name" "$wall" "$cpu" >> "$work/rows"
+}
 for round in 1 2 3; do
-  read -r wall cpu mib _ _ < <(cost "$built/examples/raw_fetch" "$address" large)
-  row "the Fetch loop alone" "$wall" "$cpu" "$mib"
-  read -r wall cpu mib _ _ < <(cost "$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --no-payload --quiet --json)
-  row "hone batch xray --no-payload" "$wall" "$cpu" "$mib"
-  read -r wall cpu mib _ _ < <(cost "$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --quiet --json)
-  row "hone batch xray" "$wall" "$cpu" "$mib"
-  read -r wall cpu mib _ _ < <(cost kcat -b "$address" -C -t large -o beginning -e -q -f '')
-  row "kcat, which prints nothing" "$wall" "$cpu" "$mib"
+  each "the Fetch loop alone" "$built/examples/raw_fetch" "$address" large
+  each "hone batch xray --no-payload" "$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --no-payload --quiet --json
+  each "hone batch xray" "$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --quiet --json
+  each "kcat, which prints nothing" kcat -b "$address" -C -t large -o beginning -e -q -f ''
 done
 "$hone" batch xray "$address" large --last all --budget 1000000 --limit 1h --quiet --json > "$work/fetched.json"
 kill "$server"; wait "$server" || true; server=
 echo
 segments=$(find "$work/data" -path '*large-*' -name '*.log' | sort)
-read -r wall cpu mib _ _ < <(cost "$hone" batch xray --segments "$work/data" --only large --no-payload --quiet --json)
-row "hone batch xray --segments" "$wall" "$cpu" "$mib"
-libs=$(find .hone/kafka -maxdepth 2 -name libs 2>/dev/null | head -1)
-if [ -n "$libs" ]; then
-  read -r wall cpu mib _ lines < <(cost java -Xmx512m -cp "$libs/*" kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
+each "hone batch xray --segments" "$hone" batch xray --segments "$work/data" --only large --no-payload --quiet --json
+libs=.hone/kafka/4.3.1
+if [ -f "$libs/kafka-tools-4.3.1.jar" ]; then
+  read -r wall cpu mib _ lines < <(cost java -Xmx512m -cp "$libs/*" org.apache.kafka.tools.DumpLogSegments --files "$(tr '\n' ',' <<<"$segments" | sed 's/,$//')")
   row "kafka-dump-log" "$wall" "$cpu" "$mib"
+  printf '%s\t%s\t%s\n' kafka-dump-log "$wall" "$cpu" >> "$work/rows"
   echo "kafka-dump-log printed $lines lines, one for each batch and some for each file"
 fi
 "$hone" batch xray --segments "$work/data" --only large --quiet --json > "$work/segments.json"
-python3 - "$work/fetched.json" "$work/segments.json" <<'PY'
-import json, sys
-found = [json.load(open(path))["body"]["topics"][0] for path in sys.argv[1:]]
-print("batches by Fetch, on the disk:", *[topic["batches"] for topic in found])
+python3 - "$work/fetched.json" "$work/segments.json" "$work/rows" <<'PY'
+import collections, json, statistics, sys
+found = [json.load(open(path))["body"]["topics"][0]["batches"] for path in sys.argv[1:3]]
+print("batches by Fetch, on the disk:", *found)
+rows = collections.defaultdict(list)
+for line in open(sys.argv[3], encoding="utf-8"):
+    name, wall, cpu = line.rstrip("\n").split("\t")
+    rows[name].append((float(wall), float(cpu)))
+middle = {name: [statistics.median(column) for column in zip(*of)] for name, of in rows.items()}
+def ratio(one, other, which, what):
+    if one in middle and other in middle:
+        print(f"{one} / {other}: {middle[one][which] / middle[other][which]:.2f} of the {what}")
+ratio("the Fetch loop alone", "hone batch xray --no-payload", 0, "wall time (wanted: 0.80)")
+ratio("kcat, which prints nothing", "hone batch xray --no-payload", 1, "CPU (wanted: 5)")
+ratio("kafka-dump-log", "hone batch xray --segments", 1, "CPU (wanted: 5)")
+sys.exit(0 if found[0] == found[1] else "the counts differ")
 PY

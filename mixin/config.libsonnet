@@ -9,6 +9,9 @@
     smallBatchBytes: 4096,
     goodBatchBytes: 16384,
     highBatchRate: 1000,
+    // Before Redpanda 25.1 every replica counts its batches: the rate is divided by this replication factor before it is held against
+    // highBatchRate.
+    olderReplicas: 3,
     // A core is busy above this share of its time, and busy with batches above that many of them each second.
     busyShard: 0.9,
     highBatchesPerCore: 5000,

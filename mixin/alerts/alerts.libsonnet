@@ -4,6 +4,8 @@
   local w = config.window,
   local bytes = 'hone:topic_effective_batch_bytes:rate' + w,
   local batches = 'hone:topic_batches:rate' + w,
+  // Leaders' batches, as far as they are told.
+  local rate = '(%s{source!="redpanda-older"} or %s{source="redpanda-older"} / %d)' % [batches, batches, config.olderReplicas],
   local on = '%stopic, source' % config.clusterLabels,
   local alert(name, expr, summary, description) = {
     alert: name,
@@ -24,16 +26,17 @@
       rules: [
         alert(
           'HoneSmallBatchesAtHighRate',
-          '%s < %d and on (%s) %s > %d' % [bytes, config.smallBatchBytes, on, batches, config.highBatchRate],
+          '%s < %d and on (%s) %s > %d' % [bytes, config.smallBatchBytes, on, rate, config.highBatchRate],
           'Topic {{ $labels.topic }} is written in small batches.',
           'Batches of topic {{ $labels.topic }} have {{ $value | humanize }} bytes in the mean, below %d, at more than %d of them each second: each costs CPU and a page of the disk whatever its size.' % [config.smallBatchBytes, config.highBatchRate],
         ),
         alert(
           'HoneBatchesShrank',
-          '%s / (%s offset 1d) < %g and on (%s) %s > %d' % [bytes, bytes, config.shrunkTo, on, batches, config.highBatchRate],
+          '%s / (%s offset 1d) < %g and on (%s) %s > %d' % [bytes, bytes, config.shrunkTo, on, rate, config.highBatchRate],
           'Batches of topic {{ $labels.topic }} are much smaller than a day ago.',
           'Batches of topic {{ $labels.topic }} have {{ $value | humanizePercentage }} of the size that they had a day ago, at more than %d of them each second: a client, its settings, or the number of producers or partitions changed.' % config.highBatchRate,
         ),
+        // Of Redpanda and the embedded broker: Kafka has no CPU by core.
         alert(
           'HoneCoreBusyWithBatches',
           'max by (%sinstance) (hone:shard_cpu:rate%s) > %g and on (%sinstance) hone:instance_batches_per_core:rate%s > %d' % [config.clusterLabels, w, config.busyShard, config.clusterLabels, w, config.highBatchesPerCore],

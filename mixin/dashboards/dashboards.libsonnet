@@ -35,7 +35,7 @@ local p = import 'panels.libsonnet';
     p.row('Is it hurting'),
     p.history('CPU by shard', 'Busy share of each core.', [p.target(rated('shard_cpu'), '{{instance}}/{{shard}}')], 'percentunit', [12, 8], busy),
     p.timeseries('Waiting by scheduling group', 'Tasks in front of the CPU.', [p.target('sum by (group) (hone:group_queue:sum{%s})' % of, '{{group}}')], 'short', [12, 8]),
-    p.timeseries('Batches a second for each core', 'Replicas and internal logs included.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
+    p.timeseries('Batches a second for each core', 'Followers\' batches included; the controller\'s and other internal logs are not.', [p.target(smooth(rated('instance_batches_per_core')), '{{instance}}')], 'short', [8, 7]),
     p.timeseries('Fsyncs a batch', 'What write caching saves.', [p.target(smooth(rated('instance_fsyncs_per_batch')), '{{instance}}')], 'short', [8, 7]),
     p.timeseries('Write amplification', 'Bytes to the disk for each byte that was written.', [p.target(smooth(rated('instance_write_amplification')), '{{instance}}')], 'short', [8, 7]),
     p.stat('Batches a request', '1 where every request is for one partition.', [p.target(rated('cluster_batches_per_request'), '')], 'short', [8, 4]),
@@ -43,7 +43,7 @@ local p = import 'panels.libsonnet';
     p.stat('Bytes a request', 'A bound on the size of batches where nobody counts those.', [p.target(rated('cluster_request_bytes'), '')], 'bytes', [8, 4]),
 
     p.row('Did the change work'),
-    p.timeseries('Bytes a batch, now and before', 'The mean over the chosen topics; changes that Hone made or accepted are marked.', [
+    p.timeseries('Bytes a batch, now and before', 'The mean over the chosen topics; annotations with the tag hone are shown as marks; whoever makes a change sets them.', [
       p.target(mean(''), 'now'),
       p.target(mean(' offset $compare'), '$compare before'),
     ], 'bytes', [8, 8]),

@@ -6,10 +6,9 @@
   local by(labels, expr) = 'sum by (%s%s) (%s)' % [config.clusterLabels, labels, expr],
   local rate(selector) = 'rate(%s[%s])' % [selector, w],
   local ratio(labels, part, of) = '%s / (%s > 0)' % [by(labels, rate(part)), by(labels, rate(of))],
-  local plain(labels, part, of) = '%s / %s' % [by(labels, rate(part)), by(labels, rate(of))],
   local total(part, of) =
-    if config.clusterLabels == '' then 'sum(%s) / sum(%s)' % [rate(part), rate(of)]
-    else '%s / %s' % [by('', rate(part)), by('', rate(of))],
+    if config.clusterLabels == '' then 'sum(%s) / (sum(%s) > 0)' % [rate(part), rate(of)]
+    else '%s / (%s > 0)' % [by('', rate(part)), by('', rate(of))],
 
   local group(source, rules) = {
     name: 'hone-batches-' + source,
@@ -24,8 +23,8 @@
   local redpandaBroker = [
     record('instance_batches_per_core:rate' + w, '%s / on (%sinstance) count by (%sinstance) (vectorized_reactor_utilization)' % [by('instance', rate(written('batches_written'))), config.clusterLabels, config.clusterLabels]),
     record('group_queue:sum', by('instance, group', 'vectorized_scheduler_queue_length')),
-    record('instance_write_amplification:rate' + w, plain('instance', 'vectorized_io_queue_total_write_bytes{class="raft"}', 'vectorized_storage_log_written_bytes')),
-    record('instance_fsyncs_per_batch:rate' + w, plain('instance', 'vectorized_reactor_fsyncs', 'vectorized_storage_log_batches_written')),
+    record('instance_write_amplification:rate' + w, ratio('instance', 'vectorized_io_queue_total_write_bytes{class="raft"}', 'vectorized_storage_log_written_bytes')),
+    record('instance_fsyncs_per_batch:rate' + w, ratio('instance', 'vectorized_reactor_fsyncs', 'vectorized_storage_log_batches_written')),
   ],
   // Of the public endpoint, which is scraped beside the internal one.
   local shardCpu = record('shard_cpu:rate' + w, 'avg by (%sinstance, shard) (%s)' % [config.clusterLabels, rate('redpanda_cpu_busy_seconds_total')]),
@@ -70,7 +69,7 @@
       record('topic_bytes:rate' + w, by('topic', rate(kafka('bytesin')))),
       record('cluster_batches_per_request:rate' + w, total(kafka('totalproducerequests'), 'kafka_network_requestmetrics_requests_total{request="Produce"}')),
       record('group_queue:sum', 'label_replace(%s, "group", "requests", "", "")' % by('instance', 'kafka_network_requestchannel_requestqueuesize')),
-      record('instance_fsyncs_per_batch:rate' + w, plain('instance', 'kafka_log_logflushstats_logflushrateandtimems_count', kafka('totalproducerequests'))),
+      record('instance_fsyncs_per_batch:rate' + w, ratio('instance', 'kafka_log_logflushstats_logflushrateandtimems_count', kafka('totalproducerequests'))),
     ]),
   },
 }

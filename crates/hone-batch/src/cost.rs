@@ -18,6 +18,8 @@ use rand_core::{RngCore as _, SeedableRng as _};
 pub const LEAST_POINTS: usize = 30;
 /// More points than this are thinned out: a month at one a minute.
 pub const MOST_POINTS: usize = 50_000;
+/// A column that a larger share of the points lacks is not of this history.
+const MOST_HOLES: f64 = 0.1;
 /// Above this condition index columns are taken as dependent (Belsley, Kuh and Welsch, 1980).
 const DEPENDENT: f64 = 30.0;
 /// A column takes part in a dependency that holds more than this share of its variance (the same).
@@ -33,6 +35,8 @@ const HEADER_BYTES: f64 = 61.0;
 
 /// The kinds of work, in the order of the columns.
 const UNITS: [&str; COLUMNS] = ["base", "request", "batch", "record", "byte"];
+/// The same, for several.
+const PLURALS: [&str; COLUMNS] = ["base", "requests", "batches", "records", "bytes"];
 const COLUMNS: usize = 5;
 const BASE: usize = 0;
 const REQUEST: usize = 1;
@@ -99,10 +103,10 @@ pub enum NoCosts {
         /// Points with all that is needed.
         points: usize,
     },
-    /// Nothing to tell costs by.
+    /// Nothing to tell the cost of a batch by, whatever else changed.
     #[error(
-        "the load never changed in these {points} points (batches/s within {spread_percent:.1} %): what work costs can't be told from what is \
-         spent anyway\n  next: take a history with a quiet and a busy hour"
+        "batches/s hardly changed in these {points} points (within {spread_percent:.1} %): what a batch costs can't be told from what is spent \
+         anyway\n  next: take a history with a quiet and a busy hour"
     )]
     Unchanging {
         /// Points.
@@ -124,8 +128,12 @@ pub enum NoCosts {
 #[derive(Debug, Clone)]
 pub struct Model {
     points: usize,
+    /// Points that lacked something that the others have.
+    holes: usize,
     span_s: f64,
     means: [f64; COLUMNS],
+    /// Least and most of each column.
+    ranges: [[f64; 2]; COLUMNS],
     /// Columns that the source has and that are not 0 throughout.
     present: Vec<usize>,
     /// Columns of the fit, and the others with those that they moved along with.
@@ -144,6 +152,31 @@ struct Left {
     column: usize,
     /// It is about the sum of these, each times its factor.
     along_with: Vec<(usize, f64)>,
+}
+
+impl Left {
+    /// Itself, and those that it moved along with.
+    fn group(&self) -> Vec<usize> {
+        self.along_with.iter().map(|(column, _)| *column).chain([self.column]).collect()
+    }
+}
+
+/// Two that moved along with the same third are one group.
+fn merged(groups: impl Iterator<Item = Vec<usize>>) -> Vec<Vec<usize>> {
+    let mut found: Vec<Vec<usize>> = Vec::new();
+    for mut group in groups {
+        found.retain(|other| {
+            let is_shared = other.iter().any(|column| group.contains(column));
+            if is_shared {
+                group.extend(other);
+            }
+            !is_shared
+        });
+        group.sort_unstable();
+        group.dedup();
+        found.push(group);
+    }
+    found
 }
 
 /// Fits the model. The same history and seed give the same answer.
@@ -175,10 +208,13 @@ pub fn fit(points: &[Point], seed: u64) -> Result<Model, NoCosts> {
     let residual: f64 = rows.iter().map(|row| (row.cpu - row.predicted(&coefficients)).powi(2)).sum();
     let scatter: f64 = rows.iter().map(|row| (row.cpu - cpu_mean).powi(2)).sum();
     let span_s = points.last().map_or(0.0, |last| last.at_s) - points.first().map_or(0.0, |first| first.at_s);
+    let thinned = points.len().div_ceil(points.len().div_ceil(MOST_POINTS).max(1));
     Ok(Model {
         points: count,
+        holes: thinned - count,
         span_s,
         means,
+        ranges: std::array::from_fn(|column| range(&rows, column)),
         present,
         left,
         coefficients,
@@ -202,15 +238,22 @@ impl Row {
     }
 }
 
-/// Columns that not every point has are 0 throughout, and so not present.
+/// Columns that too few points have are 0 throughout, and so not present. A column with a hole here and there stays, and the points that
+/// lack it are left out.
 fn usable(points: &[Point]) -> Vec<Row> {
-    let has = |column| points.iter().all(|point| point.column(column).is_some_and(f64::is_finite));
-    let has: [bool; COLUMNS] = std::array::from_fn(has);
-    let step = points.len().div_ceil(MOST_POINTS).max(1);
-    let row = |point: &Point| Row {
-        x: std::array::from_fn(|column| if has[column] { point.column(column).unwrap_or(0.0) } else { 0.0 }),
-        cpu: point.cpu_cores,
+    let holes = |column| {
+        let lacks = |point: &&Point| !point.column(column).is_some_and(f64::is_finite);
+        points.iter().filter(lacks).count()
     };
+    let has: [bool; COLUMNS] =
+        std::array::from_fn(|column| holes(column) as f64 <= MOST_HOLES * points.len() as f64);
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let value = |point: &Point, column| match has[column] {
+        true => point.column(column).unwrap_or(f64::NAN),
+        false => 0.0,
+    };
+    let row =
+        |point: &Point| Row { x: std::array::from_fn(|column| value(point, column)), cpu: point.cpu_cores };
     let is_sane =
         |row: &Row| row.cpu.is_finite() && row.cpu >= 0.0 && row.x.iter().all(|x| x.is_finite() && *x >= 0.0);
     points.iter().step_by(step).map(row).filter(is_sane).collect()
@@ -220,9 +263,14 @@ fn present(rows: &[Row]) -> Vec<usize> {
     (0..COLUMNS).filter(|column| rows.iter().any(|row| row.x[*column] > 0.0)).collect()
 }
 
+/// Least and most of a column.
+fn range(rows: &[Row], column: usize) -> [f64; 2] {
+    let values = || rows.iter().map(|row| row.x[column]);
+    [values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)]
+}
+
 fn spread_percent(rows: &[Row]) -> f64 {
-    let batches = || rows.iter().map(|row| row.x[BATCH]);
-    let (low, high) = (batches().fold(f64::INFINITY, f64::min), batches().fold(0.0, f64::max));
+    let [low, high] = range(rows, BATCH);
     if high > 0.0 { 100.0 * (high - low) / high } else { 0.0 }
 }
 
@@ -516,22 +564,7 @@ impl Model {
     }
 
     fn together(&self) -> Vec<WorkTogether> {
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for left in &self.left {
-            let mut group: Vec<usize> =
-                left.along_with.iter().map(|(column, _)| *column).chain([left.column]).collect();
-            // Two that moved along with the same third are one group.
-            groups.retain(|other| {
-                let is_shared = other.iter().any(|column| group.contains(column));
-                if is_shared {
-                    group.extend(other);
-                }
-                !is_shared
-            });
-            group.sort_unstable();
-            group.dedup();
-            groups.push(group);
-        }
+        let groups = merged(self.left.iter().map(Left::group));
         let cores = |group: &[usize]| {
             self.interval(|coefficients| {
                 group.iter().map(|column| coefficients[*column] * self.means[*column]).sum()
@@ -554,6 +587,10 @@ impl Model {
                  costs below may be wrong",
                 100.0 * self.explained
             ));
+        }
+        if self.holes > 0 {
+            notes
+                .push(format!("{} points lack something that the others have, and are left out", self.holes));
         }
         let absent: Vec<&str> = (0..COLUMNS)
             .filter(|column| !self.present.contains(column))
@@ -585,22 +622,9 @@ impl Model {
         let outside = self.undecided(&factors);
         let now = self.interval(|coefficients| self.cores(coefficients, &[1.0; COLUMNS]));
         let mut then = self.interval(|coefficients| self.cores(coefficients, &factors));
+        let ends = self.between(&factors, &outside);
+        (then.low, then.high) = (then.low.min(ends.low), then.high.max(ends.high));
         for group in outside {
-            // Coefficients are not negative and their sum is known: one of them may have all of it.
-            let cores = |coefficients: &[f64; COLUMNS]| -> f64 {
-                group.iter().map(|column| coefficients[*column] * self.means[*column]).sum()
-            };
-            let own = |coefficients: &[f64; COLUMNS]| -> f64 {
-                group
-                    .iter()
-                    .map(|column| coefficients[*column] * self.means[*column] * factors[*column])
-                    .sum()
-            };
-            let least = group.iter().map(|column| factors[*column]).fold(f64::INFINITY, f64::min);
-            let most = group.iter().map(|column| factors[*column]).fold(0.0, f64::max);
-            let rest = |coefficients: &[f64; COLUMNS]| self.cores(coefficients, &factors) - own(coefficients);
-            then.low = then.low.min(self.interval(|all| rest(all) + least * cores(all)).low);
-            then.high = then.high.max(self.interval(|all| rest(all) + most * cores(all)).high);
             let names: Vec<&str> = group.iter().map(|column| UNITS[*column]).collect();
             notes.push(format!(
                 "the history never saw {} move apart, so the interval reaches from all of their cost in one of them to all in another",
@@ -612,9 +636,7 @@ impl Model {
                 "requests stay as they are; say requests=... where they would become fewer, too".to_owned(),
             );
         }
-        if factors.iter().any(|factor| !(0.2..=5.0).contains(factor)) {
-            notes.push("far from anything in the history: a forecast by a straight line".to_owned());
-        }
+        notes.extend(self.beyond(&factors));
         CostForecast { asked: asked.to_owned(), cores_now: now, cores_then: then, notes }
     }
 
@@ -631,6 +653,23 @@ impl Model {
         factors
     }
 
+    /// Says of work that the history has not seen so little or so much of, that a straight line was drawn on.
+    fn beyond(&self, factors: &[f64; COLUMNS]) -> Option<String> {
+        let outside = self.present.iter().copied().filter(|column| {
+            let [low, high] = self.ranges[*column];
+            *column != BASE && !(low..=high).contains(&(self.means[*column] * factors[*column]))
+        });
+        let told: Vec<String> = outside
+            .map(|column| {
+                let [low, high] = self.ranges[column];
+                let then = self.means[column] * factors[column];
+                format!("{then:.0} {}/s, seen were {low:.0} to {high:.0}", PLURALS[column])
+            })
+            .collect();
+        (!told.is_empty())
+            .then(|| format!("beyond what the history has seen, by a straight line: {}", told.join("; ")))
+    }
+
     fn cores(&self, coefficients: &[f64; COLUMNS], factors: &[f64; COLUMNS]) -> f64 {
         (0..COLUMNS).map(|column| coefficients[column] * self.means[column] * factors[column]).sum()
     }
@@ -643,23 +682,7 @@ impl Model {
             let asked = self.means[left.column] * factors[left.column];
             (as_ever - asked).abs() <= TELLING_SHARE * asked.abs().max(as_ever.abs())
         };
-        let group =
-            |left: &Left| left.along_with.iter().map(|(column, _)| *column).chain([left.column]).collect();
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        for mut own in self.left.iter().filter(|left| !holds(left)).map(|left| -> Vec<usize> { group(left) })
-        {
-            groups.retain(|other: &Vec<usize>| {
-                let is_shared = other.iter().any(|column| own.contains(column));
-                if is_shared {
-                    own.extend(other);
-                }
-                !is_shared
-            });
-            own.sort_unstable();
-            own.dedup();
-            groups.push(own);
-        }
-        groups
+        merged(self.left.iter().filter(|left| !holds(left)).map(Left::group))
     }
 
     /// What topics cost, the dearest first. Requests are told by no topic; they go with the batches.
@@ -678,16 +701,39 @@ impl Model {
         let of_batches =
             |all: &[f64; COLUMNS]| all[REQUEST] * batches * requests_a_batch + all[BATCH] * batches;
         let (records, bytes) = (topic.records_per_s.known(), topic.bytes_per_s.known());
-        let cores = |all: &[f64; COLUMNS]| {
-            of_batches(all) + all[RECORD] * records.unwrap_or(0.0) + all[BYTE] * bytes.unwrap_or(0.0)
+        let share = |rate: Option<f64>, column: usize| match self.means[column] > 0.0 {
+            true => rate.unwrap_or(0.0) / self.means[column],
+            false => 0.0,
         };
+        let of_all = share(Some(batches), BATCH);
+        // What is spent anyway is no topic's.
+        let shares = [0.0, of_all, of_all, share(records, RECORD), share(bytes, BYTE)];
+        let groups = self.undecided(&shares);
         let hides_others = self.cost(BATCH).includes.iter().any(|unit| unit != UNITS[REQUEST]);
         let is_known = self.kept.contains(&BATCH) && !hides_others;
         Some(TopicCost {
             topic: topic.topic.clone(),
-            cores: self.interval(cores),
+            cores: self.between(&shares, &groups),
             cores_of_batches: is_known.then(|| of_batches(&self.coefficients)),
         })
+    }
+
+    /// Cores of a mix of work. Of kinds that always moved together only the sum of the cost is known, and any of them may have all of it:
+    /// so the ends are the least and the largest of their factors, and the estimate is the middle.
+    fn between(&self, factors: &[f64; COLUMNS], groups: &[Vec<usize>]) -> CostInterval {
+        let with = |of_group: &dyn Fn(&[usize]) -> f64| {
+            let mut all = *factors;
+            for group in groups {
+                let factor = of_group(group);
+                group.iter().for_each(|column| all[*column] = factor);
+            }
+            self.interval(|coefficients| self.cores(coefficients, &all))
+        };
+        let least =
+            |group: &[usize]| group.iter().map(|column| factors[*column]).fold(f64::INFINITY, f64::min);
+        let most = |group: &[usize]| group.iter().map(|column| factors[*column]).fold(0.0, f64::max);
+        let middle = with(&|group| f64::midpoint(least(group), most(group)));
+        CostInterval { value: middle.value, low: with(&least).low, high: with(&most).high }
     }
 }
 

@@ -106,6 +106,18 @@ impl Evidence {
         self.highest != u64::MAX || self.is_full
     }
 
+    /// Milliseconds that hold all but the first and the last hundredth of the batches, made up for those: a few wrong times don't stretch it.
+    /// `None` for too few.
+    pub fn middle_ms(&self) -> Option<f64> {
+        const LEAST: usize = 100;
+        const LEFT_OUT: f64 = 0.01;
+        let mut begins: Vec<i64> = self.kept.iter().map(|kept| kept.begin_ms).collect();
+        begins.sort_unstable();
+        let edge = (LEFT_OUT * begins.len() as f64).ceil() as usize;
+        let (first, last) = (begins.get(edge)?, begins.get(begins.len().checked_sub(edge + 1)?)?);
+        (begins.len() >= LEAST).then(|| last.abs_diff(*first) as f64 / (1.0 - 2.0 * LEFT_OUT))
+    }
+
     /// By producer, and of each by partition and offset.
     pub fn by_producer(&self) -> BTreeMap<i64, Vec<Kept>> {
         let mut found: BTreeMap<i64, Vec<Kept>> = BTreeMap::new();
@@ -124,7 +136,8 @@ pub fn are_near(one: &Kept, other: &Kept) -> bool {
     slot_of(one.begin_ms) == slot_of(other.begin_ms)
 }
 
-fn slot_of(time_ms: i64) -> i64 {
+/// The slot of a time.
+pub(crate) fn slot_of(time_ms: i64) -> i64 {
     time_ms.div_euclid(SLOT_MS)
 }
 

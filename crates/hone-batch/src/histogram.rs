@@ -70,13 +70,6 @@ impl Histogram {
         })?;
         (self.total > 0).then(|| top_of(found).clamp(self.least, self.most))
     }
-
-    /// Share of the weight at values from one on, 0 to 1. The bucket that holds it counts whole.
-    pub fn share_from(&self, value: u64) -> f64 {
-        let sum: u64 =
-            self.weights[bucket_of(value)..].iter().fold(0, |sum, weight| sum.saturating_add(*weight));
-        sum as f64 / self.total.max(1) as f64
-    }
 }
 
 /// Below twice the steps every value has a bucket of its own.
@@ -108,7 +101,7 @@ mod tests {
     #[test]
     fn small_values_are_exact_and_an_empty_one_has_none() {
         let mut found = Histogram::default();
-        assert_eq!((found.quantile(0.5), found.least(), found.share_from(0)), (None, None, 0.0));
+        assert_eq!((found.quantile(0.5), found.least()), (None, None));
         for value in 1..=50 {
             found.add(value, 1);
         }
@@ -116,7 +109,7 @@ mod tests {
             (found.quantile(0.5), found.quantile(1.0), found.quantile(0.0)),
             (Some(25), Some(50), Some(1))
         );
-        assert_eq!((found.share_from(41), found.total()), (0.2, 50));
+        assert_eq!(found.total(), 50);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! keeps some of them, [`trigger`] says what closed a producer's batches, [`payload`] looks into a sample of the records, and [`xray`] joins
 //! it all to what is told of a topic, with the verdicts of [`verdict`]. [`whatif`] replays the records under other settings. Pure.
 
+mod arrivals;
 pub mod cost;
 pub mod evidence;
 #[cfg(any(test, feature = "fuzzing"))]

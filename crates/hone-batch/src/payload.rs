@@ -9,6 +9,7 @@ use hone_kafka::{Codec, batch::HEADER_BYTES, codec, records};
 use hone_record::KeyUse;
 
 use crate::scan::Seen;
+use crate::tally::{CODECS, codec_index};
 
 /// A batch that unpacks to more is left alone.
 const UNPACKED_LIMIT_BYTES: usize = 16 << 20;
@@ -17,7 +18,6 @@ const MOST_KEYS: usize = 1 << 16;
 /// Keyed records that a rule is judged by at least, and the share that it must explain: a wrong one explains one of so many partitions.
 const LEAST_KEYED: u64 = 50;
 const EXPLAINED_SHARE: f64 = 0.98;
-const CODECS: usize = 5;
 
 /// A number of a key's; the partition is what it leaves over.
 type Place = fn(&[u8]) -> u32;
@@ -135,10 +135,6 @@ impl Payload {
         let found = self.explained.iter().zip(RULES).find(|(explained, _)| **explained as f64 >= needed);
         found.map(|(_, (name, _))| name)
     }
-}
-
-fn codec_index(codec: Codec) -> usize {
-    usize::try_from(codec.bits()).unwrap_or(0).min(CODECS - 1)
 }
 
 /// FNV-1a of 32 bits.

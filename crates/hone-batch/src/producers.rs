@@ -39,13 +39,6 @@ impl Wrote {
         self.records += seen.header.record_count.max(0) as u64;
         self.alone += u64::from(seen.header.record_count == 1);
     }
-
-    fn merge(&mut self, other: &Self) {
-        self.batches += other.batches;
-        self.bytes += other.bytes;
-        self.records += other.records;
-        self.alone += other.alone;
-    }
 }
 
 impl Producers {
@@ -70,20 +63,6 @@ impl Producers {
         all.sort_by_key(|(id, wrote)| (Reverse(wrote.bytes), *id));
         all
     }
-
-    /// Takes those of another partition in: the same id is the same producer.
-    pub fn merge(&mut self, other: &Self) {
-        for (id, wrote) in other.by_bytes() {
-            let is_known = self.by_id.contains_key(&id);
-            if is_known || self.by_id.len() < MOST_PRODUCERS {
-                self.by_id.entry(id).or_default().merge(&wrote);
-            } else {
-                self.others.merge(&wrote);
-            }
-        }
-        self.others.merge(&other.others);
-        self.nameless.merge(&other.nameless);
-    }
 }
 
 #[cfg(test)]
@@ -100,9 +79,5 @@ mod tests {
         producers.add(&seen(3, 900, 5, 0, 4));
         assert_eq!(producers.by_bytes()[0], (3, Wrote { batches: 2, bytes: 1_000, records: 6, alone: 1 }));
         assert_eq!((producers.by_bytes().len(), producers.others.batches), (MOST_PRODUCERS, 10));
-        let mut both = Producers::default();
-        both.merge(&producers);
-        both.merge(&producers);
-        assert_eq!((both.by_bytes()[0].1.bytes, both.others.batches), (2_000, 20));
     }
 }

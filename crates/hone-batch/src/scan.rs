@@ -72,16 +72,30 @@ pub fn scan<'a>(
                 next = Some(header.last_offset().saturating_add(1));
                 each(&Seen { header, bytes: size as u64 }, &rest[..size]);
             }
-            Err(BatchError::OldMagic { .. }) => passed.old_format += 1,
-            Err(_) => passed.broken += 1,
+            Err(error) => {
+                match error {
+                    BatchError::OldMagic { .. } => passed.old_format += 1,
+                    _ => passed.broken += 1,
+                }
+                // Who reads has to get behind it.
+                next = behind(rest).or(next);
+            }
         }
         at += size;
     }
     (passed, next)
 }
 
+/// The offset behind what can't be read: all formats begin with one, which is the last of a compressed set of the old ones.
+fn behind(bytes: &[u8]) -> Option<i64> {
+    let base = i64::from_be_bytes(*bytes.first_chunk()?);
+    let delta = bytes.get(23..27).filter(|_| bytes.get(16).is_some_and(|magic| *magic >= 2));
+    let delta = delta.and_then(|delta| Some(i32::from_be_bytes(delta.try_into().ok()?))).unwrap_or(0);
+    (base >= 0).then(|| base.saturating_add(i64::from(delta.max(0))).saturating_add(1))
+}
+
 /// By the length field, which all formats have at the same place. `None` where it can't be one, so that nothing behind it is known.
-fn size_of(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn size_of(bytes: &[u8]) -> Option<usize> {
     let field: [u8; 4] = bytes.get(8..LENGTH_OVERHEAD_BYTES)?.try_into().ok()?;
     let length = usize::try_from(i32::from_be_bytes(field)).ok()?;
     // The least of format 0 is 14 bytes behind its length; a batch has its header.
@@ -138,6 +152,9 @@ mod tests {
         broken[22] |= 7;
         let (all, passed, _) = seen(&[old, broken, batch(2, 1, 0)].concat(), 0);
         assert_eq!((all.len(), passed.old_format, passed.broken), (1, 1, 1));
+        let mut alone = batch(4, 3, 0);
+        alone[22] |= 7;
+        assert_eq!(seen(&alone, 4).2, Some(7), "a reader gets behind it");
         let mut endless = batch(0, 1, 0);
         endless[8..12].copy_from_slice(&(-1_i32).to_be_bytes());
         let (all, passed, _) = seen(&[endless.clone(), batch(1, 1, 0)].concat(), 0);

@@ -4,7 +4,7 @@
 use hone_kafka::BatchHeader;
 use hone_kafka::batch::HEADER_BYTES;
 
-use crate::scan::{Passed, Seen, scan};
+use crate::scan::{Passed, Seen, scan, size_of};
 
 /// The type of batches with records of producers; the others are the cluster's own.
 const DATA: i8 = 1;
@@ -24,7 +24,9 @@ pub fn layout_of(bytes: &[u8]) -> Option<Layout> {
     if redpanda_header(head).is_some() {
         return Some(Layout::Redpanda);
     }
-    BatchHeader::parse(bytes).is_ok().then_some(Layout::Wire)
+    // A broken batch at the beginning makes it no other layout.
+    let is_wire = head.get(16).is_some_and(|magic| (0..=2).contains(magic)) && size_of(bytes).is_some();
+    is_wire.then_some(Layout::Wire)
 }
 
 /// Hands over every whole batch of producers, in the order of a segment, with its bytes as on the wire where it is of that kind, and the

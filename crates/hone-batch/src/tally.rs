@@ -6,7 +6,10 @@ use hone_kafka::batch::TimestampType;
 use crate::histogram::Histogram;
 use crate::producers::Producers;
 use crate::scan::{Passed, Seen};
+use crate::verdict::BETTER_BYTES;
 
+/// A page of a disk.
+const PAGE_BYTES: u64 = 4_096;
 /// Codecs, by their bits.
 pub(crate) const CODECS: usize = 5;
 
@@ -29,6 +32,12 @@ pub struct Tally {
     pub spans_ms: Histogram,
     /// Bytes by codec.
     pub codec_bytes: [u64; CODECS],
+    /// Batches below 16 KiB: how many, and their bytes.
+    pub small: [u64; 2],
+    /// What of each batch 16 KiB would not have needed, summed: batches that need not be.
+    pub needless: f64,
+    /// Bytes in whole pages of 4 KiB, each batch for itself.
+    pub page_bytes: u64,
     /// Batches of transactions.
     pub transactional: u64,
     /// Batches that the broker stamped.
@@ -66,6 +75,11 @@ impl Tally {
         self.sizes.add(seen.bytes, 1);
         self.sizes_by_bytes.add(seen.bytes, seen.bytes);
         self.counts.add(records, 1);
+        if (seen.bytes as f64) < BETTER_BYTES {
+            self.small = [self.small[0] + 1, self.small[1] + seen.bytes];
+            self.needless += 1.0 - seen.bytes as f64 / BETTER_BYTES;
+        }
+        self.page_bytes = self.page_bytes.saturating_add(seen.bytes.next_multiple_of(PAGE_BYTES));
         let is_timeless = header.base_timestamp < 0 || header.max_timestamp < header.base_timestamp;
         self.timeless += u64::from(is_timeless);
         if let Some(span) = seen.span_ms().filter(|_| records > 1) {
@@ -86,49 +100,10 @@ impl Tally {
         let (least, most) = self.times_ms.unwrap_or((first, last));
         self.times_ms = Some((least.min(first), most.max(last)));
     }
-
-    /// Takes another partition in.
-    pub fn merge(&mut self, other: &Self) {
-        self.batches += other.batches;
-        self.bytes += other.bytes;
-        self.records += other.records;
-        self.sizes.merge(&other.sizes);
-        self.sizes_by_bytes.merge(&other.sizes_by_bytes);
-        self.counts.merge(&other.counts);
-        self.spans_ms.merge(&other.spans_ms);
-        for (own, more) in self.codec_bytes.iter_mut().zip(other.codec_bytes) {
-            *own += more;
-        }
-        self.transactional += other.transactional;
-        self.log_append += other.log_append;
-        self.control += other.control;
-        self.compacted += other.compacted;
-        self.timeless += other.timeless;
-        if let Some((first, last)) = other.times_ms {
-            self.spread(first, last);
-        }
-        self.producers.merge(&other.producers);
-        self.passed.add(&other.passed);
-    }
-
-    /// Bytes of a batch in the mean: the effective batch size. `None` where there is none.
-    pub fn mean_bytes(&self) -> Option<f64> {
-        (self.batches > 0).then(|| self.bytes as f64 / self.batches as f64)
-    }
-
-    /// Records of a batch in the mean.
-    pub fn mean_records(&self) -> Option<f64> {
-        (self.batches > 0).then(|| self.records as f64 / self.batches as f64)
-    }
-
-    /// Batches a second, over the times of their records. `None` for less than a millisecond.
-    pub fn batches_per_s(&self) -> Option<f64> {
-        let (first, last) = self.times_ms.filter(|(first, last)| last > first)?;
-        Some(1e3 * self.batches as f64 / (last - first) as f64)
-    }
 }
 
-fn codec_index(codec: Codec) -> usize {
+/// A codec's place in sums by codec.
+pub(crate) fn codec_index(codec: Codec) -> usize {
     usize::try_from(codec.bits()).unwrap_or(0).min(CODECS - 1)
 }
 
@@ -169,7 +144,9 @@ pub(crate) mod tests {
             tally.add(&seen(1, 100, 1, 1_000, 1_000));
         }
         tally.add(&seen(1, 9_100, 91, 1_000, 2_000));
-        assert_eq!((tally.mean_bytes(), tally.mean_records()), (Some(1_000.0), Some(10.0)));
+        assert_eq!((tally.bytes, tally.records, tally.batches), (10_000, 100, 10));
+        assert_eq!((tally.small, tally.page_bytes), ([10, 10_000], 9 * 4_096 + 12_288));
+        assert!((tally.needless - (10.0 - 10_000.0 / 16_384.0)).abs() < 1e-9, "{}", tally.needless);
         assert_eq!(tally.sizes.quantile(0.5), Some(101));
         assert_eq!(tally.sizes_by_bytes.quantile(0.5), Some(9_100), "most bytes lie in the large one");
         assert_eq!(
@@ -177,7 +154,6 @@ pub(crate) mod tests {
             (1, Some(1_000)),
             "one record has no span"
         );
-        assert_eq!(tally.batches_per_s(), Some(10.0));
     }
 
     #[test]
@@ -187,21 +163,10 @@ pub(crate) mod tests {
         let thinned = seen(1, 500, 3, 5, 9);
         tally.add(&Seen { header: BatchHeader { record_count: 2, ..thinned.header }, ..thinned });
         assert_eq!((tally.batches, tally.control, tally.compacted), (0, 1, 1));
-        assert_eq!((tally.mean_bytes(), tally.times_ms), (None, None));
+        assert_eq!((tally.bytes, tally.times_ms), (0, None));
         tally.add(&with_attributes(seen(1, 500, 3, 5, 9), 1 << 4 | 4));
         assert_eq!((tally.transactional, tally.codec_bytes[4]), (1, 500));
         tally.add(&with_attributes(seen(1, 500, 3, 5, 900), 1 << 3));
         assert_eq!((tally.log_append, tally.spans_ms.total()), (1, 1), "the broker's time is no span");
-    }
-
-    #[test]
-    fn partitions_add_up() {
-        let (mut one, mut other) = (Tally::default(), Tally::default());
-        one.add(&seen(1, 100, 1, 1_000, 1_000));
-        other.add(&seen(2, 300, 3, 3_000, 4_000));
-        other.passed.broken = 2;
-        one.merge(&other);
-        assert_eq!((one.batches, one.bytes, one.records, one.passed.broken), (2, 400, 4, 2));
-        assert_eq!((one.times_ms, one.producers.by_bytes().len()), (Some((1_000, 4_000)), 2));
     }
 }

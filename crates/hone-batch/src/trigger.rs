@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
 
+use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
 use crate::evidence::{Kept, are_near};
 
 /// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
@@ -34,23 +35,18 @@ const LEAST: usize = 20;
 const ABOVE_CEILING: f64 = 0.12;
 const BELOW_CEILING: f64 = 0.05;
 const EDGE: f64 = 6.0;
-/// From this share of single records on a producer sends one by one.
-const SINGLES: f64 = 0.99;
-/// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
-/// below.
-const REGULAR: f64 = 0.35;
-/// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
-/// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
-const LEFT_OUT: f64 = 0.1;
-const VARIANCE_LEFT: f64 = 0.4377;
-/// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
-const WAKE_UP_MS: f64 = 0.05;
-/// So many pairs of that kind are expected where there is none.
-const PAIRS_EXPECTED: f64 = 10.0;
-/// Slower than this, records are just rare.
-const RARE_GAP_MS: f64 = 50.0;
+/// What lies between this share of a ceiling and the ceiling makes it steep.
+const JUST_BELOW: f64 = 0.92;
+/// No client lingers longer; what spans more is of times that are not when records were written.
+const LONGEST_LINGER_MS: u64 = 60_000;
+/// Lingers that are tried.
+const MOST_TRIED: u64 = 40;
+/// The linger is of this share of the ceiling at least.
+const FLOOR: f64 = 0.8;
 /// From this share of batches on that have a record behind the end of their group, they were not sent in groups.
 const LATE_SHARE: f64 = 0.25;
+/// From this share on batches that are not full are what was begun behind full ones.
+const BEHIND: f64 = 0.7;
 /// Share of batches with the same number of records from which the application is taken to count.
 const CONSTANT: f64 = 0.9;
 
@@ -74,20 +70,22 @@ pub struct Habits {
 }
 
 /// What is known beside the kept headers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known<'a> {
     /// Bytes of records before compression for one after it; 1 where nothing is compressed or known.
     pub ratio: f64,
+    /// Whether these are all that have no producer id.
+    pub is_nameless: bool,
     /// How many producers are mixed in these headers at least: 1 for one with an id.
     pub producers: usize,
     /// Markers of transactions for a batch of one, over the topic.
     pub markers_per_batch: f64,
     /// Which broker leads a partition, by any number; those that are not named have one together.
-    pub leaders: BTreeMap<i32, usize>,
+    pub leaders: &'a BTreeMap<i32, usize>,
 }
 
 /// Batches of one producer, or of all without an id, by partition and offset.
-pub fn habits(kept: &[Kept], known: &Known) -> Habits {
+pub fn habits(kept: &[Kept], known: &Known<'_>) -> Habits {
     if kept.len() < LEAST {
         let evidence = vec![format!("{} batches are too few to tell", kept.len())];
         return Habits { triggers: vec![(BatchTrigger::Unknown, 1.0)], evidence, ..Habits::default() };
@@ -154,7 +152,7 @@ impl Cap {
     }
 }
 
-fn cap_of(kept: &[Kept], known: &Known) -> Option<Cap> {
+fn cap_of(kept: &[Kept], known: &Known<'_>) -> Option<Cap> {
     let packed = kept.iter().filter(|batch| batch.is_packed).count();
     if packed * 2 > kept.len() {
         count_cap(kept).or_else(|| packed_cap(kept, 1.0, "")).or_else(|| {
@@ -234,14 +232,14 @@ fn count_cap(kept: &[Kept]) -> Option<Cap> {
 struct Rest<'a> {
     kept: &'a [Kept],
     is_full: &'a [bool],
-    known: &'a Known,
+    known: &'a Known<'a>,
     has_cap: bool,
     count: usize,
     spans: Vec<u64>,
 }
 
 impl<'a> Rest<'a> {
-    fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known, has_cap: bool) -> Self {
+    fn new(kept: &'a [Kept], is_full: &'a [bool], known: &'a Known<'a>, has_cap: bool) -> Self {
         let rest = || kept.iter().zip(is_full).filter(|(_, full)| !**full).map(|(batch, _)| batch);
         let spans = sorted(rest().filter(|batch| batch.records > 1).filter_map(Kept::span_ms));
         Self { kept, is_full, known, has_cap, count: rest().count(), spans }
@@ -301,12 +299,15 @@ impl<'a> Rest<'a> {
         let mut begins: Vec<i64> = self.rest().map(|batch| batch.begin_ms).collect();
         begins.sort_unstable();
         let Some(gap_ms) = mean_gap_ms(&begins) else { return BatchTrigger::Unknown };
+        if self.known.is_nameless {
+            habits.evidence.push(format!(
+                "single records without a producer id, one in {gap_ms:.1} ms: one producer that waits for each, or many that send few; with \
+                 ids (enable.idempotence) they could be told apart"
+            ));
+            return BatchTrigger::Unknown;
+        }
         if gap_ms > RARE_GAP_MS {
             habits.evidence.push(format!("single records, one in {gap_ms:.0} ms: there is nothing to batch"));
-            return BatchTrigger::Alone;
-        }
-        if self.known.producers > 1 {
-            habits.evidence.push("single records, of several producers that can't be told apart".to_owned());
             return BatchTrigger::Alone;
         }
         let pairs = self.rest().filter(|batch| batch.records > 1).count();
@@ -338,6 +339,10 @@ impl<'a> Rest<'a> {
         let most = quantile(&self.spans, 0.9).unwrap_or(0);
         if let Some(seen) = self.drained_by_a_hot_one(most) {
             habits.linger_ms = Some(most);
+            habits.evidence.push(seen);
+            return vec![(BatchTrigger::Drained, 1.0)];
+        }
+        if let Some(seen) = self.sent_behind_full_ones() {
             habits.evidence.push(seen);
             return vec![(BatchTrigger::Drained, 1.0)];
         }
@@ -376,14 +381,22 @@ impl<'a> Rest<'a> {
             let leader = self.known.leaders.get(&batch.partition).copied().unwrap_or(usize::MAX);
             by_leader.entry(leader).or_default().push(place);
         }
-        let (mut drained, mut late) = (0, 0);
-        for mut places in by_leader.into_values() {
-            places.sort_by_key(|place| self.kept[*place].begin_ms);
-            let (of_these, behind) = self.drained_of_a_broker(&places, linger_ms);
-            drained += of_these;
-            late += behind;
+        let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
+        brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
+        if linger_ms > LONGEST_LINGER_MS {
+            return 0.0;
         }
-        if late as f64 > LATE_SHARE * self.count as f64 { 0.0 } else { drained as f64 / self.count as f64 }
+        // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
+        let shortest = (FLOOR * linger_ms as f64) as u64;
+        let step = (linger_ms - shortest).div_ceil(MOST_TRIED).max(1);
+        let tried = (shortest..=linger_ms).rev().step_by(step as usize).map(|linger_ms| {
+            let found = brokers.iter().map(|places| self.drained_of_a_broker(places, linger_ms));
+            found.fold((0, 0), |sum, (drained, late)| (sum.0 + drained, sum.1 + late))
+        });
+        let best = tried.min_by_key(|(_, late)| *late);
+        let (drained, _) =
+            best.filter(|(_, late)| *late as f64 <= LATE_SHARE * self.count as f64).unwrap_or((0, 0));
+        drained as f64 / self.count as f64
     }
 
     /// Batches that were drained, and those that have a record behind the end of their group.
@@ -418,6 +431,23 @@ impl<'a> Rest<'a> {
         (drained, late)
     }
 
+    /// Whether these batches are what had been begun behind a full one of their partition when that was sent: franz-go sends both.
+    fn sent_behind_full_ones(&self) -> Option<String> {
+        let pairs = self.kept.windows(2).zip(self.is_full.windows(2));
+        let behind = pairs
+            .filter(|(pair, full)| full[0] && !full[1] && pair[0].partition == pair[1].partition)
+            .filter(|(pair, _)| pair[0].end_ms.is_some_and(|end| pair[1].begin_ms <= end.saturating_add(2)))
+            .count();
+        let full = self.kept.len() - self.count;
+        let is_so = behind as f64 >= BEHIND * self.count as f64 && full as f64 >= BEHIND * self.count as f64;
+        is_so.then(|| {
+            format!(
+                "{:.0} % of the others began right behind a full one of their partition, and were sent along with it",
+                100.0 * behind as f64 / self.count as f64
+            )
+        })
+    }
+
     /// Whether another partition of the producer fills its batches, and these are sent at its beat: then their spans end where its batches
     /// end, whatever the linger is.
     fn drained_by_a_hot_one(&self, most_ms: u64) -> Option<String> {
@@ -441,8 +471,9 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Where spans end, though a few are longer: the time with by far more of them just below it than just above it. Milliseconds are rounded on
-/// both sides, and a sender wakes up late, so one on either side is no evidence.
+/// Where spans end, though a few are longer: the time with by far more of them below it than above it. Milliseconds are rounded on both
+/// sides, and a sender wakes up late, so one on either side is no evidence. Of several such times it is the one with the steepest edge, by
+/// how many end there as well: the few that are longest of all have nothing above them.
 fn ceiling(spans: &[u64]) -> Option<u64> {
     let upto = |time: f64| spans.partition_point(|span| (*span as f64) <= time) as f64;
     let all = spans.len() as f64;
@@ -454,7 +485,8 @@ fn ceiling(spans: &[u64]) -> Option<u64> {
             && below >= BELOW_CEILING * all
             && below >= LEAST as f64 / 2.0
             && below >= EDGE * above;
-        is_one.then(|| (below / (above + 1.0), time))
+        let just_below = upto(at) - upto(JUST_BELOW * at - 1.0);
+        is_one.then(|| (just_below * just_below / (above + 1.0), time))
     };
     let mut times: Vec<u64> = spans.to_vec();
     times.dedup();
@@ -518,36 +550,6 @@ fn stays(kept: &[Kept]) -> f64 {
     same as f64 / order.len().saturating_sub(1).max(1) as f64
 }
 
-fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
-    let (first, last) = (begins.first()?, begins.last()?);
-    (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
-}
-
-/// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
-/// few stretches.
-fn regularity(begins: &[i64]) -> Option<f64> {
-    const PER_STRETCH: f64 = 16.0;
-    const LEAST_STRETCHES: usize = 32;
-    let first = *begins.first()?;
-    let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);
-    let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
-    for begin in begins {
-        *counts.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
-    }
-    // The last one is cut off; slots that were left out, and long pauses, have none.
-    counts.pop_last();
-    let mut counts: Vec<f64> = counts.into_values().collect();
-    if counts.len() < LEAST_STRETCHES {
-        return None;
-    }
-    counts.sort_unstable_by(f64::total_cmp);
-    let left_out = (LEFT_OUT * counts.len() as f64) as usize;
-    let counts = counts.get(left_out..counts.len() - left_out)?;
-    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
-    Some(variance / VARIANCE_LEFT / mean)
-}
-
 /// Standard deviation over mean, less a variance that is known.
 fn variation(values: &[f64], known_variance: f64) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -571,8 +573,10 @@ fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn known() -> Known {
-        Known { ratio: 1.0, producers: 1, markers_per_batch: 0.0, leaders: BTreeMap::new() }
+    static ONE_BROKER: BTreeMap<i32, usize> = BTreeMap::new();
+
+    fn known() -> Known<'static> {
+        Known { ratio: 1.0, is_nameless: false, producers: 1, markers_per_batch: 0.0, leaders: &ONE_BROKER }
     }
 
     /// Numbers in (0, 1), the same every time.
@@ -685,6 +689,21 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_often_wakes_up_late_moves_no_ceiling() {
+        for seed in 0..20 {
+            let mut dice = Dice(seed + 100);
+            let mut kept = lingering(&[500.0], 25.0, 1 << 20, false, 109);
+            kept.truncate(260);
+            for batch in &mut kept {
+                let late_ms = if dice.roll() < 0.1 { (8.0 * dice.roll()) as i64 } else { 0 };
+                batch.end_ms = batch.end_ms.map(|end| end + late_ms);
+            }
+            let found = habits(&kept, &known());
+            assert!((23..=27).contains(&found.linger_ms.unwrap()), "{seed}: {found:?}");
+        }
+    }
+
+    #[test]
     fn full_batches_are_told_with_their_limit() {
         for (record, cap) in [(100, 16_384), (1_000, 16_384), (300, 65_536), (100, 20_000)] {
             let found = habits(&lingering(&[20_000.0], 1_000.0, cap, false, record), &known());
@@ -708,6 +727,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_begun_behind_a_full_batch_goes_with_it() {
+        let mut dice = Dice(13);
+        let (mut at, mut kept) = (0.0, Vec::new());
+        while kept.len() < 2_000 {
+            // Full, the beginning of the next one, and a while until the first record behind both.
+            let some = 1 + (60.0 * dice.roll()) as u32;
+            kept.push(batch(0, at, at + 12e3, 61 + 147 * 111, 147));
+            kept.push(batch(0, at + 12e3, at + 12e3 + f64::from(some) * 80.0, 61 + some * 111, some));
+            at += 12e3 + f64::from(some) * 80.0 + 100.0;
+        }
+        let found = habits(&kept, &known());
+        let share = |wanted| {
+            found.triggers.iter().find(|(trigger, _)| *trigger == wanted).map_or(0.0, |found| found.1)
+        };
+        assert!((0.49..0.51).contains(&share(BatchTrigger::Drained)), "{found:?}");
+        assert_eq!((found.cap, found.linger_ms), (Some(BatchCap::Bytes(16_384)), None), "{found:?}");
+    }
+
+    #[test]
     fn partitions_of_one_broker_are_drained_together() {
         let found = habits(&lingering(&[100.0; 10], 20.0, 1 << 20, true, 100), &known());
         let share = |wanted| {
@@ -724,8 +762,8 @@ mod tests {
         let found = habits(&lingering(&[100.0; 10], 20.0, 1 << 20, false, 100), &known());
         assert!(main_trigger(&found).0 == BatchTrigger::Time && main_trigger(&found).1 > 0.9, "{found:?}");
         let kept = lingering(&[100.0; 10], 20.0, 1 << 20, true, 100);
-        let apart =
-            Known { leaders: (0..10).map(|partition| (partition, partition as usize)).collect(), ..known() };
+        let leaders = (0..10).map(|partition| (partition, partition as usize)).collect();
+        let apart = Known { leaders: &leaders, ..known() };
         assert_eq!(
             main_trigger(&habits(&kept, &apart)).0,
             BatchTrigger::Time,
@@ -765,6 +803,18 @@ mod tests {
             })
             .collect();
         assert_eq!(main_trigger(&habits(&quickly, &known())), (BatchTrigger::OneByOne, 1.0));
+        // In stretches of which most were left out.
+        let parts: Vec<Kept> = quickly
+            .iter()
+            .copied()
+            .map(|kept| {
+                let slot = kept.begin_ms / 4_096;
+                Kept { begin_ms: kept.begin_ms + slot * 600_000_000 / 4_096 * 4_096, end_ms: None, ..kept }
+            })
+            .collect();
+        assert_eq!(main_trigger(&habits(&parts, &known())), (BatchTrigger::OneByOne, 1.0));
+        let nameless = Known { is_nameless: true, ..known() };
+        assert_eq!(main_trigger(&habits(&quickly, &nameless)), (BatchTrigger::Unknown, 1.0), "one, or many");
         let mut at = 0.0;
         let arrive: Vec<Kept> = (0..3_000)
             .map(|_| {
@@ -841,6 +891,16 @@ mod tests {
             (found.cap, main_trigger(&found)),
             (Some(BatchCap::Bytes(16_384)), (BatchTrigger::Size, 1.0))
         );
+    }
+
+    #[test]
+    fn spans_of_hours_take_no_time() {
+        let hours: Vec<Kept> = (0..20_000)
+            .map(|number| f64::from(number) * 1e5)
+            .map(|at| Kept { partition: (at as i32 / 100_000) % 5, ..batch(0, at, at + 3.6e12, 500, 3) })
+            .collect();
+        let found = habits(&hours, &known());
+        assert!(found.triggers.iter().all(|(trigger, _)| *trigger != BatchTrigger::Drained), "{found:?}");
     }
 
     #[test]

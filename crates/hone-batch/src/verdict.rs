@@ -1,5 +1,7 @@
 //! What follows from a topic's batches: whether they hurt, why they are as they are, and the cheapest thing to do.
 
+use std::collections::BTreeMap;
+
 use hone_record::{BatchCap, BatchFinding, BatchTrigger, BatchVerdict, KeyUse};
 
 use crate::trigger::Habits;
@@ -10,8 +12,12 @@ pub const LEAST_BYTES: f64 = 4_096.0;
 pub const BETTER_BYTES: f64 = 16_384.0;
 /// Below this rate batches cost next to nothing, whatever their size. Hone's own cut-off.
 pub const LOW_BATCHES_PER_S: f64 = 100.0;
-/// Producers that are told of.
-const MOST_TOLD: usize = 5;
+/// Reasons that are told.
+const MOST_TOLD: usize = 6;
+/// So many producers with the same reason are told one by one.
+const MOST_ALONE: usize = 3;
+/// From this share of small batches on a producer is asked why.
+const SMALL_SHARE: f64 = 0.2;
 const LEAST_SHARE: f64 = 0.02;
 /// A sender that is kept waiting for longer in the mean is waiting for the broker.
 const KEPT_WAITING_MS: u64 = 20;
@@ -27,6 +33,10 @@ const ACCUMULATOR: &str = "Kafka's RecordAccumulator.drain";
 pub struct Topic<'a> {
     /// Bytes of a batch in the mean.
     pub mean_bytes: f64,
+    /// Batches below 16 KiB, and their bytes.
+    pub small: [u64; 2],
+    /// Bytes of whole pages for each byte, were each batch written alone.
+    pub pages: f64,
     /// Batches a second, where the times tell.
     pub batches_per_s: Option<f64>,
     /// Batches in all, to tell shares.
@@ -48,8 +58,10 @@ pub struct Writer<'a> {
     pub batches: u64,
     /// Records of a batch in the mean.
     pub mean_records: f64,
-    /// Bytes of a batch in the mean.
+    /// Bytes of a batch in the mean, of those below 16 KiB.
     pub mean_bytes: f64,
+    /// Share of its batches that are below, 0 to 1.
+    pub small_share: f64,
     /// Records a second to one partition.
     pub rate: Option<f64>,
     /// Partitions that it writes to.
@@ -62,20 +74,38 @@ pub struct Writer<'a> {
     pub habits: &'a Habits,
 }
 
-/// The topic's size first, then the reasons, those of most batches first.
+/// The topic's size first, then the reasons, those of most batches first. Where many producers have the same one, it is told once.
 pub fn findings(topic: &Topic<'_>, writers: &[Writer<'_>]) -> Vec<BatchFinding> {
     let size = size(topic);
     if matches!(size.verdict, BatchVerdict::Healthy | BatchVerdict::NoEvidence) {
         return vec![size];
     }
-    let mut reasons: Vec<BatchFinding> = writers
-        .iter()
-        .filter(|writer| share(topic, writer) >= LEAST_SHARE)
-        .take(MOST_TOLD)
-        .flat_map(|writer| reasons(topic, writer))
-        .collect();
-    reasons.sort_by(|one, other| other.share.total_cmp(&one.share));
-    std::iter::once(size).chain(reasons).collect()
+    let mut by_verdict: BTreeMap<BatchVerdict, Vec<BatchFinding>> = BTreeMap::new();
+    for finding in writers.iter().flat_map(|writer| reasons(topic, writer)) {
+        by_verdict.entry(finding.verdict).or_default().push(finding);
+    }
+    let mut told: Vec<BatchFinding> = by_verdict.into_values().flat_map(told_once).collect();
+    told.sort_by(|one, other| other.share.total_cmp(&one.share));
+    let some = told.iter().filter(|finding| finding.share >= LEAST_SHARE).count().clamp(1, MOST_TOLD);
+    told.truncate(some);
+    std::iter::once(size).chain(told).collect()
+}
+
+/// Each for itself where they are few, else together, by the words of the largest.
+fn told_once(mut same: Vec<BatchFinding>) -> Vec<BatchFinding> {
+    same.sort_by(|one, other| other.share.total_cmp(&one.share));
+    if same.len() <= MOST_ALONE {
+        return same;
+    }
+    let (count, share) = (same.len(), same.iter().map(|finding| finding.share).sum());
+    let largest = same.into_iter().next();
+    largest
+        .map(|largest| {
+            let who = largest.producer.map_or_else(String::new, |id| format!(" (here {id})"));
+            let evidence = format!("{count} producers; the one with most batches{who}: {}", largest.evidence);
+            vec![BatchFinding { share, producer: None, evidence, ..largest }]
+        })
+        .unwrap_or_default()
 }
 
 fn share(topic: &Topic<'_>, writer: &Writer<'_>) -> f64 {
@@ -83,7 +113,6 @@ fn share(topic: &Topic<'_>, writer: &Writer<'_>) -> f64 {
 }
 
 fn size(topic: &Topic<'_>) -> BatchFinding {
-    let bytes = topic.mean_bytes;
     let told = |verdict, evidence: String, action: &str| BatchFinding {
         verdict,
         share: 1.0,
@@ -100,22 +129,37 @@ fn size(topic: &Topic<'_>) -> BatchFinding {
             "look at a longer time (--last), or where there is a load",
         );
     }
+    let [small, small_bytes] = topic.small;
+    let small_share = small as f64 / topic.batches as f64;
+    let small_mean = small_bytes as f64 / small.max(1) as f64;
     let rate = topic.batches_per_s.map_or(String::new(), |rate| format!(", {rate:.0} batches/s"));
-    let seen = format!("{bytes:.0} bytes a batch in the mean{rate}");
-    let is_rare = topic.batches_per_s.is_some_and(|rate| rate < LOW_BATCHES_PER_S);
-    if bytes >= BETTER_BYTES {
+    // A mean hides what hurts where sizes differ.
+    let parts = if (0.01..0.99).contains(&small_share) {
+        format!(
+            "; {:.0} % of the batches are below 16 KiB, with {small_mean:.0} bytes in the mean",
+            100.0 * small_share
+        )
+    } else {
+        String::new()
+    };
+    let seen = format!("{:.0} bytes a batch in the mean{rate}{parts}", topic.mean_bytes);
+    let small_per_s = topic.batches_per_s.map(|rate| rate * small_share);
+    let is_large = small_per_s.map_or(small_share < 0.5, |rate| rate < LOW_BATCHES_PER_S);
+    if is_large && topic.mean_bytes >= BETTER_BYTES {
         told(BatchVerdict::Healthy, seen, "leave it alone")
-    } else if is_rare {
+    } else if is_large && small_per_s.is_some() {
         told(BatchVerdict::Healthy, format!("{seen}: too few to matter"), "leave it alone")
-    } else if bytes >= LEAST_BYTES {
+    } else if small_mean >= LEAST_BYTES {
         told(
             BatchVerdict::Fair,
             format!("{seen}: above 4 KiB, below 16 KiB"),
             "worth a try where the CPU is short",
         )
     } else {
-        let pages = LEAST_BYTES / bytes.max(1.0);
-        let seen = format!("{seen}: up to {pages:.0} times as many bytes written to a disk of 4 KiB pages");
+        let seen = format!(
+            "{seen}: were each written to a disk alone, {:.1} times as many bytes in pages of 4 KiB",
+            topic.pages
+        );
         told(BatchVerdict::Small, seen, "by the reasons below, in their order")
     }
 }
@@ -125,7 +169,7 @@ fn reasons(topic: &Topic<'_>, writer: &Writer<'_>) -> Vec<BatchFinding> {
     if let Some(dealt) = dealt_in_turn(topic, writer) {
         found.push(dealt);
     }
-    if writer.mean_bytes < BETTER_BYTES {
+    if writer.small_share >= SMALL_SHARE {
         let main = writer.habits.triggers.first().map_or(BatchTrigger::Unknown, |(trigger, _)| *trigger);
         found.push(reason(topic, writer, main));
     }
@@ -211,7 +255,9 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
     let (least, better) = (needed_ms(LEAST_BYTES), needed_ms(BETTER_BYTES));
     let wait = |linger: f64| mean_wait_ms(linger, rate);
     let small = writer.mean_bytes < LEAST_BYTES;
-    if better <= bearable {
+    let today = writer.habits.linger_ms.unwrap_or(0) as f64;
+    let is_enough = |needed: f64| needed > today;
+    if better <= bearable && is_enough(better) {
         let text = format!(
             "linger of {} ms for batches of 16 KiB (records wait {:.0} ms in the mean){}",
             better.ceil(),
@@ -220,13 +266,20 @@ fn by_linger(topic: &Topic<'_>, writer: &Writer<'_>) -> (BatchVerdict, String) {
         );
         return (BatchVerdict::LingerBound, text);
     }
-    if small && least <= bearable {
+    if small && least <= bearable && is_enough(least) {
         let text = format!(
             "linger of {} ms for batches of 4 KiB (records wait {:.0} ms in the mean); 16 KiB would take {better:.0} ms",
             least.ceil(),
             wait(least)
         );
         return (BatchVerdict::LingerBound, text);
+    }
+    if better <= bearable {
+        let text = format!(
+            "it waits for up to {today} ms already, which would fill 16 KiB if records came evenly; they come in bursts, or to some of its \
+             partitions only: look at those"
+        );
+        return (BatchVerdict::NoEvidence, text);
     }
     let aim = if small { "4 KiB" } else { "16 KiB" };
     let takes = if small { least } else { better };
@@ -265,7 +318,7 @@ fn dealt_in_turn(topic: &Topic<'_>, writer: &Writer<'_>) -> Option<BatchFinding>
     let keys = topic.keys.filter(|keys| keys.keyed_share < 0.05)?;
     let spread = writer.partitions;
     // Several sticky ones have several partitions open, and can't be told apart.
-    if spread < 3 || writer.mean_bytes >= BETTER_BYTES || writer.mixed > 1 {
+    if spread < 3 || writer.small_share < SMALL_SHARE || writer.mixed > 1 {
         return None;
     }
     let habits = writer.habits;
@@ -301,6 +354,8 @@ mod tests {
     fn topic(mean_bytes: f64, batches_per_s: f64) -> Topic<'static> {
         Topic {
             mean_bytes,
+            small: if mean_bytes < BETTER_BYTES { [1_000, 1_000 * mean_bytes as u64] } else { [0, 0] },
+            pages: 2.0,
             batches_per_s: Some(batches_per_s),
             batches: 1_000,
             partitions: 6,
@@ -319,6 +374,7 @@ mod tests {
             batches: 1_000,
             mean_records: 5.0,
             mean_bytes: 561.0,
+            small_share: 1.0,
             rate: Some(rate),
             partitions: 6,
             mixed: 1,
@@ -341,8 +397,27 @@ mod tests {
         assert_eq!(of(100.0, 99.0), BatchVerdict::Healthy);
         assert_eq!(of(100.0, 100.0), BatchVerdict::Small);
         assert_eq!(of(4_096.0, 100.0), BatchVerdict::Fair);
+        // 2 % of the bytes hurt, and the mean looks well.
+        let mixed = Topic { small: [980, 980 * 200], ..topic(20_000.0, 5_100.0) };
+        assert_eq!(findings(&mixed, &[])[0].verdict, BatchVerdict::Small);
+        let unknown = Topic { batches_per_s: None, ..topic(100.0, 0.0) };
+        assert_eq!(findings(&unknown, &[])[0].verdict, BatchVerdict::Small, "no rate is no low rate");
         let none = Topic { batches: 0, ..topic(0.0, 0.0) };
         assert_eq!(findings(&none, &[])[0].verdict, BatchVerdict::NoEvidence);
+    }
+
+    #[test]
+    fn many_producers_with_one_reason_are_told_once() {
+        let habits = habits(BatchTrigger::Alone);
+        let writers: Vec<Writer<'_>> =
+            (0..60).map(|id| Writer { id: Some(id), batches: 16, ..writer(&habits, 5.0) }).collect();
+        let told = findings(&topic(561.0, 5_000.0), &writers);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!((told[1].verdict, told[1].producer), (BatchVerdict::RateStarved, None));
+        assert!(
+            (told[1].share - 0.96).abs() < 1e-9 && told[1].evidence.starts_with("60 producers"),
+            "{told:?}"
+        );
     }
 
     #[test]

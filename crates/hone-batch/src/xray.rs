@@ -1,13 +1,13 @@
 //! A topic looked into: takes record sets as they come, in bounded memory, and ends as what is told of it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{
     BatchTrigger, CodecUse, PartitionXray, ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 
-use crate::evidence::{Evidence, Kept};
+use crate::evidence::{Evidence, Kept, slot_of};
 use crate::histogram::Histogram;
 use crate::overlap::Overlap;
 use crate::payload::Payload;
@@ -23,6 +23,13 @@ const MOST_PRODUCERS: usize = 50;
 const MOST_PARTITIONS: usize = 1_000;
 /// Producers of a partition that are told apart.
 const MOST_OF_PARTITION: usize = 1_000;
+/// So many times longer than nearly all of them a span of times is not believed.
+const STRETCHED: f64 = 2.0;
+/// More batches than this were not written in less than that.
+const AT_ONCE: u64 = 1_000;
+const LEAST_S: f64 = 0.05;
+/// A batch that begins so much before the one before it, of the same producer and partition, is of a clock that was set back.
+const BACK_MS: i64 = 1_000;
 /// Stretches of time that an interval is built on at least.
 const LEAST_SLOTS: usize = 3;
 
@@ -42,6 +49,8 @@ pub struct Facts {
     pub fetched_bytes: u64,
     /// Share of the offsets asked for that was read.
     pub share: f64,
+    /// Seconds that were asked for, where it was a time.
+    pub window_s: Option<f64>,
     /// Whether it is a sample: slots of time, or of offsets.
     pub is_sample: bool,
     /// Seconds that slots of time cover.
@@ -69,7 +78,8 @@ pub struct Sight {
 #[derive(Debug, Clone, Default)]
 struct PartitionSight {
     wrote: Wrote,
-    ids: HashSet<i64>,
+    /// The last batch's beginning, by producer.
+    ids: HashMap<i64, i64>,
     overlap: Overlap,
 }
 
@@ -130,10 +140,15 @@ impl Sight {
         }
         let part = this.parts.entry(partition).or_default();
         part.wrote.add(seen);
-        if seen.header.producer_id < 0 {
+        let (id, begin) = (seen.header.producer_id, seen.header.base_timestamp);
+        let room = part.ids.len() < MOST_OF_PARTITION;
+        if id < 0 {
             part.overlap.add(seen);
-        } else if part.ids.len() < MOST_OF_PARTITION {
-            part.ids.insert(seen.header.producer_id);
+        } else if let Some(before) = part.ids.get_mut(&id) {
+            this.tally.timeless += u64::from(begin.saturating_add(BACK_MS) < *before);
+            *before = begin;
+        } else if room {
+            part.ids.insert(id, begin);
         }
         this.evidence.add(partition, seen);
         if this.stride().is_some_and(|stride| number.is_multiple_of(stride)) {
@@ -167,12 +182,7 @@ impl Sight {
     /// What is told of the topic.
     pub fn finish(mut self, facts: Facts) -> TopicXray {
         let tally = &self.tally;
-        let seconds = facts.slots_s.or_else(|| {
-            let (first, last) = tally.times_ms?;
-            // Slots of offsets hold a share of what was written in that time.
-            let share = if facts.is_sample { facts.share } else { 1.0 };
-            (last > first).then(|| share * (last - first) as f64 / 1e3)
-        });
+        let (seconds, doubt) = self.seconds(&facts);
         let a_second = |count: u64| seconds.filter(|_| count > 0).map(|seconds| count as f64 / seconds);
         let is_sample = facts.is_sample;
         let mean = |which: usize| {
@@ -200,6 +210,10 @@ impl Sight {
             size_bytes_by_bytes: spread(&tally.sizes_by_bytes),
             records_per_batch: spread(&tally.counts),
             span_ms: spread(&tally.spans_ms),
+            small_batches: tally.small[0],
+            small_bytes: tally.small[1],
+            needless_batches: tally.needless,
+            pages: tally.page_bytes as f64 / tally.bytes.max(1) as f64,
             header_share: (tally.batches * HEADER_BYTES as u64) as f64 / tally.bytes.max(1) as f64,
             codecs: self.codecs(),
             transactional: tally.transactional,
@@ -213,8 +227,46 @@ impl Sight {
             ..TopicXray::default()
         };
         told.troubles = self.troubles(&facts);
+        told.troubles.extend(doubt);
         self.judge(&mut told, &facts, seconds);
         told
+    }
+
+    /// Seconds in which what was read was written, and a doubt. `None` where the times don't tell: then there is no rate.
+    fn seconds(&self, facts: &Facts) -> (Option<f64>, Option<String>) {
+        if self.tally.compacted > 0 {
+            let why =
+                "compaction took batches out of it: how many a second were written is not known".to_owned();
+            return (None, Some(why));
+        }
+        if facts.slots_s.is_some() {
+            return (facts.slots_s, None);
+        }
+        let Some((first, last)) = self.tally.times_ms.filter(|(first, last)| last > first) else {
+            return (None, None);
+        };
+        let whole_s = last.abs_diff(first) as f64 / 1e3;
+        let middle_s = self.evidence.middle_ms().map_or(whole_s, |middle| middle / 1e3);
+        let (all_s, doubt) = if whole_s > STRETCHED * middle_s + 1.0 {
+            let told = format!(
+                "the records' times span {whole_s:.0} s, and nearly all lie within {middle_s:.1} s, of which the rates are: some are of a clock that \
+                 is wrong, or the load came in a burst"
+            );
+            (middle_s, Some(told))
+        } else {
+            (whole_s, None)
+        };
+        let is_elsewhere = facts.window_s.is_some_and(|window| all_s > STRETCHED * window + 60.0);
+        if is_elsewhere || (all_s < LEAST_S && self.tally.batches > AT_ONCE) {
+            let told = format!(
+                "the records' times span {all_s:.3} s, which is not when they were written (the application sets them, or they were made ahead): \
+                 there are no rates"
+            );
+            return (None, Some(told));
+        }
+        // What was not read was written in the same time.
+        let share = facts.share.clamp(0.0, 1.0);
+        ((share > 0.0).then_some(share * all_s), doubt)
     }
 
     fn mean(&self, which: usize) -> Option<f64> {
@@ -279,7 +331,7 @@ impl Sight {
         }
         if self.tally.timeless > 0 {
             all.push(format!(
-                "{} batches have times that run backwards, or none: a clock jumped, or the application sets them; they tell nothing of linger",
+                "{} batches have no time, or one that lies before that of the batch before them: a clock jumped, or the application sets them",
                 self.tally.timeless
             ));
         }
@@ -303,18 +355,19 @@ impl Sight {
         let main_codec = told.codecs.first().and_then(|codec| codec.ratio);
         let known = |id: i64| Known {
             ratio: main_codec.unwrap_or(1.0),
+            is_nameless: id < 0,
             producers: if id < 0 { told.nameless_at_least.max(1) } else { 1 },
             markers_per_batch,
-            leaders: facts.leaders.clone(),
+            leaders: &facts.leaders,
         };
-        let kept = std::mem::take(&mut self.evidence).by_producer();
+        let mut kept = std::mem::take(&mut self.evidence).by_producer();
         let wrote = self.wrote();
         told.more_producers = wrote.len().saturating_sub(MOST_PRODUCERS);
         let looked: Vec<(i64, Wrote, Vec<Kept>, Habits)> = wrote
             .into_iter()
             .take(MOST_PRODUCERS)
             .map(|(id, sums)| {
-                let of_it = kept.get(&id).cloned().unwrap_or_default();
+                let of_it = kept.remove(&id).unwrap_or_default();
                 let habits = habits(&of_it, &known(id));
                 (id, sums, of_it, habits)
             })
@@ -325,6 +378,8 @@ impl Sight {
             .collect();
         let topic = Topic {
             mean_bytes: told.mean_bytes.map_or(0.0, |mean| mean.value),
+            small: [told.small_batches, told.small_bytes],
+            pages: told.pages,
             batches_per_s: told.batches_per_s,
             batches: told.batches,
             partitions: self.partitions,
@@ -362,17 +417,40 @@ fn writer<'a>(
     let mut spans: Vec<u64> =
         kept.iter().filter(|batch| batch.records > 1).filter_map(Kept::span_ms).collect();
     spans.sort_unstable();
+    let small = || kept.iter().filter(|batch| f64::from(batch.bytes) < verdict::BETTER_BYTES);
+    let small_bytes: u64 = small().map(|batch| u64::from(batch.bytes)).sum();
+    let mean_bytes = sums.bytes as f64 / sums.batches.max(1) as f64;
+    let rate = seconds.map(|seconds| own_rate(kept).unwrap_or(sums.records as f64 / seconds));
     Writer {
         id: (id >= 0).then_some(id),
         batches: sums.batches,
         mean_records: sums.records as f64 / sums.batches.max(1) as f64,
-        mean_bytes: sums.bytes as f64 / sums.batches.max(1) as f64,
-        rate: seconds.map(|seconds| sums.records as f64 / seconds / (partitions * mixed) as f64),
+        mean_bytes: if small_bytes > 0 { small_bytes as f64 / small().count() as f64 } else { mean_bytes },
+        small_share: small().count() as f64 / kept.len().max(1) as f64,
+        rate: rate.map(|rate| rate / (partitions * mixed) as f64),
         partitions,
         mixed,
         middle_span_ms: spans.get(spans.len() / 2).copied(),
         habits,
     }
+}
+
+/// Records a second while it wrote: of the batches but the last of each slot, over the time from its first to its last. A producer may have come
+/// or gone in the time that was read. `None` for too few.
+fn own_rate(kept: &[Kept]) -> Option<f64> {
+    const LEAST: usize = 20;
+    let mut order: Vec<(i64, u32)> = kept.iter().map(|batch| (batch.begin_ms, batch.records)).collect();
+    order.sort_unstable();
+    let (mut records, mut took_ms, mut counted) = (0, 0, 0);
+    for slot in order.chunk_by(|one, other| slot_of(one.0) == slot_of(other.0)) {
+        let [first, .., last] = slot else { continue };
+        records += slot.iter().rev().skip(1).map(|(_, records)| u64::from(*records)).sum::<u64>();
+        took_ms += last.0.abs_diff(first.0);
+        counted += slot.len() - 1;
+    }
+    // Where most batches are alone in their slot, this would be of the others.
+    (counted >= LEAST && 2 * counted > kept.len() && took_ms > 0)
+        .then(|| 1e3 * records as f64 / took_ms as f64)
 }
 
 fn shown(sums: &Wrote, habits: &Habits, writer: &Writer<'_>) -> ProducerXray {
@@ -502,6 +580,61 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_clock_makes_no_topic_slow() {
+        let told = |wrong_ms: i64| {
+            let mut sight = Sight::new("orders", 1, DEPTH);
+            sight.take(0, 0, i64::MAX, &set(2_000, 7));
+            sight.take(0, 0, i64::MAX, &batch(6_000, 9, &[wrong_ms], Codec::None));
+            sight.finish(Facts { share: 1.0, window_s: Some(900.0), ..Facts::default() })
+        };
+        for wrong_ms in [3_000_000_000, -1_699_000_000_000] {
+            let told = told(wrong_ms);
+            assert!(
+                (120.0..160.0).contains(&told.batches_per_s.unwrap()),
+                "{wrong_ms}: {:?}",
+                told.batches_per_s
+            );
+            assert_eq!(told.findings[0].verdict, BatchVerdict::Small, "{wrong_ms}");
+            assert!(
+                told.troubles.iter().any(|line| line.contains("a clock that is wrong")),
+                "{:?}",
+                told.troubles
+            );
+        }
+        // By the hour, long before they were read.
+        let mut sight = Sight::new("orders", 1, DEPTH);
+        let hours =
+            |number: i64| batch(3 * number, 7, &[number * 3_600_000, number * 3_600_000 + 5], Codec::None);
+        let bytes: Vec<u8> = (0..500).flat_map(hours).collect();
+        sight.take(0, 0, i64::MAX, &bytes);
+        let told = sight.finish(Facts { share: 1.0, window_s: Some(900.0), ..Facts::default() });
+        assert_eq!(told.batches_per_s, None);
+        assert_eq!(told.findings[0].verdict, BatchVerdict::Small, "no rate is no low rate");
+    }
+
+    #[test]
+    fn a_producer_that_came_late_has_its_own_rate() {
+        let mut sight = Sight::new("orders", 2, DEPTH);
+        // One for a minute, the other for its last four seconds.
+        let of = |number: i64, id: i64, at_ms: i64| batch(number, id, &[at_ms, at_ms + 1], Codec::None);
+        let long: Vec<u8> = (0..600).flat_map(|number| of(2 * number, 7, 100 * number)).collect();
+        let short: Vec<u8> = (0..400).flat_map(|number| of(2 * number, 8, 56_000 + 10 * number)).collect();
+        sight.take(0, 0, i64::MAX, &long);
+        sight.take(1, 0, i64::MAX, &short);
+        let told = sight.finish(Facts { share: 1.0, ..Facts::default() });
+        let rate = |id: i64| {
+            let found = told.producers.iter().find(|producer| producer.id == Some(id)).unwrap();
+            found.records_per_s_per_partition.unwrap()
+        };
+        assert!(
+            (19.0..21.0).contains(&rate(7)) && (195.0..205.0).contains(&rate(8)),
+            "{} {}",
+            rate(7),
+            rate(8)
+        );
+    }
+
+    #[test]
     fn payloads_are_left_alone_where_nobody_wants_them() {
         let mut sight = Sight::new("orders", 1, Depth { decode_bytes: 0, ..DEPTH });
         sight.take(0, 0, i64::MAX, &set(10, 7));
@@ -515,10 +648,11 @@ mod tests {
         let mut bytes = set(2, 7);
         bytes[16] = 1;
         sight.take(0, 0, i64::MAX, &bytes);
-        let backwards = batch(50, 7, &[9, 3], Codec::None);
-        sight.take(0, 0, i64::MAX, &backwards);
+        sight.take(0, 0, i64::MAX, &batch(50, 7, &[5_009], Codec::None));
+        sight.take(0, 0, i64::MAX, &batch(51, 7, &[9], Codec::None));
         let told = sight.finish(Facts { troubles: vec!["partition 3: gone".to_owned()], ..Facts::default() });
-        assert_eq!(told.troubles.len(), 2, "{:?}", told.troubles);
+        assert_eq!((told.troubles.len(), told.timeless), (3, 1), "{:?}", told.troubles);
+        assert!(told.troubles[2].contains("a clock jumped"), "{:?}", told.troubles);
         assert_eq!(told.producers[0].cap, None::<BatchCap>);
     }
 }

@@ -124,7 +124,7 @@ fn a_longer_linger_is_foreseen_as_it_comes() {
         let gathered =
             gather(&written(&arrivals, &today, &one, if client == Client::Java4 { 9 } else { -1 }), 6);
         let change = Change { linger_us: Some(50_000), ..Change::default() };
-        let found = what_if(&case(&gathered, 6), &change).unwrap();
+        let found = what_if(&case(&gathered, 6), &change, &|| true).unwrap();
         assert_eq!(found.refused, None);
         let truth = run(&stream(&arrivals), &today.with_linger_us(50_000), &one, &Shrink::none());
         let foreseen = found.predicted.as_ref().unwrap();
@@ -149,7 +149,7 @@ fn another_codec_is_packed_and_not_guessed() {
     let today = Client::Java4.defaults().with_linger_us(20_000);
     let gathered = gather(&written(&arrivals, &today, &one, 4), 2);
     let change = Change { codec: Some(Codec::Zstd), ..Change::default() };
-    let found = what_if(&case(&gathered, 2), &change).unwrap();
+    let found = what_if(&case(&gathered, 2), &change, &|| true).unwrap();
     assert!(found.batches_packed > 20);
     // What zstd makes of the same batches, batch by batch.
     let same = written(&arrivals, &today.clone().with_codec(Codec::Zstd), &one, 4);
@@ -171,7 +171,7 @@ fn producers_that_are_merged_fill_batches() {
     all.sort_unstable();
     let gathered = gather(&sets, 2);
     let change = Change { producers: Some(1), ..Change::default() };
-    let found = what_if(&case(&gathered, 2), &change).unwrap();
+    let found = what_if(&case(&gathered, 2), &change, &|| true).unwrap();
     let truth = run(&stream(&all), &rules, &one, &Shrink::none());
     let foreseen = found.predicted.unwrap();
     near(foreseen.figures.records_per_batch, truth.total.mean_records(), 0.05);
@@ -184,7 +184,7 @@ fn cheapest_settings_reach_their_sizes_or_say_how_far_they_come() {
     let one = Brokers::one();
     let rules = Client::Java4.defaults();
     let gathered = gather(&written(&arrivals, &rules, &one, 4), 2);
-    let found = what_if(&case(&gathered, 2), &Change::default()).unwrap();
+    let found = what_if(&case(&gathered, 2), &Change::default(), &|| true).unwrap();
     let [small, large] = found.cheapest.as_slice() else { panic!("{:?}", found.cheapest) };
     let linger_ms = small.linger_ms.expect("4 KB are some 50 records, 100 ms or more");
     let truth = run(
@@ -200,21 +200,177 @@ fn cheapest_settings_reach_their_sizes_or_say_how_far_they_come() {
     assert!(large.batch_bytes.is_some() && large.linger_ms.is_some(), "16 KiB need a larger cap: {large:?}");
     let slow = poisson(&[1.0; 2], 120.0, 5);
     let gathered = gather(&written(&slow, &Client::Java4.defaults(), &one, 4), 2);
-    let found = what_if(&case(&gathered, 2), &Change::default()).unwrap();
+    let found = what_if(&case(&gathered, 2), &Change::default(), &|| true).unwrap();
     assert!(found.cheapest.iter().all(|setting| setting.linger_ms.is_none()), "{:?}", found.cheapest);
 }
 
 #[test]
 fn upgrades_take_the_new_default_only_where_the_old_one_was_used() {
     let arrivals = poisson(&[200.0; 4], 60.0, 6);
-    let one = Brokers { rtt_us: 1_000, ..Brokers::one() };
+    let one = Brokers { rtt_us: 1_000, turn_us: 50, ..Brokers::one() };
     let gathered = gather(&written(&arrivals, &Client::Java3.defaults(), &one, 4), 4);
-    let told = Told { client: Some(Client::Java3), ..Told::default() };
     let change = Change { client: Some(Client::Java4), ..Change::default() };
-    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change).unwrap();
-    assert_eq!(found.producers[0].settings.as_ref().unwrap().linger_ms, 0.0);
-    let truth = run(&stream(&arrivals), &Client::Java4.defaults(), &one, &Shrink::none());
-    near(found.predicted.unwrap().figures.records_per_batch, truth.total.mean_records(), 0.04);
+    for client in [Some(Client::Java3), None] {
+        let told = Told { client, ..Told::default() };
+        let found = what_if(&Case { told, ..case(&gathered, 4) }, &change, &|| true).unwrap();
+        assert_eq!(found.refused, None);
+        let settings = found.producers[0].settings.as_ref().unwrap();
+        assert_eq!((settings.client.as_str(), settings.linger_ms), ("java3", 0.0));
+        let truth = run(&stream(&arrivals), &Client::Java4.defaults(), &one, &Shrink::none());
+        near(found.predicted.unwrap().figures.records_per_batch, truth.total.mean_records(), 0.04);
+        let is_guess = found.notes.iter().any(|note| note.contains("4.x with linger.ms=0"));
+        assert_eq!(is_guess, client.is_none());
+    }
+    let told = Told { client: Some(Client::Java4), ..Told::default() };
+    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change, &|| true).unwrap();
+    let foreseen = found.predicted.unwrap().figures.records_per_batch;
+    near(foreseen, found.today.records_per_batch, 0.1);
+}
+
+#[test]
+fn an_explanation_is_lent_only_to_those_that_it_explains() {
+    let one = Brokers::one();
+    let usual = Client::Java4.defaults().with_linger_us(20_000);
+    let other = Client::Java4.defaults().with_linger_us(100_000);
+    let of = |more: &[(f64, &Rules)]| {
+        let rates = (0..64).map(|_| (60.0, &usual)).chain(more.iter().copied());
+        let mut sets = Vec::new();
+        for (id, (rate, rules)) in rates.enumerate() {
+            sets.extend(written(&poisson(&[rate], 20.0, 100 + id as u64), rules, &one, id as i64));
+        }
+        let gathered = gather(&sets, 1);
+        let change = Change { linger_us: Some(50_000), ..Change::default() };
+        what_if(&case(&gathered, 1), &change, &|| true).unwrap()
+    };
+    let alike = of(&[(30.0, &usual); 6]);
+    assert_eq!(alike.refused, None);
+    assert!(alike.notes.iter().all(|note| !note.contains("producer(s)")), "{:?}", alike.notes);
+    let few_others = of(&[(30.0, &other); 6]);
+    assert!(few_others.predicted.is_some(), "{:?}", few_others.refused);
+    assert!(few_others.notes.iter().any(|note| note.starts_with("6 producer(s) are in none")));
+    let many_others = of(&[(45.0, &other); 60]);
+    let why = many_others.refused.expect("a fifth of the batches");
+    assert!(why.contains("only the 64 largest producers"), "{why}");
+}
+
+#[test]
+fn settings_that_are_lent_are_marked_and_have_no_misfit() {
+    let one = Brokers::one();
+    let rules = Client::Java4.defaults().with_linger_us(20_000);
+    let of = |small: i64| {
+        let mut sets = written(&poisson(&[60.0], 20.0, 40), &rules, &one, 1_000);
+        for id in 0..small {
+            sets.extend(written(&poisson(&[0.8], 18.0, 50 + id as u64), &rules, &one, id));
+        }
+        let gathered = gather(&sets, 1);
+        what_if(&case(&gathered, 1), &Change { linger_us: Some(50_000), ..Change::default() }, &|| true)
+            .unwrap()
+    };
+    let few = of(3);
+    assert!(few.predicted.is_some(), "{:?}", few.refused);
+    let told: Vec<_> = few
+        .producers
+        .iter()
+        .map(|each| (each.lent, each.misfit.is_some(), each.settings.is_some()))
+        .collect();
+    assert_eq!(told, [(false, true, true), (true, false, true), (true, false, true), (true, false, true)]);
+    assert!(few.notes.iter().any(|note| note.starts_with("3 producer(s) have too few batches")));
+    let many = of(20);
+    assert!(
+        many.refused.as_ref().is_some_and(|why| why.starts_with("20 producers with")),
+        "{:?}",
+        many.refused
+    );
+    assert!(many.predicted.is_none());
+}
+
+#[test]
+fn a_sender_who_waits_is_seen_beyond_the_largest_producers() {
+    let one = Brokers::one();
+    let usual = Client::Java4.defaults().with_linger_us(20_000);
+    let mut sets = Vec::new();
+    for id in 0..64 {
+        sets.extend(written(&poisson(&[30.0], 20.0, 200 + id), &usual, &one, id as i64));
+    }
+    for id in 64..84 {
+        let mut dice = Dice(id);
+        let mut at = 0.0;
+        let waiting: Vec<(u64, u32)> = (0..300)
+            .map(|_| {
+                at += 50e3 + 20e3 * dice.unit();
+                (at as u64, 0)
+            })
+            .collect();
+        sets.extend(written(&waiting, &Client::Java3.defaults(), &one, id as i64));
+    }
+    let gathered = gather(&sets, 1);
+    let found =
+        what_if(&case(&gathered, 1), &Change { linger_us: Some(50_000), ..Change::default() }, &|| true);
+    let why = found.unwrap().refused.expect("a fifth of the batches");
+    assert!(why.contains("open-loop replay is wrong here"), "{why}");
+}
+
+#[test]
+fn each_codec_has_its_own_ratios_and_today_has_them_too() {
+    let one = Brokers::one();
+    let plain = Client::Java4.defaults().with_linger_us(20_000);
+    let packed = plain.clone().with_codec(Codec::Zstd);
+    let (first, second) = (poisson(&[1_500.0], 20.0, 31), poisson(&[900.0], 20.0, 32));
+    let sets = [written(&first, &plain, &one, 1), written(&second, &packed, &one, 2)].concat();
+    let gathered = gather(&sets, 1);
+    let change = Change { linger_us: Some(80_000), ..Change::default() };
+    let found = what_if(&case(&gathered, 1), &change, &|| true).unwrap();
+    assert_eq!(found.refused, None);
+    near(found.replayed.as_ref().unwrap().bytes_per_s, found.today.bytes_per_s, 0.02);
+    let longer = |arrivals, rules: &Rules, id| -> usize {
+        let sets = written(arrivals, &rules.clone().with_linger_us(80_000), &one, id);
+        sets.iter().map(|(_, bytes)| bytes.len()).sum()
+    };
+    let truth = longer(&first, &plain, 1) + longer(&second, &packed, 2);
+    near(found.predicted.unwrap().bytes_per_s.value * found.window_s, truth as f64, 0.04);
+}
+
+#[test]
+fn headers_alone_foresee_much_the_same() {
+    let arrivals = poisson(&[300.0; 6], 40.0, 1);
+    let one = Brokers { rtt_us: 800, ..Brokers::one() };
+    let today = Client::Java4.defaults().with_linger_us(10_000);
+    let limits = Limits { reads_records: false, kept_bytes: 0, ..Limits::default() };
+    let mut gatherer = Gatherer::new(limits, Some(6));
+    for (partition, bytes) in written(&arrivals, &today, &one, 9) {
+        batches(&bytes).map(Result::unwrap).for_each(|batch| gatherer.add(partition, &batch));
+    }
+    let gathered = gatherer.finish().unwrap();
+    let of = |change: &Change| what_if(&case(&gathered, 6), change, &|| true).unwrap();
+    let found = of(&Change { linger_us: Some(50_000), ..Change::default() });
+    assert_eq!(found.refused, None);
+    let truth = run(&stream(&arrivals), &today.with_linger_us(50_000), &one, &Shrink::none());
+    near(found.predicted.unwrap().batch_bytes_mean.value, truth.total.mean_bytes(), 0.06);
+    assert!(found.notes.iter().any(|note| note.contains("by headers alone")));
+    for change in [
+        Change { codec: Some(Codec::Zstd), ..Change::default() },
+        Change { partitions: Some(2), ..Change::default() },
+        Change { partitioner: Some(Partitioner::Sticky), ..Change::default() },
+    ] {
+        assert!(of(&change).refused.is_some_and(|why| why.contains("--no-payload")), "{change:?}");
+    }
+}
+
+#[test]
+fn a_search_that_is_stopped_foresees_nothing() {
+    let arrivals = poisson(&[300.0], 20.0, 1);
+    let gathered = gather(&written(&arrivals, &Client::Java4.defaults(), &Brokers::one(), 9), 1);
+    let change = Change { linger_us: Some(50_000), ..Change::default() };
+    for most in [0, 1, 20, 40] {
+        let asked = std::cell::Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() <= most
+        };
+        let found = what_if(&case(&gathered, 1), &change, &go_on).unwrap();
+        assert!(found.predicted.is_none() && found.cheapest.is_empty(), "{most}");
+        assert!(found.refused.is_some_and(|why| why.contains("stopped")), "{most}");
+    }
 }
 
 #[test]
@@ -224,8 +380,9 @@ fn partitions_and_partitioners_place_records_anew() {
     let one = Brokers::one();
     let rules = Client::Java4.defaults().with_linger_us(10_000);
     let gathered = gather(&written(&arrivals, &rules, &one, 4), 12);
-    let of =
-        |change| what_if(&case(&gathered, 12), &change).unwrap().predicted.unwrap().figures.records_per_batch;
+    let of = |change| {
+        what_if(&case(&gathered, 12), &change, &|| true).unwrap().predicted.unwrap().figures.records_per_batch
+    };
     let in_turn = of(Change { linger_us: Some(10_000), ..Change::default() });
     let sticky = of(Change { partitioner: Some(Partitioner::Sticky), ..Change::default() });
     let fewer = of(Change { partitions: Some(2), ..Change::default() });
@@ -245,9 +402,10 @@ fn keys_that_lie_elsewhere_and_senders_who_wait_are_refused() {
         gatherer.add(index as u32 % 4, &batches(&bytes).next().unwrap().unwrap());
     }
     let gathered = gatherer.finish().unwrap();
-    let told = Told { client: Some(Client::Librdkafka), linger_us: Some(0), ..Told::default() };
+    let told =
+        Told { client: Some(Client::Librdkafka), linger_us: Some(0), is_open_loop: true, ..Told::default() };
     let change = Change { partitions: Some(8), ..Change::default() };
-    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change).unwrap();
+    let found = what_if(&Case { told, ..case(&gathered, 4) }, &change, &|| true).unwrap();
     assert!(found.refused.as_ref().is_some_and(|why| why.contains("murmur2")), "{:?}", found.refused);
     assert!(found.predicted.is_none() && found.replayed.is_some());
     let mut dice = Dice(4);
@@ -260,7 +418,8 @@ fn keys_that_lie_elsewhere_and_senders_who_wait_are_refused() {
         .collect();
     let gathered = gather(&written(&waiting, &Client::Java3.defaults(), &Brokers::one(), 3), 1);
     let found =
-        what_if(&case(&gathered, 1), &Change { linger_us: Some(20_000), ..Change::default() }).unwrap();
+        what_if(&case(&gathered, 1), &Change { linger_us: Some(20_000), ..Change::default() }, &|| true)
+            .unwrap();
     let why = found.refused.expect("a sender who waits");
     assert!(why.starts_with("producer 3: open-loop replay is wrong here"), "{why}");
     assert!(found.predicted.is_none() && found.cheapest.is_empty());

@@ -41,6 +41,17 @@ pub struct TopicLayout {
     pub leaders: Vec<(String, Vec<i32>)>,
 }
 
+/// A topic that a cluster has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub topic: String,
+    /// Partitions.
+    pub partitions: usize,
+    /// Whether it is the cluster's own, such as `__consumer_offsets`.
+    pub is_internal: bool,
+}
+
 /// A topic as a broker sees it at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TopicNow {
@@ -214,15 +225,21 @@ impl Admin {
         Ok((seen, brokers.collect()))
     }
 
-    /// The names of all topics that the broker shows us.
+    /// All topics that the broker shows us, by name.
     ///
     /// # Errors
     /// When the broker does not answer.
-    pub fn topics(&mut self) -> Result<Vec<String>, LoadError> {
+    pub fn topics(&mut self) -> Result<Vec<Listed>, LoadError> {
         let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
         let answer: MetadataResponse = self.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        let names = answer.topics.iter().filter_map(|topic| topic.name.as_ref());
-        Ok(names.map(|name| name.to_string()).collect())
+        let listed = answer.topics.iter().filter_map(|topic| {
+            let name = topic.name.as_ref()?.to_string();
+            let (partitions, is_internal) = (topic.partitions.len(), topic.is_internal);
+            Some(Listed { topic: name, partitions, is_internal })
+        });
+        let mut found: Vec<Listed> = listed.collect();
+        found.sort_by(|one, other| one.topic.cmp(&other.topic));
+        Ok(found)
     }
 
     /// Reads the record sets of one partition from an offset: whole batches, at most about a megabyte.

@@ -28,38 +28,41 @@ const TOPIC_RESOURCE: i8 = 2;
 const BROKER_RESOURCE: i8 = 4;
 const DEFAULT_SOURCE: i8 = 5;
 
-/// An end of a partition's log.
+/// A place in a partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Edge {
+pub enum At {
+    /// The first offset that is kept.
     Earliest,
+    /// The one that the next record gets.
     Latest,
-    /// The first record of this time or later, in milliseconds since 1970; its offset is -1 where there is none.
-    At(i64),
+    /// The first one whose time is not before this, milliseconds since 1970; -1 where there is none.
+    TimeMs(i64),
 }
 
-impl Edge {
+impl At {
     /// The number that ListOffsets has for it.
-    fn timestamp(self) -> i64 {
+    pub(crate) fn timestamp(self) -> i64 {
         match self {
             Self::Earliest => -2,
             Self::Latest => -1,
-            Self::At(time_ms) => time_ms.max(0),
+            // Negative times mean other things.
+            Self::TimeMs(time_ms) => time_ms.max(0),
         }
     }
 }
 
 impl Admin {
     /// The offset at an end of a partition's log; only its leader knows.
-    pub(crate) fn offset_at(&mut self, topic: &str, partition: i32, edge: Edge) -> Result<i64, LoadError> {
+    pub(crate) fn offset_at(&mut self, topic: &str, partition: i32, at: At) -> Result<i64, LoadError> {
         let wanted =
-            ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(edge.timestamp());
+            ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(at.timestamp());
         let request = ListOffsetsRequest::default().with_replica_id((-1).into()).with_topics(vec![
             ListOffsetsTopic::default().with_name(name_of(topic)).with_partitions(vec![wanted]),
         ]);
         let answer: ListOffsetsResponse = self.ask(ApiKey::ListOffsets, LIST_OFFSETS_VERSION, &request)?;
         let found = answer.topics.first().and_then(|topic| topic.partitions.first());
         let found = found.ok_or_else(|| self.garbage("ListOffsets", "no partition in the answer"))?;
-        let what = format!("to tell the {edge:?} offset of {topic}/{partition}").to_lowercase();
+        let what = format!("to tell the {at:?} offset of {topic}/{partition}").to_lowercase();
         self.accepted(&what, found.error_code, String::new())?;
         Ok(found.offset)
     }

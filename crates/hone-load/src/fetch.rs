@@ -4,15 +4,12 @@
 use hone_kafka::{Reader, WireError};
 
 use crate::admin::CLIENT_ID;
+use crate::cluster::At;
 
 const FETCH_KEY: i16 = 1;
 const FETCH_VERSION: i16 = 11;
 const LIST_OFFSETS_KEY: i16 = 2;
 const LIST_OFFSETS_VERSION: i16 = 2;
-/// The end of a log, as ListOffsets names it.
-pub(crate) const LATEST: i64 = -1;
-/// Its beginning.
-pub(crate) const EARLIEST: i64 = -2;
 /// Least bytes of a topic and of a partition in a Fetch answer, and of an aborted transaction.
 const LEAST_TOPIC_BYTES: usize = 6;
 const LEAST_PARTITION_BYTES: usize = 42;
@@ -61,12 +58,11 @@ pub(crate) fn fetch_request(
 
 /// A ListOffsets request with its length, for the ends of partitions.
 pub(crate) fn ends_request(correlation_id: i32, topic: &str, partitions: &[i32]) -> Vec<u8> {
-    offsets_request(correlation_id, topic, partitions, LATEST)
+    offsets_request(correlation_id, topic, partitions, At::Latest)
 }
 
-/// A ListOffsets request with its length: the first offset whose time is not before `at`, milliseconds since 1970, or [`EARLIEST`], or
-/// [`LATEST`].
-pub(crate) fn offsets_request(correlation_id: i32, topic: &str, partitions: &[i32], at: i64) -> Vec<u8> {
+/// A ListOffsets request with its length, for the offsets of a place in partitions.
+pub(crate) fn offsets_request(correlation_id: i32, topic: &str, partitions: &[i32], at: At) -> Vec<u8> {
     let mut frame = head(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, correlation_id);
     put(&mut frame, &(-1_i32).to_be_bytes()); // no replica
     put(&mut frame, &[0]); // what is committed or not
@@ -75,7 +71,7 @@ pub(crate) fn offsets_request(correlation_id: i32, topic: &str, partitions: &[i3
     put(&mut frame, &(partitions.len() as i32).to_be_bytes());
     for partition in partitions {
         put(&mut frame, &partition.to_be_bytes());
-        put(&mut frame, &at.to_be_bytes());
+        put(&mut frame, &at.timestamp().to_be_bytes());
     }
     with_length(frame)
 }
@@ -235,7 +231,7 @@ mod tests {
         RequestHeader::decode(&mut body, 1).unwrap();
         let request = ListOffsetsRequest::decode(&mut body, LIST_OFFSETS_VERSION).unwrap();
         assert!(body.is_empty());
-        assert_eq!(request.topics[0].partitions[1].timestamp, LATEST);
+        assert_eq!(request.topics[0].partitions[1].timestamp, -1);
     }
 
     #[test]

@@ -51,8 +51,9 @@ mod steward;
 mod stream;
 mod topics;
 
-pub use admin::{Admin, TopicLayout};
+pub use admin::{Admin, Listed, TopicLayout};
 pub use client::command::{Launched, Launcher, Watch};
+pub use cluster::At;
 pub use cluster_setting::ClusterSetting;
 pub use error::LoadError;
 pub use live::{Live, Progress};
@@ -63,6 +64,4 @@ pub use run::{Prepared, Probe, ProbeFacts, Settings, Topic, check, prepare};
 pub use security::Security;
 pub use sender::Helpers;
 pub use smoke::smoke_test;
-pub use topics::{
-    At, Listed, Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics,
-};
+pub use topics::{Lost, Offsets, Portion, ReadLimits, Reading, ReadingEnd, Silent, Stretch, Topics};

@@ -4,13 +4,15 @@
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
-use std::time::Duration;
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hone_kafka::{Codec, batches, codec, records};
+use bytes::Bytes;
+use hone_kafka::{BatchHeader, Codec, Record, batches, codec, records};
 
 use crate::LoadError;
 use crate::admin::Admin;
-use crate::cluster::Edge;
+use crate::cluster::At;
 use crate::security::Security;
 
 /// So many times have 400 MB.
@@ -19,6 +21,8 @@ const MOST_RECORDS: usize = 50_000_000;
 const MOST_KEYS: usize = 1_000_000;
 /// What one batch may unpack to.
 const UNPACK_LIMIT_BYTES: usize = 256 << 20;
+/// Clocks differ by some seconds; more is a wrong one.
+const AHEAD_MOST_MS: i64 = 60_000;
 /// A broker that makes no progress over so many reads has lost something.
 const READS_WITHOUT_PROGRESS: u32 = 20;
 
@@ -37,6 +41,8 @@ pub struct TopicLoad {
     pub keyed_share: f64,
     /// Different keys, at most a million.
     pub distinct_keys: u64,
+    /// What is to be known of it, for people.
+    pub notes: Vec<String>,
 }
 
 /// What is added up while a topic is read.
@@ -67,10 +73,11 @@ pub fn topic_load(
     for (leader, partitions) in &layout.leaders {
         let mut leader = admin.another(leader)?;
         for partition in partitions {
-            let end = leader.offset_at(topic, *partition, Edge::Latest)?;
-            let begin = leader.offset_at(topic, *partition, Edge::Earliest)?;
+            let end = leader.offset_at(topic, *partition, At::Latest)?;
+            let begin = leader.offset_at(topic, *partition, At::Earliest)?;
             if end > begin {
-                newest_ms = newest_ms.max(last_timestamp_ms(&leader.fetch(topic, *partition, end - 1)?));
+                let fetch = |offset| leader.fetch(topic, *partition, offset);
+                newest_ms = newest_ms.max(newest_of(begin..end, fetch)?.unwrap_or(i64::MIN));
             }
             ends.push((leader.address().to_owned(), *partition, begin, end));
         }
@@ -82,25 +89,73 @@ pub fn topic_load(
     let mut sums = Sums::default();
     for (leader, partition, begin, end) in &ends {
         let mut leader = admin.another(leader)?;
-        let first = leader.offset_at(topic, *partition, Edge::At(from_ms))?;
+        let first = leader.offset_at(topic, *partition, At::TimeMs(from_ms))?;
         // Nothing in it is so young.
         let first = if first < 0 { *end } else { first.max(*begin) };
         sums.read(topic, *partition, &mut leader, first..*end, from_ms)?;
     }
-    sums.told(topic, ends.len() as u32)
+    let mut load = sums.told(topic, ends.len() as u32)?;
+    load.notes.extend(from_the_future(topic, newest_ms, now_ms()));
+    Ok(load)
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The stretch is counted back from the newest record: one that a wrong clock stamped moves it away from all others.
+fn from_the_future(topic: &str, newest_ms: i64, now_ms: i64) -> Option<String> {
+    let ahead_ms = newest_ms.saturating_sub(now_ms);
+    (ahead_ms > AHEAD_MOST_MS).then(|| {
+        format!(
+            "the newest record of {topic} is stamped {} s after this machine's clock: the stretch is counted back from it, and holds few \
+             records or none where one clock is wrong",
+            ahead_ms / 1_000
+        )
+    })
+}
+
+/// The time of the newest record with content. The last offsets may be a transaction's marker, or compacted away: then it is searched for
+/// in steps that double, each read to where the one before began.
+fn newest_of(
+    offsets: Range<i64>,
+    mut fetch: impl FnMut(i64) -> Result<Bytes, LoadError>,
+) -> Result<Option<i64>, LoadError> {
+    let (mut upto, mut step) = (offsets.end, 1);
+    while upto > offsets.start {
+        let from = offsets.end.saturating_sub(step).max(offsets.start);
+        let (mut offset, mut newest) = (from, None);
+        while offset < upto {
+            let record_set = fetch(offset)?;
+            newest = newest.max(last_timestamp_ms(&record_set));
+            let behind = batches(&record_set).map_while(Result::ok).map(|found| found.header.last_offset());
+            // Nothing whole behind it: what is missing there is missing for ever.
+            let Some(last) = behind.max().filter(|last| *last >= offset) else { break };
+            offset = last.saturating_add(1);
+        }
+        if newest.is_some() {
+            return Ok(newest);
+        }
+        (upto, step) = (from, step.saturating_mul(2));
+    }
+    Ok(None)
 }
 
 fn wrong(problem: String) -> LoadError {
     LoadError::Setting { name: "the topic's load", problem }
 }
 
-fn last_timestamp_ms(record_set: &[u8]) -> i64 {
+fn last_timestamp_ms(record_set: &[u8]) -> Option<i64> {
     let found = batches(record_set).map_while(Result::ok);
-    found
-        .filter(|found| !found.header.is_control())
-        .map(|found| found.header.max_timestamp)
-        .max()
-        .unwrap_or(i64::MIN)
+    found.filter(|found| !found.header.is_control()).map(|found| found.header.max_timestamp).max()
+}
+
+/// When a producer made a record, in milliseconds since 1970. A broker that stamps batches itself (LogAppendTime) overwrites the batch's
+/// largest time and nothing else, so base and delta are the producer's in both cases.
+pub(crate) fn made_ms(header: &BatchHeader, record: &Record<'_>) -> i64 {
+    header.base_timestamp.saturating_add(record.timestamp_delta)
 }
 
 impl Sums {
@@ -150,8 +205,7 @@ impl Sums {
             for record in records(&plain, header.record_count) {
                 let record = record.map_err(|error| error.to_string())?;
                 let offset = header.base_offset.saturating_add(i64::from(record.offset_delta));
-                // Deltas survive where the broker set the batch's own time, so these are the producers' in both cases.
-                let time_ms = header.base_timestamp.saturating_add(record.timestamp_delta);
+                let time_ms = made_ms(header, &record);
                 if !offsets.contains(&offset) || time_ms < from_ms {
                     continue;
                 }
@@ -192,6 +246,7 @@ impl Sums {
             codec: most.map_or(Codec::None, |(codec, _)| codec),
             keyed_share: self.keyed as f64 / records,
             distinct_keys: self.keys.len() as u64,
+            notes: Vec::new(),
             times_ns: self.times_ns,
         })
     }
@@ -200,9 +255,9 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hone_kafka::BatchBuilder;
+    use hone_kafka::{BatchBuilder, batch};
 
-    fn batch(codec: Codec, key: Option<&[u8]>, times: &[i64]) -> Vec<u8> {
+    fn built(codec: Codec, key: Option<&[u8]>, times: &[i64]) -> Vec<u8> {
         let mut builder = BatchBuilder::new(codec);
         times.iter().for_each(|time| builder.push(key, Some(b"12345678"), *time));
         builder.build().unwrap().to_vec()
@@ -212,13 +267,73 @@ mod tests {
     fn what_is_in_the_batches_is_added_up() {
         let mut sums = Sums::default();
         let all = 0..1_000;
-        sums.add(&batch(Codec::Lz4, Some(b"k1"), &[900, 1_000, 1_001]), all.clone(), 1_000).unwrap();
-        sums.add(&batch(Codec::None, None, &[1_500]), all.clone(), 1_000).unwrap();
-        assert_eq!(sums.add(&batch(Codec::Lz4, Some(b"k2"), &[1_400, 1_402]), all, 1_000), Ok(2));
+        sums.add(&built(Codec::Lz4, Some(b"k1"), &[900, 1_000, 1_001]), all.clone(), 1_000).unwrap();
+        sums.add(&built(Codec::None, None, &[1_500]), all.clone(), 1_000).unwrap();
+        assert_eq!(sums.add(&built(Codec::Lz4, Some(b"k2"), &[1_400, 1_402]), all, 1_000), Ok(2));
         let told = sums.told("t", 3).unwrap();
         assert_eq!(told.times_ns, [1_000, 1_001, 1_400, 1_402, 1_500].map(|ms: u64| ms * 1_000_000));
         assert_eq!((told.partitions, told.codec, told.distinct_keys), (3, Codec::Lz4, 2));
         assert!((told.keyed_share - 0.8).abs() < 1e-12 && (told.record_bytes - 48.0 / 5.0).abs() < 1e-12);
+    }
+
+    /// A log of batches: `(base offset, time)`, or no time for a transaction's marker. Fetch gives two at a time.
+    fn newest(log: &[(i64, Option<i64>)], offsets: Range<i64>) -> (Option<i64>, usize) {
+        let set: Vec<Vec<u8>> = log
+            .iter()
+            .map(|(base, time)| {
+                let mut bytes = built(Codec::None, None, &[time.unwrap_or(9_999)]);
+                batch::set_base_offset(&mut bytes, *base).unwrap();
+                if time.is_none() {
+                    batch::set_transactional(&mut bytes, true).unwrap();
+                }
+                bytes
+            })
+            .collect();
+        let mut fetches = 0;
+        let found = newest_of(offsets, |offset| {
+            fetches += 1;
+            let from = log.iter().position(|(base, _)| *base >= offset).unwrap_or(log.len());
+            Ok(set[from..].iter().take(2).flatten().copied().collect::<Vec<u8>>().into())
+        });
+        (found.unwrap(), fetches)
+    }
+
+    #[test]
+    fn the_newest_record_may_stand_before_markers_and_holes() {
+        assert_eq!(newest(&[(0, Some(5)), (1, Some(7))], 0..2), (Some(7), 1));
+        assert_eq!(newest(&[(0, Some(5)), (1, None)], 0..2).0, Some(5));
+        // Compacted away between, and markers alone at the end.
+        let markers: Vec<_> = (100..140).map(|base| (base, None)).collect();
+        let log = [&[(0, Some(1)), (60, Some(8)), (61, Some(6))], &markers[..]].concat();
+        assert_eq!(newest(&log, 0..140).0, Some(8));
+        assert_eq!(newest(&markers, 100..140).0, None);
+        let far: Vec<_> = (1..2_000).map(|base| (base, None)).collect();
+        let (found, fetches) = newest(&[&[(0, Some(3))], &far[..]].concat(), 0..2_000);
+        assert!(found == Some(3) && fetches < 1_200, "{found:?} in {fetches} fetches");
+        assert_eq!(newest(&[], 5..5).0, None);
+    }
+
+    #[test]
+    fn a_time_that_is_still_to_come_is_told() {
+        assert_eq!(from_the_future("t", 1_000_000, 1_000_000), None);
+        assert_eq!(from_the_future("t", 1_060_000, 1_000_000), None);
+        assert!(from_the_future("t", 1_061_000, 1_000_000).unwrap().contains("61 s after"));
+    }
+
+    /// Two readers of one batch, whoever stamped it.
+    #[test]
+    fn a_recording_and_a_replay_agree_on_when_a_record_was_made() {
+        let mut bytes = built(Codec::Lz4, None, &[1_000, 1_003]);
+        for stamps_itself in [false, true] {
+            if stamps_itself {
+                batch::set_log_append_time(&mut bytes, 5_000).unwrap();
+            }
+            let (mut sums, mut replayed) = (Sums::default(), Vec::new());
+            sums.add(&bytes, 0..10, 0).unwrap();
+            crate::replay::timestamps(&bytes, 0, 10, &mut replayed).unwrap();
+            assert_eq!(sums.times_ns, [1_000_000_000, 1_003_000_000]);
+            assert_eq!(sums.times_ns, replayed);
+        }
     }
 
     #[test]
@@ -227,7 +342,7 @@ mod tests {
         use rand_core::{RngCore as _, SeedableRng as _};
         let mut random = ChaCha8Rng::seed_from_u64(7);
         for codec in Codec::ALL {
-            let whole = batch(codec, Some(b"key"), &[1, 2, 3, 4, 5, 6, 7, 8]);
+            let whole = built(codec, Some(b"key"), &[1, 2, 3, 4, 5, 6, 7, 8]);
             for _ in 0..2_000 {
                 let mut bytes = whole.clone();
                 for _ in 0..1 + random.next_u32() % 4 {

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use hone_kafka::batch::TimestampType;
 use hone_kafka::{batches, codec, records};
 use hone_record::{Schedule, Workload};
 use sha2::{Digest as _, Sha256};
 
 use crate::LoadError;
 use crate::admin::Admin;
-use crate::cluster::Edge;
+use crate::cluster::At;
+use crate::recorded::made_ms;
 
 /// So many times have 400 MB.
 const MOST_ARRIVALS: usize = 50_000_000;
@@ -133,8 +133,8 @@ fn read_partition(
     leader: &mut Admin,
     times: &mut Vec<u64>,
 ) -> Result<(), LoadError> {
-    let mut offset = leader.offset_at(topic, partition, Edge::Earliest)?;
-    let end = leader.offset_at(topic, partition, Edge::Latest)?;
+    let mut offset = leader.offset_at(topic, partition, At::Earliest)?;
+    let end = leader.offset_at(topic, partition, At::Latest)?;
     let mut stuck = 0;
     while offset < end {
         let record_set = leader.fetch(topic, partition, offset)?;
@@ -156,7 +156,12 @@ fn read_partition(
 
 /// Adds the timestamps of the records from one offset to another; answers the offset behind the last whole batch. A torn
 /// batch at the end is what Fetch allows.
-fn timestamps(record_set: &[u8], from: i64, end: i64, times: &mut Vec<u64>) -> Result<i64, String> {
+pub(crate) fn timestamps(
+    record_set: &[u8],
+    from: i64,
+    end: i64,
+    times: &mut Vec<u64>,
+) -> Result<i64, String> {
     let mut next = from;
     for found in batches(record_set) {
         let Ok(found) = found else { break };
@@ -173,10 +178,7 @@ fn timestamps(record_set: &[u8], from: i64, end: i64, times: &mut Vec<u64>) -> R
             if offset < from || offset >= end {
                 continue;
             }
-            let time_ms = match header.timestamp_type() {
-                TimestampType::Create => header.base_timestamp.saturating_add(record.timestamp_delta),
-                TimestampType::LogAppend => header.max_timestamp,
-            };
+            let time_ms = made_ms(header, &record);
             let time_ms = u64::try_from(time_ms)
                 .map_err(|_| format!("the record at offset {offset} has the timestamp {time_ms}"))?;
             times.push(time_ms.saturating_mul(1_000_000));

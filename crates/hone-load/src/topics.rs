@@ -8,13 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hone_kafka::error_name;
-use kafka_protocol::messages::{ApiKey, MetadataRequest, MetadataResponse};
 
 use crate::LoadError;
-use crate::admin::{Admin, METADATA_VERSION, TopicLayout, TopicNow};
-use crate::fetch::{
-    EARLIEST, FetchedPartition, LATEST, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched,
-};
+use crate::admin::{Admin, Listed, TopicLayout, TopicNow};
+use crate::cluster::At;
+use crate::fetch::{FetchedPartition, Wanted, fetch_request, offsets_request, parse_ends, parse_fetched};
 use crate::readback::passes;
 use crate::security::{Door, Security};
 
@@ -29,31 +27,9 @@ const PARTITION_BYTES: i32 = 2 << 20;
 const LEAST_BYTES: i32 = 16 << 10;
 /// As long as a broker waits for the first byte, which is there.
 const WAIT_MS: i32 = 500;
-/// Answers without a batch from an offset on that has some.
+/// Answers without a batch from an offset on that has some, where it was asked for first.
 const EMPTY_ANSWERS: u32 = 3;
 const OFFSET_OUT_OF_RANGE: i16 = 1;
-
-/// A topic that a cluster has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Its name.
-    pub topic: String,
-    /// Partitions.
-    pub partitions: usize,
-    /// Whether it is the cluster's own, such as `__consumer_offsets`.
-    pub is_internal: bool,
-}
-
-/// A place in a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
-    /// The first offset that is kept.
-    Earliest,
-    /// The one that the next record gets.
-    Latest,
-    /// The first one whose time is not before this, milliseconds since 1970.
-    TimeMs(i64),
-}
 
 /// An offset of each partition.
 pub type Offsets = BTreeMap<i32, i64>;
@@ -145,23 +121,8 @@ impl Topics {
     /// # Errors
     /// When the broker goes away.
     pub fn list(&mut self) -> Result<Vec<Listed>, LoadError> {
-        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
         let seed = self.seed.clone();
-        let answer: MetadataResponse = self.line(&seed)?.ask(ApiKey::Metadata, METADATA_VERSION, &request)?;
-        let mut found: Vec<Listed> = answer
-            .topics
-            .iter()
-            .filter_map(|topic| {
-                let name = topic.name.as_ref()?.to_string();
-                Some(Listed {
-                    topic: name,
-                    partitions: topic.partitions.len(),
-                    is_internal: topic.is_internal,
-                })
-            })
-            .collect();
-        found.sort_by(|one, other| one.topic.cmp(&other.topic));
-        Ok(found)
+        self.line(&seed)?.topics()
     }
 
     /// Where a topic's partitions are led, and those that nobody leads.
@@ -214,12 +175,6 @@ impl Topics {
         partitions: &[i32],
         at: At,
     ) -> Result<Vec<(i32, i16, i64)>, LoadError> {
-        let at = match at {
-            At::Earliest => EARLIEST,
-            At::Latest => LATEST,
-            // Negative times mean other things.
-            At::TimeMs(time) => time.max(0),
-        };
         let what = "ListOffsets v2";
         let answer = self.exchange(address, &offsets_request(1, topic, partitions, at), what)?;
         parse_ends(&answer).map_err(|error| self.garbage(address, what, &error.to_string()))
@@ -285,8 +240,10 @@ impl Topics {
                 course.trouble(&wanted, error_name(head.error_code));
                 is_lost = true;
             }
+            // Only the one that was asked for first gets a batch whatever its size is, and room for it.
+            let first = wanted.first().map(|(partition, _)| *partition);
             for found in told {
-                is_lost |= course.take(&found, each) == Taken::Elsewhere;
+                is_lost |= course.take(&found, first == Some(found.partition), each) == Taken::Elsewhere;
             }
         }
         self.mend_beginnings(course)?;
@@ -507,13 +464,14 @@ impl Course {
     fn take(
         &mut self,
         found: &FetchedPartition<'_>,
+        is_first: bool,
         each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
     ) -> Taken {
         let Some(standing) = self.standings.get_mut(&found.partition) else { return Taken::Here };
         match found.error_code {
             0 => {
                 self.bytes += found.record_set.len() as u64;
-                self.advance(found, each);
+                self.advance(found, is_first, each);
                 Taken::Here
             }
             OFFSET_OUT_OF_RANGE => {
@@ -532,7 +490,12 @@ impl Course {
         }
     }
 
-    fn advance(&mut self, found: &FetchedPartition<'_>, each: &mut dyn FnMut(Portion<'_>) -> Option<i64>) {
+    fn advance(
+        &mut self,
+        found: &FetchedPartition<'_>,
+        is_first: bool,
+        each: &mut dyn FnMut(Portion<'_>) -> Option<i64>,
+    ) {
         let Some(standing) = self.standings.get_mut(&found.partition) else { return };
         standing.trouble = None;
         let (from, to) = (standing.next, standing.to);
@@ -544,6 +507,8 @@ impl Course {
                     self.standings.remove(&found.partition);
                 }
             }
+            // An answer that is full, or a batch larger than its part, leaves nothing for the others.
+            None if !is_first => {}
             None => {
                 standing.empty_answers += 1;
                 if standing.empty_answers >= EMPTY_ANSWERS {
@@ -631,7 +596,7 @@ mod tests {
         MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     };
     use kafka_protocol::messages::{
-        FetchRequest, FetchResponse, ListOffsetsResponse, RequestHeader, TopicName,
+        FetchRequest, FetchResponse, ListOffsetsResponse, MetadataResponse, RequestHeader, TopicName,
     };
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
@@ -720,10 +685,12 @@ mod tests {
         (0..RECORDS).for_each(|_| builder.push(None, Some(&[b'v'; 100]), 1_000));
         let mut one = builder.build().unwrap();
         let partitions = request.topics[0].partitions.iter().map(|asked| {
-            let code = manner(number, asked.partition, asked.fetch_offset);
+            let told = manner(number, asked.partition, asked.fetch_offset);
+            // -2 stands for an answer without an error and without a batch.
+            let code = told.max(0);
             let mut records = Vec::new();
             let first = asked.fetch_offset / RECORDS;
-            for batch in (first..(first + 2).min(END / RECORDS)).filter(|_| code == 0) {
+            for batch in (first..(first + 2).min(END / RECORDS)).filter(|_| told == 0) {
                 batch::set_base_offset(&mut one, batch * RECORDS).unwrap();
                 records.extend_from_slice(&one);
             }
@@ -777,6 +744,45 @@ mod tests {
         assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0));
         assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
         assert!(reading.bytes > 2 * 100 * 700, "{reading:?}");
+    }
+
+    #[test]
+    fn a_broker_that_fills_its_answer_from_the_first_partition_leaves_none_out() {
+        // Whoever stands behind the first one gets nothing, as where a batch is larger than an answer.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut length = [0; 4];
+                while stream.read_exact(&mut length).is_ok() {
+                    let mut body = vec![0; u32::from_be_bytes(length) as usize];
+                    stream.read_exact(&mut body).unwrap();
+                    let mut answer = body[4..8].to_vec();
+                    if body[1] == 1 {
+                        let mut whole = fetched(body, 0, &|_, _, _| 0);
+                        let behind = whole.responses[0].partitions.iter_mut().skip(1);
+                        behind.for_each(|partition| partition.records = Some(Bytes::new()));
+                        whole.encode(&mut answer, 11).unwrap();
+                    } else {
+                        metadata(port, 0).encode(&mut answer, 7).unwrap();
+                    }
+                    let length = (answer.len() as u32).to_be_bytes();
+                    stream.write_all(&[&length[..], &answer].concat()).unwrap();
+                }
+            }
+        });
+        let fake = Fake { address: format!("127.0.0.1:{port}"), metadata_error: Arc::default() };
+        let (reading, seen) = read(&fake, unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 0), "{reading:?}");
+        assert!(seen.values().all(|partition| all_of(partition)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_partition_that_gives_nothing_is_told() {
+        // Half a batch, again and again.
+        let (reading, _) = read(&broker(0, |_, _, offset| if offset >= 70 { -2 } else { 0 }), unlimited());
+        assert_eq!((reading.end, reading.lost.len()), (ReadingEnd::Whole, 2), "{reading:?}");
+        assert!(reading.lost[0].why.contains("no whole batch"), "{reading:?}");
     }
 
     #[test]

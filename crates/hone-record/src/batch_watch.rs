@@ -70,7 +70,7 @@ pub struct WatchedInstance {
     pub instance: String,
     /// Cores that serve; shards, where a shard is a core.
     pub cores: Figure,
-    /// Batches appended a second for each core, followers' and internal ones included.
+    /// Batches of users' topics appended a second for each core, followers' included; those of internal logs are not (R4).
     pub batches_per_s_per_core: Figure,
     /// CPU time a second: 1 is a whole core.
     pub cpu_cores: Figure,

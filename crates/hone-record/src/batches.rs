@@ -59,6 +59,14 @@ pub struct TopicXray {
     /// Milliseconds from the first to the last record, of batches of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_ms: Option<Spread>,
+    /// Batches below 16 KiB.
+    pub small_batches: u64,
+    /// Their bytes.
+    pub small_bytes: u64,
+    /// Of each batch what 16 KiB would not have needed, summed.
+    pub needless_batches: f64,
+    /// Bytes in whole pages of 4 KiB for each byte, were each batch written alone.
+    pub pages: f64,
     /// Share of the bytes that are headers of batches, 0 to 1.
     pub header_share: f64,
     /// Codecs, by bytes.
@@ -71,7 +79,7 @@ pub struct TopicXray {
     pub control: u64,
     /// Batches that compaction thinned out.
     pub compacted: u64,
-    /// Batches whose times run backwards, or have none.
+    /// Batches without a time, or with one that lies before that of the batch before it.
     pub timeless: u64,
     /// What sampled records say; `None` where none was decoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,9 +102,7 @@ pub struct TopicXray {
 impl TopicXray {
     /// Batches a second that would not be there if all of them had 16 KiB: what a topic costs that it need not. `None` without a rate.
     pub fn needless_batches_per_s(&self) -> Option<f64> {
-        const BETTER_BYTES: f64 = 16_384.0;
-        let rate = self.batches_per_s?;
-        Some((rate - rate * self.mean_bytes?.value / BETTER_BYTES).max(0.0))
+        Some(self.batches_per_s? * self.needless_batches / self.batches.max(1) as f64)
     }
 }
 

@@ -69,7 +69,7 @@ pub use optimization::{
     Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
     VariantFacts, VariantState, WeightedTraining,
 };
-pub use proof::{BatchForetold, BatchState, Decision, Guard, Proof, ProofStep};
+pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};

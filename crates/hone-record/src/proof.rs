@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{Comparison, CpuSeconds, Durability, Hdr, Machine, SocketBytes, Window, Workload};
+use crate::{
+    Comparison, CpuSeconds, Durability, Foreseen, Hdr, Machine, SocketBytes, WhatIf, Window, Workload,
+};
 
 /// What became of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +35,161 @@ pub struct BatchForetold {
     /// By what: a command and its record.
     pub source: String,
     /// Mean bytes of a batch, headers included.
-    pub batch_bytes: Option<f64>,
+    #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
+    pub batch_bytes: Option<Foreseen>,
     /// Batches written per second.
-    pub batches_per_s: Option<f64>,
+    #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
+    pub batches_per_s: Option<Foreseen>,
     /// Produce requests per second.
-    pub requests_per_s: Option<f64>,
+    #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<Foreseen>,
     /// What a record waits longer than before, on average; negative where it waits less.
-    pub added_wait_ms: Option<f64>,
+    #[serde(deserialize_with = "figure", skip_serializing_if = "Option::is_none")]
+    pub added_wait_ms: Option<Foreseen>,
+    /// The same without the change, by the same source: what is foretold is held against it, as the measured figures are against the
+    /// measured state before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<BatchesBefore>,
+}
+
+/// Batches without the change, by whoever foretold the change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchesBefore {
+    /// Mean bytes of a batch.
+    pub batch_bytes: Option<f64>,
+    /// Batches per second.
+    pub batches_per_s: Option<f64>,
+    /// Requests per second.
+    pub requests_per_s: Option<f64>,
+}
+
+/// A figure is a number, or one with its range.
+fn figure<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Foreseen>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Figure {
+        Number(f64),
+        Ranged(Foreseen),
+    }
+    Ok(Option::<Figure>::deserialize(from)?.map(|figure| match figure {
+        Figure::Number(value) => Foreseen { value, low: value, high: value },
+        Figure::Ranged(foreseen) => foreseen,
+    }))
+}
+
+/// A foretold figure beside the measured one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureOutcome {
+    /// For people, with its unit.
+    pub what: &'static str,
+    /// What was said, with its range.
+    pub said: Foreseen,
+    /// What was measured; `None` where it was not.
+    pub found: Option<f64>,
+    /// Whether at least half of what was foretold came; `None` where it can't be told, or is not judged.
+    pub came_true: Option<bool>,
+}
+
+/// A foretold change of less is none, and half of it would be noise.
+const FORETOLD_LEAST: f64 = 0.02;
+/// Where none was foretold, so much may come.
+const STAYED_MOST: f64 = 0.05;
+/// Of a foretold change at least this much must come.
+const CAME_LEAST: f64 = 0.5;
+
+impl BatchForetold {
+    /// What a replay of a topic foresees of a change.
+    ///
+    /// # Errors
+    /// With the reason, where it foresees nothing.
+    pub fn of_whatif(whatif: &WhatIf) -> Result<Self, String> {
+        if let Some(refused) = &whatif.refused {
+            return Err(format!("nothing was foreseen: {refused}"));
+        }
+        let Some(predicted) = &whatif.predicted else {
+            return Err("it tells of today alone: ask for a change, as with --linger 20ms".to_owned());
+        };
+        // Today by the same rules: what was written has no waits, and no requests.
+        let today = whatif.replayed.as_ref().unwrap_or(&whatif.today);
+        let longer = |wait_ms: Foreseen| {
+            let now_ms = today.wait_ms_mean?;
+            let [value, low, high] = [wait_ms.value, wait_ms.low, wait_ms.high].map(|ms| ms - now_ms);
+            Some(Foreseen { value, low, high })
+        };
+        Ok(Self {
+            source: format!("what-if of {}: {}", whatif.topic, whatif.change),
+            batch_bytes: Some(predicted.batch_bytes_mean),
+            batches_per_s: Some(predicted.batches_per_s),
+            requests_per_s: Some(predicted.requests_per_s),
+            added_wait_ms: longer(predicted.wait_ms_mean),
+            before: Some(BatchesBefore {
+                batch_bytes: Some(today.batch_bytes_mean),
+                batches_per_s: Some(today.batches_per_s),
+                requests_per_s: today.requests_per_s,
+            }),
+        })
+    }
+
+    /// Each figure beside what was measured. Batches, requests and bytes a batch come true where at least half of the foretold change came.
+    /// A wait is told and not judged: what is measured is the whole latency, in which the broker's part changes, too.
+    pub fn outcomes(&self, before: &BatchState, after: &BatchState) -> Vec<FigureOutcome> {
+        let mean_ms = |state: &BatchState| state.latency.mean_us().map(|us| us / 1e3);
+        let waited = mean_ms(before).zip(mean_ms(after)).map(|(before, after)| after - before);
+        let own = self.before.unwrap_or_default();
+        let judged = |what, said: Option<Foreseen>, own: Option<f64>, of: fn(&BatchState) -> Option<f64>| {
+            let (said, was, found) = (said?, of(before), of(after));
+            let came_true = came_true(said.value, own.or(was), was, found);
+            Some(FigureOutcome { what, said, found, came_true })
+        };
+        let bytes = judged("bytes a batch", self.batch_bytes, own.batch_bytes, BatchState::bytes_per_batch);
+        let batches = judged(BATCHES, self.batches_per_s, own.batches_per_s, BatchState::batches_per_s);
+        let requests =
+            judged("requests/s", self.requests_per_s, own.requests_per_s, BatchState::requests_per_s);
+        let what = "ms more latency on average";
+        let wait =
+            self.added_wait_ms.map(|said| FigureOutcome { what, said, found: waited, came_true: None });
+        [bytes, batches, requests, wait].into_iter().flatten().collect()
+    }
+
+    /// Whether all figures that can be judged came true; `None` where there is none.
+    pub fn came_true(&self, before: &BatchState, after: &BatchState) -> Option<bool> {
+        let judged: Vec<bool> =
+            self.outcomes(before, after).iter().filter_map(|outcome| outcome.came_true).collect();
+        (!judged.is_empty()).then(|| judged.iter().all(|came| *came))
+    }
+
+    /// The rail that a foretold fall of the batches puts up: at least half of it must come. `None` where no fall was foretold.
+    pub fn guard(&self, before: &BatchState, after: &BatchState) -> Option<Guard> {
+        let said = self.batches_per_s?;
+        let own = self.before.and_then(|own| own.batches_per_s).or_else(|| before.batches_per_s())?;
+        let falls = own > 0.0 && said.value / own < 1.0 - FORETOLD_LEAST;
+        let outcome = self.outcomes(before, after).into_iter().find(|outcome| outcome.what == BATCHES)?;
+        let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+        let found = before.batches_per_s().zip(outcome.found).filter(|(was, _)| *was > 0.0);
+        falls.then(|| Guard {
+            rule: "half of the foretold fall of batches/s".to_owned(),
+            seen: format!(
+                "{} foretold, {}",
+                percent(said.value / own - 1.0),
+                found.map_or("not measured".to_owned(), |(was, now)| format!(
+                    "{} measured",
+                    percent(now / was - 1.0)
+                ))
+            ),
+            held: outcome.came_true == Some(true),
+        })
+    }
+}
+
+const BATCHES: &str = "batches/s";
+
+/// Changes are held against each other as ratios, since a prediction and a measurement may be of different rates. Half of the way is half of
+/// the relative change.
+fn came_true(said: f64, own: Option<f64>, was: Option<f64>, found: Option<f64>) -> Option<bool> {
+    let ratio = |now: f64, then: f64| (then > 0.0 && now.is_finite()).then(|| now / then - 1.0);
+    let (said, found) = (ratio(said, own?)?, ratio(found?, was?)?);
+    Some(if said.abs() < FORETOLD_LEAST { found.abs() < STAYED_MOST } else { found / said >= CAME_LEAST })
 }
 
 /// A guard rail beside those of the comparator, and what it said.
@@ -282,6 +432,58 @@ mod tests {
         assert_eq!(state.batches_per_s(), Some(50.0));
         assert_eq!(state.sent_bytes_per_s(), Some(100_000.0));
         assert_eq!((state.cores(), state.cpu_us_per_record()), (Some(0.5), Some(500.0)));
+    }
+
+    fn batches(batches: u64) -> BatchState {
+        BatchState {
+            seconds: 1.0,
+            acked_records: 1_000,
+            batches,
+            batch_records: 1_000,
+            ..BatchState::default()
+        }
+    }
+
+    #[test]
+    fn half_of_what_was_foretold_must_come() {
+        let said = |value, own: Option<f64>| BatchForetold {
+            batches_per_s: Some(Foreseen { value, low: value, high: value }),
+            before: own.map(|own| BatchesBefore { batches_per_s: Some(own), ..BatchesBefore::default() }),
+            ..BatchForetold::default()
+        };
+        // 1,000 a second were to become 200: 600 is half of the way.
+        for (after, expected) in [(150, true), (600, true), (610, false), (1_000, false), (1_100, false)] {
+            let told = said(200.0, None);
+            assert_eq!(told.came_true(&batches(1_000), &batches(after)), Some(expected), "{after}");
+            let guard = told.guard(&batches(1_000), &batches(after)).unwrap();
+            assert_eq!(guard.held, expected, "{guard:?}");
+        }
+        // Foretold of another rate: 50 in place of 250 is the same share.
+        let other = said(50.0, Some(250.0));
+        assert_eq!(other.came_true(&batches(1_000), &batches(600)), Some(true));
+        assert_eq!(other.came_true(&batches(1_000), &batches(610)), Some(false));
+        assert!(other.guard(&batches(1_000), &batches(610)).unwrap().seen.contains("-80 % foretold, -39 %"));
+        // More batches were foretold: no fall is asked for, and the figure is judged all the same.
+        let more = said(2_000.0, None);
+        assert_eq!(more.guard(&batches(1_000), &batches(1_900)), None);
+        assert_eq!(more.came_true(&batches(1_000), &batches(1_900)), Some(true));
+        assert_eq!(more.came_true(&batches(1_000), &batches(900)), Some(false));
+        assert_eq!(said(1_001.0, None).came_true(&batches(1_000), &batches(1_010)), Some(true));
+        assert_eq!(said(1_001.0, None).came_true(&batches(1_000), &batches(300)), Some(false));
+        let unknown = said(200.0, None);
+        assert_eq!(unknown.came_true(&batches(1_000), &BatchState::default()), None);
+        assert!(!unknown.guard(&batches(1_000), &BatchState::default()).unwrap().held);
+        assert_eq!(BatchForetold::default().came_true(&batches(1), &batches(1)), None);
+    }
+
+    #[test]
+    fn a_figure_is_a_number_or_has_a_range() {
+        let text = r#"{"batch_bytes": 9.5, "requests_per_s": {"value": 2.0, "low": 1.0, "high": 3.0}}"#;
+        let told: BatchForetold = serde_json::from_str(text).unwrap();
+        assert_eq!(told.batch_bytes, Some(Foreseen { value: 9.5, low: 9.5, high: 9.5 }));
+        assert_eq!(told.requests_per_s.unwrap().high, 3.0);
+        let again: BatchForetold = serde_json::from_str(&serde_json::to_string(&told).unwrap()).unwrap();
+        assert_eq!(again, told);
     }
 
     #[test]

@@ -48,7 +48,10 @@ pub struct ReplayedProducer {
     pub settings: Option<ClientSettings>,
     /// Other settings that explain them as well.
     pub others_as_good: Vec<ClientSettings>,
-    /// How far the replay of today is off, where there is one.
+    /// Whether the settings are those of a larger producer and were not searched for with its own batches.
+    #[serde(default)]
+    pub lent: bool,
+    /// How far the replay of today is off, where there is one: there is none for settings that could not be tried on its batches.
     pub misfit: Option<ReplayMisfit>,
     /// Why it is not in the prediction.
     pub refused: Option<String>,

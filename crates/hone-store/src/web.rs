@@ -143,7 +143,7 @@ impl Web {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        self.ask(&shown(&url), self.client.get(url), given_up)
+        self.ask(&told(&url), self.client.get(url), given_up)
     }
 
     /// The answer to a JSON text that is sent, with headers.
@@ -158,7 +158,7 @@ impl Web {
         given_up: GivenUp<'_>,
     ) -> Result<String, WebError> {
         let url = address(url)?;
-        let name = shown(&url);
+        let name = told(&url);
         let mut request =
             self.client.post(url).header(CONTENT_TYPE, "application/json").body(body.to_owned());
         for (header, value) in headers {
@@ -235,8 +235,16 @@ fn address(text: &str) -> Result<Url, WebError> {
     }
 }
 
-/// An address as it may be told: without a password, and without the questions.
-fn shown(url: &Url) -> String {
+/// An address as it may be told: without name and password, and without what is asked, which may be a token.
+pub fn shown(address: &str) -> String {
+    match Url::parse(address) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => told(&url),
+        // `NAME:PASSWORD@HOST` is an address with the scheme NAME to a parser.
+        _ => hidden(address),
+    }
+}
+
+fn told(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     // These fail for addresses that can't have either, which then have none.
@@ -247,9 +255,10 @@ fn shown(url: &Url) -> String {
 
 /// The same of a text that is no address, in case that it holds a password.
 fn hidden(text: &str) -> String {
-    match text.rsplit_once('@') {
+    let unasked = text.split('?').next().unwrap_or(text);
+    match unasked.rsplit_once('@') {
         Some((_, behind)) => format!("...@{behind}"),
-        None => text.to_owned(),
+        None => unasked.to_owned(),
     }
 }
 
@@ -348,6 +357,19 @@ mod tests {
         let error = web.get(&format!("http://{address}/"), &[], &|| false).unwrap_err();
         assert!(matches!(error, WebError::Unreachable { .. }), "{error}");
         server.join().unwrap();
+    }
+
+    #[test]
+    fn an_address_is_told_without_what_lets_one_in() {
+        for (address, expected) in [
+            ("http://me:s%40ecret@h:9644/metrics", "http://h:9644/metrics"),
+            ("http://me:s@ecret@h:9644", "http://h:9644/"),
+            ("https://h/metrics?token=secret", "https://h/metrics"),
+            ("me:secret@h:9644", "...@h:9644"),
+            ("h:9644/metrics?token=secret", "h:9644/metrics"),
+        ] {
+            assert_eq!(shown(address), expected, "{address}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A target under a load, whatever the load is: started, filled with data, warmed, measured once or often, stopped.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::capture::{self, CaptureRefusal, Dump, HowEnded, Lost, ProfileFiles, Stop};
@@ -15,6 +15,7 @@ use crate::Usage;
 use crate::arm::{Arm, Place, Program, Reset, Running, find_program, unknown_in_a_load};
 use crate::clients::Clients;
 use crate::drive::whole;
+use crate::moment::now_unix_ms;
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
 use crate::targets::Targets;
@@ -294,7 +295,7 @@ impl Bench<'_> {
         let call = self.call(running, &format!("load-{name}"), command, workload)?;
         self.progress.detail(&format!("loading {name}"));
         let mut probe = TargetProbe::new(Targets::started(pid), &[]);
-        let started_unix_ms = now_ms();
+        let started_unix_ms = now_unix_ms();
         probe.start();
         let ran = self.runner.run(&call);
         let seen = probe.stop();
@@ -337,7 +338,7 @@ impl Bench<'_> {
         let call = call.limit(Duration::from_secs_f64(workload.timeout_s));
         self.progress.detail(&format!("running {name}"));
         let mut probe = TargetProbe::of_a_reaped_child();
-        let started_unix_ms = now_ms();
+        let started_unix_ms = now_unix_ms();
         probe.start();
         let ran = self.runner.run(&call);
         let seen = probe.stop();
@@ -523,10 +524,6 @@ fn of_one_that_exits(files: &ProfileFiles, before: &capture::Snapshot) -> Result
         return Err(hone_binary::Refusal::from(refusal).into());
     }
     Ok(Stop { rungs: Vec::new(), ended, files: after.into_keys().collect(), lost: Lost::Nothing })
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

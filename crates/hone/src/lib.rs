@@ -29,6 +29,7 @@ mod lever;
 mod live;
 mod load_file;
 mod metered;
+mod moment;
 mod notation;
 mod optimize;
 mod output;

@@ -2,15 +2,16 @@
 //! rates.
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use hone_batch::metrics::quantity::Quantity;
 use hone_batch::metrics::source::Source;
 use hone_batch::metrics::{clients, figures};
 use hone_record::{BatchWatch, NotExported};
-use hone_store::web::Web;
+use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
+
+use crate::moment::now_unix_ms;
 
 mod history;
 mod prometheus;
@@ -51,7 +52,7 @@ impl Meter {
             },
             Self::Server(server) => {
                 let (source, rates) = server.look()?;
-                (source, rates, vec![server.address().to_owned()])
+                (source, rates, vec![server.address()])
             }
         };
         let watch = BatchWatch { endpoints, at_unix_ms: now_unix_ms(), ..figures::watch(source, &rates) };
@@ -59,8 +60,46 @@ impl Meter {
     }
 }
 
+/// Redpanda's Admin API. It has a login of its own: the token that the metrics want is not shown to it.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    web: Web,
+    /// The method's address; a password may stand in it.
+    url: String,
+}
+
+impl Admin {
+    /// Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When the client can't be made.
+    pub(crate) fn at(address: &str, token: Option<&str>) -> Result<Self> {
+        let url = format!("{}/{}", address.trim_end_matches('/'), clients::LIST_CONNECTIONS);
+        Ok(Self { web: Web::open(token)?, url })
+    }
+
+    /// All pages of connections, or why there are none, without a password.
+    fn clients(&self) -> Result<(Vec<hone_record::WatchedClient>, Option<String>), String> {
+        let headers = [("Connect-Protocol-Version", "1")];
+        let mut listed = clients::Listing::default();
+        let mut next = Some(clients::first_request());
+        while let Some(request) = next {
+            let answer = self.web.post_json(&self.url, &headers, &request, &interrupt::requested);
+            let answer = answer.map_err(|error| match error.status() {
+                Some(404 | 405 | 501) => {
+                    format!("{} is not there; Redpanda has it from 25.3 on", shown(&self.url))
+                }
+                _ => error.to_string(),
+            })?;
+            let unread = |error| format!("the answer of {} can't be read: {error}", shown(&self.url));
+            next = listed.add(&answer).map_err(unread)?;
+        }
+        Ok(listed.finish())
+    }
+}
+
 /// Adds what Redpanda's Admin API tells of clients, or says why it does not.
-pub(crate) fn add_clients(watch: &mut BatchWatch, web: &Web, admin: Option<&str>) {
+pub(crate) fn add_clients(watch: &mut BatchWatch, admin: Option<&Admin>) {
     let missing = |why: String| NotExported { what: "batches by client".to_owned(), why };
     let is_redpanda = watch.source.starts_with("redpanda");
     let Some(admin) = admin else {
@@ -72,27 +111,13 @@ pub(crate) fn add_clients(watch: &mut BatchWatch, web: &Web, admin: Option<&str>
         watch.not_exported.push(missing(why.to_owned()));
         return;
     };
-    let url = format!("{}/{}", admin.trim_end_matches('/'), clients::LIST_CONNECTIONS);
-    let headers = [("Connect-Protocol-Version", "1")];
-    let answered = web.post_json(&url, &headers, clients::REQUEST, &interrupt::requested);
-    match answered.map_err(|error| (error.status(), error.to_string())) {
-        Ok(answer) => match clients::read(&answer) {
-            Ok(found) => watch.clients = found,
-            Err(error) => {
-                watch.not_exported.push(missing(format!("the answer of {url} can't be read: {error}")));
-            }
-        },
-        Err((Some(404 | 405 | 501), _)) => watch
-            .not_exported
-            .push(missing(format!("{admin} has no ListKafkaConnections, which Redpanda has from 25.3 on"))),
-        Err((_, said)) => watch.not_exported.push(missing(said)),
+    match admin.clients() {
+        Ok((found, note)) => {
+            watch.clients = found;
+            watch.notes.extend(note);
+        }
+        Err(said) => watch.not_exported.push(missing(said)),
     }
-}
-
-/// Milliseconds since 1970.
-fn now_unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The CPU of brokers, in the order in which it is taken.
@@ -102,5 +127,57 @@ fn recognised(names: &BTreeSet<String>, wanted: Option<Source>, who: &str) -> Re
     match wanted {
         Some(source) => Ok(source),
         None => Source::recognise(names).with_context(|| format!("{who} is no broker's")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn told(address: &str) -> String {
+        let mut watch = BatchWatch { source: "redpanda-25.1".to_owned(), ..BatchWatch::default() };
+        add_clients(&mut watch, Some(&Admin::at(address, None).unwrap()));
+        watch.not_exported.iter().map(|missing| missing.why.clone()).collect()
+    }
+
+    /// What a server was asked, which answers with these bytes.
+    fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 4096];
+            let read = stream.read(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8_lossy(&asked[..read]).into_owned()
+        });
+        (address, server)
+    }
+
+    #[test]
+    fn no_answer_of_the_admin_api_tells_its_password() {
+        for answer in [
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+        ] {
+            let (address, server) = answering(answer);
+            let why = told(&format!("http://me:secret@{address}"));
+            server.join().unwrap();
+            assert!(why.contains(&address) && !why.contains("secret"), "{why}");
+        }
+        assert!(!told("me:secret@127.0.0.1:1").contains("secret"));
+    }
+
+    #[test]
+    fn a_server_is_told_without_its_password_where_its_answer_is_none() {
+        let (address, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>");
+        let at = Server::at(&format!("http://me:secret@{address}"), None, 60.0, "", None).unwrap();
+        let said = format!("{:#}", Meter::Server(at).look().unwrap_err());
+        server.join().unwrap();
+        assert!(said.contains(&address) && !said.contains("secret"), "{said}");
     }
 }

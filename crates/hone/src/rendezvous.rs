@@ -3,12 +3,14 @@
 //! Each shard says that it is ready; shard 0 waits for all of them and then says when to open the window; each keeps its
 //! record there. Nothing else passes between them, and no shard listens for another one.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use hone_record::{Envelope, Shard, Window};
 use hone_store::Store;
 use hone_tool::interrupt;
+
+use crate::moment::now_unix_ms;
 
 /// From the word to the window: long enough for every shard to hear it.
 const START_AHEAD_MS: u64 = 5_000;
@@ -168,10 +170,6 @@ fn ready_name(index: u32) -> String {
 
 fn record_name(index: u32) -> String {
     format!("shard-{index}.json")
-}
-
-fn now_unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Waits a moment; fails when the time is over or the user ends it.

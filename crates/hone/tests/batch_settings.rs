@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 
 use serde_json::Value;
 
 mod stage;
+use stage::clients::{have, java_jars, program, python, works};
 use stage::{Broker, hone};
 
 /// Changes that differ in every setting; together they meet each value that has a word of its own.
@@ -41,29 +42,6 @@ const CHANGES: [&[&str]; 6] = [
         "12",
     ],
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// Whether a tool is there. A missing one is a printed skip, or a failure under HONE_REQUIRE_TOOLS=1.
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
-fn have(what: &str, is_there: bool) -> bool {
-    if !is_there {
-        assert!(std::env::var("HONE_REQUIRE_TOOLS").as_deref() != Ok("1"), "{what} is required and missing");
-        eprintln!("skipped: {what} is not there");
-    }
-    is_there
-}
-
-#[expect(clippy::disallowed_methods, reason = "real clients are asked by tests, outside of Hone's door")]
-fn program(name: &str) -> Command {
-    Command::new(name)
-}
-
-fn works(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
-}
 
 #[track_caller]
 fn took(what: &str, lines: &[String], output: &Output) {
@@ -121,11 +99,7 @@ fn librdkafka_takes_its_lines() {
 
 #[test]
 fn the_java_client_takes_its_lines_as_code_and_as_properties() {
-    let jars = std::env::var_os("HONE_JAVA_JARS").map_or_else(|| root().join(".hone/java"), PathBuf::from);
-    let there = works(program("java").arg("-version")) && jars.join("kafka-clients.jar").is_file();
-    if !have("Java with the jars of script/bootstrap --test", there) {
-        return;
-    }
+    let Some(jars) = java_jars() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (code, properties) = (lines("java", "Java"), lines("java", "producer.properties"));
     let spring = lines("spring", "application.properties");
@@ -202,10 +176,7 @@ fn franz_go_and_sarama_take_their_lines() {
 
 #[test]
 fn kafka_python_takes_its_lines() {
-    let python = std::env::var("HONE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    if !have("kafka-python", works(program(&python).args(["-c", "import kafka"]))) {
-        return;
-    }
+    let Some(python) = python() else { return };
     let broker = Broker::start();
     let mut source = "from kafka import KafkaProducer\nfrom kafka.partitioner import DefaultPartitioner, StickyPartitioner\n".to_owned();
     let all = lines("kafka-python", "KafkaProducer");
@@ -217,7 +188,7 @@ fn kafka_python_takes_its_lines() {
             lines.join("\n")
         ));
     }
-    let output = program(&python).args(["-c", &source]).output().unwrap();
+    let output = program(python.to_str().unwrap()).args(["-c", &source]).output().unwrap();
     took("kafka-python", &all.concat(), &output);
 }
 

@@ -3,15 +3,17 @@
 #![expect(clippy::disallowed_methods, reason = "the test starts producers as their users do")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 mod stage;
+use stage::clients::{franz_go, java_jars, python};
+use stage::papers::Papers;
 use stage::tools::{of_checkout, skip};
-use stage::{Broker, hone};
+use stage::{Broker, hone, hone_command};
 
 /// What closes a batch is a matter of milliseconds, so those that write don't disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -23,8 +25,19 @@ fn alone() -> MutexGuard<'static, ()> {
 /// How long producers write.
 const SECONDS: &str = "7";
 
-fn python() -> PathBuf {
-    std::env::var_os("HONE_PYTHON").map_or_else(|| of_checkout(".hone/venv/bin/python"), PathBuf::from)
+/// So often habits are written anew before they count as misread: a producer whose machine takes its CPU away for a while has other habits.
+const WRITTEN_AT_MOST: usize = 3;
+
+/// Runs a check whose producers need a machine that leaves them alone, with a fresh broker each time.
+fn undisturbed(check: fn(&Broker)) {
+    let _alone = alone();
+    for _ in 1..WRITTEN_AT_MOST {
+        let broker = Broker::start();
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&broker))).is_ok() {
+            return;
+        }
+    }
+    check(&Broker::start());
 }
 
 /// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when there is no Python with kafka-python.
@@ -34,21 +47,15 @@ fn make(broker: &Broker, topics: &[(&str, u32)]) -> bool {
                    admin.create_topics([NewTopic(*(lambda n, p: (n, int(p), 1))(*one.split(':')), \
                    topic_configs={'write.caching': 'true'}) for one in sys.argv[2:]])";
     let wanted = topics.iter().map(|(name, partitions)| format!("{name}:{partitions}"));
-    let made = Command::new(python()).args(["-c", program, &broker.address]).args(wanted).output();
-    let made = made.is_ok_and(|output| output.status.success());
-    if !made {
-        skip("no Python with kafka-python (script/bootstrap --test)");
-    }
-    made
+    let Some(python) = python() else { return false };
+    let made = Command::new(python).args(["-c", program, &broker.address]).args(wanted).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
 }
 
 /// Records that were acknowledged, by topic; `None` where there is no Java.
 fn write_by_java(broker: &Broker, habits: &[&str]) -> Option<BTreeMap<String, u64>> {
-    let jars = std::env::var_os("HONE_JAVA_JARS").map_or_else(|| of_checkout(".hone/java"), PathBuf::from);
-    if !jars.join("kafka-clients.jar").is_file() {
-        skip("no kafka-clients.jar (script/bootstrap --test)");
-        return None;
-    }
+    let jars = java_jars()?;
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/producers/Writer.java");
     let output = Command::new("java")
         .arg("-cp")
@@ -89,11 +96,13 @@ fn linger_ms(topic: &Value) -> f64 {
 
 #[test]
 fn habits_of_java_producers_are_named() {
-    let _alone = alone();
-    let broker = Broker::start();
+    undisturbed(check_java);
+}
+
+fn check_java(broker: &Broker) {
     let topics = [("time", 1), ("drained", 8), ("full", 1), ("hot", 10), ("waits", 1), ("flushes", 1)];
     let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4)];
-    if !make(&broker, &[&topics[..], &more[..]].concat()) {
+    if !make(broker, &[&topics[..], &more[..]].concat()) {
         return;
     }
     let round_robin = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
@@ -112,12 +121,12 @@ fn habits_of_java_producers_are_named() {
         "keyed|keys:500:200|linger.ms=5",
         "packed|rate:800|linger.ms=30,compression.type=zstd",
     ];
-    let Some(mut written) = write_by_java(&broker, &first) else { return };
-    written.extend(write_by_java(&broker, &second).unwrap());
+    let Some(mut written) = write_by_java(broker, &first) else { return };
+    written.extend(write_by_java(broker, &second).unwrap());
     // A loop that waits takes whatever CPU there is.
-    written.extend(write_by_java(&broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
+    written.extend(write_by_java(broker, &["waits|sync:100000|linger.ms=0"]).unwrap());
     let seen: BTreeMap<&str, Value> =
-        written.keys().map(|topic| (topic.as_str(), xray(&broker, topic))).collect();
+        written.keys().map(|topic| (topic.as_str(), xray(broker, topic))).collect();
     for (topic, records) in &written {
         assert_eq!(
             seen[topic.as_str()]["records"].as_u64(),
@@ -167,25 +176,48 @@ fn load(broker: &Broker, topic: &str, rate: &str, client: &str, settings: &[&str
 
 #[test]
 fn habits_of_librdkafka_are_named() {
-    let _alone = alone();
-    let broker = Broker::start();
-    if !make(&broker, &[("time", 1), ("full", 1), ("own", 1)]) {
+    undisturbed(check_librdkafka);
+}
+
+fn check_librdkafka(broker: &Broker) {
+    if !make(broker, &[("time", 1), ("full", 1), ("own", 1)]) {
         return;
     }
-    load(&broker, "time", "800", "librdkafka", &["linger.ms=20"]);
-    let time = xray(&broker, "time");
+    load(broker, "time", "800", "librdkafka", &["linger.ms=20"]);
+    let time = xray(broker, "time");
     assert_eq!(time["producers"][0]["id"], Value::Null, "librdkafka is not idempotent unless told so");
-    assert!(share(&time, "time") > 0.9 && (19.0..26.0).contains(&linger_ms(&time)), "{time:#}");
+    assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
 
-    load(&broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
-    let full = xray(&broker, "full");
+    load(broker, "full", "12000", "librdkafka", &["linger.ms=500", "batch.size=16384"]);
+    let full = xray(broker, "full");
     assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
     assert!(share(&full, "size") > 0.9, "{full:#}");
 
     // The wire engine sends what it is told to: five records a request.
-    let read_back = load(&broker, "own", "400", "wire", &[]);
-    let own = xray(&broker, "own");
+    let read_back = load(broker, "own", "400", "wire", &[]);
+    let own = xray(broker, "own");
     assert!(own["batches"].as_u64() >= read_back["batches"].as_u64(), "with the warm-up: {own:#}");
+}
+
+#[test]
+fn habits_of_franz_go_are_named() {
+    undisturbed(check_franz_go);
+}
+
+fn check_franz_go(broker: &Broker) {
+    let Some(client) = franz_go() else { return };
+    if !make(broker, &[("time", 1), ("full", 1), ("keyed", 6)]) {
+        return;
+    }
+    load(broker, "time", "800", &client, &["linger_ms=20"]);
+    let time = xray(broker, "time");
+    assert!(share(&time, "time") > 0.9 && (19.0..30.0).contains(&linger_ms(&time)), "{time:#}");
+
+    // It sends what was begun behind a full batch along with that.
+    load(broker, "full", "12000", &client, &["linger_ms=500", "batch_max_bytes=16384"]);
+    let full = xray(broker, "full");
+    assert!(share(&full, "size") > 0.3 && share(&full, "size") + share(&full, "drained") > 0.95, "{full:#}");
+    assert_eq!(full["producers"][0]["cap"]["bytes"], 16_384, "{full:#}");
 }
 
 #[test]
@@ -207,6 +239,82 @@ fn segments_of_a_disk_tell_the_same_as_the_broker() {
         assert_eq!(on_disk[field], fetched[field], "{field}");
     }
     assert!(on_disk["batches"].as_u64() > Some(2_000), "{on_disk:#}");
+    if let Some(dumped) = dumped_batches(broker.data.path()) {
+        assert_eq!(on_disk["batches"].as_u64(), Some(dumped), "Kafka's own dump counts the same");
+    }
+}
+
+/// Batches of topic `both` by Kafka's dump-log; `None` where its jars are not there.
+fn dumped_batches(data: &Path) -> Option<u64> {
+    let libs = of_checkout(".hone/kafka/4.3.1");
+    if !libs.join("kafka-tools-4.3.1.jar").is_file() {
+        skip("Apache Kafka is not in .hone/kafka: bench/kafka.sh fetch");
+        return None;
+    }
+    let mut batches = 0;
+    for partition in 0..3 {
+        let folder = data.join(format!("log/both-{partition}"));
+        let segments = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        for segment in segments.filter(|path| path.extension().is_some_and(|ending| ending == "log")) {
+            let mut dump = Command::new("java");
+            dump.args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp"]).arg(libs.join("*"));
+            let output = dump
+                .args(["org.apache.kafka.tools.DumpLogSegments", "--files"])
+                .arg(&segment)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let told = String::from_utf8(output.stdout).unwrap();
+            batches += told.lines().filter(|line| line.starts_with("baseOffset:")).count() as u64;
+        }
+    }
+    Some(batches)
+}
+
+#[test]
+fn the_right_to_read_is_enough_and_without_it_the_way_is_told() {
+    let papers = Papers::make();
+    let (admin, reader) = (papers.note("admin", "of all"), papers.note("reader", "of one"));
+    let users = [format!("admin:{admin}"), format!("reader:{reader}")];
+    let mut command = hone_command();
+    command.args([
+        "broker",
+        "--sasl",
+        "--authorize",
+        "--superuser",
+        "User:admin",
+        "--user",
+        &users[0],
+        "--user",
+        &users[1],
+    ]);
+    let broker = Broker::start_as(&mut command);
+    let program = "import sys\nfrom kafka import KafkaProducer\n\
+                   from kafka.admin import (KafkaAdminClient, NewTopic, ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType)\n\
+                   login = dict(bootstrap_servers=sys.argv[1], security_protocol='SASL_PLAINTEXT', sasl_mechanism='SCRAM-SHA-256',\n\
+                   \x20sasl_plain_username='admin', sasl_plain_password='of all')\n\
+                   admin = KafkaAdminClient(**login)\n\
+                   admin.create_topics([NewTopic('open', 1, 1), NewTopic('closed', 1, 1)])\n\
+                   admin.create_acls([ACL('User:reader', '*', ACLOperation.READ, ACLPermissionType.ALLOW,\n\
+                   \x20ResourcePattern(ResourceType.TOPIC, 'open'))])\n\
+                   producer = KafkaProducer(**login)\n\
+                   for topic in ('open', 'closed'): producer.send(topic, b'value').get(10)\n";
+    let Some(python) = python() else { return };
+    let made = Command::new(python).args(["-c", program, &broker.address]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let login =
+        ["--sasl-mechanism", "SCRAM-SHA-256", "--sasl-user", "reader", "--sasl-password-file", &reader];
+    let look = |topics: &[&str]| {
+        let first = ["batch", "xray", &broker.address, "--json", "--quiet"];
+        hone(&[&first[..], topics, &login[..]].concat())
+    };
+    let open = look(&["open"]).expect_code(0).json();
+    assert_eq!(open["body"]["topics"][0]["records"], 1, "{open:#}");
+    look(&["closed"])
+        .expect_code(1)
+        .expect_error("TOPIC_AUTHORIZATION_FAILED; reading it needs READ and DESCRIBE");
+    let all = look(&[]).expect_code(0).json();
+    assert_eq!(all["body"]["topics"].as_array().unwrap().len(), 1, "only what may be seen: {all:#}");
 }
 
 /// A topic by parts holds its mean size within a few percent, and says that it is a sample.
@@ -269,7 +377,7 @@ fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
         .expect_error("UNKNOWN_TOPIC_OR_PARTITION")
         .expect_error("DESCRIBE");
     let both =
-        hone(&["batch", "xray", &broker.address, "one", "none", "--json", "--quiet"]).expect_code(0).json();
+        hone(&["batch", "xray", &broker.address, "one", "none", "--json", "--quiet"]).expect_code(1).json();
     assert_eq!(both["body"]["topics"][0]["topic"], "one");
     assert!(both["body"]["notes"][0].as_str().unwrap().starts_with("none: "), "{both:#}");
     let quiet = xray(&broker, "two");

@@ -1,68 +1,22 @@
 //! Any other producer as a command: the line protocol with real clients, and with programs that misbehave in every way.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
 mod stage;
+use stage::clients::{franz_go, java_jars};
 use stage::papers::Papers;
+use stage::tools::of_checkout;
 use stage::{Broker, hone, hone_command, processes_with, script, unlike_any_other};
 
 fn hdr(text: &serde_json::Value) -> hone_record::Hdr {
     hone_record::Hdr::from_base64(text.as_str().unwrap()).unwrap()
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
-/// Whether a tool is there. A missing one is a printed skip, or a failure under HONE_REQUIRE_TOOLS=1.
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
-fn have(what: &str, is_there: bool) -> bool {
-    if !is_there {
-        assert!(std::env::var("HONE_REQUIRE_TOOLS").as_deref() != Ok("1"), "{what} is required and missing");
-        eprintln!("skipped: {what} is not there");
-    }
-    is_there
-}
-
-#[expect(clippy::disallowed_methods, reason = "real clients are built by tests, outside of Hone's door")]
-fn program(name: &str) -> Command {
-    Command::new(name)
-}
-
-fn works(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
-}
-
-/// The command line of the franz-go example, built once.
-fn franz_go() -> Option<String> {
-    static BUILT: OnceLock<Option<String>> = OnceLock::new();
-    let build = || {
-        if !have("Go", works(program("go").arg("version"))) {
-            return None;
-        }
-        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-franz-go");
-        let mut build = program("go");
-        build
-            .args(["build", "-mod=readonly", "-o"])
-            .arg(&binary)
-            .current_dir(root().join("examples/clients/franz-go"));
-        let built = build.output().unwrap();
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        Some(binary.display().to_string())
-    };
-    BUILT.get_or_init(build).clone()
-}
-
-/// The command line of the Java example: the jars are those of script/bootstrap --test, or HONE_JAVA_JARS.
+/// The command line of the Java example.
 fn java() -> Option<String> {
-    let jars = std::env::var_os("HONE_JAVA_JARS").map_or_else(|| root().join(".hone/java"), PathBuf::from);
-    let there = works(program("java").arg("-version")) && jars.join("kafka-clients.jar").is_file();
-    have("Java with the jars of script/bootstrap --test", there).then(|| {
-        let source = root().join("examples/clients/java/Client.java");
+    java_jars().map(|jars| {
+        let source = of_checkout("examples/clients/java/Client.java");
         format!("java -cp '{}/*' {}", jars.display(), source.display())
     })
 }

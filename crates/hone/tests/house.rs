@@ -98,3 +98,33 @@ fn each_silent_failure_on_the_page_has_its_test() {
         assert!(texts.any(|text| text.contains(&head)), "no test {test} in any {file}.rs");
     }
 }
+
+/// A Kafka that works stays where it is when Maven can't fetch another one.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the script is started as its users do")]
+fn a_failed_download_leaves_what_there_was() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let (bench, tools) = (folder.path().join("bench"), folder.path().join("tools"));
+    let libs = folder.path().join(".hone/kafka/4.3.1");
+    [&bench, &tools, &libs].into_iter().for_each(|path| fs::create_dir_all(path).unwrap());
+    fs::copy(root().join("bench/kafka.sh"), bench.join("kafka.sh")).unwrap();
+    // Whole in all but the jar by which the script knows it.
+    fs::write(libs.join("kafka.jar"), "works").unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    for maven in ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexit 0\n"] {
+        fs::write(tools.join("mvn"), maven).unwrap();
+        fs::set_permissions(tools.join("mvn"), fs::Permissions::from_mode(0o755)).unwrap();
+        let ran = std::process::Command::new("bash")
+            .args(["bench/kafka.sh", "fetch"])
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(!ran.status.success() && said.contains("what there was is as it was"), "{said}");
+        assert_eq!(fs::read_to_string(libs.join("kafka.jar")).unwrap(), "works");
+        let left = fs::read_dir(libs.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing half-fetched is left");
+    }
+}

@@ -186,6 +186,36 @@ fn a_history_that_says_nothing_is_refused() {
 }
 
 #[test]
+fn a_forecast_says_where_the_history_ends() {
+    let model = fit(&history(7, &TRUTH, 0.02, 720), 1).unwrap();
+    let beyond = |change: Change| {
+        let notes = model.forecast(change, "").notes;
+        notes.into_iter().find(|note| note.starts_with("beyond what the history has seen"))
+    };
+    assert_eq!(beyond(Change { batches: 0.9, requests: 0.9, ..Change::default() }), None);
+    // The wave goes from about a sixth to twice the mean: three times as many records were never seen.
+    let told = beyond(Change { records: 3.0, ..Change::default() }).unwrap();
+    assert!(told.contains("records/s, seen were") && !told.contains("batches/s"), "{told}");
+}
+
+/// Everything moved but the batches: the refusal must not say that nothing did.
+#[test]
+fn steady_batches_are_refused_as_such() {
+    let mut noise = Noise(ChaCha8Rng::seed_from_u64(3));
+    let points: Vec<Point> = (0..100)
+        .map(|at| {
+            point(
+                at,
+                0.5 + noise.uniform(),
+                [1.0, 100.0 * noise.uniform(), 200.0, 9e3 * noise.uniform(), 1e6 * noise.uniform()],
+            )
+        })
+        .collect();
+    let error = fit(&points, 1).unwrap_err().to_string();
+    assert!(error.starts_with("batches/s hardly changed"), "{error}");
+}
+
+#[test]
 fn cpu_of_something_else_is_told() {
     let mut points = history(2, &TRUTH, 0.0, 200);
     let mut noise = Noise(ChaCha8Rng::seed_from_u64(9));
@@ -221,6 +251,57 @@ fn topics_are_ranked_by_what_they_cost() {
     let names: Vec<&str> = costs.iter().map(|cost| cost.topic.as_str()).collect();
     assert_eq!(names, ["badly batched", "well batched"]);
     assert!(costs[0].cores_of_batches.unwrap() > 0.8 * costs[0].cores.value, "{costs:?}");
+}
+
+/// Everything moved together, so nobody knows whether batches or records cost; whichever it is, the truth of each topic is in its interval.
+#[test]
+fn a_topic_of_another_mix_is_bounded_where_kinds_of_work_moved_together() {
+    let wave = |at: usize| 1.2 + (at as f64 / 30.0).sin();
+    for truth in [[0.15, 0.0, 25e-6, 0.0, 0.0], [0.15, 0.0, 0.0, 1.25e-6, 0.0], TRUTH] {
+        let points: Vec<Point> = (0..200)
+            .map(|at| {
+                let x = [1.0, 400.0, 800.0, 16_000.0, 16_000.0 * 261.0].map(|x| x * wave(at));
+                let x = [1.0, x[REQUEST], x[BATCH], x[RECORD], x[BYTE]];
+                point(at, x.iter().zip(truth).map(|(x, cost)| x * cost).sum(), x)
+            })
+            .collect();
+        let model = fit(&points, 1).unwrap();
+        for (batches, records) in [(700.0, 1_000.0), (100.0, 15_000.0), (400.0, 8_000.0)] {
+            let topic = WatchedTopic {
+                batches_per_s: Figure::Known(batches),
+                records_per_s: Figure::Known(records),
+                bytes_per_s: Figure::Known(261.0 * records),
+                ..WatchedTopic::default()
+            };
+            let own = [0.0, batches / 2.0, batches, records, 261.0 * records];
+            let cores: f64 = own.iter().zip(truth).map(|(x, cost)| x * cost).sum();
+            let told = model.topics(std::slice::from_ref(&topic)).remove(0);
+            // The history has no noise; what is left is of the arithmetic.
+            let within =
+                CostInterval { low: told.cores.low - 1e-9, high: told.cores.high + 1e-9, ..told.cores };
+            assert!(covers(within, cores), "{batches} and {records} of {truth:?}: {told:?}, truth {cores}");
+            assert_eq!(told.cores_of_batches, None);
+            let has_its_share = batches / records == 0.05;
+            let width = told.cores.high - told.cores.low;
+            assert_eq!(width < 0.01 * told.cores.value, has_its_share, "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn one_hole_does_not_take_a_column_away() {
+    let mut points = history(4, &TRUTH, 0.02, 200);
+    points[17].requests_per_s = None;
+    points[40].bytes_per_s = Some(f64::NAN);
+    let cost = fit(&points, 1).unwrap().record("test");
+    let units: Vec<&str> = cost.costs.iter().map(|cost| cost.unit.as_str()).collect();
+    assert_eq!(units, UNITS);
+    assert_eq!(cost.points, 198);
+    assert!(cost.notes.iter().any(|note| note.contains("2 points lack")), "{:?}", cost.notes);
+    points.iter_mut().step_by(5).for_each(|point| point.requests_per_s = None);
+    let cost = fit(&points, 1).unwrap().record("test");
+    assert!(cost.costs.iter().all(|cost| cost.unit != "request"), "a fifth of it is missing");
+    assert_eq!(cost.points, 199);
 }
 
 #[test]

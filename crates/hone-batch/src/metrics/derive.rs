@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashSet;
 
 use super::exposition::Labels;
-use super::quantity::{Dimension, Quantity, Rates, Row};
+use super::quantity::{Dimension, Exported, Quantity, Rates, Row};
 use super::snapshot::{Snapshot, place};
 use super::source::Counting;
 
@@ -60,9 +60,12 @@ pub fn rates(before: &Snapshot, after: &Snapshot) -> Result<Rates, NoRates> {
             sums.add(led, &key.labels, rate);
         }
     }
-    let mut exported = after.exported();
-    if leaders.is_some() {
-        exported.extend(after.exported().into_iter().filter_map(led));
+    let mut exported = Exported::default();
+    for quantity in after.quantities() {
+        exported.insert(quantity, &after.instance);
+        if let (Some(_), Some(led)) = (&leaders, led(quantity)) {
+            exported.insert(led, &after.instance);
+        }
     }
     Ok(Rates {
         window_s,
@@ -286,6 +289,21 @@ mod tests {
         }
     }
 
+    /// Of two brokers the older one lacks a counter: that is no 0 of it.
+    #[test]
+    fn what_one_broker_exports_another_need_not() {
+        let page = |fsyncs: &str| format!("{}{fsyncs}", page([1, 2, 3], [1, 2, 3]));
+        let of = |instance: &str, page: &str| {
+            let read = |at_s| Snapshot::read(instance, at_s, &[page]).unwrap();
+            rates(&read(0.0), &read(1.0)).unwrap()
+        };
+        let new = of("new", &page("vectorized_reactor_fsyncs{shard=\"0\"} 4\n"));
+        let all = together(vec![new, of("old", &page(""))]);
+        assert_eq!(all.sum_by(Quantity::Fsyncs, "new", |_| true), Some(0.0));
+        assert_eq!(all.sum_by(Quantity::Fsyncs, "old", |_| true), None);
+        assert_eq!(all.sum_by(Quantity::ProducedBatches, "old", |_| true), Some(0.0));
+    }
+
     #[test]
     fn pages_that_do_not_belong_together_are_refused() {
         let one = snapshot(1.0, &page([1, 2, 3], [1, 2, 3]));
@@ -299,7 +317,7 @@ mod tests {
         let bad = "hone_broker_x 1\nvectorized_reactor_fsyncs{shard=\"0\"} NaN\nvectorized_reactor_fsyncs{shard=\"1\" 4\n";
         let (before, after) = (snapshot(0.0, bad), snapshot(1.0, bad));
         let rates = rates(&before, &after).unwrap();
-        assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), Some(0.0));
+        assert_eq!(rates.sum(Quantity::Fsyncs, |_| true), None, "what is no number is no 0");
         assert!(rates.notes[0].contains("2 lines of b could not be used"), "{:?}", rates.notes);
     }
 }

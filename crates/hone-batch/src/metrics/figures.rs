@@ -6,7 +6,7 @@ use hone_record::{
     BatchWatch, Figure, NotExported, WatchedInstance, WatchedQueue, WatchedShard, WatchedTopic,
 };
 
-use super::quantity::{Quantity, Rates};
+use super::quantity::{Dimension, Quantity, Rates};
 use super::source::Source;
 
 /// The class of Redpanda's I/O that writes logs.
@@ -58,7 +58,7 @@ enum Basis {
 
 impl Basis {
     fn of(rates: &Rates) -> Self {
-        let has = |quantity| rates.exported.contains(&quantity);
+        let has = |quantity| rates.exported.has(quantity);
         if has(Quantity::ProducedBatches) {
             Self::Produced
         } else if has(Quantity::WrittenBatches) {
@@ -98,7 +98,8 @@ fn topics(rates: &Rates, basis: Basis) -> (Vec<WatchedTopic>, WatchedTopic) {
     let names: BTreeSet<&str> =
         [&batches, &bytes, &records].into_iter().flatten().flat_map(|sums| sums.keys().copied()).collect();
     let of = |sums: &Option<BTreeMap<&str, f64>>, topic: &str| -> Figure {
-        sums.as_ref().map(|sums| sums.get(topic).copied().unwrap_or(0.0)).into()
+        // A topic without a series of its own is not known to be quiet.
+        sums.as_ref().and_then(|sums| sums.get(topic).copied()).into()
     };
     let all = |sums: &Option<BTreeMap<&str, f64>>| -> Figure {
         sums.as_ref().map(|sums| sums.values().sum()).into()
@@ -161,7 +162,7 @@ fn instances(source: Source, rates: &Rates) -> Vec<WatchedInstance> {
 }
 
 fn instance(name: &str, source: Source, rates: &Rates) -> WatchedInstance {
-    let sum = |quantity| -> Figure { rates.sum(quantity, |row| row.instance == name).into() };
+    let sum = |quantity| -> Figure { rates.sum_by(quantity, name, |_| true).into() };
     let shards = |quantity| {
         let rows = rates.rows(quantity)?;
         let count = rows.filter(|row| row.instance == name && !row.shard.is_empty()).count();
@@ -180,7 +181,7 @@ fn instance(name: &str, source: Source, rates: &Rates) -> WatchedInstance {
     WatchedInstance {
         instance: name.to_owned(),
         cores,
-        batches_per_s_per_core: batches.over(cores),
+        batches_per_s_per_core: appended(Quantity::WrittenBatches, Quantity::ProducedBatches).over(cores),
         cpu_cores: cpu.into_iter().find(|figure| *figure != Figure::NotExported).unwrap_or_default(),
         requests_per_s: requests,
         batches_per_request: sum(Quantity::ProducedBatches).over(requests),
@@ -197,12 +198,12 @@ fn disk_bytes(rates: &Rates, instance: &str) -> Figure {
     let has_log_class = rates
         .rows(Quantity::DiskBytes)
         .is_some_and(|mut rows| rows.any(|row| own(row) && row.group == LOG_CLASS));
-    rates.sum(Quantity::DiskBytes, |row| own(row) && (!has_log_class || row.group == LOG_CLASS)).into()
+    let counts = |row: &super::quantity::Row| !has_log_class || row.group == LOG_CLASS;
+    rates.sum_by(Quantity::DiskBytes, instance, counts).into()
 }
 
 fn shards(rates: &Rates) -> Vec<WatchedShard> {
-    let told = |quantity| rates.rows(quantity).filter(|_| rates.exported.contains(&quantity));
-    let rows = told(Quantity::ShardCpu).or_else(|| told(Quantity::ShardUtilization));
+    let rows = rates.rows(Quantity::ShardCpu).or_else(|| rates.rows(Quantity::ShardUtilization));
     let mut shards: Vec<WatchedShard> = rows
         .into_iter()
         .flatten()
@@ -286,18 +287,43 @@ fn not_exported(source: Source, rates: &Rates, basis: Basis) -> Vec<NotExported>
     };
     let mut found: Vec<NotExported> = wanted
         .into_iter()
-        .filter(|(_, any)| !any.iter().any(|quantity| rates.exported.contains(quantity)))
+        .filter(|(_, any)| !any.iter().any(|quantity| rates.exported.has(*quantity)))
         .filter_map(|(what, any)| Some(missing(what, *any.first()?)))
         .collect();
-    if basis == Basis::Written && rates.exported.contains(&Q::ProducedRecords) {
+    if basis == Basis::Written && rates.exported.has(Q::ProducedRecords) {
         found.push(missing("records a batch", Q::ProducedBatches));
     }
+    found.extend(not_exported_by_all(&wanted, rates));
     found
+}
+
+/// Figures that some brokers have and others lack. What is counted by topic is left out: a broker without the topic has none of it.
+fn not_exported_by_all(wanted: &[(&str, &[Quantity])], rates: &Rates) -> Vec<NotExported> {
+    let brokers: BTreeSet<&str> =
+        rates.rows.iter().map(|row| row.instance.as_str()).filter(|name| !name.is_empty()).collect();
+    let by_broker = |quantity: &Quantity| {
+        let dimensions = quantity.dimensions();
+        dimensions.contains(&Dimension::Instance) && !dimensions.contains(&Dimension::Topic)
+    };
+    let lacking = |any: &[Quantity]| -> Vec<&str> {
+        let has = |broker: &str| any.iter().any(|quantity| rates.exported.by(*quantity, broker));
+        brokers.iter().copied().filter(|broker| !has(broker)).collect()
+    };
+    wanted
+        .iter()
+        .filter(|(_, any)| any.iter().all(by_broker) && any.iter().any(|one| rates.exported.has(*one)))
+        .map(|(what, any)| (what, lacking(any)))
+        .filter(|(_, lacking)| !lacking.is_empty())
+        .map(|(what, lacking)| NotExported {
+            what: format!("{what} of {}", lacking.join(", ")),
+            why: "other brokers have it and these don't: sums are of the others alone".to_owned(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::quantity::Row;
+    use super::super::quantity::{Exported, Row};
     use super::*;
 
     fn rates(rows: &[(Quantity, &str, f64)]) -> Rates {
@@ -308,7 +334,7 @@ mod tests {
         };
         Rates {
             window_s: 1.0,
-            exported: rows.iter().map(|(quantity, ..)| *quantity).collect(),
+            exported: Exported::of(&rows.iter().map(row).collect::<Vec<_>>()),
             rows: rows.iter().map(row).collect(),
             notes: Vec::new(),
         }
@@ -327,17 +353,22 @@ mod tests {
                 (ProducedBytes, "small", 198_000.0),
                 (ProducedRecords, "small", 1_980.0),
                 (ProducedBatches, "quiet", 0.0),
+                (ProducedBytes, "quiet", 0.0),
+                (ProducedBytes, "unknown", 5.0),
             ]),
         );
         let names: Vec<&str> = watch.topics.iter().map(|topic| topic.topic.as_str()).collect();
-        assert_eq!(names, ["small", "large", "quiet"]);
+        assert_eq!(names, ["small", "large", "unknown", "quiet"]);
         assert_eq!(watch.topics[0].batch_bytes, Figure::Known(200.0));
         assert_eq!(watch.topics[0].records_per_batch, Figure::Known(2.0));
         assert_eq!(watch.topics[0].batch_share, Figure::Known(0.99));
         assert_eq!(watch.topics[1].batch_bytes, Figure::Known(16_000.0));
         assert_eq!(watch.topics[1].record_bytes, Figure::Known(160.0));
-        assert_eq!(watch.topics[2].batch_bytes, Figure::Nothing);
-        assert_eq!(watch.total.batch_bytes, Figure::Known(358.0));
+        let unknown = &watch.topics[2];
+        assert_eq!((unknown.batches_per_s, unknown.batch_bytes), (Figure::NotExported, Figure::NotExported));
+        assert_eq!(watch.topics[3].batch_bytes, Figure::Nothing);
+        assert_eq!(watch.topics[3].records_per_s, Figure::NotExported);
+        assert_eq!(watch.total.batch_bytes, Figure::Known(358.005));
     }
 
     #[test]
@@ -354,6 +385,27 @@ mod tests {
         let told: Vec<&str> = watch.not_exported.iter().map(|missing| missing.what.as_str()).collect();
         assert!(told.contains(&"bytes a batch by topic") && told.contains(&"fsyncs a batch"), "{told:?}");
         assert!(watch.not_exported[0].why.contains("xray"), "{:?}", watch.not_exported[0]);
+    }
+
+    #[test]
+    fn a_broker_that_lacks_a_counter_has_no_zero_of_it() {
+        let row = |instance: &str, quantity, value| Row {
+            instance: instance.to_owned(),
+            ..Row::of(quantity, value)
+        };
+        let rows = vec![
+            row("new", Quantity::AppendedBatches, 10.0),
+            row("new", Quantity::Fsyncs, 5.0),
+            row("old", Quantity::AppendedBatches, 10.0),
+        ];
+        let rates = Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
+        let watch = watch(Source::Redpanda25, &rates);
+        let fsyncs: Vec<Figure> = watch.instances.iter().map(|broker| broker.fsyncs_per_batch).collect();
+        assert_eq!(fsyncs, [Figure::Known(0.5), Figure::NotExported]);
+        assert!(
+            watch.not_exported.iter().any(|missing| missing.what == "fsyncs a batch of old"),
+            "{watch:#?}"
+        );
     }
 
     #[test]
@@ -383,8 +435,7 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_prometheus() {
         let row = |bound, value| Row { bound, ..Row::of(Quantity::BatchSizes, value) };
-        let rates =
-            |rows: Vec<Row>| Rates { exported: [Quantity::BatchSizes].into(), rows, ..Rates::default() };
+        let rates = |rows: Vec<Row>| Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
         let some = rates(vec![row(100.0, 1.0), row(200.0, 3.0), row(f64::INFINITY, 4.0)]);
         assert_eq!(quantile(&some, 0.5), Figure::Known(150.0));
         assert_eq!(quantile(&some, 0.99), Figure::Known(200.0));
@@ -399,7 +450,7 @@ mod tests {
             group: group.to_owned(),
             ..Row::of(Quantity::DiskBytes, value)
         };
-        let rates = |rows| Rates { exported: [Quantity::DiskBytes].into(), rows, ..Rates::default() };
+        let rates = |rows: Vec<Row>| Rates { exported: Exported::of(&rows), rows, ..Rates::default() };
         assert_eq!(disk_bytes(&rates(vec![row("raft", 4.0), row("default", 9.0)]), "b"), Figure::Known(4.0));
         assert_eq!(disk_bytes(&rates(vec![row("", 5.0)]), "b"), Figure::Known(5.0));
     }

@@ -1,5 +1,7 @@
 //! What is counted, whatever a source calls it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Something that a broker counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
@@ -118,24 +120,61 @@ impl Row {
 pub struct Rates {
     /// Length of the stretch.
     pub window_s: f64,
-    /// What the source exports, whether anything happened or not.
-    pub exported: std::collections::BTreeSet<Quantity>,
+    /// What is exported and by which broker, whether anything happened or not.
+    pub exported: Exported,
     /// The rates.
     pub rows: Vec<Row>,
     /// What is to be known of them.
     pub notes: Vec<String>,
 }
 
+/// Who exports what: one broker may have counters that another, of an older version, lacks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Exported(BTreeMap<Quantity, BTreeSet<String>>);
+
+impl Exported {
+    /// By what there are rates of. A metric's name alone says nothing: its series may have ended long ago.
+    pub fn of(rows: &[Row]) -> Self {
+        let mut exported = Self::default();
+        rows.iter().for_each(|row| exported.insert(row.quantity, &row.instance));
+        exported
+    }
+
+    /// Adds a quantity of a broker; an empty name where it is not told by broker.
+    pub fn insert(&mut self, quantity: Quantity, instance: &str) {
+        self.0.entry(quantity).or_default().insert(instance.to_owned());
+    }
+
+    /// Adds what others export.
+    pub fn extend(&mut self, others: Self) {
+        others.0.into_iter().for_each(|(quantity, by)| self.0.entry(quantity).or_default().extend(by));
+    }
+
+    /// Whether anybody exports it.
+    pub fn has(&self, quantity: Quantity) -> bool {
+        self.0.contains_key(&quantity)
+    }
+
+    /// Whether this broker does.
+    pub fn by(&self, quantity: Quantity, instance: &str) -> bool {
+        self.0.get(&quantity).is_some_and(|by| by.contains(instance))
+    }
+}
+
 impl Rates {
     /// Rows of a quantity; `None` where it is not exported.
     pub fn rows(&self, quantity: Quantity) -> Option<impl Iterator<Item = &Row>> {
-        self.exported
-            .contains(&quantity)
-            .then(|| self.rows.iter().filter(move |row| row.quantity == quantity))
+        self.exported.has(quantity).then(|| self.rows.iter().filter(move |row| row.quantity == quantity))
     }
 
     /// Sum over rows that fulfil a condition; `None` where the quantity is not exported.
     pub fn sum(&self, quantity: Quantity, of: impl Fn(&Row) -> bool) -> Option<f64> {
         Some(self.rows(quantity)?.filter(|row| of(row)).map(|row| row.value).sum())
+    }
+
+    /// Sum over a broker's rows that fulfil a condition; `None` where this broker does not export the quantity.
+    pub fn sum_by(&self, quantity: Quantity, instance: &str, of: impl Fn(&Row) -> bool) -> Option<f64> {
+        let exports = self.exported.by(quantity, instance);
+        exports.then(|| self.sum(quantity, |row| row.instance == instance && of(row)))?
     }
 }

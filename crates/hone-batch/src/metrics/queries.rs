@@ -139,7 +139,7 @@ pub const QUERIES: [Query; 15] = [
         id: "R7",
         title: "batches in a Produce request",
         promql: "sum(rate(vectorized_cluster_partition_batches_produced{namespace=\"kafka\"}[$window])) / \
-                 sum(rate(vectorized_kafka_handler_requests_completed_total{handler=\"produce\"}[$window]))",
+                 (sum(rate(vectorized_kafka_handler_requests_completed_total{handler=\"produce\"}[$window])) > 0)",
         sources: NEW,
         metrics: &[
             "vectorized_cluster_partition_batches_produced",
@@ -152,8 +152,8 @@ pub const QUERIES: [Query; 15] = [
     Query {
         id: "R8a",
         title: "write amplification",
-        promql: "sum by (instance) (rate(vectorized_io_queue_total_write_bytes{class=\"raft\"}[$window])) / sum by (instance) \
-                 (rate(vectorized_storage_log_written_bytes[$window]))",
+        promql: "sum by (instance) (rate(vectorized_io_queue_total_write_bytes{class=\"raft\"}[$window])) / (sum by (instance) \
+                 (rate(vectorized_storage_log_written_bytes[$window])) > 0)",
         sources: &[Source::Redpanda25, Source::RedpandaOlder],
         metrics: &["vectorized_io_queue_total_write_bytes", "vectorized_storage_log_written_bytes"],
         labels: &["instance", "class"],
@@ -163,8 +163,8 @@ pub const QUERIES: [Query; 15] = [
     Query {
         id: "R8b",
         title: "fsyncs a batch",
-        promql: "sum by (instance) (rate(vectorized_reactor_fsyncs[$window])) / sum by (instance) \
-                 (rate(vectorized_storage_log_batches_written[$window]))",
+        promql: "sum by (instance) (rate(vectorized_reactor_fsyncs[$window])) / (sum by (instance) \
+                 (rate(vectorized_storage_log_batches_written[$window])) > 0)",
         sources: INTERNAL,
         metrics: &["vectorized_reactor_fsyncs", "vectorized_storage_log_batches_written"],
         labels: &["instance"],
@@ -185,7 +185,7 @@ pub const QUERIES: [Query; 15] = [
         id: "P1",
         title: "bytes of a Produce request: no batch is larger in the mean",
         promql: "sum(rate(redpanda_kafka_request_bytes_total{redpanda_namespace=\"kafka\",redpanda_request=\"produce\"}[$window])) / \
-                 sum(rate(redpanda_kafka_request_latency_seconds_count{redpanda_request=\"produce\"}[$window]))",
+                 (sum(rate(redpanda_kafka_request_latency_seconds_count{redpanda_request=\"produce\"}[$window])) > 0)",
         sources: PUBLIC,
         metrics: &["redpanda_kafka_request_bytes_total", "redpanda_kafka_request_latency_seconds_count"],
         labels: &["redpanda_namespace", "redpanda_request"],
@@ -223,13 +223,20 @@ impl Query {
 
     /// The text for a source with metrics of these names, over a window such as `5m`. `None` where it is not for this source, or one of
     /// its metrics is not exported.
-    pub fn resolve(&self, source: Source, names: &BTreeSet<String>, window: &str) -> Option<String> {
+    /// `more` narrows the series down, such as `job="redpanda"`.
+    pub fn resolve(
+        &self,
+        source: Source,
+        names: &BTreeSet<String>,
+        window: &str,
+        more: &str,
+    ) -> Option<String> {
         if !self.sources.contains(&source) {
             return None;
         }
         if source != Source::KafkaJmx {
             let exported = self.metrics.iter().all(|metric| names.contains(*metric));
-            return exported.then(|| self.promql.replace("$window", window));
+            return exported.then(|| self.narrowed(more).replace("$window", window));
         }
         let picks = source.picks(names);
         let mut text = self.promql.to_owned();
@@ -240,17 +247,28 @@ impl Query {
         ] {
             if text.contains(placeholder) {
                 let pick = picks.iter().find(|pick| pick.quantity == quantity)?;
-                text = text.replace(placeholder, &rate(pick, window));
+                text = text.replace(placeholder, &rate(pick, window, more));
             }
         }
         Some(text)
     }
+
+    /// With more conditions on each of its metrics. No metric's name is in another's, which a test looks after.
+    fn narrowed(&self, more: &str) -> String {
+        let metrics: BTreeSet<&str> = self.metrics.iter().copied().collect();
+        metrics.into_iter().filter(|_| !more.is_empty()).fold(self.promql.to_owned(), |text, metric| {
+            let [open, marked] = [format!("{metric}{{"), format!("{metric}\u{0}")];
+            text.replace(&open, &marked)
+                .replace(metric, &format!("{metric}{{{more}}}"))
+                .replace(&format!("{metric}{{{more}}}\u{0}"), &format!("{metric}{{{more},"))
+        })
+    }
 }
 
-fn rate(pick: &Pick, window: &str) -> String {
+fn rate(pick: &Pick, window: &str, more: &str) -> String {
     match pick.counting {
-        Counting::Sum => format!("rate({}[{window}])", pick.selector("")),
-        Counting::Level | Counting::Rate => pick.selector(""),
+        Counting::Sum => format!("rate({}[{window}])", pick.selector(more)),
+        Counting::Level | Counting::Rate => pick.selector(more),
     }
 }
 
@@ -269,10 +287,22 @@ mod tests {
         for query in QUERIES.iter().filter(|query| !query.sources.contains(&Source::KafkaJmx)) {
             for metric in query.metrics {
                 assert!(query.promql.contains(metric), "{}: {metric}", query.id);
+                let inside = |other: &&&str| other != &metric && other.contains(metric);
+                assert_eq!(query.metrics.iter().find(inside), None, "{}: {metric}", query.id);
             }
             for label in query.labels.iter().filter(|label| !["shard"].contains(label)) {
                 assert!(query.promql.contains(label), "{}: {label}", query.id);
             }
+        }
+    }
+
+    /// A count of series is never 0; every other divisor may be, and then there is no answer and no NaN.
+    #[test]
+    fn divisors_are_guarded() {
+        for query in QUERIES.iter().filter(|query| query.promql.contains(" / ")) {
+            let divisor = query.promql.split_once(" / ").unwrap().1;
+            let is_guarded = divisor.starts_with('(') && divisor.ends_with("> 0)");
+            assert!(is_guarded || divisor.starts_with("on (instance) count by"), "{}: {divisor}", query.id);
         }
     }
 
@@ -283,17 +313,43 @@ mod tests {
             "vectorized_cluster_partition_bytes_produced_total",
             "vectorized_cluster_partition_batches_produced",
         ];
-        assert!(query.resolve(Source::Redpanda25, &names(&both[..1]), "5m").is_none());
-        assert!(query.resolve(Source::RedpandaOlder, &names(&both), "5m").is_none());
-        let text = query.resolve(Source::Redpanda25, &names(&both), "5m").unwrap();
+        assert!(query.resolve(Source::Redpanda25, &names(&both[..1]), "5m", "").is_none());
+        assert!(query.resolve(Source::RedpandaOlder, &names(&both), "5m", "").is_none());
+        let text = query.resolve(Source::Redpanda25, &names(&both), "5m", "").unwrap();
         assert!(text.contains("[5m]") && !text.contains('$'), "{text}");
+    }
+
+    #[test]
+    fn a_selection_stands_at_every_metric() {
+        let of = |id: &str| {
+            let query = Query::named(id).unwrap();
+            query.resolve(Source::Redpanda25, &names(query.metrics), "5m", "job=\"r\"").unwrap()
+        };
+        assert_eq!(
+            of("R4"),
+            "sum by (instance) (rate(vectorized_storage_log_batches_written{job=\"r\",namespace=\"kafka\"}[5m])) / on (instance) count by \
+             (instance) (vectorized_reactor_utilization{job=\"r\"})"
+        );
+        assert!(of("R3b").contains("vectorized_cluster_partition_leader{job=\"r\"} == 1"), "{}", of("R3b"));
+        for query in QUERIES.iter().filter(|query| query.sources.contains(&Source::Redpanda25)) {
+            let text = of(query.id);
+            let narrowed = text.matches("{job=\"r\"").count();
+            let all: usize = query.metrics.iter().map(|metric| text.matches(metric).count()).sum();
+            assert_eq!(narrowed, all, "{text}");
+        }
+        let all = names(&[
+            "kafka_server_brokertopicmetrics_bytesin_total",
+            "kafka_server_brokertopicmetrics_totalproducerequests_total",
+        ]);
+        let text = Query::named("K1").unwrap().resolve(Source::KafkaJmx, &all, "1m", "job=\"k\"").unwrap();
+        assert_eq!(text.matches("{job=\"k\",topic!=\"\"}").count(), 2, "{text}");
     }
 
     #[test]
     fn kafkas_spelling_is_the_exporters() {
         let all = names(&["kafka_server_BrokerTopicMetrics_Count"]);
         assert_eq!(
-            Query::named("K1").unwrap().resolve(Source::KafkaJmx, &all, "1m").unwrap(),
+            Query::named("K1").unwrap().resolve(Source::KafkaJmx, &all, "1m", "").unwrap(),
             "sum by (topic) (rate(kafka_server_BrokerTopicMetrics_Count{name=\"BytesInPerSec\",topic!=\"\"}[1m])) / (sum by (topic) \
              (rate(kafka_server_BrokerTopicMetrics_Count{name=\"TotalProduceRequestsPerSec\",topic!=\"\"}[1m])) > 0)"
         );

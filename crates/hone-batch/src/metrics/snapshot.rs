@@ -66,7 +66,7 @@ impl Snapshot {
         };
         for (page, names) in pages.iter().zip(&names) {
             let own = Source::recognise(names).unwrap_or(source);
-            let known: BTreeSet<Quantity> = snapshot.exported();
+            let known = snapshot.known();
             let mut picks = own.picks(names);
             picks.retain(|pick| !known.contains(&pick.quantity));
             snapshot.take(page, &picks);
@@ -75,9 +75,14 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// What the broker exports, whether it has a series of it or not.
-    pub fn exported(&self) -> BTreeSet<Quantity> {
+    /// Quantities of which the page has the metric.
+    fn known(&self) -> BTreeSet<Quantity> {
         self.picks.iter().map(|pick| pick.quantity).collect()
+    }
+
+    /// Quantities of which it has a series, too, and one that is a number: a metric may be there for others than producers alone.
+    pub fn quantities(&self) -> BTreeSet<Quantity> {
+        self.values.keys().map(|key| key.quantity).collect()
     }
 
     fn take(&mut self, page: &str, picks: &[Pick]) {

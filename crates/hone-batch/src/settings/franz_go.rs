@@ -1,6 +1,6 @@
 //! twmb/franz-go.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
 
 /// config.go refuses more.
 const LINGER_US_MOST: u64 = 60_000_000;
@@ -75,13 +75,7 @@ fn rows(change: &Change) -> Vec<Row> {
 }
 
 fn linger(linger_us: u64) -> String {
-    match linger_us {
-        0 => "kgo.ProducerLinger(0)".to_owned(),
-        _ if linger_us.is_multiple_of(1_000) => {
-            format!("kgo.ProducerLinger({} * time.Millisecond)", linger_us / 1_000)
-        }
-        _ => format!("kgo.ProducerLinger({linger_us} * time.Microsecond)"),
-    }
+    format!("kgo.ProducerLinger({})", go_duration(linger_us))
 }
 
 fn codec_option(name: &str) -> &'static str {
@@ -111,49 +105,44 @@ fn acks(acks: i16) -> String {
 }
 
 fn traps(change: &Change) -> Vec<String> {
-    let mut traps = Vec::new();
-    let mut tell = |applies: bool, text: &str| {
-        if applies {
-            traps.push(text.to_owned());
-        }
-    };
-    tell(
+    let mut traps = Traps::default();
+    traps.tell(
         change.linger_us.is_some(),
         "When one partition's linger is over, all partitions of that broker go with it and their lingers begin anew.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some(),
         "ProduceSync ends the linger of what it produces: there it changes nothing.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > LINGER_US_MOST),
         "The linger may be a minute at most: NewClient refuses more.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some(),
         "ProducerBatchMaxBytes is also the largest record, counted before compression: a larger one fails. It lies far above what fills \
          in most cases, so lowering it makes batches smaller, and raising it seldom larger.",
     );
-    tell(
+    traps.tell(
         change.buffer_bytes.is_some() || change.linger_us.is_some_and(|linger_us| linger_us >= 20_000),
         "MaxBufferedRecords (50000) blocks Produce first: rate times linger must fit.",
     );
-    tell(
+    traps.tell(
         change.acks.is_some_and(|acks| acks != -1),
         "NewClient refuses acks other than all unless DisableIdempotentWrite stands beside it.",
     );
-    tell(
+    traps.tell(
         change.idempotent == Some(false) || change.takes_idempotence_away(),
         "Without idempotence only 1 request is in flight to a broker until MaxProduceRequestsInflightPerBroker says more, and more than 1 \
          may change the order.",
     );
-    tell(
+    traps.tell(
         change.in_flight.is_some() && change.idempotent != Some(false) && !change.takes_idempotence_away(),
         "With idempotence the number in flight is 5 and can't be set; NewClient refuses the option.",
     );
-    tell(
+    traps.tell(
         change.codec.is_some_and(|codec| codec.name() == "none"),
         "The default is snappy, so `none` has to be said.",
     );
-    traps
+    traps.0
 }

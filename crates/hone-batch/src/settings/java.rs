@@ -1,6 +1,6 @@
 //! Kafka's own producer (kafka-clients).
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, acks_word, property_lines, size};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines, size};
 
 /// Kafka's buffer.memory.
 const BUFFER_BYTES: u64 = 32 << 20;
@@ -102,39 +102,31 @@ fn code(change: &Change) -> Vec<String> {
 
 /// Those of the client itself; what is built on it has them, too.
 pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
-    let mut traps: Vec<String> = change.linger_was_rounded().into_iter().collect();
-    let mut tell = |applies: bool, text: String| {
-        if applies {
-            traps.push(text);
-        }
-    };
-    tell(
+    let mut traps = Traps(change.linger_was_rounded().into_iter().collect());
+    traps.tell(
         change.linger_us.is_some(),
         "Linger is no promise for a partition: as soon as any partition of a broker is ready, the head batches of all its partitions \
-         go with it, so a hot partition ends the wait of the cold ones."
-            .to_owned(),
+         go with it, so a hot partition ends the wait of the cold ones.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
-        "A sender that waits for each record's answer (send().get()) has one record a batch at any linger, and pays the whole of it."
-            .to_owned(),
+        "A sender that waits for each record's answer (send().get()) has one record a batch at any linger, and pays the whole of it.",
     );
-    tell(
+    traps.tell(
         change.linger_ms_whole().is_some_and(|linger_ms| linger_ms > LINGER_MS_MOST),
         format!(
             "delivery.timeout.ms (120000) must be at least linger.ms + request.timeout.ms (30000): above a linger of {LINGER_MS_MOST} \
              ms the producer does not start unless it is raised, too."
         ),
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some_and(|bytes| bytes > REQUEST_BYTES),
         "Above 1 MiB a batch meets max.request.size (1048576) and the topic's max.message.bytes (1048588): raise both, or batches are \
-         refused and split."
-            .to_owned(),
+         refused and split.",
     );
     let buffer = change.buffer_bytes.unwrap_or(BUFFER_BYTES);
     match change.open_batches_bytes(partitions) {
-        Some(open) if open > buffer => tell(
+        Some(open) if open > buffer => traps.tell(
             true,
             format!(
                 "Memory: {} partitions of {} each need {}, and buffer.memory is {}: send() will block. Set buffer.memory={open} at \
@@ -146,7 +138,7 @@ pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
             ),
         ),
         Some(_) => {}
-        None => tell(
+        None => traps.tell(
             change.batch_bytes.is_some(),
             format!(
                 "Memory: every partition with an open batch holds a whole batch.size. Partitions of one producer times {} must fit \
@@ -156,33 +148,28 @@ pub(super) fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
             ),
         ),
     }
-    tell(
+    traps.tell(
         change.takes_idempotence_away(),
         "Idempotence needs acks=all and at most 5 in flight. The client would drop it in silence; the line says so aloud. Without it, \
-         what is sent again may be stored twice and out of order."
-            .to_owned(),
+         what is sent again may be stored twice and out of order.",
     );
-    tell(
+    traps.tell(
         change.idempotent == Some(true),
-        "Brokers before 2.8 want the IDEMPOTENT_WRITE permission for it; 3.0.0 and 3.1.0 had it off in spite of their manual (KAFKA-13598)."
-            .to_owned(),
+        "Brokers before 2.8 want the IDEMPOTENT_WRITE permission for it; 3.0.0 and 3.1.0 had it off in spite of their manual (KAFKA-13598).",
     );
-    tell(
+    traps.tell(
         matches!(change.partitioner, Some(Partitioner::Sticky | Partitioner::Murmur2)),
         "Delete partitioner.class where it is set: the built-in partitioner is no class. DefaultPartitioner and \
-         UniformStickyPartitioner are gone in 4.0, and a client that names them does not start."
-            .to_owned(),
+         UniformStickyPartitioner are gone in 4.0, and a client that names them does not start.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
-        "RoundRobinPartitioner spreads each record, keyed ones too, over all partitions: the smallest batches of all partitioners."
-            .to_owned(),
+        "RoundRobinPartitioner spreads each record, keyed ones too, over all partitions: the smallest batches of all partitioners.",
     );
-    tell(
+    traps.tell(
         change.codec.is_some_and(|codec| codec.name() != "none"),
         "Right after a start a compressing producer sends small batches: it fills them by an estimate of the ratio that begins at 1.0 \
-         and learns by 0.005 a batch. Where the topic's compression.type is not `producer`, the broker packs all of it anew."
-            .to_owned(),
+         and learns by 0.005 a batch. Where the topic's compression.type is not `producer`, the broker packs all of it anew.",
     );
-    traps
+    traps.0
 }

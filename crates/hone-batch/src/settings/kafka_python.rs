@@ -1,6 +1,6 @@
 //! dpkp/kafka-python.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps};
 
 pub(super) fn sheet(change: &Change) -> Sheet {
     let rows = rows(change);
@@ -72,44 +72,39 @@ fn rows(change: &Change) -> Vec<Row> {
 }
 
 fn traps(change: &Change) -> Vec<String> {
-    let mut traps: Vec<String> = change.linger_was_rounded().into_iter().collect();
-    let mut tell = |applies: bool, text: &str| {
-        if applies {
-            traps.push(text.to_owned());
-        }
-    };
-    tell(
+    let mut traps = Traps(change.linger_was_rounded().into_iter().collect());
+    traps.tell(
         change.linger_us.is_some(),
         "The default is 0 ms, also where Java's has become 5: a Python producer beside Java ones batches less.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
         "send(...).get() for every record is a sender that waits: one record a batch at any linger.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Sticky),
         "from kafka.partitioner import StickyPartitioner. Without it records without a key go to a random partition each, which makes \
          batches small.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Murmur2),
         "from kafka.partitioner import DefaultPartitioner.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
         "There is no round robin; the default is as thin.",
     );
-    tell(
+    traps.tell(
         change.codec.is_some_and(|codec| matches!(codec.name(), "snappy" | "lz4" | "zstd")),
         "The codec needs its package (python-snappy, lz4 or zstandard); without it the constructor fails.",
     );
-    tell(
+    traps.tell(
         change.buffer_bytes.is_some(),
         "There is no limit of memory since 2.2.0; bound what is open by counting futures.",
     );
-    tell(
+    traps.tell(
         change.takes_idempotence_away(),
         "Since 3.0.0 idempotence is on and needs acks='all' and at most 5 in flight, so it has to be switched off with this change.",
     );
-    traps
+    traps.0
 }

@@ -1,9 +1,12 @@
 //! The C library, and what is built on it: confluent-kafka for Python, Go, .NET and Node, rdkafka for Rust, kcat.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet, acks_word, property_lines};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, acks_word, property_lines};
 
 /// CONFIGURATION.md's range of linger.ms ends here.
 const LINGER_US_MOST: u64 = 900_000_000;
+/// 0 switches stickiness off. Without it the client takes twice its linger, whatever that is (rd_kafka_conf_finalize), and a value would
+/// stay as it is when the linger changes.
+pub(super) const STICKY_LINGER: &str = "sticky.partitioning.linger.ms";
 /// message.max.bytes.
 const MESSAGE_BYTES: u32 = 1_000_000;
 
@@ -15,7 +18,12 @@ pub(super) fn sheet(change: &Change) -> Sheet {
         rows: rows(change),
         blocks: vec![Block { place: "properties", lines: property_lines("", &properties(change)) }],
         traps: traps(change),
-        sources: vec!["CONFIGURATION.md of librdkafka 2.12.1", "librdkafka#2036", "librdkafka PR 2974"],
+        sources: vec![
+            "CONFIGURATION.md of librdkafka 2.12.1",
+            "rd_kafka_conf_finalize",
+            "librdkafka#2036",
+            "librdkafka PR 2974",
+        ],
     }
 }
 
@@ -27,10 +35,7 @@ pub(super) fn properties(change: &Change) -> Vec<(&'static str, String)> {
         ("batch.size", change.batch_bytes.map(|bytes| bytes.to_string())),
         ("compression.codec", change.codec.map(|codec| codec.name().to_owned())),
         ("partitioner", change.partitioner.map(|partitioner| partitioner_name(partitioner).to_owned())),
-        (
-            "sticky.partitioning.linger.ms",
-            change.partitioner.map(|of| sticky_linger_ms(of, change.linger_us)),
-        ),
+        (STICKY_LINGER, (change.partitioner == Some(Partitioner::RoundRobin)).then(|| "0".to_owned())),
         ("acks", change.acks.map(acks_word)),
         ("enable.idempotence", idempotent.map(|idempotent| idempotent.to_string())),
         ("max.in.flight.requests.per.connection", change.in_flight.map(|in_flight| in_flight.to_string())),
@@ -52,22 +57,13 @@ fn partitioner_name(partitioner: Partitioner) -> &'static str {
     }
 }
 
-/// Twice the linger, as CONFIGURATION.md says of its default; 0 switches stickiness off.
-fn sticky_linger_ms(partitioner: Partitioner, linger_us: Option<u64>) -> String {
-    match (partitioner, linger_us) {
-        (Partitioner::RoundRobin, _) => "0".to_owned(),
-        (_, Some(linger_us)) => (linger_us.div_ceil(1_000) * 2).clamp(1, 900_000).to_string(),
-        (_, None) => "10".to_owned(),
-    }
-}
-
 fn rows(change: &Change) -> Vec<Row> {
     let about = |name: &str| match name {
         "linger.ms" => ("linger", "5 ms since 1.5.0, 0.5 before"),
         "batch.size" => ("batch size", "1000000 bytes"),
         "compression.codec" => ("codec", "none"),
         "partitioner" => ("partitioner", "consistent_random: keys by CRC32, not Java's murmur2"),
-        "sticky.partitioning.linger.ms" => ("partitioner", "10 ms"),
+        STICKY_LINGER => ("partitioner", "twice linger.ms"),
         "acks" => ("acks", "all"),
         "enable.idempotence" => ("idempotence", "false"),
         "queue.buffering.max.kbytes" => {
@@ -83,53 +79,48 @@ fn rows(change: &Change) -> Vec<Row> {
 }
 
 fn traps(change: &Change) -> Vec<String> {
-    let mut traps = Vec::new();
-    let mut tell = |applies: bool, text: &str| {
-        if applies {
-            traps.push(text.to_owned());
-        }
-    };
-    tell(
+    let mut traps = Traps::default();
+    traps.tell(
         change.linger_us.is_some() || change.batch_bytes.is_some(),
         "A request holds one batch of one partition, so requests are as many as batches: only larger batches make fewer requests.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some(),
         "linger.ms and queue.buffering.max.ms are one setting: the one that is set last counts.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > LINGER_US_MOST),
         "linger.ms may be 900000 ms at most: the client refuses more.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some() || change.buffer_bytes.is_some(),
         "queue.buffering.max.messages (100000) caps the queue, too: rate times linger must fit, or produce() fails with QUEUE_FULL.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some(),
         "batch.num.messages (10000) caps a batch, too, and batch.size counts bytes before compression.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some_and(|bytes| bytes > MESSAGE_BYTES),
         "Above 1000000 bytes raise message.max.bytes, too: the smaller of both counts.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Murmur2),
         "Changing the hash moves keys to other partitions: their order breaks at the change, and readers that join by partition break \
          with it.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::RoundRobin),
         "There is no round robin: without stickiness every record without a key goes to a random partition. Keys keep no place, either.",
     );
-    tell(
+    traps.tell(
         change.partitioner.is_some_and(|of| of != Partitioner::RoundRobin),
-        "Stickiness is for records without a key, and by time, not by bytes: sticky.partitioning.linger.ms below linger.ms splits \
-         batches.",
+        "Stickiness is for records without a key, and by time, not by bytes. Leave sticky.partitioning.linger.ms out, or delete it: \
+         the client takes twice its linger.ms, and a value below linger.ms splits batches.",
     );
-    tell(
+    traps.tell(
         change.in_flight.is_some() && change.idempotent != Some(true),
         "Without idempotence what is sent again overtakes what came after it, unless max.in.flight is 1.",
     );
-    traps
+    traps.0
 }

@@ -284,9 +284,41 @@ pub fn properties(client: Client, change: &Change) -> Option<Vec<(&'static str, 
     Some(all.into_iter().filter(|(name, _)| !said_by_the_load.contains(name)).collect())
 }
 
+/// Properties that must not be set for the change to be in force: what they would choose is what the client does without them.
+pub fn removed(client: Client, change: &Change) -> &'static [&'static str] {
+    match (client, change.partitioner) {
+        (Client::Java, Some(Partitioner::Sticky | Partitioner::Murmur2)) => &["partitioner.class"],
+        (Client::Librdkafka, Some(Partitioner::Sticky | Partitioner::Murmur2)) => {
+            &[librdkafka::STICKY_LINGER]
+        }
+        _ => &[],
+    }
+}
+
 /// `0`, `1` or `all`.
 fn acks_word(acks: i16) -> String {
     if acks == -1 { "all".to_owned() } else { acks.to_string() }
+}
+
+/// What to mind, gathered one by one.
+#[derive(Debug, Default)]
+struct Traps(Vec<String>);
+
+impl Traps {
+    fn tell(&mut self, applies: bool, text: impl Into<String>) {
+        if applies {
+            self.0.push(text.into());
+        }
+    }
+}
+
+/// Go's notation of a time.
+fn go_duration(us: u64) -> String {
+    match us {
+        0 => "0".to_owned(),
+        _ if us.is_multiple_of(1_000) => format!("{} * time.Millisecond", us / 1_000),
+        _ => format!("{us} * time.Microsecond"),
+    }
 }
 
 /// `NAME=VALUE` lines.

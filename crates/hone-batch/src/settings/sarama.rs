@@ -1,6 +1,6 @@
 //! IBM/sarama.
 
-use super::{Block, Change, Client, Partitioner, Row, Sheet};
+use super::{Block, Change, Client, Partitioner, Row, Sheet, Traps, go_duration};
 
 pub(super) fn sheet(change: &Change, partitions: Option<u32>) -> Sheet {
     let rows = rows(change, partitions);
@@ -45,7 +45,12 @@ fn rows(change: &Change, partitions: Option<u32>) -> Vec<Row> {
         value: None,
     });
     [
-        row("linger", "Producer.Flush.Frequency", "0: as fast as possible", change.linger_us.map(duration)),
+        row(
+            "linger",
+            "Producer.Flush.Frequency",
+            "0: as fast as possible",
+            change.linger_us.map(go_duration),
+        ),
         row(
             "batch size",
             "Producer.Flush.Bytes",
@@ -79,14 +84,6 @@ fn rows(change: &Change, partitions: Option<u32>) -> Vec<Row> {
     .collect()
 }
 
-fn duration(linger_us: u64) -> String {
-    match linger_us {
-        0 => "0".to_owned(),
-        _ if linger_us.is_multiple_of(1_000) => format!("{} * time.Millisecond", linger_us / 1_000),
-        _ => format!("{linger_us} * time.Microsecond"),
-    }
-}
-
 fn codec_constant(name: &str) -> &'static str {
     match name {
         "gzip" => "sarama.CompressionGZIP",
@@ -106,58 +103,58 @@ fn acks_constant(acks: i16) -> &'static str {
 }
 
 fn traps(change: &Change, partitions: Option<u32>) -> Vec<String> {
-    let mut traps = Vec::new();
-    let mut tell = |applies: bool, text: &str| {
-        if applies {
-            traps.push(text.to_owned());
-        }
-    };
-    tell(
+    let mut traps = Traps::default();
+    traps.tell(
         change.linger_us.is_some() || change.batch_bytes.is_some(),
         "There is no linger for a partition. Flush.Frequency, Flush.Bytes and Flush.Messages are triggers for a broker: the first that \
          is met sends what all its partitions have, so they count over partitions.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some() && partitions.is_none(),
         "Flush.Bytes is for all partitions of a broker together: multiply it by those that a producer writes to there (--partitions).",
     );
-    tell(
+    traps.tell(
+        change.batch_bytes.is_some() && partitions.is_some_and(|partitions| partitions > 1),
+        "Flush.Bytes counts the partitions of one broker, and all of --partitions are in the line: divide it by the number of brokers that \
+         lead them, or it is met that much later.",
+    );
+    traps.tell(
         change.batch_bytes.is_some() && change.linger_us.is_none(),
         "Flush.Bytes or Flush.Messages without Flush.Frequency leave the last messages lying: set a linger, too.",
     );
-    tell(
+    traps.tell(
         change.batch_bytes.is_some_and(|bytes| bytes >= 1 << 20),
         "A batch of one partition ends at Producer.MaxMessageBytes (1048576), which is also the largest message.",
     );
-    tell(
+    traps.tell(
         change.linger_us.is_some_and(|linger_us| linger_us > 0),
         "SyncProducer.SendMessage waits for each message: one record a batch at any frequency. Use SendMessages or AsyncProducer.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Sticky),
         "There is no sticky partitioner: messages without a key are spread one by one. Write one (sarama.Partitioner), or give messages \
          that belong together one key.",
     );
-    tell(
+    traps.tell(
         change.partitioner == Some(Partitioner::Murmur2),
         "Changing the hash moves keys to other partitions: their order breaks at the change.",
     );
-    tell(
+    traps.tell(
         change.idempotent == Some(true),
         "Idempotence wants acks all, Net.MaxOpenRequests 1 and a Version of V0_11_0_0 or later: one request at a time is slow unless \
          batches are large.",
     );
-    tell(
+    traps.tell(
         change.acks.is_none(),
         "The default is acks 1: what a leader loses before it is copied is lost, unlike with the other clients.",
     );
-    tell(
+    traps.tell(
         change.buffer_bytes.is_some(),
         "There is no limit of memory: what waits is bounded by Flush.Bytes and the channels only, so bound what you hand over.",
     );
-    tell(
+    traps.tell(
         change.codec.is_some_and(|codec| codec.name() == "zstd"),
         "zstd needs config.Version of V2_1_0_0 or later.",
     );
-    traps
+    traps.0
 }

@@ -49,6 +49,35 @@ fn a_fine_linger_is_rounded_up_and_said() {
     }
 }
 
+/// librdkafka takes twice its linger for stickiness by itself; a value of its own would be wrong at the next linger.
+#[test]
+fn stickiness_follows_the_linger_where_the_client_lets_it() {
+    let of =
+        |partitioner, linger_us| Change { partitioner: Some(partitioner), linger_us, ..Change::default() };
+    for linger_us in [None, Some(20_000)] {
+        let sticky = lines(Client::Librdkafka, &of(Partitioner::Sticky, linger_us));
+        assert!(sticky.contains(&"partitioner=consistent_random".to_owned()), "{sticky:?}");
+        assert!(!sticky.iter().any(|line| line.starts_with("sticky.")), "{sticky:?}");
+        let spread = lines(Client::Librdkafka, &of(Partitioner::RoundRobin, linger_us));
+        assert!(spread.contains(&"sticky.partitioning.linger.ms=0".to_owned()), "{spread:?}");
+    }
+    let sheet = sheet(Client::Librdkafka, &of(Partitioner::RoundRobin, None), None).unwrap();
+    assert!(sheet.rows.iter().any(|row| row.default == "twice linger.ms"), "{:?}", sheet.rows);
+}
+
+#[test]
+fn what_is_done_without_a_property_takes_it_away() {
+    let of = |client, partitioner| {
+        removed(client, &Change { partitioner: Some(partitioner), ..Change::default() })
+    };
+    for partitioner in [Partitioner::Sticky, Partitioner::Murmur2] {
+        assert_eq!(of(Client::Java, partitioner), ["partitioner.class"]);
+        assert_eq!(of(Client::Librdkafka, partitioner), ["sticky.partitioning.linger.ms"]);
+    }
+    assert!(of(Client::Java, Partitioner::RoundRobin).is_empty());
+    assert!(removed(Client::Java, &linger(5_000)).is_empty());
+}
+
 #[test]
 fn what_idempotence_does_not_go_with_takes_it_away_aloud() {
     let acks = Change { acks: Some(1), ..Change::default() };
@@ -98,6 +127,10 @@ fn memory_is_checked_against_partitions() {
         sarama.blocks[0].lines,
         ["config.Producer.Flush.Bytes = 1310720"],
         "a broker's trigger, not a partition's"
+    );
+    assert!(
+        sarama.traps.iter().any(|trap| trap.contains("divide it by the number of brokers")),
+        "{sarama:?}"
     );
 }
 

@@ -6,7 +6,7 @@ use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::Codec;
 
 use super::client::{Client, Rules};
-use super::infer::{Signs, is_usual, signs};
+use super::infer::{ClosedLoop, Signs, is_usual, signs};
 use super::shrink::Shrink;
 use super::simulate::{Brokers, Made, Placing, Plan, Replay, replay};
 use super::stream::{Producer, Stream, Written};
@@ -31,6 +31,8 @@ const UNLIKELY: f64 = 0.015;
 const NEAR: f64 = 0.05;
 /// Most of them that are kept.
 const MOST_FITS: usize = 4;
+/// Producers that settings are searched for, one by one; the others are tried with what explains those.
+pub const MOST_EXPLAINED: usize = 64;
 
 /// What is known without looking: it wins over what is inferred.
 #[derive(Debug, Clone, Default)]
@@ -85,6 +87,12 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// The same for a producer that packs otherwise.
+    #[must_use]
+    pub fn with_codec(&self, codec: Codec) -> Self {
+        Self { rules: self.rules.clone().with_codec(codec), ..self.clone() }
+    }
+
     fn weighed(&self) -> f64 {
         self.misfit.score() + UNLIKELY * f64::from(self.unlikely)
     }
@@ -96,13 +104,14 @@ impl Fit {
 pub enum Unexplained {
     /// It waits for answers.
     #[error(
-        "open-loop replay is wrong here: it looks like {threads} thread(s) that wait for every answer ({gap_ms:.1} ms from send to send, hardly \
+        "open-loop replay is wrong here: it looks like {} that wait for every answer ({gap_ms:.1} ms from send to send, hardly \
          ever below {least_gap_ms:.1} ms); more linger would only make each send slower. Make the sends asynchronous, or say --open-loop \
-         if a timer sends them"
+         if a timer sends them",
+        threads.map_or_else(|| "threads".to_owned(), |threads| format!("{threads} thread(s)"))
     )]
     ClosedLoop {
-        /// Threads that wait.
-        threads: usize,
+        /// Threads that wait; `None` where they can't be counted.
+        threads: Option<usize>,
         /// Median from send to send.
         gap_ms: f64,
         /// 5 % are below.
@@ -137,35 +146,44 @@ pub enum Unexplained {
         /// Batches.
         batches: u64,
     },
+    /// It is not among the largest, and their settings do not explain it.
+    #[error(
+        "only the {most} largest producers are explained one by one, and their settings do not reproduce its {batches} batches; tell its \
+         settings (--today-client, --today-linger, --today-batch-size), or take a shorter window with fewer producers (--last)"
+    )]
+    NotTried {
+        /// Producers that are explained one by one.
+        most: usize,
+        /// Batches.
+        batches: u64,
+    },
+    /// Someone ended the search.
+    #[error("it was stopped before today was explained (interrupted, or --replay-limit)")]
+    Stopped,
 }
 
 /// Finds settings that explain a producer's batches.
 ///
 /// # Errors
-/// When none does, with what is unexplained.
+/// When none does, with what is unexplained; or when it was told not to go on.
 pub fn calibrate(
     producer: &Producer,
     told: &Told,
     brokers: &[Brokers],
     shrink: &Shrink,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Fit>, Unexplained> {
-    /// Fewer batches have no distribution.
-    const FEWEST: usize = 30;
-    if producer.written.len() < FEWEST {
-        return Err(Unexplained::TooFew { batches: producer.written.len() as u64 });
-    }
-    let signs = signs(producer);
-    if let Some(found) = signs.closed_loop.filter(|_| !told.is_open_loop) {
-        return Err(Unexplained::ClosedLoop {
-            threads: found.threads,
-            gap_ms: found.gap_ms,
-            least_gap_ms: found.least_gap_ms,
-        });
-    }
+    let signs = readable(producer, told)?;
     let sample = head_of(producer);
-    let mut fits = search(&sample, told, &signs, brokers, shrink);
+    let mut fits = search(&sample, told, &signs, brokers, shrink, go_on);
+    if !go_on() {
+        return Err(Unexplained::Stopped);
+    }
     fits.truncate(MOST_FITS * 2);
     for fit in &mut fits {
+        if !go_on() {
+            return Err(Unexplained::Stopped);
+        }
         fit.misfit = misfit(producer, &today(&producer.stream, fit, shrink));
     }
     sort(&mut fits);
@@ -178,6 +196,42 @@ pub fn calibrate(
     fits.retain(|fit| fit.misfit.off() <= MOST_OFF && fit.misfit.score() <= best.misfit.score() + AS_GOOD);
     fits.truncate(MOST_FITS);
     Ok(fits)
+}
+
+/// The signs of a producer that can be replayed at all.
+fn readable(producer: &Producer, told: &Told) -> Result<Signs, Unexplained> {
+    /// Fewer batches have no distribution.
+    const FEWEST: usize = 30;
+    if producer.written.len() < FEWEST {
+        return Err(Unexplained::TooFew { batches: producer.written.len() as u64 });
+    }
+    let signs = signs(producer);
+    match signs.closed_loop.filter(|_| !told.is_open_loop) {
+        Some(ClosedLoop { threads, gap_ms, least_gap_ms }) => {
+            Err(Unexplained::ClosedLoop { threads, gap_ms, least_gap_ms })
+        }
+        None => Ok(signs),
+    }
+}
+
+/// Tries settings that explain others on a producer's own batches, without a search of its own.
+///
+/// # Errors
+/// When it waits for answers, has too few batches to tell, or none of them explains it.
+pub fn borrow(
+    producer: &Producer,
+    told: &Told,
+    lenders: &[Fit],
+    shrink: &Shrink,
+) -> Result<Fit, Unexplained> {
+    readable(producer, told)?;
+    let tried = lenders.iter().map(|lender| {
+        let misfit = misfit(producer, &today(&producer.stream, lender, shrink));
+        Fit { misfit, ..lender.clone() }
+    });
+    let best = tried.min_by(|one, other| one.misfit.score().total_cmp(&other.misfit.score()));
+    best.filter(|best| best.misfit.off() <= MOST_OFF)
+        .ok_or(Unexplained::NotTried { most: MOST_EXPLAINED, batches: producer.written.len() as u64 })
 }
 
 /// The first records of a producer, with the batches that they came in.
@@ -200,7 +254,14 @@ fn head_of(producer: &Producer) -> Producer {
 }
 
 /// Lingers, caps and clients first; then, for the best of them, what answers and requests take.
-fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], shrink: &Shrink) -> Vec<Fit> {
+fn search(
+    producer: &Producer,
+    told: &Told,
+    signs: &Signs,
+    brokers: &[Brokers],
+    shrink: &Shrink,
+    go_on: &dyn Fn() -> bool,
+) -> Vec<Fit> {
     let clients: Vec<Client> = match told.client {
         Some(client) => vec![client],
         None => signs.clients.iter().map(|(client, _)| *client).collect(),
@@ -218,16 +279,20 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
         for linger_us in &lingers {
             for cap in &caps {
                 for leads in brokers {
+                    if !go_on() {
+                        return fits;
+                    }
                     let rtt_us = told.rtt_us.unwrap_or(USUAL_RTT_US);
                     let brokers = Brokers { rtt_us, ..leads.clone() };
-                    let rules = defaults.clone().with_linger_us(*linger_us).with_batch_bytes(*cap);
+                    let mut rules = defaults.clone().with_linger_us(*linger_us).with_batch_bytes(*cap);
+                    rules.client = without_linger(client, *linger_us, told);
                     let unlikely = 2 * rank as u32 + u32::from(*linger_us != defaults.linger_us);
                     fits.push(fit(producer, rules, brokers, shrink, unlikely));
                 }
             }
         }
     }
-    fits.extend(late(producer, signs, &fits, shrink));
+    fits.extend(late(producer, signs, &fits, shrink, go_on));
     sort(&mut fits);
     let is_near = fits.first().is_some_and(|fit| fit.misfit.score() < NEAR);
     let mut best: Vec<Fit> = fits.iter().take(if is_near { 0 } else { 3 }).cloned().collect();
@@ -238,7 +303,7 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
             for turn_us in TURNS_US {
                 // A long linger hides both.
                 let is_hidden = found.rules.linger_us > 4 * rtt_us && turn_us == 0;
-                if !is_hidden {
+                if !is_hidden && go_on() {
                     let brokers = Brokers { rtt_us, turn_us, ..found.brokers.clone() };
                     fits.push(fit(producer, found.rules.clone(), brokers, shrink, found.unlikely));
                 }
@@ -256,8 +321,20 @@ fn search(producer: &Producer, told: &Told, signs: &Signs, brokers: &[Brokers], 
     kept
 }
 
+/// Java without a linger goes by the name of those whose default that is: 4.x with `linger.ms=0` writes the same batches.
+fn without_linger(client: Client, linger_us: u64, told: &Told) -> Client {
+    let is_inferred = client == Client::Java4 && told.client.is_none();
+    if is_inferred && linger_us == 0 { Client::Java3 } else { client }
+}
+
 /// Timers that are late make spans longer than the linger that was set.
-fn late(producer: &Producer, signs: &Signs, fits: &[Fit], shrink: &Shrink) -> Vec<Fit> {
+fn late(
+    producer: &Producer,
+    signs: &Signs,
+    fits: &[Fit],
+    shrink: &Shrink,
+    go_on: &dyn Fn() -> bool,
+) -> Vec<Fit> {
     let seen_us = signs.span_ms_p99.unwrap_or(0) * 1_000;
     let most_us = LATES_US.iter().copied().max().unwrap_or(0);
     let may = |fit: &&Fit| {
@@ -268,7 +345,8 @@ fn late(producer: &Producer, signs: &Signs, fits: &[Fit], shrink: &Shrink) -> Ve
         let brokers = Brokers { late_us, ..fit.brokers.clone() };
         self::fit(producer, fit.rules.clone(), brokers, shrink, fit.unlikely)
     };
-    fits.iter().filter(may).flat_map(|fit| LATES_US.iter().map(|late_us| with(fit, *late_us))).collect()
+    let lates = fits.iter().filter(may).flat_map(|fit| LATES_US.iter().map(move |late_us| (fit, *late_us)));
+    lates.take_while(|_| go_on()).map(|(fit, late_us)| with(fit, late_us)).collect()
 }
 
 /// The best first; a likelier client, and a client's own default, win where others explain today hardly better. What a millisecond hides
@@ -513,6 +591,7 @@ mod tests {
             told,
             std::slice::from_ref(&Brokers { rtt_us: 1, turn_us: 0, ..brokers.clone() }),
             &Shrink::none(),
+            &|| true,
         )
     }
 
@@ -543,7 +622,8 @@ mod tests {
         let late = Brokers { rtt_us: 1_000, late_us: 2_000, ..Brokers::one() };
         let rules = Client::Librdkafka.defaults();
         let producer = written_by(&rules, &late, &poisson(&[400.0; 6], 40.0));
-        let fits = calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none()).unwrap();
+        let fits =
+            calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none(), &|| true).unwrap();
         let best = &fits[0];
         assert_eq!(
             (best.rules.client, best.rules.linger_us),
@@ -602,12 +682,12 @@ mod tests {
             })
             .collect();
         let told = Told { linger_us: Some(20_000), client: Some(Client::Java4), ..Told::default() };
-        let error = calibrate(&producer, &told, &[Brokers::one()], &Shrink::none()).unwrap_err();
+        let error = calibrate(&producer, &told, &[Brokers::one()], &Shrink::none(), &|| true).unwrap_err();
         assert!(error.to_string().contains("every batch has 10 records: the application flushes"), "{error}");
         for batch in &mut producer.written {
             batch.records -= u32::from(batch.begin_us % 7_000 == 0);
         }
-        let error = calibrate(&producer, &told, &[Brokers::one()], &Shrink::none()).unwrap_err();
+        let error = calibrate(&producer, &told, &[Brokers::one()], &Shrink::none(), &|| true).unwrap_err();
         assert!(error.to_string().contains("transactions"), "{error}");
     }
 
@@ -622,12 +702,14 @@ mod tests {
             })
             .collect();
         let producer = crate::whatif::infer::tests::producer(Who::Id(1), &batches);
-        let error = calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none()).unwrap_err();
+        let error =
+            calibrate(&producer, &Told::default(), &[Brokers::one()], &Shrink::none(), &|| true).unwrap_err();
         assert!(error.to_string().starts_with("open-loop replay is wrong here"), "{error}");
         let told = Told { is_open_loop: true, ..Told::default() };
-        assert!(calibrate(&producer, &told, &[Brokers::one()], &Shrink::none()).is_ok());
+        assert!(calibrate(&producer, &told, &[Brokers::one()], &Shrink::none(), &|| true).is_ok());
         let few = crate::whatif::infer::tests::producer(Who::Id(1), &batches[..20]);
-        let error = calibrate(&few, &Told::default(), &[Brokers::one()], &Shrink::none()).unwrap_err();
+        let error =
+            calibrate(&few, &Told::default(), &[Brokers::one()], &Shrink::none(), &|| true).unwrap_err();
         assert_eq!(error, Unexplained::TooFew { batches: 20 });
     }
 }

@@ -3,13 +3,16 @@
 use hone_kafka::batch::HEADER_BYTES;
 use hone_kafka::codec::Codec;
 
-use super::client::{Client, FullBy};
+use super::client::Client;
 use super::stream::{Producer, Who, Written};
+use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
 
 /// Batches below which nothing is said of gaps.
 const FEWEST_GAPS: usize = 100;
-/// Threads of a waiting sender that are looked for.
+/// Threads of a waiting sender that are counted; more are seen, and not counted.
 const MOST_THREADS: usize = 4;
+/// Below two milliseconds the clock's steps make floors.
+const CLOCK_MS: f64 = 2.0;
 /// Gaps of a sender who waits have a floor: 5 % of them lie below this share of their median. Of independent arrivals it is a tenth of the
 /// median for gaps of one, and 0.44 for gaps over four.
 const FLOOR_SHARE: f64 = 0.6;
@@ -23,8 +26,8 @@ const USUAL_CAPS: [u32; 10] =
 /// A sender who sends on only when the last records were answered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedLoop {
-    /// Records that it has under way at a time: threads that wait.
-    pub threads: usize,
+    /// Records that it has under way at a time: threads that wait. `None` where they are seen but can't be counted.
+    pub threads: Option<usize>,
     /// From one send to the next of a thread, in milliseconds, median.
     pub gap_ms: f64,
     /// 5 % of those are shorter than this.
@@ -184,9 +187,70 @@ fn closed_loop(producer: &Producer) -> Option<ClosedLoop> {
     let alone = written.iter().filter(|batch| batch.records == 1).count();
     if alone * 20 >= written.len() * 19 {
         let times_ms: Vec<f64> = written.iter().map(|batch| batch.begin_us as f64 / 1e3).collect();
-        return (1..=MOST_THREADS).find_map(|threads| floor(&times_ms, threads));
+        let found = (1..=MOST_THREADS).find_map(|threads| floor(&times_ms, threads));
+        return found.map(|found| counted(found, &times_ms)).or_else(|| one_by_one(written, &times_ms));
     }
     bursts(written)
+}
+
+/// What the clock's steps or the number of threads hide from [`floor`], by the tests of the X-ray: single records where chance would have
+/// brought pairs, or so regular ones that each waits for another. A timer is excepted.
+fn one_by_one(written: &[Written], times_ms: &[f64]) -> Option<ClosedLoop> {
+    let alone = written.iter().filter(|batch| batch.records == 1).count();
+    if (alone as f64) < SINGLES * written.len() as f64 || keeps_step(times_ms) {
+        return None;
+    }
+    let begins: Vec<i64> = times_ms.iter().map(|at_ms| *at_ms as i64).collect();
+    let gap_ms = mean_gap_ms(&begins).filter(|gap_ms| *gap_ms <= RARE_GAP_MS)?;
+    let pairs = written.len() - alone;
+    let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
+    let has_no_pairs = pairs == 0 && expected >= PAIRS_EXPECTED;
+    let is_regular = || regularity(&begins).is_some_and(|regular| regular < REGULAR);
+    if !has_no_pairs && !is_regular() {
+        return None;
+    }
+    let mut gaps: Vec<f64> = times_ms.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_by(f64::total_cmp);
+    Some(ClosedLoop { threads: None, gap_ms, least_gap_ms: quantile(&gaps, 0.05) })
+}
+
+/// Whether long times between sends scatter no more than short ones, as a timer's do, whose lateness does not add up. Differences of
+/// neighbours are taken, so that a rate that changes does no harm, and the largest tenth is left out, since any process pauses.
+fn keeps_step(times_ms: &[f64]) -> bool {
+    const LONG: usize = 32;
+    const SHORTER: usize = 8;
+    /// Whole milliseconds alone scatter so much, in square milliseconds: half of one for a difference of differences, and up to a whole one
+    /// where a time is half a millisecond more than a whole number.
+    const ROUNDING: f64 = 0.6;
+    /// Scatter of a long time over what independent arrivals would have: the square of how much a sender's own cycle varies.
+    const STEADY: f64 = 0.01;
+    let scatter = |over: usize| {
+        let marks: Vec<f64> = times_ms.iter().copied().step_by(over.max(1)).collect();
+        let steps = marks.windows(3).map(|three| (three[2] - 2.0 * three[1] + three[0]).powi(2));
+        let mut steps: Vec<f64> = steps.collect();
+        steps.sort_by(f64::total_cmp);
+        let kept = steps.len() - steps.len() / 10;
+        steps.iter().take(kept).sum::<f64>() / kept.max(1) as f64
+    };
+    let over = times_ms.len() / LONG;
+    let (Some(first), Some(last)) = (times_ms.first(), times_ms.last()) else { return false };
+    let gap_ms = (last - first) / times_ms.len() as f64;
+    let long = scatter(over);
+    let by_chance = 2.0 * over as f64 * gap_ms * gap_ms;
+    over > 1 && long < 2.0 * scatter(over / SHORTER).max(ROUNDING) && long - ROUNDING < STEADY * by_chance
+}
+
+/// Where sends come too fast for the clock, several gaps of one thread look like one gap of several threads: those are not counted.
+fn counted(found: ClosedLoop, times_ms: &[f64]) -> ClosedLoop {
+    let all = found.threads.unwrap_or(1).max(1) as f64;
+    let gap_ms = match (times_ms.first(), times_ms.last()) {
+        (Some(first), Some(last)) => (last - first) / times_ms.len() as f64,
+        _ => found.gap_ms,
+    };
+    if all < 2.0 || gap_ms >= CLOCK_MS {
+        return found;
+    }
+    ClosedLoop { threads: None, gap_ms, least_gap_ms: found.least_gap_ms / all }
 }
 
 /// Gaps over so many sends have a floor, and are no schedule.
@@ -198,9 +262,8 @@ fn floor(times_ms: &[f64], threads: usize) -> Option<ClosedLoop> {
     }
     gaps.sort_by(f64::total_cmp);
     let (least, median) = (quantile(&gaps, 0.05), quantile(&gaps, 0.5));
-    // Below two milliseconds the clock's steps make floors.
-    (median >= 2.0 && least >= FLOOR_SHARE * median).then_some(ClosedLoop {
-        threads,
+    (median >= CLOCK_MS && least >= FLOOR_SHARE * median).then_some(ClosedLoop {
+        threads: Some(threads),
         gap_ms: median,
         least_gap_ms: least,
     })
@@ -238,7 +301,7 @@ fn bursts(written: &[Written]) -> Option<ClosedLoop> {
         && least >= FLOOR_SHARE * median
         && quantile(&spans, 0.5) <= 0.3 * median;
     found.then(|| ClosedLoop {
-        threads: quantile(&counts, 0.5) as usize,
+        threads: Some(quantile(&counts, 0.5) as usize),
         gap_ms: median,
         least_gap_ms: least,
     })
@@ -252,11 +315,6 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 fn variance(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len().max(1) as f64
-}
-
-/// Whether a cap of a client is by packed size, so that a clip of plain sizes says nothing.
-pub fn caps_packed_size(client: Client, codec: Codec) -> bool {
-    client.defaults().full_by == FullBy::Guess && codec != Codec::None
 }
 
 #[cfg(test)]
@@ -301,7 +359,7 @@ pub(crate) mod tests {
     fn senders_who_wait_are_told_from_arrivals_and_from_timers() {
         let of = |batches: &[(u64, u32, u64)]| signs(&producer(Who::Id(1), batches)).closed_loop;
         let waits = of(&times(1_000, |dice| 6.0 + 1.5 * dice.unit())).expect("an answer takes 6 to 7.5 ms");
-        assert_eq!(waits.threads, 1);
+        assert_eq!(waits.threads, Some(1));
         assert!((6.0..8.0).contains(&waits.gap_ms), "{waits:?}");
         assert_eq!(of(&times(1_000, |dice| -10.0 * (1.0 - dice.unit()).ln())), None, "independent arrivals");
         assert_eq!(of(&times(1_000, |_| 10.0)), None, "a timer");
@@ -323,7 +381,7 @@ pub(crate) mod tests {
         all.sort_unstable();
         let batches: Vec<_> = all.into_iter().map(|at| (at, 1, 0)).collect();
         let found = signs(&producer(Who::Id(1), &batches)).closed_loop.expect("three threads");
-        assert!((2..=4).contains(&found.threads), "{found:?}");
+        assert!(found.threads.is_some_and(|threads| (2..=4).contains(&threads)), "{found:?}");
         let mut at = 0.0;
         let together: Vec<_> = (0..500)
             .map(|_| {
@@ -331,7 +389,61 @@ pub(crate) mod tests {
                 (at as u64, 8, 1)
             })
             .collect();
-        assert_eq!(signs(&producer(Who::Id(1), &together)).closed_loop.map(|found| found.threads), Some(8));
+        assert_eq!(
+            signs(&producer(Who::Id(1), &together)).closed_loop.map(|found| found.threads),
+            Some(Some(8))
+        );
+    }
+
+    /// Threads that each wait for an answer, out of step with each other.
+    fn threads_that_wait(
+        threads: u32,
+        sends: usize,
+        answer_ms: impl Fn(&mut Dice) -> f64,
+    ) -> Vec<(u64, u32, u64)> {
+        let mut dice = Dice::new(21);
+        let mut all: Vec<f64> = Vec::new();
+        for _ in 0..threads {
+            let mut at = 10.0 * dice.unit();
+            for _ in 0..sends {
+                all.push(at);
+                at += answer_ms(&mut dice);
+            }
+        }
+        all.sort_by(f64::total_cmp);
+        all.into_iter().map(|at| (at as u64, 1, 0)).collect()
+    }
+
+    #[test]
+    fn a_thread_that_is_answered_within_a_millisecond_waits_all_the_same() {
+        let of = |batches: &[(u64, u32, u64)]| signs(&producer(Who::Id(1), batches)).closed_loop;
+        for answer_ms in [0.3, 0.6, 1.2] {
+            let quick = threads_that_wait(1, 20_000, |dice| answer_ms * (0.7 + 0.6 * dice.unit()));
+            let found = of(&quick).unwrap_or_else(|| panic!("{answer_ms} ms"));
+            assert!((found.gap_ms / answer_ms - 1.0).abs() < 0.1, "{found:?}");
+        }
+        assert_eq!(of(&times(20_000, |_| 0.5)), None, "a quick timer");
+        let mut pairs = times(20_000, |dice| -2.0 * (1.0 - dice.unit()).ln());
+        pairs.iter_mut().step_by(120).for_each(|batch| batch.1 = 2);
+        assert_eq!(of(&pairs), None, "arrivals, of which some come together");
+    }
+
+    #[test]
+    fn many_threads_out_of_step_are_seen() {
+        for threads in [6, 8, 12] {
+            let waits = threads_that_wait(threads, 600, |dice| 8.0 + 6.0 * dice.unit());
+            let found = signs(&producer(Who::Id(1), &waits)).closed_loop;
+            assert!(found.is_some(), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_timer_that_is_late_now_and_then_is_no_sender_who_waits() {
+        let mut dice = Dice::new(8);
+        let late: Vec<(u64, u32, u64)> = (0..20_000)
+            .map(|tick| ((f64::from(tick) * 1.7 + 3.0 * dice.unit().powi(4)) as u64, 1, 0))
+            .collect();
+        assert_eq!(signs(&producer(Who::Id(1), &late)).closed_loop, None);
     }
 
     #[test]

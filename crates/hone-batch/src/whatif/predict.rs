@@ -12,16 +12,18 @@ use hone_record::{
 };
 
 use super::Dice;
-use super::calibrate::{Fit, MOST_OFF, Told, Unexplained, calibrate, shrink_of_today};
+use super::calibrate::{
+    Fit, MOST_EXPLAINED, MOST_OFF, Told, Unexplained, borrow, calibrate, shrink_of_today,
+};
 use super::client::{Client, Keyless, Rules};
 use super::infer::signs;
 use super::shrink::{Shrink, measure};
 use super::simulate::{Block, Brokers, PAGE_BYTES, Placing, Plan, Replay, Trigger, replay};
-use super::stream::{Gathered, NO_KEY, Producer, Stream, Who};
+use super::stream::{Circumstances, Gathered, NO_KEY, Producer, Stream, Who};
 use crate::histogram::Histogram;
 
-/// Producers that are explained one by one; the others take the settings of most.
-const MOST_EXPLAINED: usize = 64;
+/// Settings of explained producers that the others are tried with.
+const MOST_LENDERS: usize = 4;
 /// Producers that a record lists.
 const MOST_LISTED: usize = 32;
 /// Stretches of the window for the bootstrap.
@@ -83,28 +85,46 @@ pub struct Case<'a> {
 /// A producer with what explains it.
 struct Explained<'a> {
     producer: &'a Producer,
+    /// How most of its bytes are packed.
+    codec: Codec,
     fits: Vec<Fit>,
+    source: Source,
     refused: Option<Unexplained>,
     /// Records without a key stay with a partition for a while.
     is_sticky: bool,
 }
 
-/// What packing does, by codec.
-struct Packing {
-    today: Shrink,
-    then: Shrink,
-    packed: u64,
+/// Where a producer's settings are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// Searched for with its own batches.
+    Own,
+    /// Those of a larger producer, which reproduce its own batches as well.
+    Tried,
+    /// Those of a larger producer, since it has too few batches to try anything on.
+    Untried,
 }
 
-/// Replays today and the change.
+/// What packing does, by codec.
+struct Packing {
+    shrinks: Vec<(Codec, Shrink)>,
+    none: Shrink,
+}
+
+impl Packing {
+    fn of(&self, codec: Codec) -> &Shrink {
+        self.shrinks.iter().find(|(own, _)| *own == codec).map_or(&self.none, |(_, shrink)| shrink)
+    }
+}
+
+/// Replays today and the change, as long as it may go on, which is asked between replays.
 ///
 /// # Errors
 /// When a codec fails, which no input should cause.
-pub fn what_if(case: &Case<'_>, change: &Change) -> Result<WhatIf, CodecError> {
+pub fn what_if(case: &Case<'_>, change: &Change, go_on: &dyn Fn() -> bool) -> Result<WhatIf, CodecError> {
     let gathered = case.gathered;
-    let codec = codec_of(gathered);
-    let packing = packing(gathered, codec, change.codec.unwrap_or(codec))?;
-    let explained = explain(case, &packing.today);
+    let packing = packing(gathered, change.codec)?;
+    let explained = explain(case, &packing, go_on);
     let refused = refusal(case, change, &explained, &packing);
     let included: Vec<&Explained<'_>> = explained.iter().filter(|each| !each.fits.is_empty()).collect();
     let mut record = WhatIf {
@@ -118,72 +138,136 @@ pub fn what_if(case: &Case<'_>, change: &Change) -> Result<WhatIf, CodecError> {
         today: written_figures(included_or_all(&explained), gathered.span_us),
         replayed: None,
         predicted: None,
-        refused: refused.clone(),
+        refused,
         cheapest: Vec::new(),
-        batches_packed: packing.packed,
+        batches_packed: packing.shrinks.iter().map(|(_, shrink)| shrink.tries).max().unwrap_or(0),
         notes: notes(case, &explained),
     };
-    if included.is_empty() {
+    if included.is_empty() || !go_on() {
         return Ok(record);
     }
     let window_us = gathered.span_us.max(1);
-    let today = replay_all(case, &included, &Change::default(), 0, false, &packing.today);
+    let today = replay_all(case, &included, &Change::default(), 0, false, &packing);
     record.replayed = Some(figures(&today, window_us));
-    if refused.is_none() {
-        let scale = byte_scale(&record.today, &today, codec, change);
-        record.predicted = Some(foresee(case, &included, change, &packing.then, scale));
-        record.cheapest = TARGETS_BYTES.map(|target| cheapest(case, &included, &packing, target)).into();
+    record.refused = record.refused.or_else(|| off_together(&included, &today));
+    if record.refused.is_none() {
+        let predicted = foresee(case, &included, change, &packing, go_on);
+        let cheapest = TARGETS_BYTES.map(|target| cheapest(case, &included, &packing, target, go_on));
+        if go_on() {
+            (record.predicted, record.cheapest) = (Some(predicted), cheapest.into());
+        } else {
+            record.refused =
+                Some("it was stopped before all was replayed (interrupted, or --replay-limit)".to_owned());
+        }
     }
     Ok(record)
 }
 
-fn codec_of(gathered: &Gathered) -> Codec {
-    gathered.producers.first().map_or(Codec::None, |producer| signs(producer).codec)
+/// All producers' batches against those of the replay: what each one's own may be off by, the sum may not.
+fn off_together(included: &[&Explained<'_>], today: &Replay) -> Option<String> {
+    let written: u64 = included.iter().map(|each| each.producer.written.len() as u64).sum();
+    let off = today.total.batches as f64 / written.max(1) as f64 - 1.0;
+    (off.abs() > MOST_OFF).then(|| {
+        format!(
+            "today can't be reproduced for all producers together: {written} batches were written and the replay makes {}",
+            today.total.batches
+        )
+    })
 }
 
-fn packing(gathered: &Gathered, today: Codec, then: Codec) -> Result<Packing, CodecError> {
-    let of = |codec| -> Result<Shrink, CodecError> {
+/// What packing does by each codec that is used, or would be. Levels and dialects that packing anew does not know are taken from today's
+/// batches: the ratios are those that bring today's bytes.
+fn packing(gathered: &Gathered, then: Option<Codec>) -> Result<Packing, CodecError> {
+    let mut shrinks: Vec<(Codec, Shrink)> = Vec::new();
+    let used = gathered.producers.iter().map(|producer| signs(producer).codec);
+    for codec in used.chain(then).filter(|codec| *codec != Codec::None) {
+        if shrinks.iter().any(|(known, _)| *known == codec) {
+            continue;
+        }
         let measured = measure(gathered.producers.iter(), codec)?;
-        let is_guess = codec != Codec::None && !measured.is_measured();
-        Ok(if is_guess { shrink_of_today(gathered.producers.iter(), codec) } else { measured })
-    };
-    let (today, then) = (of(today)?, of(then)?);
-    let packed = today.tries.max(then.tries);
-    Ok(Packing { today, then, packed })
+        let shrink = if measured.is_measured() {
+            let factor = scale_of_today(gathered, codec, &measured);
+            measured.scaled(factor)
+        } else {
+            shrink_of_today(gathered.producers.iter(), codec)
+        };
+        shrinks.push((codec, shrink));
+    }
+    Ok(Packing { shrinks, none: Shrink::none() })
 }
 
-fn explain<'a>(case: &'a Case<'_>, shrink: &Shrink) -> Vec<Explained<'a>> {
+/// Bytes of today's batches of a codec over what the ratios make of them; 1 where there are none.
+fn scale_of_today(gathered: &Gathered, codec: Codec, shrink: &Shrink) -> f64 {
+    let (mut real, mut guessed) = (0.0, 0.0);
+    for batch in gathered.producers.iter().flat_map(|producer| &producer.written) {
+        if batch.codec == codec {
+            real += f64::from(batch.wire_bytes) - HEADER_BYTES as f64;
+            guessed += f64::from(batch.plain_bytes) * shrink.ratio(u64::from(batch.plain_bytes));
+        }
+    }
+    if real > 0.0 && guessed > 0.0 { (real / guessed).clamp(0.5, 2.0) } else { 1.0 }
+}
+
+fn explain<'a>(case: &'a Case<'_>, packing: &Packing, go_on: &dyn Fn() -> bool) -> Vec<Explained<'a>> {
     let brokers = maps(case);
     let mut all: Vec<Explained<'a>> = Vec::new();
-    for (index, producer) in case.gathered.producers.iter().enumerate() {
-        let found = if index < MOST_EXPLAINED {
-            calibrate(producer, &case.told, &brokers, shrink)
+    for producer in case.gathered.producers.iter().take(MOST_EXPLAINED) {
+        let codec = signs(producer).codec;
+        let found = calibrate(producer, &case.told, &brokers, packing.of(codec), go_on);
+        all.push(Explained::new(producer, codec, found, Source::Own));
+    }
+    let lenders = lenders(&all);
+    for producer in case.gathered.producers.iter().skip(MOST_EXPLAINED) {
+        let codec = signs(producer).codec;
+        let found = if go_on() {
+            let of_its_codec: Vec<Fit> = lenders.iter().map(|fit| fit.with_codec(codec)).collect();
+            borrow(producer, &case.told, &of_its_codec, packing.of(codec)).map(|fit| vec![fit])
         } else {
-            Err(Unexplained::TooFew { batches: producer.written.len() as u64 })
+            Err(Unexplained::Stopped)
         };
+        all.push(Explained::new(producer, codec, found, Source::Tried));
+    }
+    if let Some(common) = lenders.first() {
+        all.iter_mut().for_each(|each| each.take_over(common));
+    }
+    all
+}
+
+/// Settings that explain producers, those of the largest first.
+fn lenders(all: &[Explained<'_>]) -> Vec<Fit> {
+    let mut lenders: Vec<Fit> = Vec::new();
+    for fit in all.iter().filter_map(|each| each.fits.first()) {
+        if lenders.len() < MOST_LENDERS && !lenders.iter().any(|known| known.rules == fit.rules) {
+            lenders.push(fit.clone());
+        }
+    }
+    lenders
+}
+
+impl<'a> Explained<'a> {
+    fn new(
+        producer: &'a Producer,
+        codec: Codec,
+        found: Result<Vec<Fit>, Unexplained>,
+        source: Source,
+    ) -> Self {
         let (fits, refused) = match found {
             Ok(fits) => (fits, None),
             Err(refused) => (Vec::new(), Some(refused)),
         };
-        let is_sticky = is_sticky(&producer.stream);
-        all.push(Explained { producer, fits, refused, is_sticky });
+        Self { producer, codec, fits, source, refused, is_sticky: is_sticky(&producer.stream) }
     }
-    lend(&mut all);
-    all
-}
 
-/// Producers of too few batches take the settings of the largest that could be explained.
-fn lend(all: &mut [Explained<'_>]) {
-    let Some(common) =
-        all.iter().find(|each| !each.fits.is_empty()).and_then(|each| each.fits.first().cloned())
-    else {
-        return;
-    };
-    for each in all.iter_mut() {
-        if matches!(each.refused, Some(Unexplained::TooFew { .. })) {
-            each.fits = vec![common.clone()];
-            each.refused = None;
+    /// Takes the settings of another one where its own batches are too few to say anything.
+    fn take_over(&mut self, common: &Fit) {
+        if matches!(self.refused, Some(Unexplained::TooFew { .. })) {
+            self.fits = vec![common.with_codec(self.codec)];
+            (self.source, self.refused) = (Source::Untried, None);
         }
+    }
+
+    fn batches(&self) -> u64 {
+        self.producer.written.len() as u64
     }
 }
 
@@ -219,16 +303,34 @@ fn is_sticky(stream: &Stream) -> bool {
 }
 
 fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Packing) -> Option<String> {
-    let batches = |each: &&Explained<'_>| each.producer.written.len() as u64;
-    let total: u64 = all.iter().map(|each| each.producer.written.len() as u64).sum();
+    if let Some(stopped) =
+        all.iter().filter_map(|each| each.refused.as_ref()).find(|why| **why == Unexplained::Stopped)
+    {
+        return Some(stopped.to_string());
+    }
+    let total: u64 = all.iter().map(Explained::batches).sum();
     let refused: Vec<&Explained<'_>> = all.iter().filter(|each| each.refused.is_some()).collect();
-    let lost: u64 = refused.iter().map(batches).sum();
+    let lost: u64 = refused.iter().map(|each| each.batches()).sum();
     if lost as f64 > MOST_OFF * total as f64 {
         return refused
             .first()
             .and_then(|each| Some(format!("{}: {}", name(each.producer.who), each.refused.as_ref()?)));
     }
+    let untried = || all.iter().filter(|each| each.source == Source::Untried);
+    let lent: u64 = untried().map(Explained::batches).sum();
+    if lent as f64 > MOST_OFF * total as f64 {
+        return Some(format!(
+            "{} producers with {:.0} % of the batches have too few to say how they were made; take a longer window (--last)",
+            untried().count(),
+            100.0 * lent as f64 / total as f64
+        ));
+    }
     let found = &case.gathered.circumstances;
+    if found.is_by_headers && (change.partitions.is_some() || change.partitioner.is_some()) {
+        return Some(
+            "without records it is not known which have keys, so where they would go isn't either (--no-payload)".to_owned(),
+        );
+    }
     if change.partitions.is_some() && found.keyed > 0 {
         let share = found.keys_by_murmur2.map_or(0.0, |(hits, tried)| hits as f64 / tried.max(1) as f64);
         if share < MURMUR_SHARE {
@@ -239,10 +341,12 @@ fn refusal(case: &Case<'_>, change: &Change, all: &[Explained<'_>], packing: &Pa
             ));
         }
     }
-    let wants = change.codec.filter(|codec| *codec != Codec::None);
-    if let Some(codec) =
-        wants.filter(|_| !packing.then.is_measured() && packing.then == Shrink::of_points(Vec::new()))
-    {
+    let is_known = |codec: Codec| {
+        codec == Codec::None && !found.is_by_headers
+            || packing.of(codec).is_measured()
+            || all.iter().all(|each| each.codec == codec)
+    };
+    if let Some(codec) = change.codec.filter(|codec| !is_known(*codec)) {
         return Some(format!("no records were kept that {} could be tried on (--no-payload)", codec.name()));
     }
     None
@@ -282,7 +386,7 @@ fn replay_all(
     change: &Change,
     which: usize,
     alone: bool,
-    shrink: &Shrink,
+    packing: &Packing,
 ) -> Replay {
     let partitions = change.partitions.unwrap_or(case.partitions).max(1);
     let mut all = Replay::default();
@@ -308,7 +412,7 @@ fn replay_all(
         let plan = Plan {
             rules: &rules,
             brokers: &brokers,
-            shrink,
+            shrink: packing.of(rules.codec),
             placing,
             window_us: case.gathered.span_us.max(1),
             blocks: BLOCKS,
@@ -331,36 +435,22 @@ fn merged(included: &[&Explained<'_>], count: u32) -> Vec<Stream> {
         .collect()
 }
 
-/// What today's bytes are over those of the replay, where the codec stays: levels and dialects that the replay does not know.
-fn byte_scale(written: &BatchFigures, today: &Replay, codec: Codec, change: &Change) -> f64 {
-    if codec == Codec::None || change.codec.is_some_and(|then| then != codec) {
-        return 1.0;
-    }
-    let replayed = today.total.mean_bytes() / today.total.mean_records().max(1e-9);
-    let real = written.batch_bytes_mean / written.records_per_batch.max(1e-9);
-    if replayed > 0.0 { (real / replayed).clamp(0.5, 2.0) } else { 1.0 }
-}
-
 fn foresee(
     case: &Case<'_>,
     included: &[&Explained<'_>],
     change: &Change,
-    shrink: &Shrink,
-    byte_scale: f64,
+    packing: &Packing,
+    go_on: &dyn Fn() -> bool,
 ) -> ForeseenBatches {
     let window_us = case.gathered.span_us.max(1);
     let most_fits = included.iter().map(|each| each.fits.len()).max().unwrap_or(1);
     let mut replays = Vec::new();
     for which in 0..most_fits {
-        for alone in [false, true] {
-            replays.push(replay_all(case, included, change, which, alone, shrink));
+        for alone in [false, true].into_iter().filter(|_| go_on()) {
+            replays.push(replay_all(case, included, change, which, alone, packing));
         }
     }
-    let mut all: Vec<BatchFigures> = replays.iter().map(|replay| figures(replay, window_us)).collect();
-    for each in &mut all {
-        each.bytes_per_s *= byte_scale;
-        each.batch_bytes_mean *= byte_scale;
-    }
+    let all: Vec<BatchFigures> = replays.iter().map(|replay| figures(replay, window_us)).collect();
     let first = all.first().copied().unwrap_or_else(|| figures(&Replay::default(), window_us));
     let spread = replays.first().map(|best| bootstrap(&best.blocks, case.seed)).unwrap_or_default();
     let range = |of: &dyn Fn(&BatchFigures) -> f64, spread: (f64, f64)| {
@@ -435,6 +525,7 @@ fn cheapest(
     included: &[&Explained<'_>],
     packing: &Packing,
     target_bytes: u64,
+    go_on: &dyn Fn() -> bool,
 ) -> CheapestSetting {
     let first = included.first().and_then(|each| each.fits.first());
     let (linger_us, batch_bytes) =
@@ -444,14 +535,14 @@ fn cheapest(
         .collect();
     let caps = std::iter::once(batch_bytes).chain(CAPS.into_iter().filter(|cap| *cap > batch_bytes));
     let mut most = None;
-    for cap in caps.filter(|cap| u64::from(*cap) >= target_bytes) {
+    for cap in caps.filter(|cap| u64::from(*cap) >= target_bytes).take_while(|_| go_on()) {
         let with = |linger_us: u64| {
             let change = Change {
                 linger_us: Some(linger_us),
                 batch_bytes: (cap != batch_bytes).then_some(cap),
                 ..Change::default()
             };
-            replay_all(case, included, &change, 0, false, &packing.today)
+            replay_all(case, included, &change, 0, false, packing)
         };
         let reaches = |done: &Replay| done.total.mean_bytes() >= target_bytes as f64;
         let setting = |linger_us: Option<u64>, done: &Replay| CheapestSetting {
@@ -478,7 +569,7 @@ fn cheapest(
             most = Some(found);
             continue;
         }
-        while low < high {
+        while low < high && go_on() {
             let middle = (low + high) / 2;
             let linger_us = ladder.get(middle).copied().unwrap_or(linger_us);
             let done = with(linger_us);
@@ -597,56 +688,83 @@ fn told_of(each: &Explained<'_>) -> ReplayedProducer {
         records: each.producer.stream.len() as u64,
         settings: each.fits.first().map(settings),
         others_as_good: each.fits.iter().skip(1).map(settings).collect(),
-        misfit: each.fits.first().map(misfit),
+        lent: !each.fits.is_empty() && each.source != Source::Own,
+        misfit: each.fits.first().filter(|_| each.source != Source::Untried).map(misfit),
         refused: each.refused.as_ref().map(ToString::to_string),
     }
 }
 
 fn notes(case: &Case<'_>, all: &[Explained<'_>]) -> Vec<String> {
     let found = &case.gathered.circumstances;
-    let mut notes = Vec::new();
-    let mut note = |is: bool, text: String| {
-        if is {
-            notes.push(text);
-        }
-    };
     let refused = all.iter().filter(|each| each.refused.is_some()).count();
-    note(
-        refused > 0,
-        format!(
-            "{refused} producer(s) are in none of the figures, since today's batches of theirs are unexplained"
+    let lent = all.iter().filter(|each| each.source == Source::Untried).count();
+    let is_unlingering = |each: &Explained<'_>| {
+        each.fits.first().is_some_and(|fit| fit.rules.client == Client::Java3 && fit.rules.linger_us == 0)
+    };
+    let of_producers = [
+        (
+            refused > 0,
+            format!("{refused} producer(s) are in none of the figures, since today's batches of theirs are unexplained"),
         ),
-    );
-    note(
-        found.nameless > 0,
-        "batches without a producer id: how many producers there are is a lower bound, and with more of them batches would gain less".to_owned(),
-    );
-    note(
-        case.leads.is_none() && case.partitions > 1,
-        "leaders are not known; the range goes from all partitions at one broker to each at its own"
-            .to_owned(),
-    );
-    note(
-        found.transactional > 0,
-        format!(
-            "{} batches are of transactions, whose end closes them whatever the linger",
-            found.transactional
+        (
+            lent > 0,
+            format!(
+                "{lent} producer(s) have too few batches to be explained and are replayed with the settings of the largest that is"
+            ),
         ),
-    );
-    note(found.unreadable > 0, format!("{} batches could not be unpacked and are missing", found.unreadable));
-    note(
-        found.log_append > 0,
-        "the topic has LogAppendTime; the producers' times are those that were left in the batches"
-            .to_owned(),
-    );
-    let sticky = all.iter().any(|each| each.is_sticky);
-    note(sticky, "records without a key go where the client's sticky partitioner puts them by chance; another chance gives slightly other figures".to_owned());
-    note(
-        true,
-        "other topics of the same producers are not seen: they are taken along with these, and take these along".to_owned(),
-    );
-    note(true, "times are milliseconds: bursts within one are spread evenly over it".to_owned());
-    notes
+        (
+            case.told.client.is_none() && all.iter().any(is_unlingering),
+            "java3 stands for Java without a linger; 4.x with linger.ms=0 writes the same batches, and an upgrade would not change those"
+                .to_owned(),
+        ),
+        (
+            found.nameless > 0,
+            "batches without a producer id: how many producers there are is a lower bound, and with more of them batches would gain less"
+                .to_owned(),
+        ),
+        (
+            case.leads.is_none() && case.partitions > 1,
+            "leaders are not known; the range goes from all partitions at one broker to each at its own".to_owned(),
+        ),
+        (
+            all.iter().any(|each| each.is_sticky),
+            "records without a key go where the client's sticky partitioner puts them by chance; another chance gives slightly other figures"
+                .to_owned(),
+        ),
+        (
+            true,
+            "other topics of the same producers are not seen: they are taken along with these, and take these along".to_owned(),
+        ),
+        (true, "times are milliseconds: bursts within one are spread evenly over it".to_owned()),
+    ];
+    let told = of_producers.into_iter().chain(notes_of_reading(found));
+    told.filter(|(is, _)| *is).map(|(_, text)| text).collect()
+}
+
+/// Whether to tell it, and what.
+fn notes_of_reading(found: &Circumstances) -> [(bool, String); 7] {
+    let (transactional, unreadable, strays) = (found.transactional, found.unreadable, found.out_of_window);
+    let (old_format, broken) = (found.passed.old_format, found.passed.broken);
+    [
+        (
+            found.is_by_headers,
+            "by headers alone (--no-payload): records are of one size and evenly spread over their batch's time, which is coarser; packed \
+             batches are taken to grow by their packed bytes, where they would grow less"
+                .to_owned(),
+        ),
+        (
+            transactional > 0,
+            format!("{transactional} batches are of transactions, whose end closes them whatever the linger"),
+        ),
+        (unreadable > 0, format!("{unreadable} batches could not be unpacked and are missing")),
+        (old_format > 0, format!("{old_format} messages of formats 0 and 1, which come in no batches, are missing")),
+        (broken > 0, format!("{broken} batches with headers that can't be are missing")),
+        (strays > 0, format!("{strays} batches have times outside of the window and are left out")),
+        (
+            found.log_append > 0,
+            "the topic has LogAppendTime; the producers' times are those that were left in the batches".to_owned(),
+        ),
+    ]
 }
 
 impl Change {

@@ -57,6 +57,13 @@ impl Shrink {
         }
     }
 
+    /// With all ratios so many times as large.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.points.iter_mut().for_each(|(_, ratio)| *ratio *= factor);
+        self
+    }
+
     /// Whether anything was packed for it.
     pub fn is_measured(&self) -> bool {
         self.tries > 0

@@ -6,15 +6,15 @@
 //! with lingers of whole milliseconds. It hides bursts: what happens within a millisecond (a linger of 0, mostly) is not in the data.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use hone_kafka::batch::{Batch, HEADER_BYTES, TimestampType};
+use hone_kafka::batch::{Batch, TimestampType};
 use hone_kafka::codec::{self, Codec};
 use hone_kafka::partitioner::{murmur2, partition_of_key};
 use hone_kafka::wire::{Reader, WireError};
 
 use super::Dice;
-use crate::scan::scan;
+use crate::scan::{Passed, scan};
 
 /// Stands for "no key" among the hashes of keys, which have 31 bits.
 pub const NO_KEY: u32 = u32::MAX;
@@ -24,6 +24,16 @@ const SLIGHTLY_MS: i64 = 10;
 const MOST_BACKWARDS: f64 = 0.01;
 /// Share of batches thinned out by compaction beyond which a topic is not used.
 const MOST_COMPACTED: f64 = 0.001;
+/// Times of records that can be, in milliseconds since 1970: up to the year 2100. Multiplied by a thousand they are far from overflowing.
+const SANE_MS: RangeInclusive<i64> = 0..=4_102_444_800_000;
+/// Share of batches with other times beyond which a topic is not used.
+const MOST_UNTIMED: f64 = 0.01;
+/// Clocks that are not quite right, and batches that begin just before the window, are no reason to leave anything out.
+const MARGIN_MS: i64 = 60_000;
+/// Fewer batches have no strays.
+const FEWEST_FOR_STRAYS: usize = 100;
+/// The longest time of a batch that is believed of its header: a day.
+const SPAN_MS_MOST: i64 = 86_400_000;
 /// Keys that are held against the partitioner.
 const MOST_KEYS_TRIED: u64 = 20_000;
 
@@ -38,11 +48,20 @@ pub struct Limits {
     pub kept_bytes: usize,
     /// The same, of one producer and partition.
     pub kept_bytes_each: usize,
+    /// Whether batches are unpacked for the times and the sizes of their records. Without, the headers' have to do: records are taken to be
+    /// of one size and evenly spread over the time of their batch, and nothing is known of keys.
+    pub reads_records: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { records: 5_000_000, batch_bytes: 64 << 20, kept_bytes: 64 << 20, kept_bytes_each: 4 << 20 }
+        Self {
+            records: 5_000_000,
+            batch_bytes: 64 << 20,
+            kept_bytes: 64 << 20,
+            kept_bytes_each: 4 << 20,
+            reads_records: true,
+        }
     }
 }
 
@@ -172,6 +191,16 @@ pub enum Gate {
         /// Records that are.
         records: u64,
     },
+    /// No times, or such as can't be.
+    #[error(
+        "{untimed} of {batches} batches have times before 1970 or after 2100: the times are the application's, or there are none"
+    )]
+    Untimed {
+        /// Batches with such times.
+        untimed: u64,
+        /// Batches.
+        batches: u64,
+    },
     /// More than may be held.
     #[error(
         "more than {most} records in the window; take a shorter one (--last), or allow more (--most-records)"
@@ -203,6 +232,12 @@ pub struct Circumstances {
     pub keyed: u64,
     /// Records.
     pub records: u64,
+    /// Batches whose times lie outside of the window, or so far from nearly all others that they are no part of it; they are left out.
+    pub out_of_window: u64,
+    /// What was no batch.
+    pub passed: Passed,
+    /// Records were not read.
+    pub is_by_headers: bool,
 }
 
 /// Records of a window, by producer.
@@ -254,8 +289,10 @@ pub struct Gatherer {
     one_time: u64,
     backwards: u64,
     missing: u64,
+    untimed: u64,
     is_full: bool,
     until_ms: Option<i64>,
+    window_ms: RangeInclusive<i64>,
 }
 
 impl Gatherer {
@@ -266,15 +303,25 @@ impl Gatherer {
             partitions,
             lanes: BTreeMap::new(),
             raw: BTreeMap::new(),
-            found: Circumstances::default(),
+            found: Circumstances { is_by_headers: !limits.reads_records, ..Circumstances::default() },
             kept_bytes: 0,
             compacted: 0,
             one_time: 0,
             backwards: 0,
             missing: 0,
+            untimed: 0,
             is_full: false,
             until_ms: None,
+            window_ms: SANE_MS,
         }
+    }
+
+    /// Leaves out batches whose times lie more than a minute outside of a window, in milliseconds since 1970.
+    #[must_use]
+    pub fn within(mut self, from_ms: Option<i64>, to_ms: i64) -> Self {
+        let from_ms = from_ms.map_or(*SANE_MS.start(), |from_ms| from_ms.saturating_sub(MARGIN_MS));
+        self.window_ms = from_ms.max(*SANE_MS.start())..=to_ms.saturating_add(MARGIN_MS).min(*SANE_MS.end());
+        self
     }
 
     /// Whether the bound on records is reached, so that nothing more is taken.
@@ -292,12 +339,18 @@ impl Gatherer {
 
     /// Takes the batches of a record set that begin at the wanted offsets. Returns the offset behind its last whole batch, read or not.
     pub fn add_set(&mut self, partition: u32, record_set: &[u8], wanted: Range<i64>) -> Option<i64> {
-        let (_, next) = scan(record_set, wanted.start, |seen, bytes| {
+        let (passed, next) = scan(record_set, wanted.start, |seen, bytes| {
             if seen.header.base_offset < wanted.end {
                 self.add(partition, &Batch { header: seen.header, bytes, position: 0 });
             }
         });
+        self.pass_over(&passed);
         next
+    }
+
+    /// Counts what was no batch.
+    pub fn pass_over(&mut self, passed: &Passed) {
+        self.found.passed.add(passed);
     }
 
     /// Takes one whole batch. What can't be unpacked is counted and left out.
@@ -316,8 +369,19 @@ impl Gatherer {
         if count == 0 || self.is_full {
             return;
         }
+        if !self.is_in_window(header.base_timestamp) {
+            return self.leave_out(partition, batch);
+        }
         if self.found.records as usize + count > self.limits.records {
             self.is_full = true;
+            return;
+        }
+        if !self.limits.reads_records {
+            let payload = batch.payload();
+            match evenly(batch, count) {
+                Some(records) => self.take(partition, batch, payload.len(), &records),
+                None => self.found.unreadable += 1,
+            }
             return;
         }
         let plain = match header.codec() {
@@ -332,7 +396,25 @@ impl Gatherer {
             self.found.unreadable += 1;
             return;
         };
+        let last_ms = records.iter().map(|record| header.base_timestamp.saturating_add(record.delta_ms));
+        if last_ms.max().is_some_and(|last_ms| !self.is_in_window(last_ms)) {
+            return self.leave_out(partition, batch);
+        }
         self.take(partition, batch, plain.len(), &records);
+    }
+
+    fn is_in_window(&self, at_ms: i64) -> bool {
+        self.window_ms.contains(&at_ms)
+    }
+
+    /// Its sequence number counts all the same: nothing is missing there.
+    fn leave_out(&mut self, partition: u32, batch: &Batch<'_>) {
+        self.missing += self.lanes.entry(partition).or_default().missing(batch);
+        if SANE_MS.contains(&batch.header.base_timestamp) {
+            self.found.out_of_window += 1;
+        } else {
+            self.untimed += 1;
+        }
     }
 
     fn take(&mut self, partition: u32, batch: &Batch<'_>, plain_bytes: usize, records: &[Walked<'_>]) {
@@ -345,8 +427,8 @@ impl Gatherer {
         self.found.transactional += u64::from(header.is_transactional());
         self.found.nameless += u64::from(header.producer_id < 0);
         self.found.log_append += u64::from(is_brokers);
-        self.one_time +=
-            u64::from(is_brokers && header.base_timestamp == header.max_timestamp && last_ms == 0);
+        let is_lost = header.base_timestamp == header.max_timestamp && last_ms == 0;
+        self.one_time += u64::from(is_brokers && (is_lost || !self.limits.reads_records));
         let lane = self.lanes.entry(partition).or_default();
         lane.seen_ms = lane.seen_ms.max(Some(header.base_timestamp));
         self.missing += lane.missing(batch);
@@ -382,6 +464,9 @@ impl Gatherer {
             raw.partition.push(partition);
             raw.body_bytes.push(u32::try_from(record.tail.len() + 1).unwrap_or(u32::MAX));
             raw.key_hash.push(hash);
+            if self.limits.kept_bytes == 0 {
+                continue;
+            }
             let kept = raw.kept.entry(partition).or_default();
             let room = self.limits.kept_bytes_each.saturating_sub(kept.bytes.len());
             if record.tail.len() <= room.min(self.limits.kept_bytes.saturating_sub(self.kept_bytes)) {
@@ -401,12 +486,10 @@ impl Gatherer {
     /// When the window can't be replayed, with the reason.
     pub fn finish(mut self) -> Result<Gathered, Gate> {
         if let Some(until_ms) = self.until_ms {
-            self.raw.values_mut().for_each(|raw| raw.cut(until_ms));
-            self.raw.retain(|_, raw| !raw.at_ms.is_empty());
-            self.found.records = self.raw.values().map(|raw| raw.at_ms.len() as u64).sum();
-            self.found.batches = self.raw.values().map(|raw| raw.written.len() as u64).sum();
+            self.keep(i64::MIN..=until_ms.saturating_sub(1));
         }
         self.gate()?;
+        self.leave_strays_out();
         let times = || self.raw.values().flat_map(|raw| raw.at_ms.iter().copied());
         let (Some(begin_ms), Some(end_ms)) = (times().min(), times().max()) else { return Err(Gate::Empty) };
         let span_us = u64::try_from(end_ms.saturating_sub(begin_ms)).unwrap_or(0).saturating_mul(1_000);
@@ -416,8 +499,42 @@ impl Gatherer {
         Ok(Gathered { producers, begin_ms, span_us, circumstances: self.found })
     }
 
+    /// Keeps the batches that begin within these times.
+    fn keep(&mut self, times_ms: RangeInclusive<i64>) {
+        self.raw.values_mut().for_each(|raw| raw.cut(&times_ms));
+        self.raw.retain(|_, raw| !raw.at_ms.is_empty());
+        self.found.records = self.raw.values().map(|raw| raw.at_ms.len() as u64).sum();
+        self.found.batches = self.raw.values().map(|raw| raw.written.len() as u64).sum();
+    }
+
+    /// One stale record would stretch a window of minutes to years, and every rate with it. At most one batch in a thousand at either end,
+    /// and one at least, is left out where it lies farther from all others than those are from each other.
+    fn leave_strays_out(&mut self) {
+        let written = self.raw.values().flat_map(|raw| &raw.written);
+        let mut begins_ms: Vec<i64> = written.map(|(base_ms, _)| *base_ms).collect();
+        if begins_ms.len() < FEWEST_FOR_STRAYS {
+            return;
+        }
+        begins_ms.sort_unstable();
+        let few = (begins_ms.len() / 1_000).max(1);
+        let (Some(low_ms), Some(high_ms)) = (begins_ms.get(few), begins_ms.get(begins_ms.len() - 1 - few))
+        else {
+            return;
+        };
+        let far_ms = high_ms.saturating_sub(*low_ms).max(MARGIN_MS);
+        let kept_ms = low_ms.saturating_sub(far_ms)..=high_ms.saturating_add(far_ms);
+        let strays = begins_ms.iter().filter(|begin_ms| !kept_ms.contains(begin_ms)).count();
+        if strays > 0 {
+            self.keep(kept_ms);
+            self.found.out_of_window += strays as u64;
+        }
+    }
+
     fn gate(&self) -> Result<(), Gate> {
         let Circumstances { batches, records, log_append, .. } = self.found;
+        if self.untimed as f64 > MOST_UNTIMED * (batches + self.untimed) as f64 {
+            return Err(Gate::Untimed { untimed: self.untimed, batches: batches + self.untimed });
+        }
         if self.is_full {
             return Err(Gate::TooMany { most: self.limits.records });
         }
@@ -446,6 +563,21 @@ struct Walked<'a> {
     delta_ms: i64,
     key: Option<&'a [u8]>,
     tail: &'a [u8],
+}
+
+/// Records of a batch as its header has them: of one size, and evenly from its first time to its last. `None` where they can't be so many.
+fn evenly<'a>(batch: &Batch<'a>, count: usize) -> Option<Vec<Walked<'a>>> {
+    let (header, payload) = (&batch.header, batch.payload());
+    if header.codec() == Codec::None && count > payload.len() / 7 {
+        return None;
+    }
+    let span_ms = header.max_timestamp.saturating_sub(header.base_timestamp).clamp(0, SPAN_MS_MOST);
+    let each = payload.len() / count.max(1);
+    // Two deltas, the attributes and the length, which takes two bytes from 64 on.
+    let tail = payload.get(..each.saturating_sub(4 + usize::from(each >= 66)))?;
+    let steps = count.saturating_sub(1).max(1) as i64;
+    let at = |place: usize| Walked { delta_ms: span_ms * place as i64 / steps, key: None, tail };
+    Some((0..count).map(at).collect())
 }
 
 /// The records of a batch. They are held against their lengths; what stands behind the key is not looked into.
@@ -519,11 +651,11 @@ impl Lane {
 }
 
 impl Raw {
-    /// Leaves out batches that begin at a time or later, with their records.
-    fn cut(&mut self, until_ms: i64) {
+    /// Leaves out batches that begin at other times, with their records.
+    fn cut(&mut self, times_ms: &RangeInclusive<i64>) {
         let mut keeps = Vec::with_capacity(self.at_ms.len());
         for (base_ms, batch) in &self.written {
-            keeps.resize(keeps.len() + batch.records as usize, *base_ms < until_ms);
+            keeps.resize(keeps.len() + batch.records as usize, times_ms.contains(base_ms));
         }
         fn retain<T: Copy>(values: &mut Vec<T>, keeps: &[bool]) {
             let mut keep = keeps.iter();
@@ -533,7 +665,7 @@ impl Raw {
         retain(&mut self.partition, &keeps);
         retain(&mut self.body_bytes, &keeps);
         retain(&mut self.key_hash, &keeps);
-        self.written.retain(|(base_ms, _)| *base_ms < until_ms);
+        self.written.retain(|(base_ms, _)| times_ms.contains(base_ms));
     }
 }
 
@@ -616,11 +748,6 @@ impl Stream {
         }
         all
     }
-}
-
-/// Bytes of records of a batch as its length field counts them, header included.
-pub fn whole_bytes(plain_bytes: u64) -> u64 {
-    plain_bytes + HEADER_BYTES as u64
 }
 
 #[cfg(test)]
@@ -747,6 +874,75 @@ mod tests {
         }
         assert!(few.is_full());
         assert_eq!(few.finish().unwrap_err(), Gate::TooMany { most: 3 });
+    }
+
+    #[test]
+    fn times_that_can_not_be_are_refused_and_stale_ones_left_out() {
+        let at = |base_ms: i64| {
+            let mut builder = BatchBuilder::new(Codec::None);
+            builder.push(None, Some(b"value"), base_ms);
+            (0, builder.build().unwrap())
+        };
+        for wrong_ms in [i64::MIN, -1, SANE_MS.end() + 1, i64::MAX] {
+            let sets: Vec<_> = (0..50).map(|_| at(wrong_ms)).collect();
+            assert_eq!(gather(&sets).unwrap_err(), Gate::Untimed { untimed: 50, batches: 50 });
+            let mut mixed: Vec<_> = (0..400).map(|index| at(BEGIN_MS + index)).collect();
+            mixed.push(at(wrong_ms));
+            assert_eq!(gather(&mixed).unwrap().span_us, 399_000);
+        }
+        let mut stale = vec![at(1_000)];
+        stale.extend((0..400).map(|index| at(BEGIN_MS + index)));
+        let found = gather(&stale).unwrap();
+        assert_eq!(
+            (found.span_us, found.begin_ms, found.circumstances.out_of_window),
+            (399_000, BEGIN_MS, 1)
+        );
+        assert_eq!((found.circumstances.records, found.circumstances.batches), (400, 400));
+        let mut windowed = Gatherer::new(Limits::default(), Some(1)).within(Some(BEGIN_MS), BEGIN_MS + 1_000);
+        for (partition, bytes) in [at(BEGIN_MS - 61_000), at(BEGIN_MS), at(BEGIN_MS + 90_000)] {
+            windowed.add(partition, &batches(&bytes).next().unwrap().unwrap());
+        }
+        let found = windowed.finish().unwrap();
+        assert_eq!((found.circumstances.records, found.circumstances.out_of_window), (1, 2));
+    }
+
+    #[test]
+    fn headers_alone_give_even_records_and_unpack_nothing() {
+        let limits = Limits { reads_records: false, kept_bytes: 0, ..Limits::default() };
+        let headers = |bytes: &[u8]| {
+            let mut gatherer = Gatherer::new(limits, Some(1));
+            batches(bytes).flatten().for_each(|batch| gatherer.add(0, &batch));
+            gatherer.finish()
+        };
+        let found = headers(&built(Codec::None, &[0, 1, 2, 3, 40])).unwrap();
+        let stream = &found.producers[0].stream;
+        let ms: Vec<_> = stream.at_us.iter().map(|us| us / 1_000).collect();
+        assert_eq!(ms, [0, 10, 20, 30, 40]);
+        assert_eq!(stream.body_bytes, [1 + 1 + 1 + 21 + 1; 5]);
+        assert!(stream.key_hash.iter().all(|hash| *hash == NO_KEY) && found.circumstances.is_by_headers);
+        assert!(found.producers[0].kept.is_empty());
+        // What can't be unpacked is not missed.
+        let mut packed = built(Codec::Gzip, &[0, 5]);
+        let end = packed.len();
+        packed[62..end].fill(0xee);
+        let found = headers(&packed).unwrap();
+        assert_eq!((found.circumstances.records, found.circumstances.unreadable), (2, 0));
+        let mut brokers = built(Codec::None, &[0, 3, 5]);
+        set_log_append_time(&mut brokers, BEGIN_MS + 9).unwrap();
+        assert!(
+            matches!(headers(&brokers), Err(Gate::LogAppend { lost: 1, .. })),
+            "the header has lost them"
+        );
+    }
+
+    #[test]
+    fn what_is_no_batch_is_counted() {
+        let mut old = built(Codec::None, &[0]);
+        old[16] = 1;
+        let bytes = [old, built(Codec::None, &[1])].concat();
+        let mut gatherer = Gatherer::new(Limits::default(), None);
+        gatherer.add_set(0, &bytes, 0..i64::MAX);
+        assert_eq!(gatherer.finish().unwrap().circumstances.passed.old_format, 1);
     }
 
     #[test]

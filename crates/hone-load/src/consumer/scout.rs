@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::LoadError;
 use crate::admin::{Admin, TopicLayout, TopicNow};
-use crate::cluster::Edge;
+use crate::cluster::At;
 use crate::security::Door;
 use crate::stream::Stream;
 
@@ -166,7 +166,7 @@ impl Search {
     fn way(&self, consumer: usize, address: &str, found: &[&Sought]) -> Result<Way, LoadError> {
         let mut starts = BTreeMap::new();
         for sought in found.iter().filter(|sought| sought.start) {
-            let start = self.admin(address)?.offset_at(&self.topic, sought.partition, Edge::Earliest)?;
+            let start = self.admin(address)?.offset_at(&self.topic, sought.partition, At::Earliest)?;
             starts.insert(sought.partition, start);
         }
         Ok(Way {

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use hone_batch::metrics::exposition;
 use hone_load::{Admin, Security, Settings, Topic};
 use hone_record::{Proof, Window, Workload};
 use hone_tool::Runner;
@@ -210,15 +211,8 @@ pub(crate) fn fsyncs_per_batch(
 
 /// The sum of a metric over its labels; `None` when it is not exported, which is not 0.
 fn counter(page: &str, name: &str) -> Option<f64> {
-    let of = |line: &str| {
-        let rest = line.strip_prefix(name)?;
-        let value = match rest.strip_prefix('{') {
-            Some(labels) => labels.rsplit_once('}')?.1,
-            None => rest.strip_prefix(' ')?,
-        };
-        value.split_whitespace().next()?.parse::<f64>().ok()
-    };
-    page.lines().filter_map(of).reduce(|sum, value| sum + value)
+    let samples = exposition::read_only(page, |known| known == name).filter_map(Result::ok);
+    samples.map(|sample| sample.value).reduce(|sum, value| sum + value)
 }
 
 #[cfg(test)]

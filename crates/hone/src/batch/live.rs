@@ -27,6 +27,17 @@ pub(crate) struct AskedLive {
     pub(crate) last_s: f64,
     /// The change that is to be made, as it was said.
     pub(crate) changes: Vec<String>,
+    /// When the first look was over, milliseconds since 1970.
+    #[serde(default)]
+    pub(crate) looked_unix_ms: u64,
+}
+
+impl AskedLive {
+    /// Seconds until a second look holds nothing that the first one has seen; `None` when that is so.
+    pub(crate) fn too_early_s(&self, now_unix_ms: u64) -> Option<f64> {
+        let since_s = now_unix_ms.saturating_sub(self.looked_unix_ms) as f64 / 1e3;
+        (since_s < self.last_s).then_some(self.last_s - since_s)
+    }
 }
 
 pub(crate) const ASKED_LIVE: &str = "asked-live.json";
@@ -82,12 +93,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_second_look_holds_nothing_of_the_first() {
+        let asked = AskedLive {
+            broker: "b:1".into(),
+            topic: "t".into(),
+            last_s: 60.0,
+            changes: Vec::new(),
+            looked_unix_ms: 1_000_000,
+        };
+        assert_eq!(asked.too_early_s(1_015_000), Some(45.0));
+        assert_eq!(asked.too_early_s(1_060_000), None);
+    }
+
+    #[test]
     fn another_load_is_said_and_drift_always() {
         let asked = AskedLive {
             broker: "b:1".into(),
             topic: "t".into(),
             last_s: 60.0,
             changes: vec!["linger=5ms".into()],
+            looked_unix_ms: 0,
         };
         let at = |records_per_s| TopicXray { records_per_s, ..TopicXray::default() };
         let limits = |before, after| beside(&asked, at(before), at(after)).limits;

@@ -59,6 +59,9 @@ pub(crate) struct Asked {
     /// What the names of this run's topics begin with; no other run has it.
     pub(crate) topic_prefix: String,
     pub(crate) limits: Vec<String>,
+    /// A question of what would be, of which nothing is kept.
+    #[serde(default)]
+    pub(crate) is_card: bool,
     #[serde(default)]
     pub(crate) standing: Option<Standing>,
 }
@@ -67,6 +70,8 @@ pub(crate) const ASKED: &str = "asked.json";
 /// Topics that may be there, as long as the note is.
 const TOPICS: &str = "topics.json";
 const LOCK: &str = "lock";
+/// What the ledger says of a card.
+const TRIED: &str = "tried";
 /// More failed requests than before, as a share of all, that no step may bring.
 const FAILED_MORE: f64 = 0.001;
 /// Seconds' worth of records that consumers may lag in any case: less is what a batch or a poll makes.
@@ -109,8 +114,8 @@ impl Held {
 }
 
 /// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
-/// left for later.
-pub(crate) fn sweep_left_overs(runs: &Path, security: &Security, progress: &Progress) {
+/// left for later; so is another than this run's where there is a login, which is this run's alone.
+pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, progress: &Progress) {
     for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
         if !run.path().join(TOPICS).is_file() {
             continue;
@@ -118,6 +123,13 @@ pub(crate) fn sweep_left_overs(runs: &Path, security: &Security, progress: &Prog
         let Ok(folder) = RunFolder::open(&run.path()) else { continue };
         // One that goes on looks after its own.
         let Ok(_held) = Held::take(&folder) else { continue };
+        if let Some(address) = elsewhere(&folder, place, security) {
+            progress.line(&format!(
+                "{} left topics on {address}, which may not see this run's login; delete them with: hone batch prove --resume, or by hand",
+                folder.path().display()
+            ));
+            continue;
+        }
         if let Err(error) = sweep(&folder, security, progress) {
             progress.line(&format!(
                 "{} left topics behind that can't be deleted now: {error:#}",
@@ -127,11 +139,22 @@ pub(crate) fn sweep_left_overs(runs: &Path, security: &Security, progress: &Prog
     }
 }
 
+/// The address of a run's topics, where this run's login is none of its business.
+fn elsewhere(folder: &RunFolder, place: &str, security: &Security) -> Option<String> {
+    let is_open = security.sasl.is_none() && security.tls.is_none();
+    let note = folder.read_note::<TopicsNote>(TOPICS).ok()??;
+    (!is_open && note.address != place).then_some(note.address)
+}
+
 /// Deletes this run's topics that are still there, and the note that says so.
 fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
     let Some(note) = folder.read_note::<TopicsNote>(TOPICS)? else { return Ok(()) };
     let mut admin = Admin::connect_with(&note.address, security)?;
-    let left = admin.topics()?.into_iter().filter(|topic| topic.starts_with(&note.prefix));
+    let left = admin
+        .topics()?
+        .into_iter()
+        .map(|listed| listed.topic)
+        .filter(|topic| topic.starts_with(&note.prefix));
     for topic in left.collect::<Vec<_>>() {
         admin.delete_topic(&topic)?;
         progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
@@ -217,8 +240,8 @@ impl Asked {
         format!(
             "A step is accepted when the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} \
              A/A pairs of that state, and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed \
-             before; with consumers, nothing goes missing that did not before, and the lag is not both above twice the one before and \
-             above {LAG_S} s of records.{required} What is not shown to help is rejected and put back.",
+             before; with consumers, no larger share of the acknowledged records goes missing than before, and the lag is not both above twice the one before and \
+             above {LAG_S} s of records; of a foretold fall of batches/s at least half comes.{required} What is not shown to help is rejected and put back.",
             self.primary.label(),
             self.pairs,
             self.control_pairs,
@@ -234,6 +257,8 @@ impl Session<'_> {
     /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
     pub(crate) fn run(&self) -> Result<Proof> {
         let _held = Held::take(self.folder)?;
+        // Before the first window, so that nobody can wonder which came first.
+        self.folder.write_text("rule.txt", &format!("{}\n", self.asked.rule()))?;
         let arm = self.asked.arm("kept", self.security)?;
         if let Place::Address(address) = &arm.place {
             let note = TopicsNote { address: address.clone(), prefix: self.asked.topic_prefix.clone() };
@@ -306,7 +331,7 @@ impl Session<'_> {
         let changes = step.changes(&loads[0].engine)?;
         let found = ProofStep {
             change: step.text.clone(),
-            words: changes.iter().map(|change| change.words()).collect(),
+            words: step.words(&loads[0].engine)?,
             decision: Decision::Rejected,
             why: String::new(),
             promise: promise(&changes),
@@ -317,7 +342,9 @@ impl Session<'_> {
             foretold: step.foretold.clone(),
         };
         if loads[0] == loads[1] {
-            let why = "nothing would differ: the load has it already".to_owned();
+            let why =
+                "nothing would differ: the load has it already, or it is what the client does by itself"
+                    .to_owned();
             return Ok(ProofStep { why, ..found });
         }
         let single = match &changes[..] {
@@ -364,6 +391,7 @@ impl Session<'_> {
         let states = [BatchState::of(&before), BatchState::of(&after)];
         let records_per_s = loads[1].requests_per_s * f64::from(loads[1].records_per_batch);
         let mut guards = guards(&states, records_per_s);
+        guards.extend(found.foretold.as_ref().and_then(|said| said.guard(&states[0], &states[1])));
         guards.extend(self.asked.rules()?.iter().map(|rule| required(rule, &after)));
         let (decision, why) = decide(&comparison, &guards);
         let [before, after] = states;
@@ -398,15 +426,25 @@ impl Session<'_> {
             at_unix_ms: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_millis() as u64),
-            experiment: format!("batch prove {}", self.asked.target),
-            change: format!("client: {}", step.change),
+            experiment: format!(
+                "batch {} {}",
+                if self.asked.is_card { "caching" } else { "prove" },
+                self.asked.target
+            ),
+            change: altitude(step),
             workload: self.asked.workload.name.clone(),
             metric: self.asked.primary,
             ratio: primary.map(|estimate| [estimate.ratio, estimate.low, estimate.high]),
             verdict,
-            decision: step.decision.label().to_owned(),
-            why: step.why.clone(),
-            foretold: foretold(step, verdict),
+            // A card says what would be; nobody has decided anything.
+            decision: if self.asked.is_card { TRIED.to_owned() } else { step.decision.label().to_owned() },
+            why: [Some(&step.why), step.promise.as_ref()]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" "),
+            foretold: foretold(step),
             profile_sha256: None,
             run: self.folder.path().display().to_string(),
         };
@@ -416,15 +454,26 @@ impl Session<'_> {
 }
 
 /// What was foretold of a step beside what was found, in the words of the ledger.
-fn foretold(step: &ProofStep, verdict: Verdict) -> Option<Foretold> {
+fn foretold(step: &ProofStep) -> Option<Foretold> {
     let foretold = step.foretold.as_ref()?;
     let beside = show::proof::foretold(foretold, &step.before, &step.after);
-    let expected = Expectation::Gain;
     Some(Foretold {
-        expected,
+        expected: Expectation::Gain,
         rule: format!("{}: {}", foretold.source, beside.join("; ")),
-        came_true: expected.came_true(verdict),
+        // What was foretold are figures of batches, and not the metric that decides.
+        came_true: foretold.came_true(&step.before, &step.after),
     })
+}
+
+/// A step's change with its altitude: settings of a topic are the broker's.
+fn altitude(step: &ProofStep) -> String {
+    let is_of = |kind: &str| step.words.iter().any(|word| word.starts_with(kind));
+    let altitude = match (is_of("topic."), is_of("client.") || is_of("load.")) {
+        (true, false) => "broker",
+        (true, true) => "broker and client",
+        (false, _) => "client",
+    };
+    format!("{altitude}: {}", step.change)
 }
 
 /// The comparator's verdict first, then what it does not look at.
@@ -468,14 +517,21 @@ fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
         guards.push(Guard {
             rule: "missing records".to_owned(),
             seen: format!(
-                "{} before, {} after",
+                "{} of {} before, {} of {} after",
                 show::count(before.missing_records),
-                show::count(after.missing_records)
+                show::count(before.acked_records),
+                show::count(after.missing_records),
+                show::count(after.acked_records)
             ),
-            held: after.missing_records == 0 || after.missing_records <= before.missing_records,
+            held: missing_share(after) <= missing_share(before),
         });
     }
     guards
+}
+
+/// Of the acknowledged records: the state before has the windows of the control, too, and so more of all.
+fn missing_share(state: &BatchState) -> f64 {
+    state.missing_records as f64 / state.acked_records.max(1) as f64
 }
 
 /// A rule of the user's over the candidate's windows.
@@ -518,6 +574,10 @@ mod tests {
         let lossy = BatchState { missing_records: 1, ..quiet() };
         assert!(!held(quiet(), lossy)[2].1);
         assert_eq!(held(state(1, 0, None), state(1, 0, None)).len(), 1, "no consumers, no lag");
+        // Three times as many windows before, with the control's: as many lost records are a larger share after.
+        let lost = |acked, missing| BatchState { missing_records: missing, ..state(acked, 0, Some(800)) };
+        assert!(!held(lost(30_000, 3), lost(10_000, 3))[2].1);
+        assert!(held(lost(30_000, 3), lost(10_000, 1))[2].1);
     }
 
     #[test]
@@ -528,6 +588,61 @@ mod tests {
         let window = crate::show::window::tests::window();
         let guard = required(&told, &[window.clone(), window]);
         assert!(guard.held && guard.seen.contains("2 of 2"), "{guard:?}");
+    }
+
+    #[test]
+    fn a_login_is_shown_to_no_other_cluster() {
+        let runs = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(runs.path(), "batch-prove").unwrap();
+        let note = TopicsNote { address: "other:9092".to_owned(), prefix: "hone-prove-1-".to_owned() };
+        folder.write_note(TOPICS, &note).unwrap();
+        let login = hone_load::security::Sasl {
+            mechanism: hone_load::security::Mechanism::Plain,
+            user: "me".to_owned(),
+            password: hone_load::security::Password::new("secret".to_owned()),
+        };
+        let secured = Security { sasl: Some(login), ..Security::default() };
+        assert_eq!(elsewhere(&folder, "this:9092", &secured).as_deref(), Some("other:9092"));
+        assert_eq!(elsewhere(&folder, "other:9092", &secured), None);
+        assert_eq!(elsewhere(&folder, "this:9092", &Security::default()), None);
+    }
+
+    #[test]
+    fn the_ledger_names_the_owner_of_a_setting() {
+        let of = |words: &[&str]| {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            let mut step = crate::show::proof::tests::proof().steps.remove(0);
+            (step.words, step.change) = (words, "x".to_owned());
+            altitude(&step)
+        };
+        assert_eq!(of(&["topic.write.caching: as it is -> true"]), "broker: x");
+        assert_eq!(of(&["client.linger.ms: as it is -> 5", "load.acks: as it is -> 1"]), "client: x");
+        assert_eq!(
+            of(&["client.linger.ms: 1 -> 5", "topic.flush.ms: as it is -> 1"]),
+            "broker and client: x"
+        );
+    }
+
+    /// A verdict on the metric that decides says nothing of figures that were foretold.
+    #[test]
+    fn what_was_foretold_is_judged_by_its_own_figures() {
+        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        let of = |batches| BatchState {
+            seconds: 1.0,
+            acked_records: 1_000,
+            batches,
+            batch_records: 1_000,
+            ..BatchState::default()
+        };
+        let figure = hone_record::Foreseen { value: 100.0, low: 90.0, high: 120.0 };
+        step.foretold = Some(hone_record::BatchForetold {
+            batches_per_s: Some(figure),
+            ..hone_record::BatchForetold::default()
+        });
+        for (after, came_true) in [(120, true), (800, false)] {
+            (step.before, step.after) = (of(1_000), of(after));
+            assert_eq!(foretold(&step).unwrap().came_true, Some(came_true), "{after}");
+        }
     }
 
     #[test]

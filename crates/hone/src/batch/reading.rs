@@ -2,7 +2,7 @@
 //! partitions.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hone_batch::xray::{Depth, Facts, Sight};
@@ -10,12 +10,16 @@ use hone_load::{At, ReadLimits, Reading, ReadingEnd, Stretch, TopicLayout, Topic
 use hone_record::TopicXray;
 use hone_tool::interrupt;
 
+use crate::moment::now_ms;
+
 /// Stretches of time of a sample at most and at least, and the shortest one: lingers must fit in.
 const MOST_SLOTS: u32 = 40;
 const LEAST_SLOTS: u32 = 3;
 const LEAST_SLOT_MS: f64 = 2_000.0;
 /// A sample by time that holds less than this of what it should: the records' times are not when they were written.
 const LEAST_OF_EXPECTED: f64 = 0.25;
+/// Of the budget, what a sample is planned to take.
+const PLANNED_SHARE: f64 = 0.8;
 /// What a first look at the size may cost, of the budget.
 const PROBE_SHARE: u64 = 16;
 
@@ -76,7 +80,8 @@ fn sample(
     all_bytes: f64,
     first_ms: Option<i64>,
 ) -> Result<TopicXray> {
-    let affordable = wish.budget_bytes as f64 / all_bytes;
+    // Batches are read whole, so more comes than is planned.
+    let affordable = PLANNED_SHARE * wish.budget_bytes as f64 / all_bytes;
     let begin_ms = asked.begin_ms.or(first_ms).unwrap_or(0);
     let end_ms = last_ms(topics, asked, until)?.unwrap_or_else(now_ms).max(begin_ms + 1);
     let times = slots(begin_ms, end_ms, affordable);
@@ -90,13 +95,22 @@ fn sample(
     let found: u64 = by_time.iter().map(|stretches| offsets(stretches)).sum();
     let is_by_time = found as f64 >= LEAST_OF_EXPECTED * expected;
     let parts = if is_by_time { by_time } else { pieces(&asked.stretches(), affordable) };
-    let (sight, sum, wanted) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
+    let (sight, sum, seen) = read_parts(topics, asked, wish, until, &parts, all_bytes)?;
     let length_s = times.first().map_or(0.0, |(begin, end)| (end - begin) as f64 / 1e3);
-    let told = Sample { wanted, slots_s: is_by_time.then_some(length_s * sight.slots() as f64) };
+    let told = Sample { wanted: seen.wanted, slots_s: is_by_time.then_some(length_s * seen.stretches) };
     Ok(asked.told(sight, &sum, Some(&told)))
 }
 
-/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and what was to be read.
+/// How far a sample was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Seen {
+    /// Offsets of the stretches that were begun.
+    wanted: u64,
+    /// Stretches; the last one may be a part.
+    stretches: f64,
+}
+
+/// Reads parts one after the other until something ends it. Answers what was seen, what reading came to, and how far.
 fn read_parts(
     topics: &mut Topics,
     asked: &Asked,
@@ -104,22 +118,35 @@ fn read_parts(
     until: Instant,
     parts: &[Vec<Stretch>],
     all_bytes: f64,
-) -> Result<(Sight, Read, u64)> {
+) -> Result<(Sight, Read, Seen)> {
     let mut sight = Sight::new(&asked.layout.topic, asked.partitions, wish.depth);
-    let (mut sum, mut wanted) = (Read::default(), 0);
+    let (mut sum, mut seen) = (Read::default(), Seen::default());
     let offset_bytes = Some(all_bytes / offsets(&asked.stretches()).max(1) as f64);
-    for stretches in parts {
+    for number in in_turn(parts.len()) {
+        let Some(stretches) = parts.get(number) else { continue };
         let left = wish.budget_bytes.saturating_sub(sum.bytes);
         let one = read(topics, asked, stretches, (left, offset_bytes), until, &mut sight)?;
-        let is_whole = one.end == ReadingEnd::Whole;
-        wanted += offsets(stretches);
+        let (is_whole, here) = (one.end == ReadingEnd::Whole, offsets(stretches));
+        seen.wanted += here;
+        seen.stretches += if is_whole { 1.0 } else { (one.offsets as f64 / here.max(1) as f64).min(1.0) };
         sum = sum.and(one);
-        sight.end_slot();
+        // Of half a stretch the means are as good as of a whole one, but it is no unit of the interval, unless there is no other.
+        if is_whole || sight.slots() == 0 {
+            sight.end_slot();
+        }
         if !is_whole {
             break;
         }
     }
-    Ok((sight, sum, wanted))
+    Ok((sight, sum, seen))
+}
+
+/// All numbers below a count, in an order whose every beginning is spread over all of them, so that what is read until something ends it is of
+/// all the time: by their bits in reverse (van der Corput).
+fn in_turn(count: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    all.sort_by_key(|number| number.reverse_bits());
+    all
 }
 
 /// Evenly spread over each partition's offsets.
@@ -217,8 +244,13 @@ impl Read {
 
     /// What of these stretches was not read and not lost.
     fn left(&self, all: &[Stretch]) -> Vec<Stretch> {
-        let is_lost = |partition: i32| self.lost.iter().any(|lost| lost.partition == partition);
-        let left = all.iter().filter(|stretch| !is_lost(stretch.partition));
+        // Where retention took the beginning, the rest is there.
+        let is_lost = |stretch: &Stretch| {
+            let reaches =
+                |lost: &hone_load::Lost| lost.from.saturating_add_unsigned(lost.offsets) >= stretch.to;
+            self.lost.iter().any(|lost| lost.partition == stretch.partition && reaches(lost))
+        };
+        let left = all.iter().filter(|stretch| !is_lost(stretch));
         left.map(|stretch| Stretch {
             from: self.next.get(&stretch.partition).copied().unwrap_or(stretch.from),
             ..*stretch
@@ -261,21 +293,19 @@ impl Asked {
         let mut begin_ms = wish.last_s.map(|last_s| now_ms() - (1e3 * last_s) as i64);
         let mut from = match begin_ms {
             // Where nothing came since, there is no such offset.
-            Some(time) => topics
-                .offsets(&layout, At::TimeMs(time))?
-                .0
+            Some(time) => beginning(topics, &layout, At::TimeMs(time), &mut troubles)?
                 .into_iter()
                 .map(|(partition, from)| {
                     (partition, if from < 0 { to.get(&partition).copied().unwrap_or(0) } else { from })
                 })
                 .collect(),
-            None => topics.offsets(&layout, At::Earliest)?.0,
+            None => beginning(topics, &layout, At::Earliest, &mut troubles)?,
         };
         let is_empty = |from: &BTreeMap<i32, i64>| {
             to.iter().all(|(partition, to)| from.get(partition).is_none_or(|from| from >= to))
         };
         if wish.last_s.is_some() && is_empty(&from) {
-            from = topics.offsets(&layout, At::Earliest)?.0;
+            from = beginning(topics, &layout, At::Earliest, &mut troubles)?;
             begin_ms = None;
             if !is_empty(&from) {
                 troubles.push(
@@ -313,6 +343,7 @@ impl Asked {
         sight.finish(Facts {
             fetched_bytes: read.bytes,
             share: if all == 0 { 1.0 } else { read.offsets.min(wanted) as f64 / all as f64 },
+            window_s: self.begin_ms.map(|begin| (now_ms() - begin) as f64 / 1e3),
             is_sample: sample.is_some(),
             slots_s: sample.and_then(|sample| sample.slots_s),
             leaders: leaders.collect(),
@@ -321,8 +352,29 @@ impl Asked {
     }
 }
 
+/// Where partitions begin; who does not answer is told.
+fn beginning(
+    topics: &mut Topics,
+    layout: &TopicLayout,
+    at: At,
+    troubles: &mut Vec<String>,
+) -> Result<BTreeMap<i32, i64>> {
+    let (found, missing) = topics.offsets(layout, at)?;
+    for (partition, why) in missing {
+        let told = format!("partition {partition}: {why}");
+        if !troubles.contains(&told) {
+            troubles.push(told);
+        }
+    }
+    Ok(found)
+}
+
 /// From a beginning to an end; where there is no such offset, the log's end.
-fn between(from: &BTreeMap<i32, i64>, to: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> Vec<Stretch> {
+pub(crate) fn between(
+    from: &BTreeMap<i32, i64>,
+    to: &BTreeMap<i32, i64>,
+    ends: &BTreeMap<i32, i64>,
+) -> Vec<Stretch> {
     let stretch = |(partition, end): (&i32, &i64)| {
         let place = |offsets: &BTreeMap<i32, i64>| {
             offsets.get(partition).map(|offset| if *offset < 0 { *end } else { *offset })
@@ -334,11 +386,6 @@ fn between(from: &BTreeMap<i32, i64>, to: &BTreeMap<i32, i64>, ends: &BTreeMap<i
 
 fn offsets(stretches: &[Stretch]) -> u64 {
     stretches.iter().map(|stretch| stretch.to.abs_diff(stretch.from)).sum()
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -354,6 +401,21 @@ mod tests {
         assert!(found.windows(2).all(|pair| (22_498..22_503).contains(&(pair[1].0 - pair[0].0))));
         let few = slots(0, 60_000, 0.1);
         assert_eq!((few.len(), few[0]), (3, (9_000, 11_000)));
+    }
+
+    #[test]
+    fn stretches_come_once_each_and_a_few_are_of_all_the_time() {
+        for count in 0..100 {
+            let mut all = in_turn(count);
+            if count >= 8 {
+                let few = &all[..4];
+                let halves =
+                    [0, 1].map(|half| few.iter().filter(|number| **number * 2 / count == half).count());
+                assert!(halves.iter().all(|here| *here > 0), "{count}: {few:?}");
+            }
+            all.sort_unstable();
+            assert!(all.iter().copied().eq(0..count), "{count}: {all:?}");
+        }
     }
 
     #[test]

@@ -1,16 +1,27 @@
 //! Reads the records of a topic's window for a replay: from a cluster, or from segment files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use hone_batch::segments::{layout_of, walk};
 use hone_batch::whatif::stream::{Gathered, Gatherer, Limits};
-use hone_load::{At, ReadLimits, ReadingEnd, Stretch, Topics};
+use hone_kafka::Batch;
+use hone_load::{At, ReadLimits, ReadingEnd, Topics};
 use hone_tool::interrupt;
 
+use super::reading::between;
+use super::segments::{self, Segment};
 use crate::Usage;
+use crate::moment::now_ms;
+
+/// Read at once of a segment: all partitions have one open.
+const PIECE_BYTES: usize = 256 << 10;
+/// Clocks of producers may be fast by so much.
+const FAST_CLOCKS_MS: i64 = 600_000;
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
@@ -56,10 +67,12 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
         .collect();
     let (ends, missing) = topics.offsets(&layout, At::Latest)?;
     notes.extend(missing.iter().map(|(partition, why)| format!("partition {partition} is missing: {why}")));
-    let begin = wish.last_s.map_or(At::Earliest, |last_s| At::TimeMs(now_ms() - (1e3 * last_s) as i64));
-    let (begins, _) = topics.offsets(&layout, begin)?;
-    let stretches = between(&begins, &ends);
-    let mut gatherer = Gatherer::new(wish.limits, Some(partitions));
+    let now_ms = now_ms();
+    let since_ms = wish.last_s.map(|last_s| now_ms - (1e3 * last_s) as i64);
+    let (begins, _) = topics.offsets(&layout, since_ms.map_or(At::Earliest, At::TimeMs))?;
+    let stretches = between(&begins, &ends, &ends);
+    let mut gatherer =
+        Gatherer::new(wish.limits, Some(partitions)).within(since_ms, now_ms.saturating_add(FAST_CLOCKS_MS));
     let mut open: BTreeMap<u32, i64> =
         stretches.iter().map(|stretch| (stretch.partition.unsigned_abs(), stretch.to)).collect();
     let is_full = std::cell::Cell::new(false);
@@ -103,88 +116,216 @@ pub(crate) fn of_cluster(topics: &mut Topics, topic: &str, wish: &Wish) -> Resul
     Ok(Window { topic: topic.to_owned(), gathered, partitions, leads: Some(leads), notes })
 }
 
-/// From segment files (Kafka's and the embedded broker's), or folders that hold them.
+/// From segment files, or folders that hold them: Kafka's and the embedded broker's, or Redpanda's.
 ///
 /// # Errors
-/// When there are none, a file can't be read, or the window can't be replayed.
+/// When there are none or they are of several topics, a file can't be read, or the window can't be replayed.
 pub(crate) fn of_segments(paths: &[PathBuf], wish: &Wish) -> Result<Window> {
-    let mut files: BTreeMap<u32, Vec<PathBuf>> = BTreeMap::new();
-    for path in paths {
-        let found = fs::metadata(path).with_context(|| format!("{} can't be read", path.display()))?;
-        if found.is_dir() {
-            gather(path, &mut files)?;
-        } else {
-            files.entry(partition_of(path)).or_default().push(path.clone());
+    let (topic, mut files) = of_one_topic(paths)?;
+    let now_ms = now_ms();
+    let since_ms = wish.last_s.map(|last_s| now_ms - (1e3 * last_s) as i64);
+    let partitions = files.keys().last().map_or(1, |last| last.unsigned_abs() + 1);
+    let mut gatherer =
+        Gatherer::new(wish.limits, Some(partitions)).within(since_ms, now_ms.saturating_add(FAST_CLOCKS_MS));
+    if let Some(since_ms) = since_ms {
+        for paths in files.values_mut() {
+            let first = first_within(paths, since_ms)?;
+            paths.drain(..first);
         }
     }
-    if files.is_empty() {
-        bail!(Usage(
-            "no segment files (*.log) there; name files, or folders of partitions (TOPIC-0, TOPIC-1)"
+    let mut notes = Vec::new();
+    let mut readers: BTreeMap<u32, Segments> = files
+        .into_iter()
+        .map(|(partition, paths)| (partition.unsigned_abs(), Segments::new(paths)))
+        .collect();
+    if let Some(why) = read_in_turn(&mut readers, &mut gatherer, wish, &mut notes)? {
+        notes.push(format!("{why}: the window ends where all partitions had been read to"));
+        gatherer.cut_to_common_end(|partition| readers.contains_key(&partition));
+    }
+    let shown = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let gathered = gatherer.finish().with_context(|| format!("{shown} can't be replayed"))?;
+    Ok(Window { topic, gathered, partitions, leads: None, notes })
+}
+
+/// Partitions in turn, a piece of each at a time, so that all have come to about the same time when reading has to end. What is left in
+/// `readers` was not read to its end. Returns why reading ended early.
+fn read_in_turn(
+    readers: &mut BTreeMap<u32, Segments>,
+    gatherer: &mut Gatherer,
+    wish: &Wish,
+    notes: &mut Vec<String>,
+) -> Result<Option<&'static str>> {
+    let until = Instant::now() + wish.limit;
+    let mut left = wish.budget_bytes;
+    while !readers.is_empty() {
+        let turn: Vec<u32> = readers.keys().copied().collect();
+        for partition in turn {
+            if interrupt::requested() {
+                return Ok(Some("interrupted"));
+            }
+            if left == 0 {
+                return Ok(Some("the budget was used up (--budget)"));
+            }
+            if Instant::now() >= until {
+                return Ok(Some("the time was over (--limit)"));
+            }
+            if gatherer.is_full() {
+                return Ok(Some("there were as many records as may be held (--most-records)"));
+            }
+            let Some(reader) = readers.get_mut(&partition) else { continue };
+            match reader.read_piece(partition, gatherer, notes)? {
+                Some(bytes) => left = left.saturating_sub(bytes),
+                None => drop(readers.remove(&partition)),
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Segments of a partition, read one after the other and piece by piece.
+struct Segments {
+    /// The next one is the last.
+    paths: Vec<PathBuf>,
+    open: Option<Segment>,
+}
+
+impl Segments {
+    fn new(mut paths: Vec<PathBuf>) -> Self {
+        paths.reverse();
+        Self { paths, open: None }
+    }
+
+    /// Bytes that were read; `None` at the end of all.
+    fn read_piece(
+        &mut self,
+        partition: u32,
+        gatherer: &mut Gatherer,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<u64>> {
+        if self.open.is_none() {
+            let Some(path) = self.paths.pop() else { return Ok(None) };
+            self.open = Some(Segment::open(&path, PIECE_BYTES)?);
+        }
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let read = open.read_on(|layout, bytes| {
+            let (passed, walked) = walk(bytes, layout, |seen, bytes| {
+                gatherer.add(partition, &Batch { header: seen.header, bytes, position: 0 });
+            });
+            gatherer.pass_over(&passed);
+            walked
+        })?;
+        if read == 0 {
+            notes.extend(open.rest());
+            self.open = None;
+        }
+        Ok(Some(read as u64))
+    }
+}
+
+/// The last of these segments, sorted, that begins before a time by its first header, and those behind it hold all that is later.
+fn first_within(paths: &[PathBuf], since_ms: i64) -> Result<usize> {
+    for (place, path) in paths.iter().enumerate().rev() {
+        if first_time_ms(path)?.is_some_and(|begin_ms| begin_ms < since_ms) {
+            return Ok(place);
+        }
+    }
+    Ok(0)
+}
+
+fn first_time_ms(path: &Path) -> Result<Option<i64>> {
+    let cannot = || format!("{} can't be read", path.display());
+    let mut head = Vec::new();
+    File::open(path)
+        .with_context(cannot)?
+        .take(PIECE_BYTES as u64)
+        .read_to_end(&mut head)
+        .with_context(cannot)?;
+    let mut first_ms = None;
+    if let Some(layout) = layout_of(&head) {
+        walk(&head, layout, |seen, _| first_ms = first_ms.or(Some(seen.header.base_timestamp)));
+    }
+    Ok(first_ms)
+}
+
+/// The one topic that lies below these paths.
+fn of_one_topic(paths: &[PathBuf]) -> Result<(String, BTreeMap<i32, Vec<PathBuf>>)> {
+    let mut topics = segments::find(paths)?;
+    let names = topics.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    match topics.pop_first() {
+        None => bail!(Usage(
+            "no segment files (*.log) there; name files, or folders of partitions (TOPIC-0, or TOPIC/0_12)"
                 .to_owned()
-        ));
+        )),
+        Some(only) if topics.is_empty() => Ok(only),
+        Some(_) => bail!(Usage(format!(
+            "these are segments of several topics: {names}; name the folders of one (TOPIC-[0-9]*)"
+        ))),
     }
-    let partitions = files.keys().last().map_or(1, |last| last.saturating_add(1));
-    let mut gatherer = Gatherer::new(wish.limits, Some(partitions));
-    for (partition, mut paths) in files {
-        // Names are offsets with leading zeros.
-        paths.sort();
-        for path in paths {
-            let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-            gatherer.add_set(partition, &bytes, i64::MIN..i64::MAX);
-        }
-    }
-    let topic = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let gathered = gatherer.finish().with_context(|| format!("{topic} can't be replayed"))?;
-    Ok(Window { topic, gathered, partitions, leads: None, notes: Vec::new() })
-}
-
-fn gather(folder: &Path, files: &mut BTreeMap<u32, Vec<PathBuf>>) -> Result<()> {
-    let entries = fs::read_dir(folder).with_context(|| format!("{} can't be read", folder.display()))?;
-    for entry in entries {
-        let path = entry.with_context(|| format!("{} can't be read", folder.display()))?.path();
-        if path.extension().is_some_and(|ending| ending == "log") {
-            files.entry(partition_of(&path)).or_default().push(path);
-        }
-    }
-    Ok(())
-}
-
-/// By the name of the folder, TOPIC-PARTITION; 0 where it is none.
-fn partition_of(path: &Path) -> u32 {
-    let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    folder.and_then(|name| name.rsplit_once('-')?.1.parse().ok()).unwrap_or(0)
-}
-
-fn between(begins: &BTreeMap<i32, i64>, ends: &BTreeMap<i32, i64>) -> Vec<Stretch> {
-    let stretch = |(partition, to): (&i32, &i64)| {
-        let from = begins.get(partition)?;
-        // Where nothing came since the time that was asked for, there is no such offset.
-        let from = if *from < 0 { *to } else { *from };
-        (from < *to).then_some(Stretch { partition: *partition, from, to: *to })
-    };
-    ends.iter().filter_map(stretch).collect()
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use hone_batch::whatif::Codec;
+    use hone_kafka::BatchBuilder;
+    use hone_kafka::batch::set_base_offset;
+
     use super::*;
 
-    #[test]
-    fn partitions_are_named_by_folders() {
-        assert_eq!(partition_of(Path::new("/data/orders-7/00000000000000000000.log")), 7);
-        assert_eq!(partition_of(Path::new("00000000000000000000.log")), 0);
-        assert_eq!(partition_of(Path::new("/data/my-topic-12/0.log")), 12);
+    fn segment(folder: &Path, name: &str, begin_ms: i64, batches: i64) {
+        fs::create_dir_all(folder).unwrap();
+        let mut all = Vec::new();
+        for place in 0..batches {
+            let mut builder = BatchBuilder::new(Codec::None);
+            builder.push(None, Some(b"value"), begin_ms + place * 20);
+            let mut bytes = builder.build().unwrap();
+            set_base_offset(&mut bytes, place).unwrap();
+            all.extend(bytes);
+        }
+        fs::write(folder.join(name), all).unwrap();
+    }
+
+    fn wish(last_s: Option<f64>) -> Wish {
+        Wish { last_s, budget_bytes: 1 << 30, limit: Duration::from_secs(60), limits: Limits::default() }
     }
 
     #[test]
-    fn nothing_since_a_time_is_nothing_to_read() {
-        let map = |offset| BTreeMap::from([(0, offset)]);
-        assert_eq!(between(&map(-1), &map(9)), []);
-        assert_eq!(between(&map(5), &map(9)), [Stretch { partition: 0, from: 5, to: 9 }]);
+    fn only_one_topic_is_read_and_only_its_window() {
+        let data = tempfile::tempdir().unwrap();
+        let now_ms = now_ms();
+        let orders = data.path().join("orders-0");
+        segment(&orders, "00000000000000000000.log", now_ms - 7_200_000, 50);
+        segment(&orders, "00000000000000000050.log", now_ms - 3_600_000, 60);
+        segment(&orders, "00000000000000000110.log", now_ms - 30_000, 70);
+        segment(&data.path().join("orders-0.1a-delete"), "0.log", now_ms - 30_000, 500);
+        let of = |last_s| of_segments(&[data.path().to_owned()], &wish(last_s)).unwrap();
+        assert_eq!(of(Some(300.0)).gathered.circumstances.records, 70);
+        assert_eq!(of(Some(3_650.0)).gathered.circumstances.records, 130);
+        let all = of(None);
+        assert_eq!(
+            (all.gathered.circumstances.records, all.topic.as_str(), all.partitions),
+            (180, "orders", 1)
+        );
+        segment(&data.path().join("orders-dlq-0"), "0.log", now_ms - 30_000, 5);
+        let error = of_segments(&[data.path().to_owned()], &wish(None)).err().unwrap().to_string();
+        assert!(error.contains("several topics: orders, orders-dlq"), "{error}");
+    }
+
+    #[test]
+    fn a_budget_ends_all_partitions_at_one_time() {
+        let data = tempfile::tempdir().unwrap();
+        let now_ms = now_ms();
+        for partition in 0..2 {
+            let folder = data.path().join(format!("orders-{partition}"));
+            for file in 0..3 {
+                segment(&folder, &format!("{file:020}.log"), now_ms - 60_000 + file * 10_000, 100);
+            }
+        }
+        let few = Wish { budget_bytes: 20_000, ..wish(None) };
+        let found = of_segments(&[data.path().to_owned()], &few).unwrap();
+        assert!(found.notes[0].contains("--budget"), "{:?}", found.notes);
+        let records = found.gathered.circumstances.records;
+        assert!((150..600).contains(&records), "{records}");
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use hone_batch::settings::{self, Client};
-use hone_record::{BatchForetold, Change, Engine, Workload};
+use hone_record::{BatchForetold, Body as _, Change, Engine, Envelope, WhatIf, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::Usage;
@@ -67,18 +67,7 @@ impl Step {
     pub(crate) fn changes(&self, engine: &Engine) -> Result<Vec<Change>> {
         let Parsed { producer, others } = self.parsed()?;
         let mut changes = Vec::new();
-        let client = match engine {
-            Engine::Librdkafka { .. } => Client::Librdkafka,
-            // Kafka's own names, which a program may take or refuse.
-            Engine::Command { .. } => Client::Java,
-            Engine::Wire | Engine::Tool { .. } | Engine::Exits { .. } => {
-                bail!(Usage(format!(
-                    "step `{}`: the engine `{}` makes its own batches; send by --client librdkafka or a command",
-                    self.text,
-                    engine.name()
-                )));
-            }
-        };
+        let client = self.client(engine)?;
         let of = |kind: &str, name: &str, to: String| Change {
             kind: kind.to_owned(),
             name: name.to_owned(),
@@ -99,12 +88,54 @@ impl Step {
         Ok(changes)
     }
 
+    fn client(&self, engine: &Engine) -> Result<Client> {
+        match engine {
+            Engine::Librdkafka { .. } => Ok(Client::Librdkafka),
+            // Kafka's own names, which a program may take or refuse.
+            Engine::Command { .. } => Ok(Client::Java),
+            Engine::Wire | Engine::Tool { .. } | Engine::Exits { .. } => bail!(Usage(format!(
+                "step `{}`: the engine `{}` makes its own batches; send by --client librdkafka or a command",
+                self.text,
+                engine.name()
+            ))),
+        }
+    }
+
+    /// Settings of the client that the step deletes, with the value that they have: what it asks for is what the client does without them.
+    ///
+    /// # Errors
+    /// When the load's engine has no settings.
+    pub(crate) fn removed(&self, engine: &Engine) -> Result<Vec<(&'static str, String)>> {
+        let client = self.client(engine)?;
+        let Some(producer) = self.parsed()?.producer else { return Ok(Vec::new()) };
+        let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = engine else {
+            return Ok(Vec::new());
+        };
+        let names = settings::removed(client, &producer).iter();
+        Ok(names.filter_map(|name| Some((*name, settings.get(*name)?.clone()))).collect())
+    }
+
+    /// Setting by setting, for people.
+    ///
+    /// # Errors
+    /// When the load's engine has no such setting.
+    pub(crate) fn words(&self, engine: &Engine) -> Result<Vec<String>> {
+        let changes = self.changes(engine)?;
+        let removed = self.removed(engine)?;
+        let removed = removed.iter().map(|(name, was)| format!("client.{name}: {was} -> not set"));
+        Ok(changes.iter().map(Change::words).chain(removed).collect())
+    }
+
     /// The load with this step.
     ///
     /// # Errors
     /// When the load can't be had.
     pub(crate) fn applied(&self, base: &Workload) -> Result<Workload> {
         let mut load = base.clone();
+        let removed = self.removed(&base.engine)?;
+        if let Engine::Librdkafka { settings } | Engine::Command { settings, .. } = &mut load.engine {
+            removed.iter().for_each(|(name, _)| drop(settings.remove(*name)));
+        }
         for change in self.changes(&base.engine)? {
             // What is so already is no part of the step; whether anything is left is for whoever asked.
             if !is_so_already(&change, &load) {
@@ -210,6 +241,12 @@ pub(crate) fn promise(changes: &[Change]) -> Option<String> {
 pub(crate) fn foretold_of(text: &str, path: &std::path::Path) -> Result<BatchForetold> {
     let value: serde_json::Value =
         serde_json::from_str(text).with_context(|| format!("{} is no JSON", path.display()))?;
+    if value.get("kind").and_then(serde_json::Value::as_str) == Some(WhatIf::KIND) {
+        let whatif = Envelope::<WhatIf>::parse(text)
+            .with_context(|| format!("{} is no record that can be read", path.display()))?;
+        return BatchForetold::of_whatif(&whatif)
+            .map_err(|why| Usage(format!("{}: {why}", path.display())).into());
+    }
     // A record has its noun in its body; the noun may hold it under a name.
     let body = value.get("body").unwrap_or(&value);
     let found = body.get("foretold").unwrap_or(body);
@@ -230,6 +267,8 @@ pub(crate) fn foretold_of(text: &str, path: &std::path::Path) -> Result<BatchFor
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use hone_record::{BatchFigures, Foreseen, ForeseenBatches};
 
     use super::*;
     use crate::experiment::WorkloadFile;
@@ -276,6 +315,27 @@ mod tests {
         assert_eq!(step("acks=all").unwrap().applied(&second).unwrap(), second);
     }
 
+    /// Java's own partitioner is no class, so a class that is set has to go.
+    #[test]
+    fn a_step_takes_away_what_stands_against_it() {
+        let java = Engine::Command { command: vec!["c".to_owned()], settings: BTreeMap::new() };
+        for (engine, name) in [(java, "partitioner.class"), (load().engine, "sticky.partitioning.linger.ms")]
+        {
+            let load = Workload { engine, ..load() };
+            let spread = step("partitioner=round-robin").unwrap().applied(&load).unwrap();
+            let sticky = step("partitioner=sticky").unwrap();
+            let words = sticky.words(&spread.engine).unwrap();
+            assert!(words.iter().any(|word| word.starts_with(&format!("client.{name}: "))), "{words:?}");
+            assert!(words.iter().any(|word| word.ends_with("-> not set")), "{words:?}");
+            let after = sticky.applied(&spread).unwrap();
+            assert_ne!(after, spread, "{name}");
+            let (Engine::Librdkafka { settings } | Engine::Command { settings, .. }) = &after.engine else {
+                panic!("{after:?}")
+            };
+            assert!(!settings.contains_key(name), "{settings:?}");
+        }
+    }
+
     #[test]
     fn what_is_no_step_is_refused_before_anything_is_measured() {
         for (text, expected) in [
@@ -311,7 +371,7 @@ mod tests {
         let text = "[[step]]\nset = \"linger=5ms\"\n[step.foretold]\nsource = \"whatif\"\nbatch_bytes = 4000.0\n[[step]]\nset = \"acks=1\"\n";
         let steps = of_file(text, path).unwrap();
         assert_eq!(steps.len(), 2);
-        assert_eq!(steps[0].foretold.as_ref().unwrap().batch_bytes, Some(4_000.0));
+        assert_eq!(steps[0].foretold.as_ref().unwrap().batch_bytes.unwrap().value, 4_000.0);
         assert!(
             of_file("[[step]]\nsett = \"linger=5ms\"", path).unwrap_err().to_string().contains("steps.toml")
         );
@@ -320,7 +380,77 @@ mod tests {
             path,
         )
         .unwrap();
-        assert_eq!((found.batch_bytes, &*found.source), (Some(9.5), "steps.toml"));
+        assert_eq!((found.batch_bytes.unwrap().value, &*found.source), (9.5, "steps.toml"));
         assert!(foretold_of("{}", path).is_err() && foretold_of("x", path).is_err());
+    }
+
+    /// A whole record, as `hone batch whatif --json` writes it.
+    #[test]
+    fn what_a_whatif_foresees_is_foretold_with_its_range() {
+        let today = figures(1_000.0, 300.0, Some(2.5));
+        let foreseen = |value: f64| Foreseen { value, low: 0.9 * value, high: 1.2 * value };
+        let whatif = WhatIf {
+            topic: "orders".to_owned(),
+            partitions: 3,
+            window_s: 60.0,
+            records: 60_000,
+            change: "linger 20 ms".to_owned(),
+            producers: Vec::new(),
+            more_producers: 0,
+            today: figures(1_010.0, 298.0, None),
+            replayed: Some(today),
+            predicted: Some(ForeseenBatches {
+                figures: figures(200.0, 1_400.0, Some(12.5)),
+                batches_per_s: foreseen(200.0),
+                requests_per_s: foreseen(100.0),
+                bytes_per_s: foreseen(280_000.0),
+                batch_bytes_mean: foreseen(1_400.0),
+                wait_ms_mean: foreseen(12.5),
+                wait_ms_p50: foreseen(12.0),
+                wait_ms_p99: foreseen(20.0),
+                replays: 40,
+            }),
+            refused: None,
+            cheapest: Vec::new(),
+            batches_packed: 10,
+            notes: Vec::new(),
+        };
+        let path = std::path::Path::new("whatif.json");
+        let of = |whatif: &WhatIf| {
+            foretold_of(&serde_json::to_string(&Envelope::new(whatif.clone())).unwrap(), path)
+        };
+        let told = of(&whatif).unwrap();
+        assert_eq!(told.batches_per_s, Some(foreseen(200.0)));
+        assert_eq!(told.batch_bytes, Some(foreseen(1_400.0)));
+        assert_eq!(told.requests_per_s, Some(foreseen(100.0)));
+        // The wait by the rules, less the wait of today by the same rules.
+        let wait = told.added_wait_ms.unwrap();
+        assert_eq!((wait.value, wait.low, wait.high), (10.0, 8.75, 12.5));
+        assert_eq!(told.before.unwrap().batches_per_s, Some(1_000.0));
+        assert!(told.source.contains("orders") && told.source.contains("linger 20 ms"), "{}", told.source);
+        let refused = WhatIf { refused: Some("today does not come out".to_owned()), ..whatif.clone() };
+        assert!(of(&refused).unwrap_err().to_string().contains("today does not come out"));
+        let nothing = WhatIf { predicted: None, ..whatif };
+        assert!(of(&nothing).unwrap_err().to_string().contains("--linger 20ms"));
+    }
+
+    fn figures(batches_per_s: f64, batch_bytes_mean: f64, wait_ms_mean: Option<f64>) -> BatchFigures {
+        BatchFigures {
+            batches_per_s,
+            requests_per_s: wait_ms_mean.map(|_| batches_per_s / 2.0),
+            bytes_per_s: batches_per_s * batch_bytes_mean,
+            records_per_batch: 1_000.0 / batches_per_s,
+            batch_bytes_mean,
+            batch_bytes_p50: batch_bytes_mean as u64,
+            batch_bytes_p90: batch_bytes_mean as u64,
+            wait_ms_mean,
+            wait_ms_p50: wait_ms_mean,
+            wait_ms_p99: wait_ms_mean,
+            header_share: 0.1,
+            write_amplification_most: 4.0,
+            sent_by: None,
+            memory_bytes: None,
+            would_wait: None,
+        }
     }
 }

@@ -19,17 +19,44 @@ pub(crate) fn kept(files: &[PathBuf]) -> Result<Vec<BatchWatch>> {
 
 fn read(file: &Path) -> Result<Vec<BatchWatch>> {
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+    looks(&text, &file.display().to_string())
+}
+
+/// One on each line. A line that breaks off is one whose writer was killed, and is left out.
+fn looks(text: &str, file: &str) -> Result<Vec<BatchWatch>> {
     let lines = text.lines().zip(1_u64..).filter(|(line, _)| !line.trim().is_empty());
-    lines
-        .map(|(line, number)| {
-            Envelope::parse(line).with_context(|| {
-                format!("line {number} of {} is nothing that `hone batch watch --keep` wrote", file.display())
-            })
-        })
-        .collect()
+    let mut found = Vec::new();
+    for (line, number) in lines {
+        match serde_json::from_str::<serde::de::IgnoredAny>(line) {
+            Err(error) if error.is_eof() => {}
+            _ => found.push(Envelope::parse(line).with_context(|| {
+                format!("line {number} of {file} is nothing that `hone batch watch --keep` wrote")
+            })?),
+        }
+    }
+    Ok(found)
 }
 
 /// Those that have all that a model of costs needs.
 pub(crate) fn points(looks: &[BatchWatch]) -> Vec<Point> {
     looks.iter().filter_map(Point::of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_is_left_out_and_a_foreign_one_is_told() {
+        let line = |at_unix_ms| {
+            let watch = BatchWatch { at_unix_ms, ..BatchWatch::default() };
+            serde_json::to_string(&Envelope::new(watch)).unwrap()
+        };
+        let (one, other) = (line(1), line(2));
+        let torn = format!("{one}\n{}\n{other}\n", &one[..one.len() / 2]);
+        let times: Vec<u64> = looks(&torn, "f").unwrap().iter().map(|look| look.at_unix_ms).collect();
+        assert_eq!(times, [1, 2]);
+        let told = format!("{:#}", looks(&format!("{one}\n{{}}\n"), "f").unwrap_err());
+        assert!(told.contains("line 2 of f"), "{told}");
+    }
 }

@@ -8,7 +8,7 @@ use hone_batch::metrics::derive;
 use hone_batch::metrics::quantity::Rates;
 use hone_batch::metrics::snapshot::Snapshot;
 use hone_batch::metrics::source::Source;
-use hone_store::web::Web;
+use hone_store::web::{Web, shown};
 use hone_tool::interrupt;
 
 /// Brokers by their endpoints.
@@ -35,17 +35,9 @@ impl Brokers {
         Ok(Self { web: Web::open(token)?, urls, begun: Instant::now(), before: BTreeMap::new() })
     }
 
-    pub(crate) fn web(&self) -> &Web {
-        &self.web
-    }
-
     /// The addresses, without passwords.
     pub(crate) fn endpoints(&self) -> Vec<String> {
-        let shown = |url: &String| match (url.split_once("://"), url.rsplit_once('@')) {
-            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-            _ => url.clone(),
-        };
-        self.urls.values().flatten().map(shown).collect()
+        self.urls.values().flatten().map(|url| shown(url)).collect()
     }
 
     /// Rates since the last look; `None` at the first.

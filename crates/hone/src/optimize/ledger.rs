@@ -4,7 +4,8 @@ use anyhow::Result;
 use hone_ledger::Ledger;
 use hone_record::{Comparison, LedgerEntry, Optimization, VariantFacts, VariantState, Verdict};
 
-use super::{Job, now_ms};
+use super::Job;
+use crate::moment::now_unix_ms;
 use crate::show;
 
 impl Job<'_> {
@@ -43,7 +44,7 @@ fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> LedgerEn
     let variant = found.variants.iter().find(|variant| variant.name == comparison.b);
     let artifact = found.artifacts.iter().find(|artifact| artifact.variant == comparison.b);
     LedgerEntry {
-        at_unix_ms: now_ms(),
+        at_unix_ms: now_unix_ms(),
         experiment: found.name.clone(),
         change: change(&comparison.a, &comparison.b),
         workload: comparison.workload.name.clone(),
@@ -63,7 +64,7 @@ fn of_edge(found: &Optimization, comparison: &Comparison, run: &str) -> LedgerEn
 fn of_left_out(found: &Optimization, variant: &VariantFacts, why: &str, run: &str) -> LedgerEntry {
     let first = found.comparisons.first();
     LedgerEntry {
-        at_unix_ms: now_ms(),
+        at_unix_ms: now_unix_ms(),
         experiment: found.name.clone(),
         change: change(variant.parent.as_deref().unwrap_or(super::BASELINE), &variant.name),
         workload: first.map_or_else(String::new, |comparison| comparison.workload.name.clone()),

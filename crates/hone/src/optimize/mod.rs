@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
@@ -52,6 +52,7 @@ use crate::arm::{Arm, Place, Program, Ways};
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Form, Target};
 use crate::folder::RunFolder;
+use crate::moment::now_unix_ms;
 use crate::progress::Progress;
 use crate::ready::Ready;
 use crate::rounds::Judged;
@@ -125,7 +126,7 @@ struct Makers<'a> {
 /// # Errors
 /// With the step that failed. What was measured and built before stays; `--resume` goes on behind it.
 pub(crate) fn optimize(job: &Job<'_>) -> Result<Optimization> {
-    let begun_ms = now_ms();
+    let begun_ms = now_unix_ms();
     let workshop = job.workshop_or_its_note()?;
     let workshop = &*workshop;
     let (tools, variants) = job.variants(workshop.kind())?;
@@ -968,10 +969,6 @@ impl Account<'_> {
         };
         self.outcomes.made.iter().map(artifact).collect()
     }
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

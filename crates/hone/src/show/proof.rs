@@ -1,6 +1,6 @@
 //! A proof: the table of the published case, a column for each step.
 
-use hone_record::{BatchForetold, BatchState, Decision, Proof, ProofStep};
+use hone_record::{BatchForetold, BatchState, Decision, FigureOutcome, Proof, ProofStep};
 
 use super::table::table;
 use super::{bytes, count, number, span_us, wrapped};
@@ -50,26 +50,27 @@ pub(crate) fn markdown(proof: &Proof) -> String {
 
 /// What was foretold of a step, each figure beside the measured one.
 pub(crate) fn foretold(foretold: &BatchForetold, before: &BatchState, after: &BatchState) -> Vec<String> {
-    let mean = |state: &BatchState| state.latency.mean_us().map(|us| us / 1e3);
-    let waited = mean(before).zip(mean(after)).map(|(before, after)| after - before);
-    let figures = [
-        ("bytes a batch", foretold.batch_bytes, after.bytes_per_batch()),
-        ("batches/s", foretold.batches_per_s, after.batches_per_s()),
-        ("requests/s", foretold.requests_per_s, after.requests_per_s()),
-        ("ms more latency on average", foretold.added_wait_ms, waited),
-    ];
-    let told = |(what, said, found): (&str, Option<f64>, Option<f64>)| {
-        let said = said?;
-        Some(match found {
-            Some(found) if said > 0.0 && found > 0.0 && what != "ms more latency on average" => {
-                let off = (said / found - 1.0) * 100.0;
-                format!("{what}: foretold {}, measured {} ({off:+.0} %)", number(said), number(found))
-            }
-            Some(found) => format!("{what}: foretold {}, measured {}", number(said), number(found)),
-            None => format!("{what}: foretold {}, not measured", number(said)),
-        })
+    foretold.outcomes(before, after).iter().map(outcome).collect()
+}
+
+fn outcome(outcome: &FigureOutcome) -> String {
+    let FigureOutcome { what, said, found, came_true } = outcome;
+    let range = if said.low < said.high {
+        format!(" ({} to {})", number(said.low), number(said.high))
+    } else {
+        String::new()
     };
-    figures.into_iter().filter_map(told).collect()
+    let told = format!("{what}: foretold {}{range}", number(said.value));
+    let found = match (found, came_true) {
+        (None, _) => return format!("{told}, not measured"),
+        (Some(found), None) => return format!("{told}, measured {}", number(*found)),
+        (Some(found), Some(_)) if *found <= 0.0 => format!("measured {}", number(*found)),
+        (Some(found), Some(_)) => {
+            format!("measured {} ({:+.0} %)", number(*found), (said.value / found - 1.0) * 100.0)
+        }
+    };
+    let came = if *came_true == Some(true) { "came true" } else { "did not come true" };
+    format!("{told}, {found}, {came}")
 }
 
 fn headline(proof: &Proof) -> String {
@@ -176,7 +177,7 @@ fn notes(proof: &Proof) -> Vec<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use hone_record::{CpuSeconds, Durability, Hdr, Machine};
+    use hone_record::{CpuSeconds, Durability, Foreseen, Hdr, Machine};
 
     fn state(us: u64, samples: u64) -> BatchState {
         let mut latency = Hdr::new();
@@ -208,7 +209,7 @@ pub(crate) mod tests {
             after,
             foretold: Some(BatchForetold {
                 source: "whatif".to_owned(),
-                batch_bytes: Some(900.0),
+                batch_bytes: Some(Foreseen { value: 900.0, low: 800.0, high: 950.0 }),
                 ..BatchForetold::default()
             }),
         };
@@ -247,7 +248,12 @@ pub(crate) mod tests {
         let text = markdown(&proof());
         assert!(text.contains("|---|---:|---:|---:|\n"), "{text}");
         assert!(text.contains("**accepted**") && text.contains("**rejected**"), "{text}");
-        assert!(text.contains("bytes a batch: foretold 900, measured 1,000 (-10 %) (whatif)"), "{text}");
+        assert!(
+            text.contains(
+                "bytes a batch: foretold 900 (800 to 950), measured 1,000 (-10 %), did not come true (whatif)"
+            ),
+            "{text}"
+        );
         assert!(super::text(&proof()).contains("a limit"));
     }
 }

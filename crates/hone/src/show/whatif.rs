@@ -136,6 +136,13 @@ fn producers(found: &WhatIf) -> String {
 
 fn told(producer: &ReplayedProducer) -> String {
     let wrote = format!("{}: {} batches", producer.name, count(producer.batches));
+    if let Some(settings) = producer.settings.as_ref().filter(|_| producer.lent && producer.misfit.is_none())
+    {
+        let settings = settings_of(settings);
+        return format!(
+            "{wrote}, too few to tell; replayed with the settings of a larger producer: {settings}"
+        );
+    }
     let Some(settings) = &producer.settings else {
         let why = producer.refused.as_deref().unwrap_or("not explained");
         return format!("{wrote}; {why}");
@@ -154,7 +161,8 @@ fn told(producer: &ReplayedProducer) -> String {
             format!("; as well by {}", others.iter().map(settings_of).collect::<Vec<_>>().join(" or by "))
         }
     };
-    format!("{wrote}, explained by {}{off}{others}", settings_of(settings))
+    let whose = if producer.lent { "explained by those of a larger producer: " } else { "explained by " };
+    format!("{wrote}, {whose}{}{off}{others}", settings_of(settings))
 }
 
 fn settings_of(settings: &ClientSettings) -> String {

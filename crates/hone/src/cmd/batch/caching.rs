@@ -60,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let [without, with] = family.steps(bounds);
     let step = Step::new(with.clone(), None)?;
     let mut asked = arguments.options.asked(arguments.broker.as_deref(), vec![step], desk)?;
+    asked.is_card = true;
     // CPU is not what it is about.
     asked.primary = arguments.options.primary.unwrap_or(Metric::LatencyP50);
     let recorded =
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &security, &desk.progress);
+    sweep_left_overs(&arguments.options.output, &asked.place, &security, &desk.progress);
     let folder = RunFolder::create(&arguments.options.output, "batch-caching")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;

@@ -16,7 +16,8 @@ use crate::{Ending, Usage};
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone batch dashboards --out monitoring                        the rules of every source
-  hone batch dashboards --out monitoring --source kafka-jmx     those of Apache Kafka only")]
+  hone batch dashboards --out monitoring --source kafka-jmx     those of Apache Kafka only
+  hone batch dashboards --out monitoring --runbook-url https://wiki.example.org/hone/watch")]
 pub(crate) struct Arguments {
     /// The folder; it is made when it is not there.
     #[arg(short, long, value_name = "DIR")]
@@ -24,6 +25,9 @@ pub(crate) struct Arguments {
     /// Recording rules of this source only.
     #[arg(long, value_enum)]
     source: Vec<Rules>,
+    /// Where the runbooks of the alerts lie for you: the address of docs/batch/watch.md, before the `#` of a section.
+    #[arg(long, value_name = "URL")]
+    runbook_url: Option<String>,
     /// Replace files that are there and are others.
     #[arg(long)]
     force: bool,
@@ -65,10 +69,14 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let is_wanted = |source: Option<Rules>| {
         source.is_none_or(|source| arguments.source.is_empty() || arguments.source.contains(&source))
     };
-    let files: Vec<(PathBuf, &str)> = FILES
+    let runbooks = arguments.runbook_url.as_deref().map(runbooks).transpose()?;
+    let files: Vec<(PathBuf, String)> = FILES
         .iter()
         .filter(|(_, source, _)| is_wanted(*source))
-        .map(|(path, _, text)| (arguments.out.join(path), *text))
+        .map(|(path, _, text)| {
+            let text = runbooks.as_ref().map_or((*text).to_owned(), |url| text.replace(RUNBOOKS, url));
+            (arguments.out.join(path), text)
+        })
         .collect();
     // All or none: half a set of files would be worse than the old ones.
     if !arguments.force {
@@ -76,13 +84,25 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     desk.progress.clear();
     for (path, text) in files {
-        write(&path, text)?;
+        write(&path, &text)?;
         print(&format!("{}\n", path.display()))?;
     }
     Ok(Ending::Done)
 }
 
-fn refuse_others(files: &[(PathBuf, &str)]) -> Result<()> {
+/// What stands for the runbooks' address in the rendered files; it leads nowhere.
+const RUNBOOKS: &str = "https://hone.example/docs/batch/watch.md#";
+
+/// The address with its `#`, as it stands in a quoted text.
+fn runbooks(url: &str) -> Result<String> {
+    let is_plain = !url.contains(['"', '\\']) && !url.contains(char::is_whitespace);
+    if !(url.starts_with("http://") || url.starts_with("https://")) || !is_plain {
+        return Err(Usage(format!("--runbook-url `{url}` is no address like https://HOST/PAGE")).into());
+    }
+    Ok(format!("{}#", url.trim_end_matches('#')))
+}
+
+fn refuse_others(files: &[(PathBuf, String)]) -> Result<()> {
     let others: Vec<String> = files
         .iter()
         .filter(|(path, text)| fs::read(path).is_ok_and(|there| there != text.as_bytes()) || path.is_dir())
@@ -102,4 +122,23 @@ fn write(path: &Path, text: &str) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("{} can't be made", folder.display()))?;
     fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runbooks_are_where_one_says() {
+        let alerts = rendered!("alerts/hone-batches.yaml");
+        assert!(alerts.contains(RUNBOOKS));
+        for (url, expected) in [
+            ("https://w/x", Some("https://w/x#")),
+            ("http://w/x#", Some("http://w/x#")),
+            ("w/x", None),
+            ("https://w/\"", None),
+        ] {
+            assert_eq!(runbooks(url).ok().as_deref(), expected, "{url}");
+        }
+    }
 }

@@ -1,14 +1,18 @@
 //! Where metrics come from: arguments that `watch` and `cost` share.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use hone_batch::metrics::source::Source;
 
+use crate::Usage;
 use crate::metered::Server;
 use crate::notation::seconds;
+
+/// Rates over more say nothing of now.
+const MOST_WINDOW_S: f64 = 86_400.0;
 
 /// Whose metrics a Prometheus server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,20 +54,24 @@ pub(super) struct Prometheus {
     /// Whose metrics they are; told by their names unless it is said. For --prometheus.
     #[arg(long, value_enum)]
     source: Option<Kind>,
-    /// Rates are over this time; at least four times the interval at which Prometheus scrapes. For --prometheus.
+    /// Rates are over this time; at least four times the interval at which Prometheus scrapes. Where no two scrapes lie in it, it is made
+    /// longer and said. For --prometheus.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
     window: f64,
-    /// A file with a token that is shown as `Authorization: Bearer`. A name and a password may stand in the address.
+    /// A file with a token that is shown as `Authorization: Bearer` to --scrape or --prometheus. A name and a password may stand in the
+    /// address.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
+/// The token in a file.
+pub(super) fn token_of(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
+}
+
 impl Prometheus {
     pub(super) fn token(&self) -> Result<Option<String>> {
-        let read = |path: &PathBuf| {
-            fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))
-        };
-        self.token_file.as_ref().map(read).transpose()
+        self.token_file.as_deref().map(token_of).transpose()
     }
 
     /// The server, when one was named.
@@ -71,6 +79,9 @@ impl Prometheus {
         let Some(base) = &self.prometheus else { return Ok(None) };
         let token = self.token()?;
         let wanted = self.source.map(Source::from);
+        if !(1e-3..=MOST_WINDOW_S).contains(&self.window) {
+            return Err(Usage("--window must lie between 1ms and 24h".to_owned()).into());
+        }
         Server::at(base, token.as_deref(), self.window, &self.select, wanted).map(Some)
     }
 }

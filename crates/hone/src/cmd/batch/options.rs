@@ -150,6 +150,7 @@ impl ProofOptions {
             keep_topics: false,
             topic_prefix: topic_prefix(),
             limits,
+            is_card: false,
             standing: None,
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_load::{Security, TopicLoad, topic_load};
-use hone_record::{BatchXray, Proof};
+use hone_record::{BatchXray, Comparison, Decision, Proof, Verdict};
 use hone_tool::System;
 
 use super::Desk;
@@ -17,6 +17,7 @@ use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
 use crate::folder::{RunFolder, read_record};
+use crate::moment::now_unix_ms;
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     }
     original(arguments, &mut asked)?;
     asked.check()?;
-    sweep_left_overs(&arguments.options.output, &security, &desk.progress);
+    sweep_left_overs(&arguments.options.output, &asked.place, &security, &desk.progress);
     let folder = RunFolder::create(&arguments.options.output, "batch-prove")?;
     if let Some(recorded) = recorded {
         asked.workload.schedule = recorded.written(&folder)?;
@@ -144,10 +145,16 @@ fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result
         Step::new(step.clone(), None)?;
     }
     let last_s = arguments.options.workload.duration_s();
-    let asked =
-        AskedLive { broker: broker.clone(), topic: topic.clone(), last_s, changes: arguments.steps.clone() };
+    let mut asked = AskedLive {
+        broker: broker.clone(),
+        topic: topic.clone(),
+        last_s,
+        changes: arguments.steps.clone(),
+        looked_unix_ms: 0,
+    };
     desk.progress.doing(&format!("reading the last {last_s} s of {topic}"));
     let found = live::look(&asked, security)?;
+    asked.looked_unix_ms = now_unix_ms();
     let folder = RunFolder::create(&arguments.options.output, "batch-live")?;
     folder.write_note(ASKED_LIVE, &asked)?;
     folder.write_record("before.json", found.clone())?;
@@ -164,6 +171,13 @@ fn first_look(arguments: &Arguments, security: &Security, desk: &Desk) -> Result
 /// The same after it.
 fn second_look(asked: &AskedLive, folder: &RunFolder, security: &Security, desk: &Desk) -> Result<Ending> {
     let before: BatchXray = read_record(&folder.join("before.json"))?;
+    if let Some(left_s) = asked.too_early_s(now_unix_ms()) {
+        bail!(Usage(format!(
+            "too early: the last {} s still hold what the first look has seen; look again in {:.0} s",
+            asked.last_s,
+            left_s.ceil()
+        )));
+    }
     desk.progress.doing(&format!("reading the last {} s of {}", asked.last_s, asked.topic));
     let after = live::look(asked, security)?;
     folder.write_record("after.json", after.clone())?;
@@ -197,8 +211,19 @@ fn go(
         let told = if markdown { show::proof::markdown(proof) } else { show::proof::text(proof) };
         format!("{told}\n{places}")
     };
+    let ending = ending(&proof);
     desk.show(proof, text)?;
-    Ok(Ending::Done)
+    Ok(ending)
+}
+
+/// Worse where a step was shown to be, and none was kept.
+fn ending(proof: &Proof) -> Ending {
+    let is_kept = proof.steps.iter().any(|step| step.decision == Decision::Accepted);
+    let verdicts = proof.steps.iter().filter_map(|step| step.comparison.as_ref().map(Comparison::verdict));
+    match !is_kept && verdicts.into_iter().any(|verdict| verdict == Verdict::Worse) {
+        true => Ending::Worse,
+        false => Ending::Done,
+    }
 }
 
 /// Takes the steps, and keeps record, Markdown and page. Says where they are.
@@ -279,6 +304,11 @@ pub(super) fn record(
     security: &Security,
     desk: &Desk,
 ) -> Result<Recorded> {
+    if desk.is_given("rate") {
+        bail!(Usage(
+            "--rate and --topic contradict each other: a recording has its topic's own arrivals".to_owned()
+        ));
+    }
     let broker = match broker {
         Some(broker) => broker.to_owned(),
         None if crate::arm::is_address(&asked.place) => asked.place.clone(),
@@ -322,9 +352,16 @@ impl Recorded {
         asked.limits.push(format!(
             "Arrivals are {}'s own, in whole milliseconds, as its records were stamped; how many producers sent them a topic does not \
              say, and is the number of --connections here. A producer that waited for answers would have sent otherwise under another \
-             setting: that is not in a recording. Contents were not taken: values are of the same size and compress as --compressible says.",
+             setting: that is not in a recording. Contents were not taken: values compress as --compressible says.",
             self.topic
         ));
+        asked.limits.push(format!(
+            "Lost in the recording: every record has the mean size of {}'s ({:.0} bytes), keys are drawn with equal chances, and so records \
+             are spread evenly where the topic's may be skewed. A hot partition, which ends the wait of cold ones, is not in this load.",
+            self.topic, load.record_bytes
+        ));
+        asked.limits.extend(load.notes.iter().cloned());
+        load.notes.iter().for_each(|note| desk.progress.line(note));
     }
 
     /// Puts the times into the run's folder, from where every window reads them.

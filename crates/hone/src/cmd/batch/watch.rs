@@ -1,26 +1,29 @@
 //! `hone batch watch`: batches by a cluster's own counters, as they go.
 
 use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_record::{BatchWatch, Envelope};
-use hone_store::web::Web;
 use hone_tool::interrupt;
 
 use super::super::heatmap::look;
 use super::super::{Desk, print};
-use super::metrics::Prometheus;
-use crate::metered::{Brokers, Meter, Seen, add_clients};
+use super::metrics::{Prometheus, token_of};
+use crate::metered::{Admin, Brokers, Meter, Seen, add_clients};
 use crate::notation::seconds;
 use crate::show::batch_watch::{self as shown, Strip};
 use crate::{Ending, Usage};
 
 /// So often a wait looks whether somebody wants it to end.
 const STEP: Duration = Duration::from_millis(50);
+/// Bounds of --every and --for, in seconds.
+const LEAST_EVERY_S: f64 = 0.1;
+const MOST_EVERY_S: f64 = 86_400.0;
+const MOST_LENGTH_S: f64 = 366.0 * 86_400.0;
 
 /// Show batches by topic and core as the brokers count them, until it is interrupted.
 ///
@@ -45,6 +48,9 @@ pub(crate) struct Arguments {
     /// Redpanda's Admin API, which tells batches by client from 25.3 on.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
+    /// A file with a token for --admin alone; that of --token-file is not shown to it.
+    #[arg(long, value_name = "FILE", requires = "admin")]
+    admin_token_file: Option<PathBuf>,
     /// A look every so often; with --scrape also the time that rates are over.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
     every: f64,
@@ -63,24 +69,23 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
-    if arguments.every < 0.1 {
-        return Err(Usage("--every can't be less than 100ms: counters need time to move".to_owned()).into());
-    }
+    check(arguments)?;
     if arguments.queries {
         return print_queries(arguments, desk);
     }
     let mut keep = arguments.keep.as_deref().map(open).transpose()?;
     let mut meter = meter(arguments)?;
+    let admin = arguments.admin()?;
     let begun = Instant::now();
     let every = Duration::from_secs_f64(arguments.every);
     let end = arguments.length.map(|length| begun + Duration::from_secs_f64(length));
     let mut strip = Strip::default();
-    let (mut looks, mut missed) = (0_u32, 0_u32);
-    for turn in 1_u32.. {
+    let (mut looks, mut planned) = (0_u32, begun);
+    loop {
         match meter.look() {
             Ok(Seen::First) => {}
             Ok(Seen::Figures(mut watch)) => {
-                add_clients(&mut watch, web(&meter), arguments.admin.as_deref());
+                add_clients(&mut watch, admin.as_ref());
                 looks += 1;
                 strip.add(&watch);
                 if let Some(file) = &mut keep {
@@ -91,17 +96,43 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
             Err(_) if interrupt::requested() => break,
             // Once it has worked, a broker that is away for a while is no reason to end.
             Err(error) if looks > 0 && !arguments.once => {
-                missed += 1;
                 desk.progress.line(&format!("no look: {error:#}"));
             }
             Err(error) => return Err(error),
         }
         let is_over = end.is_some_and(|end| Instant::now() >= end);
-        if (arguments.once && looks > 0) || is_over || !wait_until(begun + every * turn) {
+        planned = next_look(planned, every, Instant::now());
+        if (arguments.once && looks > 0) || is_over || !wait_until(planned) {
             break;
         }
     }
-    Ok(if looks > 0 || missed == 0 { Ending::Done } else { Ending::CouldNot })
+    if looks == 0 && !interrupt::requested() {
+        bail!(
+            "--for ended before the second look, and one look at counters makes no rate: give it more than --every"
+        );
+    }
+    Ok(Ending::Done)
+}
+
+/// What no clock can hold, and what counters can't tell.
+fn check(arguments: &Arguments) -> Result<()> {
+    if !(LEAST_EVERY_S..=MOST_EVERY_S).contains(&arguments.every) {
+        return Err(Usage(
+            "--every must lie between 100ms, as counters need time to move, and 24h".to_owned(),
+        )
+        .into());
+    }
+    if arguments.length.is_some_and(|length| !(0.0..=MOST_LENGTH_S).contains(&length)) {
+        return Err(Usage("--for must lie between 0s and 8784h, which is a year".to_owned()).into());
+    }
+    Ok(())
+}
+
+/// The next planned time; where that has gone by while a broker did not answer, the missed looks are not made up for: several at once would
+/// be rates over no time.
+fn next_look(planned: Instant, every: Duration, now: Instant) -> Instant {
+    let next = planned + every;
+    if next > now { next } else { now + every }
 }
 
 fn meter(arguments: &Arguments) -> Result<Meter> {
@@ -111,22 +142,41 @@ fn meter(arguments: &Arguments) -> Result<Meter> {
     })
 }
 
-fn web(meter: &Meter) -> &Web {
-    match meter {
-        Meter::Brokers(brokers) => brokers.web(),
-        Meter::Server(server) => server.web(),
+impl Arguments {
+    fn admin(&self) -> Result<Option<Admin>> {
+        let token = self.admin_token_file.as_deref().map(token_of).transpose()?;
+        self.admin.as_ref().map(|address| Admin::at(address, token.as_deref())).transpose()
     }
 }
 
 fn open(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.with_context(|| format!("{} can't be written", path.display()))
+    let mut file = OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("{} can't be written", path.display()))?;
+    if ends_torn(&mut file).with_context(|| format!("{} can't be read", path.display()))? {
+        writeln!(file).with_context(|| format!("{} can't be written", path.display()))?;
+    }
+    Ok(file)
 }
 
-/// On one line, so that looks can be appended for days and the file is still read line by line.
+/// Whether a writer was killed within its last line.
+fn ends_torn(file: &mut File) -> std::io::Result<bool> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+/// On one line, so that looks can be appended for days and the file is still read line by line. One write, so that a line is whole or the last.
 fn append(file: &mut File, watch: &BatchWatch) -> Result<()> {
-    let line = serde_json::to_string(&Envelope::new(watch.clone()))?;
-    writeln!(file, "{line}").context("the look can't be kept")
+    let line = format!("{}\n", serde_json::to_string(&Envelope::new(watch.clone()))?);
+    file.write_all(line.as_bytes()).context("the look can't be kept")
 }
 
 /// In place of the last one where this is a terminal.
@@ -159,4 +209,31 @@ fn wait_until(time: Instant) -> bool {
         std::thread::sleep(left.min(STEP));
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_not_made_up_for_by_looks_at_once() {
+        let begun = Instant::now();
+        let (every, at) = (Duration::from_secs(5), |seconds| begun + Duration::from_secs(seconds));
+        assert_eq!(next_look(begun, every, at(1)), at(5), "the plan does not drift with the time of a look");
+        assert_eq!(next_look(at(5), every, at(32)), at(37));
+        assert_eq!(next_look(at(5), every, at(10)), at(15), "no two looks with no time between them");
+    }
+
+    #[test]
+    fn a_torn_line_is_ended_before_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("looks.jsonl");
+        for expected in ["", "{\"torn", "{\"torn\n{}\n"] {
+            drop(open(&path).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.trim_end_matches('\n'), expected.trim_end_matches('\n'));
+            let mut file = open(&path).unwrap();
+            file.write_all(if expected.is_empty() { b"{\"torn" } else { b"{}\n" }).unwrap();
+        }
+    }
 }

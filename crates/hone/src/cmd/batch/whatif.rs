@@ -1,7 +1,7 @@
 //! `hone batch whatif`: what a setting would make of a topic's batches.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -12,6 +12,7 @@ use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
 use hone_batch::whatif::stream::Limits;
 use hone_load::Topics;
 use hone_record::WhatIf;
+use hone_tool::interrupt;
 
 use super::Desk;
 use crate::batch::replaying::{self, Window, Wish};
@@ -32,10 +33,10 @@ use crate::{Ending, Usage};
 #[command(after_long_help = "Examples:
   hone batch whatif broker-1:9092 orders --linger 20ms
   hone batch whatif broker-1:9092 orders --linger 50ms --batch-size 131072 --codec zstd
-  hone batch whatif broker-1:9092 orders --client java4            an upgrade from kafka-clients 3
+  hone batch whatif broker-1:9092 orders --client java4            an upgrade from kafka-clients 3, where no linger is set
   hone batch whatif broker-1:9092 orders --producers 1             all of them behind one gateway
   hone batch whatif broker-1:9092 orders --today-client librdkafka --today-linger 5ms
-  hone batch whatif --segments /var/lib/kafka/data/orders-* --linger 20ms")]
+  hone batch whatif --segments /var/lib/kafka/data/orders-[0-9]* --linger 20ms")]
 pub(crate) struct Arguments {
     /// host:port of any broker of the cluster.
     #[arg(value_name = "BROKER", required_unless_present = "segments", conflicts_with = "segments")]
@@ -43,16 +44,16 @@ pub(crate) struct Arguments {
     /// The topic.
     #[arg(value_name = "TOPIC", required_unless_present = "segments")]
     topic: Option<String>,
-    /// Read segment files (*.log) instead: files, or folders of a topic's partitions.
+    /// Read segment files (*.log) instead: files, or folders of one topic's partitions; Kafka's or Redpanda's.
     #[arg(long, visible_alias = "from", value_name = "PATH", num_args = 1..)]
     segments: Vec<PathBuf>,
     #[command(flatten)]
     change: ChangeOptions,
     #[command(flatten)]
     today: TodayOptions,
-    /// How far back.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = seconds)]
-    last: f64,
+    /// How far back from now, by the records' times: 5m, 1h; `all` is what is kept. 5m unless given, and all of --segments.
+    #[arg(long, value_name = "TIME", value_parser = last)]
+    last: Option<Last>,
     /// Mebibytes that are read at most.
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     budget: u64,
@@ -62,9 +63,12 @@ pub(crate) struct Arguments {
     /// Records that are held at most, at some 100 bytes each.
     #[arg(long, value_name = "N", default_value_t = 5_000_000)]
     most_records: usize,
-    /// Keep no record's content: bytes are then foreseen by the ratios of today's batches, and another codec is not.
+    /// Never unpack a record: headers have to do, which is coarser. Another codec, partitioner or number of partitions is then not foreseen.
     #[arg(long)]
     no_payload: bool,
+    /// How long looking for today's settings and replaying may take; nothing is foreseen where that is not enough.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = seconds)]
+    replay_limit: f64,
     /// For the client's own chance and for intervals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -116,6 +120,21 @@ struct TodayOptions {
     /// Senders do not wait for answers, whatever it looks like.
     #[arg(long)]
     open_loop: bool,
+}
+
+/// How far back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Last(Option<f64>);
+
+/// Unless told otherwise, of a cluster.
+const LAST_S: f64 = 300.0;
+
+fn last(text: &str) -> Result<Last, String> {
+    if text == "all" {
+        return Ok(Last(None));
+    }
+    let found = seconds(text)?;
+    if found > 0.0 { Ok(Last(Some(found))) } else { Err("it must be above 0".to_owned()) }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -170,11 +189,18 @@ impl Arguments {
     fn wish(&self) -> Wish {
         let plain = Limits::default();
         let kept_bytes = if self.no_payload { 0 } else { plain.kept_bytes };
+        // Files are those that were named: nobody asks for a part of them unless he says so.
+        let unless_told = if self.segments.is_empty() { Some(LAST_S) } else { None };
         Wish {
-            last_s: Some(self.last),
+            last_s: self.last.map_or(unless_told, |last| last.0),
             budget_bytes: self.budget << 20,
             limit: Duration::from_secs_f64(self.limit.clamp(0.1, 1e6)),
-            limits: Limits { records: self.most_records, kept_bytes, ..plain },
+            limits: Limits {
+                records: self.most_records,
+                kept_bytes,
+                reads_records: !self.no_payload,
+                ..plain
+            },
         }
     }
 }
@@ -212,7 +238,9 @@ fn foresee(window: Window, arguments: &Arguments) -> Result<WhatIf> {
         partitions: window.partitions,
         seed: arguments.seed,
     };
-    let mut found = what_if(&case, &arguments.change())?;
+    let until = Instant::now() + Duration::from_secs_f64(arguments.replay_limit.clamp(0.1, 1e6));
+    let go_on = || !interrupt::requested() && Instant::now() < until;
+    let mut found = what_if(&case, &arguments.change(), &go_on)?;
     found.topic = window.topic;
     found.notes.splice(0..0, window.notes);
     Ok(found)

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use hone_batch::xray::Depth;
 use hone_load::Topics;
 use hone_record::{BatchXray, TopicXray};
 
 use super::Desk;
+use crate::Ending;
 use crate::batch::reading::{self, Wish};
 use crate::batch::segments;
 use crate::cmd::security::SecurityOptions;
 use crate::notation::seconds;
 use crate::show::xray as shown;
-use crate::{Ending, Usage};
 
 /// Bytes of batches that are decoded for a sample of the records, of each topic.
 const DECODE_BYTES: u64 = 8 << 20;
@@ -106,9 +106,12 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Some(broker) => of_cluster(broker, arguments, desk)?,
         None => of_disk(arguments, desk)?,
     };
+    let is_short = !arguments.topics.is_empty() && found.topics.len() < arguments.topics.len();
     let is_detailed = arguments.detail || !arguments.topics.is_empty() || found.topics.len() == 1;
+    let is_none = found.topics.is_empty();
     desk.show(found, |found| shown::text(found, is_detailed))?;
-    Ok(Ending::Done)
+    // One that was asked for by name and could not be looked into is said in the notes.
+    Ok(if is_short || is_none { Ending::CouldNot } else { Ending::Done })
 }
 
 fn of_disk(arguments: &Arguments, desk: &Desk) -> Result<BatchXray> {
@@ -146,10 +149,7 @@ fn all(cluster: &mut Topics) -> Result<Vec<String>> {
     let names: Vec<String> =
         cluster.list()?.into_iter().filter(|topic| !topic.is_internal).map(|topic| topic.topic).collect();
     if names.is_empty() {
-        return Err(Usage(
-            "the cluster has no topic that may be seen; seeing one needs DESCRIBE on it".to_owned(),
-        )
-        .into());
+        bail!("the cluster has no topic that may be seen; seeing one needs DESCRIBE on it");
     }
     Ok(names)
 }

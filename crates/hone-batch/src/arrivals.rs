@@ -1,0 +1,62 @@
+//! Whether records come one by one because each waits for the one before, or because they are rare: what the times of their coming say.
+
+use std::collections::BTreeMap;
+
+use crate::evidence::slot_of;
+
+/// From this share of single records on a producer sends one by one.
+pub(crate) const SINGLES: f64 = 0.99;
+/// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
+/// below.
+pub(crate) const REGULAR: f64 = 0.35;
+/// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
+/// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
+const LEFT_OUT: f64 = 0.1;
+const VARIANCE_LEFT: f64 = 0.4377;
+/// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
+pub(crate) const WAKE_UP_MS: f64 = 0.05;
+/// So many pairs of that kind are expected where there is none.
+pub(crate) const PAIRS_EXPECTED: f64 = 10.0;
+/// Slower than this, records are just rare.
+pub(crate) const RARE_GAP_MS: f64 = 50.0;
+/// Gaps that a mean rests on.
+const LEAST_GAPS: usize = 20;
+
+/// Between beginnings that nothing was left out between; over all of them where those are few.
+pub(crate) fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
+    let pairs = || begins.windows(2).filter(|pair| slot_of(pair[0]) == slot_of(pair[1]));
+    let near = pairs().count();
+    if near >= LEAST_GAPS {
+        return Some(pairs().map(|pair| pair[1].abs_diff(pair[0]) as f64).sum::<f64>() / near as f64);
+    }
+    let (first, last) = (begins.first()?, begins.last()?);
+    (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
+}
+
+/// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
+/// few stretches.
+pub(crate) fn regularity(begins: &[i64]) -> Option<f64> {
+    const PER_STRETCH: f64 = 16.0;
+    const LEAST_STRETCHES: usize = 32;
+    let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);
+    let mut counts = Vec::new();
+    for slot in begins.chunk_by(|one, other| slot_of(*one) == slot_of(*other)) {
+        let first = slot.first().copied().unwrap_or(0);
+        let mut of_slot: BTreeMap<u64, f64> = BTreeMap::new();
+        for begin in slot {
+            *of_slot.entry((begin.abs_diff(first) as f64 / stretch_ms) as u64).or_default() += 1.0;
+        }
+        // The last one is cut off; long pauses have none.
+        of_slot.pop_last();
+        counts.extend(of_slot.into_values());
+    }
+    if counts.len() < LEAST_STRETCHES {
+        return None;
+    }
+    counts.sort_unstable_by(f64::total_cmp);
+    let left_out = (LEFT_OUT * counts.len() as f64) as usize;
+    let counts = counts.get(left_out..counts.len() - left_out)?;
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / counts.len() as f64;
+    Some(variance / VARIANCE_LEFT / mean)
+}

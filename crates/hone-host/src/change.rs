@@ -170,6 +170,7 @@ enum Standing {
 
 /// How often a value that did not hold is written again.
 const ATTEMPTS: usize = 3;
+const BETWEEN_ATTEMPTS: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Takes a change back. `force` also writes over what somebody else has set since.
 ///
@@ -191,6 +192,10 @@ pub fn revert(
     order.sort_by_key(|path| rank(path));
     let mut refused: BTreeMap<String, String> = BTreeMap::new();
     for _ in 0..ATTEMPTS {
+        if !refused.is_empty() {
+            // Whoever holds an attribute (EBUSY) may have let go of it by then.
+            std::thread::sleep(BETWEEN_ATTEMPTS);
+        }
         if !pass(kernel, log, state, &targets, &order, &mut refused)? {
             break;
         }

@@ -20,11 +20,20 @@ pub struct DataPath {
     /// The device that carries the file system, by its name in `/sys/block`; readahead is that one's.
     pub top: Option<String>,
     /// All devices from there down, in the order in which they were met.
-    pub layers: Vec<String>,
+    pub layers: Vec<Layer>,
     /// The lowest ones: those with a scheduler and requests of their own, if any have.
     pub disks: Vec<Disk>,
     /// Why there is none, or what is below that was not followed.
     pub problem: Option<String>,
+}
+
+/// A device on the way down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Layer {
+    /// Its name in `/sys/block`.
+    pub name: String,
+    /// What it makes of those below (`dm-crypt`, `raid0`); `None` of a disk.
+    pub kind: Option<String>,
 }
 
 /// A device of `/sys/block`.
@@ -38,6 +47,20 @@ pub struct Disk {
     pub hardware_queues: usize,
     /// Whether the kernel takes it for a turning disk.
     pub rotational: bool,
+    /// What its maker or its cloud calls it.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Requests that a hardware queue itself can hold.
+    #[serde(default)]
+    pub tags: Option<u64>,
+}
+
+impl Disk {
+    /// Whether it is a volume over the network that looks like a local drive.
+    pub fn is_volume_of_a_cloud(&self) -> bool {
+        // What EC2 calls its volumes; instance store has a model of its own.
+        self.model.as_deref() == Some("Amazon Elastic Block Store")
+    }
 }
 
 /// Who a device is.
@@ -104,7 +127,24 @@ pub fn look(kernel: &dyn Kernel, name: &str) -> Disk {
         identity: Identity { stable, diskseq: attribute("diskseq"), number: attribute("dev") },
         hardware_queues: kernel.list(&format!("sys/block/{name}/mq")).len(),
         rotational: attribute("queue/rotational").is_some_and(|text| text == "1"),
+        model: attribute("device/model"),
+        tags: attribute("mq/0/nr_tags").and_then(|text| text.parse().ok()),
     }
+}
+
+/// What a device makes of those below it: by dm's own prefix of its uuid, or md's level.
+fn kind(kernel: &dyn Kernel, name: &str) -> Option<String> {
+    let word = |file: &str| {
+        let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
+        Some(plain_value(&text)).filter(|text| !text.is_empty())
+    };
+    let by_uuid = |uuid: String| match uuid.split('-').next()? {
+        "CRYPT" => Some("dm-crypt".to_owned()),
+        "LVM" => Some("LVM".to_owned()),
+        "mpath" => Some("multipath".to_owned()),
+        other => Some(format!("dm, {other}")),
+    };
+    word("dm/uuid").and_then(by_uuid).or_else(|| word("md/level"))
 }
 
 fn descend(kernel: &dyn Kernel, top: &str, path: &mut DataPath) {
@@ -116,7 +156,7 @@ fn descend(kernel: &dyn Kernel, top: &str, path: &mut DataPath) {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            path.layers.push(name.clone());
+            path.layers.push(Layer { name: name.clone(), kind: kind(kernel, &name) });
             let slaves: Vec<String> = kernel
                 .list(&format!("sys/block/{name}/slaves"))
                 .iter()
@@ -268,7 +308,10 @@ mod tests {
         let files = Files::new(root.path());
         let data = of_folder(&files, root.path(), Path::new("/var/lib/red panda/data"));
         assert_eq!(data.top.as_deref(), Some("dm-0"));
-        assert_eq!(data.layers, ["dm-0", "md0", "nvme0n1", "nvme1n1"]);
+        let layers: Vec<(&str, Option<&str>)> =
+            data.layers.iter().map(|layer| (layer.name.as_str(), layer.kind.as_deref())).collect();
+        let expected = [("dm-0", Some("dm-crypt")), ("md0", None), ("nvme0n1", None), ("nvme1n1", None)];
+        assert_eq!(layers, expected);
         assert_eq!(names(&data), ["nvme0n1", "nvme1n1"]);
         let first = &data.disks[0];
         assert_eq!(first.identity.stable, Some(("wwid".to_owned(), "eui.01".to_owned())));

@@ -22,6 +22,11 @@ pub trait Kernel {
 
     /// The names in a folder, sorted; none where there is no such folder.
     fn list(&self, folder: &str) -> Vec<String>;
+
+    /// Whether there is a file or a folder of this name.
+    fn exists(&self, path: &str) -> bool {
+        self.read(path).is_ok() || !self.list(path).is_empty()
+    }
 }
 
 /// Attributes are a page at most, files of settings not much more.
@@ -76,6 +81,10 @@ impl Kernel for Files {
             entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         names
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.at(path).is_ok_and(|path| path.exists())
     }
 }
 

@@ -92,7 +92,7 @@ pub fn sample(kernel: &dyn Kernel, root: &Path, pids: &[u32]) -> Sample {
 }
 
 /// Second field of schedstat: time on a run queue, in nanoseconds.
-fn queued_ns(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
+pub(crate) fn queued_ns(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
     let tasks = kernel.list(&format!("proc/{pid}/task"));
     let queued = |task: &String| {
         let text = kernel.read(&format!("proc/{pid}/task/{task}/schedstat")).ok()?;
@@ -141,7 +141,7 @@ fn steal(before: &str, after: &str) -> Option<f64> {
 }
 
 /// Interrupts of each core.
-fn by_core(text: &str) -> Vec<u64> {
+pub(crate) fn interrupts_by_core(text: &str) -> Vec<u64> {
     let mut lines = text.lines();
     let cores = lines.next().unwrap_or_default().split_whitespace().count();
     let mut sums = vec![0_u64; cores];
@@ -155,7 +155,7 @@ fn by_core(text: &str) -> Vec<u64> {
 }
 
 fn interrupts(before: &str, after: &str, window_s: f64) -> (Option<f64>, Option<f64>) {
-    let (before, after) = (by_core(before), by_core(after));
+    let (before, after) = (interrupts_by_core(before), interrupts_by_core(after));
     if after.is_empty() || before.len() != after.len() || window_s <= 0.0 {
         return (None, None);
     }
@@ -204,7 +204,7 @@ pub struct Times {
     pub us_max: u64,
 }
 
-fn times(mut all_us: Vec<u64>) -> Option<Times> {
+pub(crate) fn times(mut all_us: Vec<u64>) -> Option<Times> {
     all_us.sort_unstable();
     let at = |share: f64| {
         let rank = (all_us.len() as f64 * share).ceil() as usize;
@@ -217,12 +217,12 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// By how much timers of a millisecond were late, over some time. A broker's wake-ups are late by as much.
-pub fn timer_delays(over: Duration) -> Option<Times> {
+/// By how much timers of a millisecond were late, over some time or until `stop` says so. A broker's wake-ups are late by as much.
+pub fn timer_delays(over: Duration, stop: &dyn Fn() -> bool) -> Option<Times> {
     const PERIOD: Duration = Duration::from_millis(1);
     let began = Instant::now();
     let mut late_us = Vec::new();
-    while began.elapsed() < over {
+    while began.elapsed() < over && !stop() {
         let asked = Instant::now();
         std::thread::sleep(PERIOD);
         late_us.push(micros(asked.elapsed().saturating_sub(PERIOD)));

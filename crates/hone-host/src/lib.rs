@@ -11,27 +11,34 @@
 //!   [`tools`] lists the tools that Hone can use.
 //!
 //! - [`knob`] lists the kernel's settings that Hone knows, [`disks`] finds the disks below a folder, [`profile`] reads what
-//!   somebody recommends, and [`plan`] says what that would change here, and what it can't.
+//!   somebody recommends, and [`plan`] says what that would change here, and what it can't; [`saved_plan`] keeps that for later.
 //! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
 //!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
-//! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already.
+//! - [`export`] writes counters and settings for Prometheus.
+//! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
+//! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already, and
+//!   [`block_latency`] how long disks take for each request.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
 //! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
 //! of processes that the caller started), and nothing starts a program.
 
 pub mod affinity;
+pub mod block_latency;
 pub mod change;
 pub mod commit;
 pub mod cpu;
 pub mod disks;
 pub mod doctor;
 mod error;
+pub mod export;
+pub mod glob;
 pub mod journal;
 pub mod kernel;
 mod kernel_text;
 pub mod knob;
 pub mod latency;
+pub mod lint;
 pub mod memory;
 pub mod observe;
 pub mod origin;
@@ -43,9 +50,11 @@ pub mod ports;
 pub mod pressure;
 pub mod profile;
 pub mod relevance;
+pub mod saved_plan;
 pub mod setting;
 pub mod threads;
 pub mod tools;
+mod udev;
 pub mod uses;
 
 pub use error::HostError;

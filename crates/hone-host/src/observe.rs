@@ -44,6 +44,11 @@ pub fn machine_with(root: &Path, probe: impl FnOnce() -> PmuState) -> Machine {
     }
 }
 
+/// The manager of the container that this is, by its signs under `root`; `None` outside of one.
+pub fn container(root: &Path) -> Option<String> {
+    platform::container(&Files { root }.container_signs())
+}
+
 /// The running boot: another text after each start of the kernel under `root`. `None` where the kernel shows none.
 pub fn boot_id(root: &Path) -> Option<String> {
     Files { root }.word("proc/sys/kernel/random/boot_id")

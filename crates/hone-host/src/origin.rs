@@ -3,14 +3,16 @@
 
 use serde::Serialize;
 
+use crate::glob::is_meant;
 use crate::kernel::Kernel;
+use crate::udev::queue_settings;
 
 /// A line of a file that sets a knob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Origin {
     /// Where, without the leading `/`.
     pub file: String,
-    /// The attribute, or a pattern's last part of it (`queue/scheduler`).
+    /// The attribute.
     pub path: String,
     /// The value.
     pub value: String,
@@ -19,30 +21,86 @@ pub struct Origin {
 /// Folders of a kind, the first of which hides files of the same name in the later ones (sysctl.d(5)).
 const PLACES: [&str; 5] = ["etc", "run", "usr/local/lib", "usr/lib", "lib"];
 
-/// Everything that says something of a setting, in the order in which it is applied: the last one of a path rules.
-pub fn origins(kernel: &dyn Kernel) -> Vec<Origin> {
+/// Everything that says something of a setting, in the order in which it is applied: the last one of a path rules. In a container
+/// only the kernel's command line is the host's: the files are those of an image.
+pub fn origins(kernel: &dyn Kernel, in_container: bool) -> Vec<Origin> {
     let mut found = command_line(kernel);
+    if in_container {
+        return found;
+    }
     for (file, text) in ordered(kernel, "tmpfiles.d", ".conf") {
         found.extend(text.lines().filter_map(|line| tmpfiles_line(&file, line)));
     }
+    let disks = kernel.list("sys/block");
     for (file, text) in ordered(kernel, "udev/rules.d", ".rules") {
-        found.extend(text.lines().flat_map(|line| udev_line(&file, line)));
+        for disk in &disks {
+            let origin = |(attribute, value): (String, String)| Origin {
+                file: file.clone(),
+                path: format!("sys/block/{disk}/{attribute}"),
+                value,
+            };
+            found.extend(queue_settings(kernel, disk, &text).into_iter().map(origin));
+        }
     }
-    let sysctl = ordered(kernel, "sysctl.d", ".conf");
-    let read_by_procps = kernel.read("etc/sysctl.conf").ok().map(|text| ("etc/sysctl.conf".to_owned(), text));
-    for (file, text) in sysctl.into_iter().chain(read_by_procps) {
-        found.extend(text.lines().filter_map(|line| sysctl_line(&file, line)));
+    let mut sysctl = Vec::new();
+    for (file, text) in sysctl_files(kernel) {
+        sysctl.extend(text.lines().filter_map(|line| sysctl_line(&file, line)));
     }
-    found.extend(tuned(kernel));
+    found.extend(sysctl.iter().cloned());
+    let profile = tuned(kernel, &disks);
+    let is_active = !profile.is_empty();
+    found.extend(profile);
+    if is_active && tuned_gives_way(kernel) {
+        let of_the_machine =
+            |origin: &Origin| ["etc/", "run/"].iter().any(|place| origin.file.starts_with(place));
+        found.extend(sysctl.into_iter().filter(of_the_machine));
+    }
     found
+}
+
+/// Whether tuned sets what stands in sysctl.d below `/etc` and `/run` over its own sysctls: `reapply_sysctl`, which is on unless
+/// its main file says otherwise.
+fn tuned_gives_way(kernel: &dyn Kernel) -> bool {
+    let main = kernel.read("etc/tuned/tuned-main.conf").unwrap_or_default();
+    let said = main.lines().filter_map(|line| line.trim().split_once('=')).find_map(|(name, value)| {
+        (name.trim() == "reapply_sysctl")
+            .then(|| matches!(value.trim(), "1" | "True" | "true" | "yes" | "on"))
+    });
+    said.unwrap_or(true)
+}
+
+const SYSCTL_CONF: &str = "etc/sysctl.conf";
+
+/// Whether lines of `/etc/sysctl.conf` are set at boot: by systemd only where a file of sysctl.d is a link to it (Debian 13 has
+/// neither), else by procps.
+pub fn reads_sysctl_conf(kernel: &dyn Kernel) -> bool {
+    let has_systemd = ["usr/lib/systemd/systemd-sysctl", "lib/systemd/systemd-sysctl"]
+        .iter()
+        .any(|program| kernel.exists(program));
+    let is_linked = || {
+        let own = kernel.read(SYSCTL_CONF).ok();
+        // The link has this name wherever there is one; a copy would hold other lines before long.
+        own.is_some() && kernel.read("etc/sysctl.d/99-sysctl.conf").ok() == own
+    };
+    !has_systemd || is_linked()
+}
+
+/// Files of sysctl in the order in which they are read at boot.
+fn sysctl_files(kernel: &dyn Kernel) -> Vec<(String, String)> {
+    let mut files = ordered(kernel, "sysctl.d", ".conf");
+    let own = kernel.read(SYSCTL_CONF).ok().filter(|_| reads_sysctl_conf(kernel));
+    let Some(own) = own else { return files };
+    match files.iter_mut().find(|(file, text)| file.ends_with("/99-sysctl.conf") && *text == own) {
+        // Named by the file that people edit.
+        Some((file, _)) => SYSCTL_CONF.clone_into(file),
+        None => files.push((SYSCTL_CONF.to_owned(), own)),
+    }
+    files
 }
 
 /// The line that rules an attribute, if any does.
 pub fn of<'a>(origins: &'a [Origin], path: &str) -> Option<&'a Origin> {
-    let is_it = |origin: &&Origin| {
-        origin.path == path || (origin.path.starts_with("queue/") && path.ends_with(&origin.path))
-    };
-    origins.iter().rev().find(is_it)
+    origins.iter().rev().find(|origin| origin.path == path)
 }
 
 /// Files of a kind by their names, whatever folder they are in.
@@ -80,23 +138,6 @@ fn tmpfiles_line(file: &str, line: &str) -> Option<Origin> {
     (is_setting && !value.is_empty()).then(|| Origin { file: file.to_owned(), path, value: value.join(" ") })
 }
 
-/// Assignments `ATTR{queue/scheduler}="none"`; which disks a rule means is not worked out.
-fn udev_line(file: &str, line: &str) -> Vec<Origin> {
-    if line.trim_start().starts_with('#') {
-        return Vec::new();
-    }
-    let assignment = |piece: &str| {
-        let (name, rest) = piece.split_once('}')?;
-        let value = rest.strip_prefix("=\"")?.split('"').next()?;
-        name.starts_with("queue/").then(|| Origin {
-            file: file.to_owned(),
-            path: name.to_owned(),
-            value: value.to_owned(),
-        })
-    };
-    line.split("ATTR{").skip(1).filter_map(assignment).collect()
-}
-
 fn command_line(kernel: &dyn Kernel) -> Vec<Origin> {
     let text = kernel.read("proc/cmdline").unwrap_or_default();
     let word = |prefix: &str| {
@@ -114,7 +155,7 @@ fn command_line(kernel: &dyn Kernel) -> Vec<Origin> {
 const DEEPEST: usize = 8;
 
 /// Settings of tuned's active profile and of those that it includes.
-fn tuned(kernel: &dyn Kernel) -> Vec<Origin> {
+fn tuned(kernel: &dyn Kernel, disks: &[String]) -> Vec<Origin> {
     let active = kernel.read("etc/tuned/active_profile").unwrap_or_default();
     let mut names: Vec<String> = active.split_whitespace().map(str::to_owned).collect();
     let mut layers = Vec::new();
@@ -127,7 +168,7 @@ fn tuned(kernel: &dyn Kernel) -> Vec<Origin> {
                 kernel.read(&file).ok().map(|text| (file, text))
             };
             let Some((file, text)) = places.iter().find_map(read) else { continue };
-            let (settings, includes) = tuned_profile(&file, &text);
+            let (settings, includes) = tuned_profile(&file, &text, disks);
             layers.push(settings);
             included.extend(includes);
         }
@@ -137,8 +178,9 @@ fn tuned(kernel: &dyn Kernel) -> Vec<Origin> {
 }
 
 /// Settings of a profile, and the profiles that it includes.
-fn tuned_profile(file: &str, text: &str) -> (Vec<Origin>, Vec<String>) {
+fn tuned_profile(file: &str, text: &str, disks: &[String]) -> (Vec<Origin>, Vec<String>) {
     let (mut section, mut settings, mut includes) = (String::new(), Vec::new(), Vec::new());
+    let meant = tuned_disks(text, disks);
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             name.clone_into(&mut section);
@@ -161,13 +203,37 @@ fn tuned_profile(file: &str, text: &str) -> (Vec<Origin>, Vec<String>) {
             ) => {
                 format!("proc/sys/vm/{name}")
             }
-            ("disk", "elevator") => "queue/scheduler".to_owned(),
-            ("disk", "readahead") => "queue/read_ahead_kb".to_owned(),
+            ("disk", name @ ("elevator" | "readahead")) => {
+                let attribute = if name == "elevator" { "scheduler" } else { "read_ahead_kb" };
+                let origin = |disk: &String| Origin {
+                    file: file.to_owned(),
+                    path: format!("sys/block/{disk}/queue/{attribute}"),
+                    value: value.to_owned(),
+                };
+                settings.extend(meant.iter().map(origin));
+                continue;
+            }
             _ => continue,
         };
         settings.push(Origin { file: file.to_owned(), path, value: value.to_owned() });
     }
     (settings, includes)
+}
+
+/// Disks of a profile's section `[disk]`: all but memory and loops, or those of `devices=sd*,!sdb`.
+fn tuned_disks(text: &str, disks: &[String]) -> Vec<String> {
+    let usual = |disk: &&String| !["loop", "ram", "zram", "sr"].iter().any(|kind| disk.starts_with(kind));
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "[disk]").skip(1);
+    let own = lines.take_while(|line| !line.starts_with('['));
+    let patterns = own.filter_map(|line| line.strip_prefix("devices")?.trim_start().strip_prefix('=')).next();
+    let Some(patterns) = patterns else { return disks.iter().filter(usual).cloned().collect() };
+    let (not, only): (Vec<&str>, Vec<&str>) =
+        patterns.split(',').map(str::trim).partition(|pattern| pattern.starts_with('!'));
+    let is_one = |patterns: &[&str], disk: &str| {
+        patterns.iter().any(|pattern| is_meant(pattern.trim_start_matches('!'), disk))
+    };
+    let is_meant = |disk: &&String| (only.is_empty() || is_one(&only, disk)) && !is_one(&not, disk);
+    disks.iter().filter(is_meant).cloned().collect()
 }
 
 #[cfg(test)]
@@ -193,18 +259,20 @@ mod tests {
                 "w /sys/kernel/mm/transparent_hugepage/defrag - - - - defer+madvise\n",
             ),
             ("etc/tuned/active_profile", "mine\n"),
+            ("etc/tuned/tuned-main.conf", "# as it comes: 1\nreapply_sysctl = 0\n"),
             ("etc/tuned/mine/tuned.conf", "[main]\ninclude=latency\n[sysctl]\nvm.dirty_ratio=30\n"),
             (
                 "usr/lib/tuned/latency/tuned.conf",
                 "[sysctl]\nvm.dirty_ratio=10\n[vm]\ntransparent_hugepages=never\n[disk]\nreadahead=>4096\n",
             ),
             ("proc/cmdline", "quiet transparent_hugepage=always\n"),
+            ("sys/block/vda/queue/rotational", "0\n"),
         ] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let found = origins(&Files::new(root.path()));
+        let found = origins(&Files::new(root.path()), false);
         let says = |path: &str| of(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
         assert_eq!(says("proc/sys/vm/swappiness"), Some(("usr/lib/sysctl.d/50-y.conf", "20")));
         assert_eq!(says("sys/block/vda/queue/scheduler"), Some(("etc/udev/rules.d/60-s.rules", "none")));
@@ -215,12 +283,54 @@ mod tests {
         assert_eq!(says(&format!("{huge}/defrag")).unwrap().1, "defer+madvise");
         assert_eq!(says("sys/block/vda/queue/read_ahead_kb").unwrap().1, "4096");
         assert!(of(&found, "proc/sys/net/ipv4/conf/eth0.1/x").is_some());
+        // Usually tuned gives way to the files below /etc, and then to those alone.
+        fs::remove_file(root.path().join("etc/tuned/tuned-main.conf")).unwrap();
+        fs::write(root.path().join("etc/sysctl.d/60-own.conf"), "vm.dirty_ratio = 25\n").unwrap();
+        let found = origins(&Files::new(root.path()), false);
+        let says = |path: &str| of(&found, path).map(|origin| (origin.file.as_str(), origin.value.as_str()));
+        assert_eq!(says("proc/sys/vm/dirty_ratio"), Some(("etc/sysctl.d/60-own.conf", "25")));
+        assert_eq!(says("proc/sys/vm/swappiness"), Some(("etc/sysctl.d/10-x.conf", "10")));
+        assert_eq!(says("proc/sys/net/ipv4/conf/eth0.1/x").unwrap().0, "usr/lib/sysctl.d/50-y.conf");
+    }
+
+    #[test]
+    fn sysctl_conf_is_read_where_something_reads_it() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let files = Files::new(root.path());
+        let says = || of(&origins(&files, false), "proc/sys/vm/swappiness").map(|origin| origin.file.clone());
+        write("etc/sysctl.conf", "vm.swappiness = 1\n");
+        assert_eq!(says().as_deref(), Some("etc/sysctl.conf"), "procps reads it");
+        write("usr/lib/systemd/systemd-sysctl", "");
+        assert_eq!(says(), None, "systemd does not");
+        std::os::unix::fs::symlink("../sysctl.conf", {
+            fs::create_dir_all(root.path().join("etc/sysctl.d")).unwrap();
+            root.path().join("etc/sysctl.d/99-sysctl.conf")
+        })
+        .unwrap();
+        assert_eq!(says().as_deref(), Some("etc/sysctl.conf"), "but for a link, as on Ubuntu and RHEL");
+        write("etc/sysctl.d/99-zz.conf", "vm.swappiness = 7\n");
+        assert_eq!(says().as_deref(), Some("etc/sysctl.d/99-zz.conf"));
+        assert!(origins(&files, true).is_empty(), "files of an image are not the host's");
+    }
+
+    #[test]
+    fn a_profile_of_tuned_names_its_disks() {
+        let disks = ["nvme0n1", "sda", "sdb", "zram0"].map(str::to_owned);
+        let text = |devices: &str| format!("[disk]\n{devices}readahead=>4096\n[vm]\ndevices=x\n");
+        assert_eq!(tuned_disks(&text(""), &disks), ["nvme0n1", "sda", "sdb"]);
+        assert_eq!(tuned_disks(&text("devices=sd*,!sdb\n"), &disks), ["sda"]);
+        assert_eq!(tuned_disks(&text("devices = !sda\n"), &disks), ["nvme0n1", "sdb", "zram0"]);
     }
 
     proptest! {
         #[test]
         fn foreign_texts_do_no_harm(text in "\\PC*") {
-            let _ = (sysctl_line("f", &text), tmpfiles_line("f", &text), udev_line("f", &text), tuned_profile("f", &text));
+            let _ = (sysctl_line("f", &text), tmpfiles_line("f", &text), tuned_profile("f", &text, &["sda".to_owned()]));
         }
     }
 }

@@ -1,17 +1,17 @@
 //! What a profile would change on this host: each knob with its value now and then, why, who says so, what it risks, when it
 //! takes effect, and what can't matter here. Computed from what was read; nothing is written.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::change::Step;
-use crate::disks::{DataPath, Disk};
+use crate::disks::{DataPath, Disk, look};
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{Effect, Family, Place, Risk, by_name};
+use crate::knob::{Effect, Family, MOST_REQUESTS_OF_A_SCHEDULER, Place, Risk, by_name};
 use crate::profile::{Only, Profile, Wish};
-use crate::relevance::{Facts, cannot_matter};
+use crate::relevance::{Facts, cannot_matter, remark};
 
 /// What a profile would do here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The profile's name.
     pub profile: String,
@@ -19,6 +19,8 @@ pub struct Plan {
     pub about: String,
     /// The disks whose queues are meant.
     pub disks: Vec<Disk>,
+    /// The device above them that carries the file system, where it is another one; readahead is that one's.
+    pub top: Option<Disk>,
     /// A row for each knob and device.
     pub rows: Vec<Row>,
     /// What stands in the way of all of it.
@@ -26,7 +28,7 @@ pub struct Plan {
 }
 
 /// What would come of one knob.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The knob, and the device if there may be several.
     pub title: String,
@@ -50,10 +52,12 @@ pub struct Row {
     pub freezes: bool,
     /// Attributes that the write takes along.
     pub takes_along: Vec<String>,
+    /// What is worth knowing about it here.
+    pub remark: Option<String>,
 }
 
 /// What would be done about a knob.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Action {
     /// It would be written.
@@ -80,22 +84,43 @@ pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath,
         profile: name.to_owned(),
         about: profile.about.clone(),
         disks: data.disks.clone(),
+        top: data
+            .top
+            .as_ref()
+            .filter(|top| data.disks.iter().all(|disk| disk.name != **top))
+            .map(|top| look(kernel, top)),
         rows,
-        obstacles: obstacles(facts),
+        obstacles: obstacles(name, data, facts),
     }
 }
 
-fn obstacles(facts: &Facts) -> Vec<String> {
+fn obstacles(profile: &str, data: &DataPath, facts: &Facts) -> Vec<String> {
     let mut obstacles = Vec::new();
+    if let Some(manager) = &facts.container {
+        let disks: String = data.disks.iter().map(|disk| format!(" --disk {}", disk.name)).collect();
+        obstacles.push(format!(
+            "this is a container ({manager}): memory, disks and huge pages are the host's, for all that run there. On the host: `hone host apply {profile}{disks}`"
+        ));
+        if manager == "kubernetes" {
+            obstacles.push(
+                "net.* are the pod's own: its securityContext.sysctls sets them, if the kubelet allows it"
+                    .to_owned(),
+            );
+        }
+    }
     if facts.sys_is_read_only {
-        obstacles.push(
-            "/sys or /proc/sys is mounted read-only, as in containers: run this on the host, or in a privileged pod with both mounted"
-                .to_owned(),
-        );
+        let way_out = if facts.container.is_some() {
+            "a privileged container with the host's /proc/sys and /sys is the other way"
+        } else {
+            "mount them for writing, or run this where they are"
+        };
+        obstacles.push(format!(
+            "/sys or /proc/sys is mounted read-only, so nothing can be written from here; {way_out}"
+        ));
     }
     if let Some(tuned) = &facts.tuned_profile {
         obstacles.push(format!(
-            "tuned is active with the profile {tuned} and sets its values again: put yours into a child profile, or switch it off first"
+            "tuned is active with the profile {tuned} and sets its values again whenever it starts: put yours into a child profile. Sysctls below /etc/sysctl.d rule over its own, unless reapply_sysctl is off"
         ));
     }
     obstacles
@@ -137,7 +162,17 @@ fn row(kernel: &dyn Kernel, wish: &Wish, place: &Place, facts: &Facts) -> Row {
         effect: place.knob.effect,
         freezes: place.knob.freezes,
         takes_along,
+        remark: remark(place.knob.name, facts).or_else(|| unordered(kernel, wish, place)),
     }
+}
+
+/// One hardware queue is in need of an order, which many have in the device itself (block/elevator.c gives such a disk mq-deadline).
+fn unordered(kernel: &dyn Kernel, wish: &Wish, place: &Place) -> Option<String> {
+    let disk =
+        place.device.as_ref().filter(|_| place.knob.name == "queue.scheduler" && wish.value == "none")?;
+    (look(kernel, disk).hardware_queues == 1).then(|| {
+        format!("{disk} has one hardware queue: with none nobody orders its requests, and writes may hold up reads")
+    })
 }
 
 fn action(wish: &Wish, place: &Place, text: &str, facts: &Facts) -> Action {
@@ -146,35 +181,54 @@ fn action(wish: &Wish, place: &Place, text: &str, facts: &Facts) -> Action {
     if now == wish.value || (wish.at_least && enough() == Some(true)) {
         return Action::Keep;
     }
-    match place.knob.taken(&wish.value, text) {
+    match place.knob.taken(&wish.value, text, facts.page_kib.unwrap_or(USUAL_PAGE_KIB)) {
         Err(why) => return Action::Cannot { why },
         Ok(taken) if taken != wish.value => {
             return Action::Cannot { why: format!("the kernel would make {taken} of it, without a word") };
         }
         Ok(_) => {}
     }
-    cannot_matter(place.knob.name, facts).map_or(Action::Change, |why| Action::Idle { why })
+    match cannot_matter(place.knob.name, facts) {
+        Some(why) => Action::Idle { why },
+        None if facts.sys_is_read_only => Action::Cannot { why: "mounted read-only here".to_owned() },
+        None => Action::Change,
+    }
 }
 
-/// Without a scheduler there are no more requests than the device has tags.
+const USUAL_PAGE_KIB: u64 = 4;
+
+/// Without a scheduler there are no more requests than the device has tags; with one no more than that takes.
 fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
-    let unordered: Vec<String> = rows
+    let wanted: Vec<(String, bool)> = rows
         .iter()
-        .filter(|row| row.wanted == "none" && matches!(row.action, Action::Change | Action::Keep))
-        .filter_map(|row| Some(row.path.strip_suffix("/queue/scheduler")?.to_owned()))
+        .filter(|row| matches!(row.action, Action::Change | Action::Keep))
+        .filter_map(|row| Some((row.path.strip_suffix("/queue/scheduler")?.to_owned(), row.wanted == "none")))
         .collect();
     for row in rows {
         let Some(device) = row.path.strip_suffix("/queue/nr_requests") else { continue };
+        let says_none = || {
+            let text = kernel.read(&format!("{device}/queue/scheduler"));
+            text.is_ok_and(|text| plain_value(&text) == "none")
+        };
+        let planned = wanted.iter().find(|(path, _)| path == device).map(|(_, is_none)| *is_none);
+        let is_none = planned.unwrap_or_else(says_none);
         let tags = kernel.read(&format!("{device}/mq/0/nr_tags")).ok();
         let tags: Option<u64> = tags.and_then(|text| text.trim().parse().ok());
-        let over = tags.zip(row.wanted.parse().ok()).filter(|(tags, wanted): &(u64, u64)| wanted > tags);
-        if let Some((tags, _)) = over.filter(|_| unordered.iter().any(|path| path == device)) {
-            row.action = Action::Cannot { why: format!("without a scheduler the device has {tags} at most") };
+        let most = if is_none { tags } else { Some(MOST_REQUESTS_OF_A_SCHEDULER) };
+        let over = most.zip(row.wanted.parse().ok()).filter(|(most, wanted): &(u64, u64)| wanted > most);
+        if let Some((most, _)) = over {
+            let who = if is_none { "without a scheduler the device has" } else { "a scheduler takes" };
+            row.action = Action::Cannot { why: format!("{who} {most} requests at most") };
         }
     }
 }
 
 impl Plan {
+    /// All devices of which something is set, so that each can be known again.
+    pub fn devices(&self) -> Vec<Disk> {
+        self.disks.iter().chain(&self.top).cloned().collect()
+    }
+
     /// The writes. With `idle` also those of which nothing would come here.
     pub fn steps(&self, idle: bool) -> Vec<Step> {
         let meant = |row: &&Row| match row.action {

@@ -12,6 +12,12 @@ use crate::kernel::Kernel;
 pub struct Facts {
     /// Swap space, in bytes.
     pub swap_bytes: Option<u64>,
+    /// Where it is, by the names that `/proc/swaps` has.
+    pub swap_devices: Vec<String>,
+    /// A page, in KiB.
+    pub page_kib: Option<u64>,
+    /// A huge page, in bytes.
+    pub huge_page_bytes: Option<u64>,
     /// Dirty pages now, and the number at which writers have to wait.
     pub dirty_pages: Option<(u64, u64)>,
     /// Processes with files open below the data folder.
@@ -26,7 +32,7 @@ pub struct Facts {
     pub sys_is_read_only: bool,
     /// The active profile of tuned.
     pub tuned_profile: Option<String>,
-    /// What says that this is a container.
+    /// The manager of the container that this is.
     pub container: Option<String>,
 }
 
@@ -43,18 +49,34 @@ pub struct Broker {
     pub direct_files: u64,
 }
 
-/// `O_DIRECT` on x86-64; Arm has another bit, which the kernel of the same machine writes into fdinfo.
-const O_DIRECT: u64 = libc::O_DIRECT as u64;
+/// `O_DIRECT` as the kernel of the machine that is looked at writes it into fdinfo, which need not be the one we run on: where x86
+/// has it, Arm has `O_DIRECTORY`, and the other way round (arch/*/include/uapi/asm/fcntl.h).
+fn direct_flag(cpuinfo: &str) -> u64 {
+    const ARM: u64 = 0o200_000;
+    const X86: u64 = 0o40_000;
+    if cpuinfo.contains("CPU implementer") {
+        ARM
+    } else if cpuinfo.contains("vendor_id") {
+        X86
+    } else {
+        u64::try_from(libc::O_DIRECT).unwrap_or(X86)
+    }
+}
 
 /// Looks at the host, and at the processes that use a folder.
 pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
     let read = |path: &str| kernel.read(path).ok();
-    let brokers = data.map(|data| brokers(root, data)).unwrap_or_default();
+    let direct = direct_flag(&read("proc/cpuinfo").unwrap_or_default());
+    let brokers = data.map(|data| brokers(root, data, direct)).unwrap_or_default();
     let vmstat = read("proc/vmstat").unwrap_or_default();
     let count = |name: &str| counter(&vmstat, name);
     let mounts = read("proc/self/mountinfo").unwrap_or_default();
     Facts {
         swap_bytes: read("proc/meminfo").and_then(|text| kib_of(&text, "SwapTotal")),
+        swap_devices: swap_devices(&read("proc/swaps").unwrap_or_default()),
+        page_kib: read("proc/self/smaps").and_then(|text| Some(kib_of(&text, "KernelPageSize")? / 1024)),
+        huge_page_bytes: read("sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+            .and_then(|text| text.trim().parse().ok()),
         dirty_pages: count("nr_dirty").zip(count("nr_dirty_threshold")),
         huge_bytes: sum(brokers
             .iter()
@@ -68,7 +90,7 @@ pub fn look(kernel: &dyn Kernel, root: &Path, data: Option<&Path>) -> Facts {
         tuned_profile: read("etc/tuned/active_profile")
             .map(|text| text.trim().to_owned())
             .filter(|name| !name.is_empty()),
-        container: container(kernel),
+        container: crate::observe::container(root),
         brokers,
     }
 }
@@ -100,34 +122,25 @@ fn is_read_only(mountinfo: &str) -> bool {
     is_ro("/sys") || is_ro("/proc/sys")
 }
 
-fn container(kernel: &dyn Kernel) -> Option<String> {
-    if kernel.read(".dockerenv").is_ok() {
-        return Some("/.dockerenv".to_owned());
-    }
-    let text = kernel.read("run/.containerenv").map(|_| "/run/.containerenv".to_owned());
-    let cgroup = || {
-        let text = kernel.read("proc/1/cgroup").ok()?;
-        let word =
-            ["kubepods", "docker", "containerd", "lxc"].into_iter().find(|word| text.contains(word))?;
-        Some(format!("{word} in /proc/1/cgroup"))
-    };
-    text.ok().or_else(cgroup)
+/// The first column below the heading.
+fn swap_devices(swaps: &str) -> Vec<String> {
+    swaps.lines().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
 }
 
 /// Hosts have fewer processes; a foreign tree may not make us look for ever.
 const MOST_PROCESSES: usize = 100_000;
 
-fn brokers(root: &Path, data: &Path) -> Vec<Broker> {
+fn brokers(root: &Path, data: &Path, direct: u64) -> Vec<Broker> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let mut brokers: Vec<Broker> =
-        pids.take(MOST_PROCESSES).filter_map(|pid| broker(root, pid, data)).collect();
+        pids.take(MOST_PROCESSES).filter_map(|pid| broker(root, pid, data, direct)).collect();
     brokers.sort_by_key(|broker| broker.pid);
     brokers
 }
 
 /// A process with files open below the folder.
-fn broker(root: &Path, pid: u32, data: &Path) -> Option<Broker> {
+fn broker(root: &Path, pid: u32, data: &Path, direct: u64) -> Option<Broker> {
     let folder = root.join(format!("proc/{pid}"));
     let mut broker = Broker { pid, ..Broker::default() };
     let mut seen = BTreeSet::new();
@@ -139,7 +152,7 @@ fn broker(root: &Path, pid: u32, data: &Path) -> Option<Broker> {
         }
         let info = std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).unwrap_or_default();
         broker.files += 1;
-        broker.direct_files += u64::from(flags_of(&info).is_some_and(|flags| flags & O_DIRECT != 0));
+        broker.direct_files += u64::from(flags_of(&info).is_some_and(|flags| flags & direct != 0));
     }
     if broker.files == 0 {
         return None;
@@ -180,12 +193,52 @@ fn no_compaction(facts: &Facts) -> Option<String> {
         .then(|| "since boot nobody has waited for compaction, and no huge page was missing".to_owned())
 }
 
-/// What is worth knowing about a knob that may matter; for people.
+/// What is worth knowing about a knob here; for people.
 pub fn remark(knob: &str, facts: &Facts) -> Option<String> {
-    let (dirty, limit) = facts.dirty_pages?;
-    let share = dirty.saturating_mul(100).checked_div(limit)?;
-    (knob == "vm.dirty_ratio" || knob == "vm.dirty_bytes")
-        .then(|| format!("dirty pages are at {share} % of the number at which writers wait"))
+    match knob {
+        "vm.dirty_ratio" => {
+            let (dirty, limit) = facts.dirty_pages?;
+            let share = dirty.saturating_mul(100).checked_div(limit)?;
+            Some(format!("dirty pages are at {share} % of the number at which writers wait"))
+        }
+        "vm.swappiness" => swap_in_memory(facts),
+        "transparent_hugepage.enabled" => huge_pages(facts),
+        _ => None,
+    }
+}
+
+/// Documentation/admin-guide/sysctl/vm.rst, swappiness: values above 100 may be right for swap in memory.
+fn swap_in_memory(facts: &Facts) -> Option<String> {
+    let all_in_memory = facts.swap_devices.iter().all(|device| device.starts_with("/dev/zram"));
+    (all_in_memory && !facts.swap_devices.is_empty()).then(|| {
+        "swap is compressed memory (zram), where nobody waits for a disk: the kernel's own page suggests more than 100 for it, not less"
+            .to_owned()
+    })
+}
+
+/// On x86 and on Arm with pages of 4 KiB.
+const USUAL_HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+fn huge_pages(facts: &Facts) -> Option<String> {
+    let mut remarks = Vec::new();
+    if let Some(bytes) = facts.huge_bytes.filter(|bytes| *bytes > 0) {
+        remarks.push(format!(
+            "the broker has {:.1} GiB in huge pages now; what is set here decides what it gets at its next start",
+            bytes as f64 / f64::from(1_u32 << 30)
+        ));
+    }
+    if let Some(bytes) = facts.huge_page_bytes.filter(|bytes| *bytes > USUAL_HUGE_PAGE_BYTES) {
+        remarks.push(format!(
+            "a huge page is {} MiB on this kernel: memory that is touched here and there takes many times its size",
+            bytes >> 20
+        ));
+    }
+    if let Some(value) = &facts.huge_pages_at_boot {
+        remarks.push(format!(
+            "the kernel's command line says transparent_hugepage={value}: each boot begins with that, and tuned then leaves the setting alone"
+        ));
+    }
+    (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
 #[cfg(test)]
@@ -223,6 +276,22 @@ mod tests {
         let facts = look(&Files::new(root), root, Some(&data));
         let own = facts.brokers.iter().find(|broker| broker.pid == std::process::id()).unwrap();
         assert_eq!((own.files, own.direct_files), (2, 1));
+    }
+
+    #[test]
+    fn the_flag_of_the_machine_that_is_looked_at() {
+        assert_eq!(direct_flag("CPU implementer\t: 0x41\n"), 0o200_000);
+        assert_eq!(direct_flag("vendor_id\t: GenuineIntel\n"), 0o40_000);
+    }
+
+    #[test]
+    fn swap_in_memory_is_remarked() {
+        let swap_devices = swap_devices("Filename Type\n/dev/zram0 partition 8 0 100\n");
+        let zram = Facts { swap_devices: swap_devices.clone(), ..Facts::default() };
+        assert!(remark("vm.swappiness", &zram).unwrap().contains("more than 100"));
+        let both =
+            Facts { swap_devices: [swap_devices, vec!["/dev/sda5".to_owned()]].concat(), ..Facts::default() };
+        assert_eq!(remark("vm.swappiness", &both), None);
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn foreign_writes(model: &Model, dice: &mut Dice) -> BTreeSet<String> {
     let paths: Vec<String> = model.all().into_keys().collect();
     let mut touched = BTreeSet::new();
     for _ in 0..dice.below(4) {
-        let path = dice.one(&paths).clone();
+        let path = dice.one::<String>(&paths).clone();
         if model.write(&path, dice.one::<&str>(values(&path))).is_ok() {
             touched.extend(rival(&path));
             touched.insert(path);
@@ -403,4 +403,50 @@ fn what_the_kernel_refuses_or_rounds_ends_the_change() {
     }
     model.make_read_only();
     assert_eq!(model.write("proc/sys/vm/swappiness", "1").unwrap_err().raw_os_error(), Some(libc::EROFS));
+}
+
+/// An attribute that somebody holds for a moment ends a change, and does not keep it from being taken back.
+#[test]
+fn what_is_busy_for_a_moment_comes_back_all_the_same() {
+    let mut dice = Dice(77);
+    let mut ended = 0;
+    for number in 0..150 {
+        let case = case(&mut dice);
+        let paths: Vec<String> = case.begun.before.keys().cloned().collect();
+        if paths.is_empty() {
+            continue;
+        }
+        case.model.make_busy(dice.one::<String>(&paths), 1);
+        let text = &case.text;
+        killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
+        ended += u32::from(!text.borrow().contains("\"applied\""));
+        for _ in 0..2 {
+            case.model.make_busy(dice.one::<String>(&paths), 2);
+        }
+        let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+        let outcomes = recovered(&case, &fuse, false);
+        check(&case, &outcomes, &BTreeSet::new(), &format!("case {number}"));
+    }
+    assert!(ended > 10, "only {ended} changes met what was busy");
+}
+
+#[test]
+fn what_stays_busy_is_named_and_the_rest_comes_back() {
+    let model = Model::new(&[("vda", "mq-deadline")]);
+    let place = |name: &str| Place::new(by_name(name).unwrap(), None);
+    let step = |name: &str, value: &str| Step {
+        path: place(name).path(),
+        value: value.to_owned(),
+        closure: place(name).closure(&model),
+    };
+    let steps = [step("vm.swappiness", "1"), step("vm.dirty_expire_centisecs", "12000")];
+    let begun = Begun { journal: FORMAT, before: snapshot(&model, &touched(&steps)), ..Begun::default() };
+    let case = Case { text: RefCell::default(), begun, steps: steps.to_vec(), model };
+    killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
+    case.model.make_busy("proc/sys/vm/swappiness", u32::MAX);
+    let outcomes = recovered(&case, &Fuse(Rc::new(Cell::new(FOR_EVER))), false);
+    let fate = |name: &str| outcomes.iter().find(|outcome| outcome.path.ends_with(name)).unwrap();
+    assert_eq!(fate("swappiness").fate, Fate::Failed);
+    assert!(fate("swappiness").why.as_ref().unwrap().contains("busy"), "{:?}", fate("swappiness"));
+    assert_eq!(fate("dirty_expire_centisecs").fate, Fate::Restored);
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+mod host_cli;
+use host_cli::{command, hone, said};
 
 /// A machine with one disk under the root; its files accept anything.
 fn machine() -> tempfile::TempDir {
@@ -36,21 +38,6 @@ fn machine() -> tempfile::TempDir {
         fs::write(path, text).unwrap();
     }
     root
-}
-
-#[expect(clippy::disallowed_methods, reason = "the program under test")]
-fn command(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hone"));
-    command.arg("host").args(arguments).arg("--root").arg(root);
-    command
-}
-
-fn hone(root: &Path, arguments: &[&str]) -> Output {
-    command(root, arguments).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 fn ok(root: &Path, arguments: &[&str]) -> String {
@@ -99,7 +86,7 @@ fn a_plan_writes_nothing_and_says_what_cannot_matter() {
     let unknown = hone(root.path(), &["plan", "no-such-profile"]);
     assert!(said(&unknown).contains("field-guide, redpanda"), "{}", said(&unknown));
     let text = ok(root.path(), &["status", "--data", "/var/lib/kafka"]);
-    assert!(text.contains("nvme0n1: 2 hardware queues, serial vol01"), "{text}");
+    assert!(text.contains("nvme0n1: 2 hardware queues of 1023 requests, serial vol01"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The kernel's settings that Hone knows: where each is, what the kernel makes of a value, what it takes along, when it
 //! takes effect, what it risks, and who says what about it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Kernel, plain_value};
 
@@ -44,14 +44,14 @@ pub enum Form {
 pub enum Rounding {
     /// It takes it or refuses it.
     None,
-    /// Down to whole pages of 4 KiB: 3 becomes 0, 5 becomes 4.
+    /// Down to whole pages; of 4 KiB: 3 becomes 0, 5 becomes 4.
     PagesOfKib,
     /// Less than this becomes this.
     AtLeast(u64),
 }
 
 /// When a new value begins to matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// With the write.
@@ -65,7 +65,7 @@ pub enum Effect {
 }
 
 /// What can go wrong with a sensible value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
     /// Nothing that was heard of.
@@ -122,6 +122,16 @@ pub fn by_name(name: &str) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.name == name)
 }
 
+/// The knob of an attribute, and of which device.
+pub fn of_path(path: &str) -> Option<Place> {
+    let queue = path.strip_prefix("sys/block/").and_then(|path| path.split_once("/queue/"));
+    let device = queue.map(|(device, _)| device);
+    KNOBS.iter().map(|knob| Place::new(knob, device)).find(|place| {
+        matches!(place.knob.family, Family::Queue | Family::TopQueue) == device.is_some()
+            && place.path() == path
+    })
+}
+
 const HUGE_PAGES: &str = "transparent_hugepage.";
 const QUEUE: &str = "queue.";
 
@@ -156,6 +166,39 @@ impl Place {
         }
     }
 
+    /// What the kernel starts with, as far as it can be told: a scheduler hangs on the number of hardware queues, and the number of
+    /// requests on that and on what the device can hold (block/elevator.c, block/blk-mq-sched.c). `None` where it is worked out from
+    /// the machine.
+    pub fn usual(&self, kernel: &dyn Kernel) -> Option<String> {
+        const OF_A_SCHEDULER: u64 = 128;
+        let Some(device) = &self.device else { return self.knob.default.map(str::to_owned) };
+        let read = |file: &str| kernel.read(&format!("sys/block/{device}/{file}")).ok();
+        let tags = || read("mq/0/nr_tags")?.trim().parse::<u64>().ok();
+        match self.knob.name {
+            "queue.scheduler" => match kernel.list(&format!("sys/block/{device}/mq")).len() {
+                0 => None,
+                1 => Some("mq-deadline".to_owned()),
+                _ => Some("none".to_owned()),
+            },
+            "queue.nr_requests" => {
+                let is_none = plain_value(&read("queue/scheduler")?) == "none";
+                Some(if is_none { tags()? } else { 2 * tags()?.min(OF_A_SCHEDULER) }.to_string())
+            }
+            // block/blk-settings.c: twice the device's best size, and no less than 128 KiB.
+            "queue.read_ahead_kb" => {
+                const LEAST_KIB: u64 = 128;
+                let best = read("queue/optimal_io_size").and_then(|text| text.trim().parse::<u64>().ok());
+                Some((best.unwrap_or(0) / 512).max(LEAST_KIB).to_string())
+            }
+            // block/blk-wbt.c: 75 ms of turning disks, 2 ms of others.
+            "queue.wbt_lat_usec" => {
+                let turns = read("queue/rotational")?.trim() == "1";
+                Some(if turns { "75000" } else { "2000" }.to_owned())
+            }
+            _ => self.knob.default.map(str::to_owned),
+        }
+    }
+
     /// The attribute that rules in the place of this one when it is not 0. Setting one sets the other to 0, and the kernel
     /// refuses a written 0 of the bytes.
     pub fn rival(&self) -> Option<String> {
@@ -175,6 +218,9 @@ impl Place {
         queue_closure(device, kernel)
     }
 }
+
+/// Requests that a scheduler takes, whatever the device can hold (block/blk-mq-sched.h, `MAX_SCHED_RQ`).
+pub(crate) const MOST_REQUESTS_OF_A_SCHEDULER: u64 = 2048;
 
 /// Knobs whose writes make the kernel set other attributes of the queue anew (block/elevator.c, mq-deadline's `depth_updated`).
 const RESETS_THE_QUEUE: [&str; 2] = ["queue.scheduler", "queue.nr_requests"];
@@ -219,11 +265,12 @@ pub fn is_reset(path: &str) -> bool {
 }
 
 impl Knob {
-    /// What the kernel would make of a value, or why it would refuse it. `text` is what the attribute says now.
+    /// What the kernel would make of a value, or why it would refuse it. `text` is what the attribute says now, a page has
+    /// `page_kib` KiB.
     ///
     /// # Errors
     /// A sentence for people.
-    pub fn taken(&self, value: &str, text: &str) -> Result<String, String> {
+    pub fn taken(&self, value: &str, text: &str, page_kib: u64) -> Result<String, String> {
         match self.form {
             Form::Choice => {
                 let choices = crate::kernel::choices(text);
@@ -241,7 +288,7 @@ impl Knob {
                 }
                 Ok(match rounding {
                     Rounding::None => number,
-                    Rounding::PagesOfKib => number / 4 * 4,
+                    Rounding::PagesOfKib => number / page_kib.max(1) * page_kib.max(1),
                     Rounding::AtLeast(least) => number.max(least),
                 }
                 .to_string())
@@ -266,14 +313,22 @@ mod tests {
         assert_eq!(place("vm.swappiness", None), "proc/sys/vm/swappiness");
         assert_eq!(place("queue.scheduler", Some("vda")), "sys/block/vda/queue/scheduler");
         assert_eq!(place("transparent_hugepage.defrag", None), "sys/kernel/mm/transparent_hugepage/defrag");
+        for knob in KNOBS {
+            let is_queue = matches!(knob.family, Family::Queue | Family::TopQueue);
+            let place = Place::new(knob, is_queue.then_some("vda"));
+            assert_eq!(of_path(&place.path()), Some(place));
+        }
+        assert_eq!(of_path("proc/sys/vm/no_such"), None);
         let names: std::collections::BTreeSet<&str> = KNOBS.iter().map(|knob| knob.name).collect();
         assert_eq!(names.len(), KNOBS.len());
     }
 
     #[test]
     fn what_the_kernel_makes_of_a_value() {
-        let taken = |name: &str, value: &str, text: &str| by_name(name).unwrap().taken(value, text);
+        let taken = |name: &str, value: &str, text: &str| by_name(name).unwrap().taken(value, text, 4);
         assert_eq!(taken("queue.read_ahead_kb", "5", "128").unwrap(), "4");
+        let large_pages = by_name("queue.read_ahead_kb").unwrap().taken("16", "128", 64);
+        assert_eq!(large_pages.unwrap(), "0");
         assert_eq!(taken("queue.nr_requests", "3", "256").unwrap(), "4");
         assert_eq!(taken("vm.dirty_ratio", "100", "20").unwrap(), "100");
         assert!(taken("vm.dirty_ratio", "101", "20").is_err());

@@ -44,6 +44,8 @@ struct Settings {
     choices: BTreeMap<String, (Vec<String>, String)>,
     queues: BTreeMap<String, Queue>,
     read_only: bool,
+    /// Attributes whose next writes end with EBUSY, and how many.
+    busy: BTreeMap<String, u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,12 +94,18 @@ impl Model {
             queue
         };
         let queues = disks.iter().map(|(name, scheduler)| ((*name).to_owned(), queue(scheduler))).collect();
-        let settings = Settings { numbers, choices: choices.into(), queues, read_only: false };
+        let settings =
+            Settings { numbers, choices: choices.into(), queues, read_only: false, busy: BTreeMap::new() };
         Self { settings: RefCell::new(settings) }
     }
 
     pub(crate) fn make_read_only(&self) {
         self.settings.borrow_mut().read_only = true;
+    }
+
+    /// The next writes of an attribute end with EBUSY: somebody else holds it.
+    pub(crate) fn make_busy(&self, path: &str, times: u32) {
+        self.settings.borrow_mut().busy.insert(path.to_owned(), times);
     }
 
     /// Every attribute with its value.
@@ -216,6 +224,9 @@ impl Settings {
 impl Kernel for Model {
     fn read(&self, path: &str) -> io::Result<String> {
         let settings = self.settings.borrow();
+        if path.starts_with("sys/block/") && path.ends_with("/mq/0/nr_tags") {
+            return Ok(format!("{TAGS}\n"));
+        }
         if let Some(number) = settings.numbers.get(path) {
             return Ok(format!("{number}\n"));
         }
@@ -234,6 +245,10 @@ impl Kernel for Model {
         let mut settings = self.settings.borrow_mut();
         if settings.read_only {
             return Err(error(libc::EROFS));
+        }
+        if let Some(left) = settings.busy.get_mut(path).filter(|left| **left > 0) {
+            *left -= 1;
+            return Err(error(libc::EBUSY));
         }
         if settings.numbers.contains_key(path) {
             return settings.write_number(path, value);

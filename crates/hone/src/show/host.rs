@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use hone_host::change::{Fate, Outcome};
 use hone_host::commit::{Confirmed, Recovered, TakenBack};
+use hone_host::disks::{Disk, Layer};
 use hone_host::knob::{Effect, Risk};
 use hone_host::latency::{DiskTimes, Latency, Times};
 use hone_host::plan::{Action, Plan, Row};
@@ -56,6 +57,16 @@ pub(crate) fn plan(plan: &Plan) -> String {
 }
 
 fn plan_row(row: &Row) -> String {
+    let text = plan_row_itself(row);
+    match &row.remark {
+        Some(remark) if matches!(row.action, Action::Change | Action::Cannot { .. }) => {
+            format!("{text}      here: {remark}\n")
+        }
+        _ => text,
+    }
+}
+
+fn plan_row_itself(row: &Row) -> String {
     let now = row.now.as_deref().unwrap_or("(not there)");
     let title = &row.title;
     match &row.action {
@@ -193,21 +204,29 @@ pub(crate) fn status(status: &Status) -> String {
     for knob in &status.knobs {
         let mark = if knob.idle.is_some() { "-" } else { " " };
         let value = knob.value.as_deref().unwrap_or("(not there)");
-        let by = match (&knob.set_by, knob.default) {
+        let by = match (&knob.set_by, knob.default.as_deref()) {
+            (None, default)
+                if status.facts.container.is_some()
+                    && default != Some(value)
+                    && !knob.title.starts_with("net.") =>
+            {
+                "by the host, whose files can't be seen from here".to_owned()
+            }
             (Some(origin), _) if origin.value == value => format!("by /{}", origin.file),
             (Some(origin), _) => format!("not by /{}, which says {}", origin.file, origin.value),
             (None, Some(default)) if default == value => "the kernel's default".to_owned(),
             (None, Some(default)) => format!("by no file; the kernel's default is {default}"),
-            (None, None) => "by no file".to_owned(),
+            (None, None) => "by no file: the kernel's own choice, or set by hand".to_owned(),
         };
         let _ = writeln!(out, "  {mark} {:<38} {value:<12} {by}", knob.title);
-        for remark in [&knob.idle, &knob.remark].into_iter().flatten() {
+        if let Some(remark) = knob.idle.as_ref().or(knob.remark.as_ref()) {
             let _ = writeln!(out, "      {remark}");
         }
     }
     if let Some(latency) = &status.latency {
         delays(latency, &mut out);
     }
+    blocks(status, &mut out);
     times("Timers of 1 ms were late by", status.timers.as_ref(), &mut out);
     times("4 KiB with fdatasync took", status.fsync.as_ref(), &mut out);
     for change in &status.changes {
@@ -220,6 +239,33 @@ pub(crate) fn status(status: &Status) -> String {
         for path in &change.drifted {
             let _ = writeln!(out, "  ! /{path}: somebody else has set it since");
         }
+    }
+    out
+}
+
+/// `md0 (raid0) > nvme0n1, nvme1n1`: what lies on others, and the disks.
+fn layers(layers: &[Layer]) -> String {
+    let stacked =
+        layers.iter().filter_map(|layer| Some(format!("{} ({})", layer.name, layer.kind.as_ref()?)));
+    let disks: Vec<&str> =
+        layers.iter().filter(|layer| layer.kind.is_none()).map(|layer| layer.name.as_str()).collect();
+    let lowest = (!disks.is_empty()).then(|| disks.join(", "));
+    let all: Vec<String> = stacked.chain(lowest).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(" > ") }
+}
+
+fn disk(disk: &Disk) -> String {
+    let who = disk.identity.stable.as_ref().map_or_else(
+        || "no wwid or serial: settings can't stay over a boot".to_owned(),
+        |(attribute, text)| format!("{attribute} {text}"),
+    );
+    let model = disk.model.as_ref().map(|model| format!("{model}, ")).unwrap_or_default();
+    let tags = disk.tags.map(|tags| format!(" of {tags} requests")).unwrap_or_default();
+    let plural = if disk.hardware_queues == 1 { "queue" } else { "queues" };
+    let mut out =
+        format!("  {}: {model}{} hardware {plural}{tags}, {who}\n", disk.name, disk.hardware_queues);
+    if disk.is_volume_of_a_cloud() {
+        out.push_str("    a volume over the network, not a local drive: its latency is the network's and its limits those of the volume\n");
     }
     out
 }
@@ -237,19 +283,15 @@ fn data(status: &Status, out: &mut String) {
                 data.folder,
                 data.mount_point,
                 data.file_system,
-                if data.layers.is_empty() { "none".to_owned() } else { data.layers.join(" > ") }
+                layers(&data.layers)
             );
         }
     }
     if let Some(problem) = &data.problem {
         let _ = writeln!(out, "! {problem}");
     }
-    for disk in &data.disks {
-        let who = disk.identity.stable.as_ref().map_or_else(
-            || "no wwid or serial: settings can't stay over a boot".to_owned(),
-            |(attribute, text)| format!("{attribute} {text}"),
-        );
-        let _ = writeln!(out, "  {}: {} hardware queues, {who}", disk.name, disk.hardware_queues);
+    for found in &data.disks {
+        out.push_str(&disk(found));
     }
     for broker in &status.facts.brokers {
         let _ = writeln!(
@@ -261,14 +303,15 @@ fn data(status: &Status, out: &mut String) {
     if let Some(container) = &status.facts.container {
         let _ = writeln!(
             out,
-            "! This looks like a container ({container}): vm.*, disks and huge pages are the host's; run `hone host` there"
+            "! This is a container ({container}): memory, disks and huge pages are the host's; run `hone host` there"
         );
     }
     if status.facts.sys_is_read_only {
         out.push_str("! /sys or /proc/sys is mounted read-only: nothing can be changed from here\n");
     }
     if let Some(profile) = &status.facts.tuned_profile {
-        let _ = writeln!(out, "! tuned is active with {profile}, and sets its values again");
+        let _ =
+            writeln!(out, "! tuned is active with {profile}, and sets its values again whenever it starts");
     }
 }
 
@@ -293,6 +336,26 @@ fn delays(latency: &Latency, out: &mut String) {
     let _ = writeln!(out, "  memory: {events}");
     for disk in &latency.disks {
         out.push_str(&disk_line(disk));
+    }
+}
+
+fn blocks(status: &Status, out: &mut String) {
+    if let Some(why) = &status.no_blocks {
+        let _ =
+            writeln!(out, "  the times of single requests can't be seen: {why}; it takes root and tracefs");
+    }
+    let Some(seen) = &status.blocks else { return };
+    for found in &seen.blocks {
+        let kind = if found.operation == "other" { "request of another kind" } else { &found.operation };
+        let what = format!("{}: from issue to completion a {kind} took", found.device);
+        times(&what, Some(&found.times), out);
+    }
+    if seen.lost > 0 {
+        let _ = writeln!(
+            out,
+            "  {} marks were lost: these times are of a part; watch for a shorter time",
+            seen.lost
+        );
     }
 }
 

@@ -8,17 +8,19 @@ use clap::Args;
 use hone_host::commit::{Applied, CommitError, Order, make};
 use hone_host::journal::FOLDER;
 use hone_host::plan::Plan;
+use hone_host::saved_plan;
 use serde::Serialize;
 
 use super::super::Desk;
-use super::plan::{What, made};
+use super::plan::{What, kept, made};
 use crate::{Ending, NotItsOwn, Usage, show};
 
 /// Set what a profile wants, for this boot only, with the way back on disk before each write.
 ///
 /// With --confirm-within a guard takes everything back at that time unless `hone host confirm` was called: it is a process of
 /// its own that is ready before the first write, and needs nothing else of Hone. Writes of a scheduler or of a number of
-/// requests stop a disk's queue for some 20 to 40 ms: apply while the broker is quiet.
+/// requests stop a disk's queue for some 20 to 40 ms: apply while the broker is quiet. In place of a profile it takes a plan that was
+/// saved (`hone host plan --save`), and refuses it when a setting or a disk is not what it was then.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -58,7 +60,15 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
-    let plan = made(&arguments.what, root)?;
+    let what = &arguments.what;
+    let plan = if saved_plan::is_name(&what.profile) {
+        if what.on.names_something() {
+            return Err(Usage("a saved plan names its disks: leave out --data and --disk".to_owned()).into());
+        }
+        kept(&what.profile, root)?
+    } else {
+        made(what, root)?
+    };
     let steps = plan.steps(arguments.all);
     let applied = if steps.is_empty() {
         None
@@ -66,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
         let order = Order {
             profile: plan.profile.clone(),
             steps,
-            disks: plan.disks.clone(),
+            disks: plan.devices(),
             confirm_within: arguments.confirm_within,
         };
         let made = make(root, &order, &mut |id| start_guard(root, id));

@@ -9,6 +9,8 @@ use super::Desk;
 use crate::Ending;
 
 mod apply;
+mod export;
+mod lint;
 mod plan;
 mod status;
 mod undo;
@@ -24,6 +26,7 @@ pub(crate) use undo::Found;
 ///   hone host plan redpanda --data /var/lib/redpanda/data
 ///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
 ///   hone host confirm        (or: hone host revert)
+///   hone host lint tuning-guide.md tune.sh rollback.sh --data /var/lib/kafka
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -49,6 +52,8 @@ enum Verb {
     Revert(undo::Revert),
     Recover(undo::Recover),
     Uninstall(undo::Uninstall),
+    Lint(lint::Arguments),
+    Export(export::Arguments),
     #[command(hide = true)]
     Guard(undo::Guard),
 }
@@ -63,6 +68,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
         Verb::Recover(arguments) => undo::recover(arguments, &root, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
+        Verb::Export(arguments) => export::run(arguments, &root, desk),
+        Verb::Lint(arguments) => lint::run(arguments, &root, desk),
         Verb::Guard(arguments) => undo::guard(arguments, &root),
     }
 }

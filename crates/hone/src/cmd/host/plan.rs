@@ -2,30 +2,36 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hone_host::disks::{self, DataPath};
 use hone_host::kernel::Files;
 use hone_host::plan::{Plan, plan};
 use hone_host::profile::{self, OWN, Profile};
 use hone_host::relevance;
+use hone_host::saved_plan::{self, SavedPlan, SavedPlanError};
 
 use super::super::Desk;
 use crate::{Ending, Usage, show};
 
 /// Say what a profile would change on this host, why, who says so, what it risks, and what can't matter here.
 ///
-/// Nothing is written, and it takes no root; without root it sees fewer of the broker's files.
+/// Nothing is written, and it takes no root; without root it sees fewer of the broker's files. With --save the plan is kept in a
+/// file with what each setting says now: `hone host apply FILE.json` makes just that plan, and refuses when the host has changed since.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) what: What,
+    /// Keep the plan in a file, as plan.json.
+    #[arg(long, value_name = "FILE.json")]
+    save: Option<PathBuf>,
 }
 
 /// A profile and the disks that it is for.
 #[derive(Debug, Args)]
 pub(crate) struct What {
-    /// field-guide, redpanda, kafka-page-cache, latency, throughput, or the path of a TOML file of your own.
+    /// field-guide, redpanda, kafka-page-cache, latency, throughput, or the path of a TOML file of your own (to apply, also a
+    /// saved plan, .json).
     #[arg(default_value = "latency")]
     pub(crate) profile: String,
     #[command(flatten)]
@@ -60,6 +66,10 @@ impl On {
         Ok(found)
     }
 
+    pub(crate) fn names_something(&self) -> bool {
+        self.data.is_some() || !self.disk.is_empty()
+    }
+
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         self.data.as_deref().map(disks::absolute)
     }
@@ -88,7 +98,29 @@ pub(crate) fn made(what: &What, root: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
+/// The plan of a file, if the host is still the one that it was made for.
+pub(crate) fn kept(name: &str, root: &Path) -> Result<Plan> {
+    let text = std::fs::read_to_string(name).with_context(|| format!("the plan {name} can't be read"))?;
+    let saved: SavedPlan = serde_json::from_str(&text)
+        .map_err(SavedPlanError::from)
+        .with_context(|| format!("{name} is no saved plan"))?;
+    Ok(saved_plan::check(&Files::new(root), saved)?)
+}
+
+fn keep(path: &Path, plan: Plan, root: &Path) -> Result<()> {
+    if !saved_plan::is_name(&path.display().to_string()) {
+        bail!(Usage(format!("{} has to end in .json, by which apply knows a plan", path.display())));
+    }
+    let saved = saved_plan::save(&Files::new(root), plan)?;
+    std::fs::write(path, serde_json::to_string_pretty(&saved)? + "\n")
+        .with_context(|| format!("the plan can't be written into {}", path.display()))
+}
+
 pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
-    desk.show_found("host-plan", &made(&arguments.what, root)?, show::host::plan)?;
+    let plan = made(&arguments.what, root)?;
+    if let Some(path) = &arguments.save {
+        keep(path, plan.clone(), root)?;
+    }
+    desk.show_found("host-plan", &plan, show::host::plan)?;
     Ok(Ending::Done)
 }

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hone_host::block_latency::{self, Device, Seen};
 use hone_host::commit;
-use hone_host::disks::DataPath;
+use hone_host::disks::{DataPath, Disk};
 use hone_host::journal::State;
 use hone_host::kernel::{Files, Kernel as _, plain_value};
 use hone_host::knob::{Advice, Effect, Family, KNOBS, Knob, Place};
 use hone_host::latency::{self, Latency, Times};
 use hone_host::origin::{self, Origin};
 use hone_host::relevance::{self, Facts};
+use hone_tool::interrupt;
 use serde::Serialize;
 
 use super::super::Desk;
@@ -40,8 +42,12 @@ pub(crate) struct Arguments {
 pub(crate) struct Status {
     pub(crate) data: DataPath,
     pub(crate) facts: Facts,
-    pub(crate) knobs: Vec<Seen>,
+    pub(crate) knobs: Vec<KnobSeen>,
     pub(crate) latency: Option<Latency>,
+    /// How long the disks took for each request.
+    pub(crate) blocks: Option<Seen>,
+    /// Why that could not be seen.
+    pub(crate) no_blocks: Option<String>,
     pub(crate) timers: Option<Times>,
     pub(crate) fsync: Option<Times>,
     pub(crate) changes: Vec<Change>,
@@ -49,11 +55,11 @@ pub(crate) struct Status {
 
 /// A knob of this host.
 #[derive(Debug, Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct KnobSeen {
     pub(crate) title: String,
     pub(crate) path: String,
     pub(crate) value: Option<String>,
-    pub(crate) default: Option<&'static str>,
+    pub(crate) default: Option<String>,
     pub(crate) set_by: Option<Origin>,
     pub(crate) effect: Effect,
     pub(crate) about: &'static str,
@@ -86,19 +92,30 @@ fn look(arguments: &Arguments, root: &Path) -> Result<Status> {
     let files = Files::new(root);
     let data = arguments.on.data_path(&files, root)?;
     let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
-    let origins = origin::origins(&files);
+    let origins = origin::origins(&files, facts.container.is_some());
     let places = KNOBS.iter().flat_map(|knob| places(knob, &data));
     let knobs = places.map(|place| seen(&files, &place, &origins, &facts)).collect();
     // A recorded machine has no counters that move.
     let is_live = root == Path::new("/") && arguments.watch > 0;
-    let (latency, timers) =
-        if is_live { watched(&files, root, arguments.watch, &data, &facts) } else { (None, None) };
+    let watched =
+        if is_live { watched(&files, root, arguments.watch, &data, &facts) } else { Watched::default() };
     let fsync = match &arguments.fsync {
         Some(folder) => latency::fsync_probe(folder, FSYNC_WRITES)
             .with_context(|| format!("no probe of fsync in {}", folder.display()))?,
         None => None,
     };
-    Ok(Status { data, facts, knobs, latency, timers, fsync, changes: changes(&files, root)? })
+    let Watched { latency, timers, blocks, no_blocks } = watched;
+    Ok(Status {
+        data,
+        facts,
+        knobs,
+        latency,
+        blocks,
+        no_blocks,
+        timers,
+        fsync,
+        changes: changes(&files, root)?,
+    })
 }
 
 fn places(knob: &'static Knob, data: &DataPath) -> Vec<Place> {
@@ -109,12 +126,12 @@ fn places(knob: &'static Knob, data: &DataPath) -> Vec<Place> {
     }
 }
 
-fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> Seen {
+fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> KnobSeen {
     let path = place.path();
-    Seen {
+    KnobSeen {
         title: place.title(),
         value: files.read(&path).ok().map(|text| plain_value(&text)),
-        default: place.knob.default,
+        default: place.usual(files),
         set_by: origin::of(origins, &path).cloned(),
         effect: place.knob.effect,
         about: place.knob.about,
@@ -125,19 +142,43 @@ fn seen(files: &Files, place: &Place, origins: &[Origin], facts: &Facts) -> Seen
     }
 }
 
-fn watched(
-    files: &Files,
-    root: &Path,
-    seconds: u64,
-    data: &DataPath,
-    facts: &Facts,
-) -> (Option<Latency>, Option<Times>) {
+#[derive(Default)]
+struct Watched {
+    latency: Option<Latency>,
+    timers: Option<Times>,
+    blocks: Option<Seen>,
+    no_blocks: Option<String>,
+}
+
+fn watched(files: &Files, root: &Path, seconds: u64, data: &DataPath, facts: &Facts) -> Watched {
     let pids: Vec<u32> = facts.brokers.iter().map(|broker| broker.pid).collect();
+    let over = Duration::from_secs(seconds);
+    let blocks = watching_blocks(data, over);
     let before = latency::sample(files, root, &pids);
-    let timers = latency::timer_delays(Duration::from_secs(seconds));
+    let timers = latency::timer_delays(over, &interrupt::requested);
     let after = latency::sample(files, root, &pids);
     let disks: Vec<String> = data.disks.iter().map(|disk| disk.name.clone()).collect();
-    (Some(latency::between(&before, &after, &disks)), timers)
+    let latency = Some(latency::between(&before, &after, &disks));
+    let (blocks, no_blocks) = match blocks.map(|thread| thread.join()) {
+        None => (None, None),
+        Some(Ok(Ok(seen))) => (Some(seen), None),
+        Some(Ok(Err(error))) => (None, Some(error.to_string())),
+        Some(Err(_)) => (None, Some("the thread that watched the disks has ended".to_owned())),
+    };
+    Watched { latency, timers, blocks, no_blocks }
+}
+
+/// A thread of its own, since it may take a view of its own of the mounts. It looks for an interrupt itself, and puts away what it has
+/// made, before anything ends.
+fn watching_blocks(
+    data: &DataPath,
+    over: Duration,
+) -> Option<std::thread::JoinHandle<std::io::Result<Seen>>> {
+    let device =
+        |disk: &Disk| Some(Device { name: disk.name.clone(), number: disk.identity.number.clone()? });
+    let devices: Vec<Device> = data.disks.iter().filter_map(device).collect();
+    let is_asked = !devices.is_empty();
+    is_asked.then(|| std::thread::spawn(move || block_latency::watch(&devices, over, &interrupt::requested)))
 }
 
 fn changes(files: &Files, root: &Path) -> Result<Vec<Change>> {

@@ -1,0 +1,228 @@
+//! A host on which nothing happens: what would be written is kept aside, and the kernel's rules say what would come of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::kernel::{Kernel, choices, plain_value};
+use crate::knob::{Form, MOST_REQUESTS_OF_A_SCHEDULER, Place, of_path, rival};
+
+/// The host as it is, and what would be different.
+pub(super) struct Imagined<'a> {
+    real: &'a dyn Kernel,
+    page_kib: u64,
+    /// Texts by path; `None` of what would be gone.
+    changed: RefCell<BTreeMap<String, Option<String>>>,
+}
+
+/// What a foreign text may have read of the host: settings, and files of settings. Other files may hold secrets, or have no end.
+fn is_readable(path: &str) -> bool {
+    const ATTRIBUTES: [&str; 6] =
+        ["proc/sys/", "sys/block/", "sys/kernel/mm/", "sys/devices/system/", "proc/cmdline", "proc/meminfo"];
+    const OF_SETTINGS: [&str; 6] = ["sysctl.d", "sysctl.conf", "udev", "tmpfiles.d", "tuned", "systemd"];
+    let is_of_settings = || {
+        ["etc/", "run/", "usr/", "lib/"].iter().any(|place| path.starts_with(place))
+            && path.split('/').any(|part| OF_SETTINGS.contains(&part))
+    };
+    ATTRIBUTES.iter().any(|place| path.starts_with(place)) || is_of_settings()
+}
+
+/// What the kernel would make of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// As asked.
+    Whole,
+    /// Something else, without a word.
+    Otherwise(String),
+    /// Nothing: why.
+    Refused(String),
+}
+
+const LINK: &str = "etc/sysctl.d/99-sysctl.conf";
+const LINKED: &str = "etc/sysctl.conf";
+
+/// Settings of the kernel, in contrast to files.
+pub(super) fn is_attribute(path: &str) -> bool {
+    path.starts_with("proc/sys/") || path.starts_with("sys/")
+}
+
+impl<'a> Imagined<'a> {
+    pub(super) fn new(real: &'a dyn Kernel, page_kib: u64) -> Self {
+        Self { real, page_kib, changed: RefCell::default() }
+    }
+
+    /// The host after its next boot: its files stay, what the kernel was told is gone.
+    pub(super) fn booted(&self) -> Self {
+        let mut changed = self.changed.borrow().clone();
+        changed.retain(|path, _| !is_attribute(path));
+        Self { real: self.real, page_kib: self.page_kib, changed: RefCell::new(changed) }
+    }
+
+    /// Writes a file that is no attribute; with `append` behind what it says.
+    pub(super) fn put(&self, path: &str, text: &str, append: bool) {
+        let there = if append { self.read(path).unwrap_or_default() } else { String::new() };
+        self.set(path, there + text);
+    }
+
+    pub(super) fn delete(&self, path: &str) {
+        self.changed.borrow_mut().insert(path.to_owned(), None);
+    }
+
+    fn is_linked(&self) -> bool {
+        self.real.read(LINK).is_ok_and(|text| self.real.read(LINKED).is_ok_and(|own| own == text))
+    }
+
+    fn set(&self, path: &str, text: String) {
+        self.changed.borrow_mut().insert(path.to_owned(), Some(text));
+    }
+
+    /// What the kernel would make of a write, which is kept if it took it.
+    pub(super) fn tell(&self, path: &str, value: &str) -> Taken {
+        let text = match self.read(path) {
+            Ok(text) => text,
+            Err(_) => return Taken::Refused("there is no such file on this host".to_owned()),
+        };
+        if !choices(&text).is_empty() || path.ends_with("/queue/scheduler") {
+            self.choose(path, &text, value)
+        } else {
+            self.number(path, &text, value)
+        }
+    }
+
+    fn choose(&self, path: &str, text: &str, value: &str) -> Taken {
+        let is_scheduler = path.ends_with("/queue/scheduler");
+        let word = value.strip_suffix('\n').unwrap_or(value);
+        let word = if is_scheduler { word.trim() } else { word };
+        let offered: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
+        if !offered.contains(&word) {
+            return Taken::Refused(format!("`{word}` is not among {} (EINVAL)", offered.join(", ")));
+        }
+        let was = plain_value(text);
+        let marked: Vec<String> = offered
+            .iter()
+            .map(|other| if *other == word { format!("[{other}]") } else { (*other).to_owned() })
+            .collect();
+        self.set(path, marked.join(" ") + "\n");
+        if is_scheduler && was != word {
+            self.reset_queue(path, word);
+        }
+        Taken::Whole
+    }
+
+    fn tags(&self, queue: &str) -> Option<u64> {
+        let device = queue.strip_suffix("/queue")?;
+        self.read(&format!("{device}/mq/0/nr_tags")).ok()?.trim().parse().ok()
+    }
+
+    /// A new scheduler sets the number of requests anew (block/elevator.c, block/blk-mq-sched.c).
+    fn reset_queue(&self, scheduler: &str, word: &str) {
+        const OF_A_SCHEDULER: u64 = 128;
+        let Some(queue) = scheduler.strip_suffix("/scheduler") else { return };
+        let Some(tags) = self.tags(queue) else { return };
+        let requests = if word == "none" { tags } else { 2 * tags.min(OF_A_SCHEDULER) };
+        self.set(&format!("{queue}/nr_requests"), format!("{requests}\n"));
+    }
+
+    fn number(&self, path: &str, text: &str, value: &str) -> Taken {
+        let plain = value.trim_end_matches('\n');
+        if plain.trim().is_empty() {
+            return Taken::Otherwise(plain_value(text));
+        }
+        let is_sysctl = path.starts_with("proc/sys/");
+        // A sysctl takes the number and leaves what stands behind a blank; attributes of /sys take all or nothing.
+        let head = if is_sysctl { plain.split_whitespace().next().unwrap_or_default() } else { plain };
+        let place = of_path(path);
+        let was_number = plain_value(text).parse::<i64>().is_ok();
+        if was_number && head.parse::<i64>().is_err() {
+            return Taken::Refused(format!("`{plain}` is no number (EINVAL)"));
+        }
+        let taken = match &place {
+            Some(place) => match self.known(place, path, head, text) {
+                Ok(taken) => taken,
+                Err(why) => return Taken::Refused(format!("{why} (EINVAL)")),
+            },
+            None if was_number => head.to_owned(),
+            None => plain.to_owned(),
+        };
+        self.set(path, format!("{taken}\n"));
+        if let Some(rival) = rival(path) {
+            self.set(&rival, "0\n".to_owned());
+        }
+        if taken != head {
+            Taken::Otherwise(taken)
+        } else if was_number && head != plain.trim() {
+            Taken::Otherwise(format!(
+                "{taken}, and leaves `{}`",
+                plain.trim().trim_start_matches(head).trim()
+            ))
+        } else {
+            Taken::Whole
+        }
+    }
+
+    fn known(&self, place: &Place, path: &str, head: &str, text: &str) -> Result<String, String> {
+        if !matches!(place.knob.form, Form::Number { .. }) {
+            return Ok(head.to_owned());
+        }
+        let taken = place.knob.taken(head, text, self.page_kib)?;
+        let (Some(queue), Ok(requests)) = (path.strip_suffix("/nr_requests"), taken.parse::<u64>()) else {
+            return Ok(taken);
+        };
+        let is_none = self.read(&format!("{queue}/scheduler")).is_ok_and(|text| plain_value(&text) == "none");
+        let most = if is_none { self.tags(queue) } else { Some(MOST_REQUESTS_OF_A_SCHEDULER) };
+        match most.filter(|most| requests > *most) {
+            Some(most) if is_none => {
+                Err(format!("without a scheduler the device has {most} requests at most"))
+            }
+            Some(most) => Err(format!("a scheduler takes {most} requests at most")),
+            None => Ok(taken),
+        }
+    }
+}
+
+impl Kernel for Imagined<'_> {
+    fn read(&self, path: &str) -> io::Result<String> {
+        match self.changed.borrow().get(path) {
+            Some(Some(text)) => Ok(text.clone()),
+            Some(None) => Err(io::ErrorKind::NotFound.into()),
+            // The link to the file that people edit.
+            None if path == LINK && self.is_linked() => match self.changed.borrow().get(LINKED) {
+                Some(Some(text)) => Ok(text.clone()),
+                Some(None) => Err(io::ErrorKind::NotFound.into()),
+                None => self.real.read(path),
+            },
+            None if is_readable(path) => self.real.read(path),
+            None => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
+
+    fn write(&self, path: &str, value: &str) -> io::Result<()> {
+        match self.tell(path, value) {
+            Taken::Refused(why) => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
+            Taken::Whole | Taken::Otherwise(_) => Ok(()),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        let mut names: std::collections::BTreeSet<String> = self.real.list(folder).into_iter().collect();
+        let above = format!("{folder}/");
+        for (path, text) in self.changed.borrow().iter() {
+            let Some(name) = path.strip_prefix(&above).and_then(|below| below.split('/').next()) else {
+                continue;
+            };
+            if text.is_some() {
+                names.insert(name.to_owned());
+            } else if path.len() == above.len() + name.len() {
+                names.remove(name);
+            }
+        }
+        names.into_iter().collect()
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        match self.changed.borrow().get(path) {
+            Some(text) => text.is_some(),
+            None => self.real.exists(path) || !self.list(path).is_empty(),
+        }
+    }
+}

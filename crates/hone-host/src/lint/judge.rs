@@ -1,0 +1,483 @@
+//! What is to be said of a course of things: pure, but for reading the host's settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::imagined::Taken;
+use super::run::{Event, What};
+use super::texts::unit_values;
+use super::{Course, Defect, Finding, Lint, Role, Setting, is_attribute, name_of, next_boot};
+use crate::disks::{DataPath, look};
+use crate::kernel::{Kernel, plain_value};
+use crate::origin::reads_sysctl_conf;
+use crate::profile::{self, OWN, Profile};
+use crate::relevance::{Facts, cannot_matter};
+
+/// A setting of the texts with all of its attributes.
+struct Group<'a> {
+    name: String,
+    paths: BTreeSet<&'a str>,
+    wanted: String,
+    events: Vec<&'a Event>,
+}
+
+pub(super) fn judge(
+    kernel: &dyn Kernel,
+    texts: &[(String, String)],
+    course: &Course<'_>,
+    data: &DataPath,
+    facts: &Facts,
+) -> Lint {
+    let groups = groups(&course.events);
+    let vendor = vendor(texts, facts);
+    let (booted, from) = next_boot(kernel, course);
+    let (mut wrong, mut again) = (Vec::new(), Vec::new());
+    let mut settings = Vec::new();
+    for group in &groups {
+        let mut findings = taken(group);
+        findings.extend(worth(kernel, group, facts, vendor.as_ref()));
+        if course.has_rollback {
+            let left = not_restored(kernel, course, group);
+            if !left.is_empty() {
+                wrong.push(group.name.clone());
+            }
+            findings.extend(left);
+            let back = at_next_boot(kernel, &booted, &from, group);
+            if !back.is_empty() {
+                again.push(group.name.clone());
+            }
+            findings.extend(back);
+        }
+        settings.push(setting(kernel, group, findings));
+    }
+    let mut findings = of_events(kernel, course, data, facts);
+    findings.extend(of_units(kernel, course));
+    findings.extend(of_texts(kernel, texts, course, &settings, facts));
+    findings.sort();
+    findings.dedup();
+    Lint {
+        files: texts.iter().map(|(name, _)| name.clone()).collect(),
+        settings,
+        findings,
+        has_rollback: course.has_rollback,
+        wrong_after_rollback: wrong,
+        at_next_boot: again,
+    }
+}
+
+fn place(event: &Event) -> String {
+    format!("{}:{}", event.file, event.line)
+}
+
+fn finding(defect: Defect, place: impl Into<String>, told: impl Into<String>) -> Finding {
+    Finding { defect, place: place.into(), told: told.into() }
+}
+
+/// What the texts set on the way there, in the order in which they first do.
+fn groups(events: &[Event]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for event in events.iter().filter(|event| event.role == Role::Change) {
+        let What::Set { path, value, .. } = &event.what else { continue };
+        let (name, _) = name_of(path);
+        let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
+            groups.push(Group { name, paths: BTreeSet::new(), wanted: String::new(), events: Vec::new() });
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(at) {
+            group.paths.insert(path);
+            group.wanted = bare(value);
+            group.events.push(event);
+        }
+    }
+    groups
+}
+
+/// A value without a remark behind it.
+fn bare(value: &str) -> String {
+    value.split(" #").next().unwrap_or_default().trim().to_owned()
+}
+
+fn now(kernel: &dyn Kernel, path: &str) -> String {
+    kernel.read(path).map_or_else(|_| "(not there)".to_owned(), |text| plain_value(&text))
+}
+
+fn setting(kernel: &dyn Kernel, group: &Group<'_>, mut findings: Vec<Finding>) -> Setting {
+    findings.sort();
+    findings.dedup();
+    let mut values: Vec<String> = group.paths.iter().map(|path| now(kernel, path)).collect();
+    values.dedup();
+    let places: BTreeSet<String> = group.events.iter().map(|event| place(event)).collect();
+    Setting {
+        name: group.name.clone(),
+        devices: group.paths.iter().filter_map(|path| name_of(path).1).collect(),
+        now: values,
+        wanted: group.wanted.clone(),
+        places: places.into_iter().collect(),
+        findings,
+    }
+}
+
+/// What the kernel makes of it.
+fn taken(group: &Group<'_>) -> Vec<Finding> {
+    let of = |event: &&Event| {
+        let What::Set { path, value, taken, .. } = &event.what else { return None };
+        match taken {
+            Taken::Whole => None,
+            Taken::Refused(why) => Some(finding(Defect::Refused, place(event), format!("/{path}: {why}"))),
+            Taken::Otherwise(what) => Some(finding(
+                Defect::TakenOtherwise,
+                place(event),
+                format!("of `{value}` the kernel takes {what}"),
+            )),
+        }
+    };
+    group.events.iter().filter_map(of).collect()
+}
+
+/// Whether it does something here, and whether that is good.
+fn worth(kernel: &dyn Kernel, group: &Group<'_>, facts: &Facts, vendor: Option<&Profile>) -> Vec<Finding> {
+    let place = group.events.first().map(|event| place(event)).unwrap_or_default();
+    if group.paths.iter().all(|path| now(kernel, path) == group.wanted) {
+        return vec![finding(Defect::NoEffect, place, "it says so already")];
+    }
+    if let Some(why) = cannot_matter(&group.name, facts) {
+        return vec![finding(Defect::NoEffect, place, format!("it can't matter here: {why}"))];
+    }
+    let mut findings = Vec::new();
+    if let Some(told) = against(group, vendor) {
+        findings.push(finding(Defect::AgainstTheVendor, place.clone(), told));
+    }
+    findings.extend(
+        harm(kernel, group, facts).into_iter().map(|told| finding(Defect::Harmful, place.clone(), told)),
+    );
+    findings
+}
+
+/// What Redpanda's own tuner says, if that is the broker.
+fn vendor(texts: &[(String, String)], facts: &Facts) -> Option<Profile> {
+    let is_redpanda = if facts.brokers.is_empty() {
+        texts.iter().any(|(_, text)| text.to_lowercase().contains("redpanda"))
+    } else {
+        facts.brokers.iter().any(|broker| broker.program.contains("redpanda"))
+    };
+    let (name, text) = OWN.iter().find(|(name, _)| *name == "redpanda")?;
+    profile::parse(name, text).ok().filter(|_| is_redpanda)
+}
+
+fn against(group: &Group<'_>, vendor: Option<&Profile>) -> Option<String> {
+    let wish = vendor?.knobs.iter().find(|wish| wish.name == group.name)?;
+    let is_enough = || Some(group.wanted.parse::<u64>().ok()? >= wish.value.parse::<u64>().ok()?);
+    let agrees = group.wanted == wish.value || (wish.at_least && is_enough() == Some(true));
+    (!agrees).then(|| format!("Redpanda's own tuner sets {} ({}: {})", wish.value, wish.source, wish.reason))
+}
+
+/// Writers wait from there on, and the more is unwritten, the longer.
+const MUCH_DIRTY_PERCENT: u64 = 50;
+/// A minute.
+const OLD_CENTISECS: u64 = 6000;
+
+fn harm(kernel: &dyn Kernel, group: &Group<'_>, facts: &Facts) -> Vec<String> {
+    let number = group.wanted.parse::<u64>().ok();
+    let one = |told: String| vec![told];
+    match (group.name.as_str(), number) {
+        ("queue.read_ahead_kb", Some(0)) => one(
+            "buffered sequential reads, as of consumers that lag, wait for each page: 1150 to 1420 MB/s became 39 to 45 where it was tried"
+                .to_owned(),
+        ),
+        ("vm.dirty_ratio", Some(percent)) if percent >= MUCH_DIRTY_PERCENT => one(format!(
+            "up to {percent} % of the memory may lie unwritten: writers then wait for long, and all of it is lost with the power; RHEL's latency profile says 10"
+        )),
+        ("vm.dirty_expire_centisecs", Some(age)) if age >= OLD_CENTISECS => one(format!(
+            "what was written may lie {} s before the disk gets it: a loss of power costs as much, and the next fsync pays for all",
+            age / 100
+        )),
+        ("vm.swappiness", Some(0)) => one("0 ends in killed processes where 1 would swap (Scylla)".to_owned()),
+        ("transparent_hugepage.enabled", _) if group.wanted == "never" => huge_pages_lost(facts),
+        ("queue.scheduler", _) => group.paths.iter().filter_map(|path| disordered(kernel, path, &group.wanted)).collect(),
+        ("queue.nr_requests", Some(requests)) => fewer_requests(kernel, group, requests),
+        _ => Vec::new(),
+    }
+}
+
+fn huge_pages_lost(facts: &Facts) -> Vec<String> {
+    let bytes = facts.huge_bytes.filter(|bytes| *bytes > 0);
+    let told = |bytes: u64| {
+        format!(
+            "the broker has {:.1} GiB in huge pages; with its next start it gets none",
+            bytes as f64 / f64::from(1_u32 << 30)
+        )
+    };
+    bytes.map(told).into_iter().collect()
+}
+
+fn disordered(kernel: &dyn Kernel, path: &str, wanted: &str) -> Option<String> {
+    let (_, disk) = name_of(path);
+    let disk = look(kernel, &disk?);
+    if wanted == "none" && (disk.rotational || disk.hardware_queues == 1) && now(kernel, path) != "none" {
+        return Some(format!(
+            "{} has one queue, or turns: with none nobody orders its requests, and writes may hold up reads",
+            disk.name
+        ));
+    }
+    (wanted != "none" && disk.hardware_queues > 1).then(|| {
+        format!(
+            "{} orders its requests by itself; RHEL's page on schedulers says not to change none there",
+            disk.name
+        )
+    })
+}
+
+fn fewer_requests(kernel: &dyn Kernel, group: &Group<'_>, requests: u64) -> Vec<String> {
+    let least = group.paths.iter().filter_map(|path| now(kernel, path).parse::<u64>().ok()).min();
+    let told = |least: u64| {
+        format!(
+            "{requests} in place of {least}: what is beyond waits in the broker's threads, out of sight of the disk's counters"
+        )
+    };
+    least.filter(|least| requests.saturating_mul(4) <= *least).map(told).into_iter().collect()
+}
+
+/// What the way back leaves.
+fn not_restored(kernel: &dyn Kernel, course: &Course<'_>, group: &Group<'_>) -> Vec<Finding> {
+    let back: Vec<&Event> = course.events.iter().filter(|event| event.role == Role::Rollback).collect();
+    let of = |path: &&str| {
+        let (before, after) = (now(kernel, path), now(&course.host, path));
+        if before == after {
+            return None;
+        }
+        let writes =
+            |event: &&&Event| matches!(&event.what, What::Set { path: other, .. } if *other == **path);
+        let (place, how) = match back.iter().rev().find(writes) {
+            Some(event) => (place(event), format!("is set to {after}")),
+            None => (String::new(), format!("is left at {after}")),
+        };
+        let device = name_of(path).1.map(|device| format!("{device} ")).unwrap_or_default();
+        Some(finding(Defect::NotRestored, place, format!("by its way back {device}{how}, and was {before}")))
+    };
+    group.paths.iter().filter_map(of).collect()
+}
+
+fn at_next_boot(
+    kernel: &dyn Kernel,
+    booted: &dyn Kernel,
+    from: &BTreeMap<String, String>,
+    group: &Group<'_>,
+) -> Vec<Finding> {
+    let of = |path: &&str| {
+        let source = from.get(*path)?;
+        let (before, then) = (now(kernel, path), now(booted, path));
+        (before != then).then(|| {
+            let told = format!("{source} sets {then} again at the next boot, though it was taken back");
+            finding(Defect::AtNextBoot, String::new(), told)
+        })
+    };
+    group.paths.iter().filter_map(of).collect()
+}
+
+/// What single steps say.
+fn of_events(kernel: &dyn Kernel, course: &Course<'_>, data: &DataPath, facts: &Facts) -> Vec<Finding> {
+    course.events.iter().filter_map(|event| of_event(kernel, event, data, facts)).collect()
+}
+
+fn of_event(kernel: &dyn Kernel, event: &Event, data: &DataPath, facts: &Facts) -> Option<Finding> {
+    let (defect, told) = match &event.what {
+        What::Set { .. } => return None,
+        What::Pattern { pattern, disks } => (Defect::DeviceOrder, pattern_told(kernel, pattern, disks, data)),
+        What::Aborted { why } => {
+            (Defect::EndsHalfWay, format!("set -e ends the script here, and the rest is not done: {why}"))
+        }
+        What::Guarded { text, file, found } => (Defect::NotKept, guard_told(text, file, *found)),
+        What::Unit { verb, name } => unit_told(verb, name)?,
+        What::Profile(name) if name.is_empty() => {
+            (Defect::Mixed, "tuned is switched off: all that its profile has set goes with it".to_owned())
+        }
+        What::Profile(name) => (Defect::Mixed, profile_told(name, facts)),
+        What::SwapOff => (
+            Defect::AgainstTheVendor,
+            "swap is switched off; Redpanda's own check wants it on, with swappiness 1".to_owned(),
+        ),
+        What::Unclear(what) => (Defect::Unclear, format!("{what} is known only when it runs")),
+    };
+    Some(finding(defect, place(event), told))
+}
+
+fn pattern_told(kernel: &dyn Kernel, pattern: &str, disks: &[String], data: &DataPath) -> String {
+    let mut told = format!("{pattern} means {} here, in the order in which disks came up", disks.join(", "));
+    let is_data = |disk: &&String| data.disks.iter().any(|known| known.name == **disk);
+    let others: Vec<&str> = disks.iter().filter(|disk| !is_data(disk)).map(String::as_str).collect();
+    if !data.disks.is_empty() && !others.is_empty() {
+        told += &format!("; the data is not on {}", others.join(", "));
+    }
+    let volumes: Vec<&str> =
+        disks.iter().filter(|disk| look(kernel, disk).is_volume_of_a_cloud()).map(String::as_str).collect();
+    if !volumes.is_empty() {
+        told += &format!("; {} are volumes over the network that look like NVMe drives", volumes.join(", "));
+    }
+    told
+}
+
+fn guard_told(text: &str, file: &str, found: bool) -> String {
+    let now = if found { "and there is one now" } else { "of which there is none now" };
+    format!(
+        "what depends on this is done only if /{file} has no line with `{text}`, be it another value or a remark, {now}"
+    )
+}
+
+fn unit_told(verb: &str, name: &str) -> Option<(Defect, String)> {
+    let is_broker = ["redpanda", "kafka"].iter().any(|broker| name.starts_with(broker))
+        && !name.contains("tun")
+        && !name.contains("optimi");
+    (is_broker && matches!(verb, "restart" | "start" | "stop")).then(|| {
+        let told = format!("{verb} of {name} in the middle of it: a start alone changes latency, so what the settings did can't be told");
+        (Defect::Mixed, told)
+    })
+}
+
+fn profile_told(name: &str, facts: &Facts) -> String {
+    match &facts.tuned_profile {
+        Some(active) if active != name => format!(
+            "tuned changes from {active} to {name}: both what that sets and what the other one no longer sets; `hone host status` shows its values"
+        ),
+        _ => format!("tuned's profile {name} sets values of its own, over those of sysctl.d"),
+    }
+}
+
+/// Units of systemd that the texts bring.
+fn of_units(kernel: &dyn Kernel, course: &Course<'_>) -> Vec<Finding> {
+    let folder = "etc/systemd/system";
+    let brought = course.host.list(folder).into_iter().filter(|name| name.ends_with(".service"));
+    let mut findings = Vec::new();
+    for name in brought {
+        let path = format!("{folder}/{name}");
+        let text = course.host.read(&path).unwrap_or_default();
+        if kernel.read(&path).is_ok_and(|old| old == text) {
+            continue;
+        }
+        findings.extend(of_unit(kernel, &name, &text));
+    }
+    findings
+}
+
+fn of_unit(kernel: &dyn Kernel, name: &str, text: &str) -> Vec<Finding> {
+    let words = |key: &str| -> Vec<String> {
+        unit_values(text, key).iter().flat_map(|line| line.split_whitespace()).map(str::to_owned).collect()
+    };
+    let (after, before) = (words("After"), words("Before"));
+    let mut told = Vec::new();
+    let brokers = brokers(kernel);
+    let is_broker = |unit: &String| brokers.contains(unit) || is_broker_unit(unit);
+    let late = after.iter().find(|unit| matches!(unit.as_str(), "multi-user.target" | "graphical.target"));
+    if let Some(target) = late {
+        let whom = if brokers.is_empty() { "the broker".to_owned() } else { brokers.join(", ") };
+        told.push(format!(
+            "After={target} starts it when all services of that target are up, {whom} among them: memory and files that are open by then keep what they had"
+        ));
+    } else if let Some(broker) = after.iter().find(|unit| is_broker(unit)) {
+        told.push(format!("After={broker} starts it behind the broker that it is for"));
+    } else if !before.iter().any(is_broker) {
+        let whom = brokers.first().map_or("the broker's unit", String::as_str);
+        told.push(format!("without Before={whom} it may start beside the broker that it is for"));
+    }
+    if words("ProtectKernelTunables")
+        .iter()
+        .any(|value| matches!(value.as_str(), "yes" | "true" | "on" | "1"))
+    {
+        told.push(
+            "ProtectKernelTunables= mounts /proc/sys and /sys read-only for it: every write ends with EROFS"
+                .to_owned(),
+        );
+    }
+    told.into_iter().map(|told| finding(Defect::UnitOrder, name, told)).collect()
+}
+
+fn is_broker_unit(name: &str) -> bool {
+    matches!(
+        name,
+        "redpanda.service" | "kafka.service" | "confluent-server.service" | "confluent-kafka.service"
+    )
+}
+
+/// Units of brokers that this host has.
+fn brokers(kernel: &dyn Kernel) -> Vec<String> {
+    let folders = ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
+    let names: BTreeSet<String> = folders.iter().flat_map(|folder| kernel.list(folder)).collect();
+    names.into_iter().filter(|name| is_broker_unit(name)).collect()
+}
+
+/// What is to be said of the texts as a whole.
+fn of_texts(
+    kernel: &dyn Kernel,
+    texts: &[(String, String)],
+    course: &Course<'_>,
+    settings: &[Setting],
+    facts: &Facts,
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = texts.iter().flat_map(|(name, text)| of_lines(name, text)).collect();
+    findings.extend(unread(kernel, course));
+    let has_script = course.events.iter().any(|event| {
+        event.role == Role::Change && matches!(&event.what, What::Set { path, .. } if is_attribute(path))
+    }) && course.pieces.iter().any(|piece| piece.kind == super::texts::Kind::Script);
+    if has_script && !course.has_rollback {
+        findings.push(finding(
+            Defect::NotRestored,
+            String::new(),
+            "no way back is given, and what was there is not kept: `hone host apply` does both",
+        ));
+    }
+    let changing = settings.iter().filter(|setting| {
+        !setting.findings.iter().any(|finding| matches!(finding.defect, Defect::NoEffect | Defect::Refused))
+    });
+    let changing = changing.count();
+    if changing > 0 {
+        findings.push(finding(
+            Defect::NeverMeasured,
+            String::new(),
+            format!(
+                "{changing} of {} settings change something here, and these texts measure none of them alone: `hone host try` does",
+                settings.len()
+            ),
+        ));
+    }
+    if facts.tuned_profile.is_some() && changing > 0 {
+        findings.push(finding(
+            Defect::NotKept,
+            String::new(),
+            "tuned is active here, and sets its own values again with its next start, but for sysctls of which a file in /etc/sysctl.d speaks",
+        ));
+    }
+    findings
+}
+
+/// Lines that are no setting of the kernel and yet change what is measured.
+fn of_lines(name: &str, text: &str) -> Vec<Finding> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
+    let squeezed = |line: &str| line.replace([' ', '"', '\''], "").replace(':', "=").to_lowercase();
+    let is_acks = |line: &str| {
+        let line = squeezed(line);
+        line.contains("acks=1") || line.contains("acks=0")
+    };
+    lines
+        .filter(|(_, line)| is_acks(line))
+        .map(|(at, _)| {
+            finding(
+                Defect::Durability,
+                format!("{name}:{}", at + 1),
+                "fewer acknowledgements are another promise, and no tuning: a record can be lost, and its latency is not comparable with acks=all",
+            )
+        })
+        .take(1)
+        .collect()
+}
+
+/// Lines for the next boot in a file that nobody reads then.
+fn unread(kernel: &dyn Kernel, course: &Course<'_>) -> Option<Finding> {
+    let file = "etc/sysctl.conf";
+    let (old, new) = (kernel.read(file).unwrap_or_default(), course.host.read(file).unwrap_or_default());
+    let adds = old != new && !new.trim().is_empty();
+    (adds && !reads_sysctl_conf(&course.host)).then(|| {
+        finding(
+            Defect::NotKept,
+            String::new(),
+            "lines are added to /etc/sysctl.conf, which nothing reads at boot here: systemd reads /etc/sysctl.d",
+        )
+    })
+}

@@ -1,0 +1,817 @@
+//! What a script would do, worked out on an imagined host: nothing is run, no shell is started, and what can't be worked out is
+//! said instead of guessed.
+
+use std::collections::BTreeMap;
+
+use super::Role;
+use super::imagined::{Imagined, Taken, is_attribute};
+use super::lexer::{DEEPEST, Part, Word};
+use super::shell::{Joint, Node, Simple, Step, parse};
+use crate::glob::is_meant;
+use crate::kernel::{Kernel as _, plain_value};
+
+/// Something that a text would do, and where it says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) file: String,
+    pub(super) line: usize,
+    pub(super) role: Role,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum What {
+    /// A setting.
+    Set { path: String, value: String, before: Option<String>, taken: Taken },
+    /// A pattern of disks, and those of this host that it means.
+    Pattern { pattern: String, disks: Vec<String> },
+    /// `set -e` ends the script here.
+    Aborted { why: String },
+    /// Something is done only where a file has no line with this text.
+    Guarded { text: String, file: String, found: bool },
+    /// A unit of systemd gets a word: `enable`, `restart`.
+    Unit { verb: String, name: String },
+    /// A profile of tuned.
+    Profile(String),
+    /// Swap is switched off.
+    SwapOff,
+    /// It touches settings in a way that was not understood.
+    Unclear(String),
+}
+
+/// Stands in a text for what is known only when it runs.
+const UNKNOWN: char = '\0';
+
+/// A script that never ends is not worked out for ever, and its texts don't grow without end.
+const MOST_STEPS: usize = 20_000;
+const LONGEST_TEXT: usize = 64 * 1024;
+
+struct Runner<'a, 'k> {
+    host: &'a Imagined<'k>,
+    file: String,
+    role: Role,
+    line: usize,
+    depth: usize,
+    steps: usize,
+    stops_on_error: bool,
+    variables: BTreeMap<String, String>,
+    functions: BTreeMap<String, Vec<Step>>,
+    called: std::collections::BTreeSet<String>,
+    events: Vec<Event>,
+}
+
+/// What came of a command: whether it worked, and what it printed. `None` is not known.
+#[derive(Debug, Clone, Default)]
+struct Answer {
+    worked: Option<bool>,
+    output: Option<String>,
+}
+
+fn worked(output: impl Into<String>) -> Answer {
+    Answer { worked: Some(true), output: Some(output.into()) }
+}
+
+fn answered(worked: bool) -> Answer {
+    Answer { worked: Some(worked), output: Some(String::new()) }
+}
+
+/// Whether the script goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    On,
+    Ended,
+}
+
+/// Words in the name of a function or a file that takes back.
+pub(super) fn takes_back(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["rollback", "roll-back", "roll back", "revert", "restore", "undo", "reset", "untune"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// The events of a script on this host.
+pub(super) fn script(
+    host: &Imagined<'_>,
+    file: &str,
+    first_line: usize,
+    text: &str,
+    role: Role,
+) -> Vec<Event> {
+    let mut runner = Runner::new(host, file, first_line, role);
+    runner.list(&parse(text, first_line, 0), false);
+    runner.functions_never_called();
+    runner.events
+}
+
+/// The events of lines as sysctl.d has them.
+pub(super) fn settings(
+    host: &Imagined<'_>,
+    file: &str,
+    first_line: usize,
+    text: &str,
+    role: Role,
+) -> Vec<Event> {
+    let mut runner = Runner::new(host, file, first_line, role);
+    for (at, line) in text.lines().enumerate() {
+        runner.line = first_line + at;
+        runner.load(line);
+    }
+    runner.events
+}
+
+impl<'a, 'k> Runner<'a, 'k> {
+    fn new(host: &'a Imagined<'k>, file: &str, first_line: usize, role: Role) -> Self {
+        Runner {
+            host,
+            file: file.to_owned(),
+            role,
+            line: first_line,
+            depth: 0,
+            steps: 0,
+            stops_on_error: false,
+            variables: [("EUID", "0"), ("UID", "0")]
+                .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                .into(),
+            functions: BTreeMap::new(),
+            called: std::collections::BTreeSet::new(),
+            events: Vec::new(),
+        }
+    }
+}
+
+impl Runner<'_, '_> {
+    fn tell(&mut self, what: What) {
+        self.events.push(Event { file: self.file.clone(), line: self.line, role: self.role, what });
+    }
+
+    /// What a script does by its argument (`case "$1"`) is in functions, by whose names one knows what they are for.
+    fn functions_never_called(&mut self) {
+        let names: Vec<String> = self.functions.keys().cloned().collect();
+        let (back, forth): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| takes_back(name));
+        for name in forth.into_iter().chain(back) {
+            if !self.called.contains(&name) {
+                if takes_back(&name) {
+                    self.role = Role::Rollback;
+                }
+                self.call(&name, &[]);
+            }
+        }
+    }
+
+    fn call(&mut self, name: &str, arguments: &[String]) -> Answer {
+        let Some(body) = self.functions.get(name).cloned() else { return Answer::default() };
+        self.called.insert(name.to_owned());
+        if self.depth >= DEEPEST {
+            return Answer::default();
+        }
+        self.depth += 1;
+        let before: Vec<Option<String>> = (1..10)
+            .map(|at: usize| {
+                let value = arguments.get(at - 1).cloned().unwrap_or_default();
+                self.variables.insert(at.to_string(), value)
+            })
+            .collect();
+        self.list(&body, false);
+        for (at, value) in (1_usize..).zip(before) {
+            self.variables.insert(at.to_string(), value.unwrap_or_default());
+        }
+        self.depth -= 1;
+        Answer { worked: None, output: None }
+    }
+
+    /// `is_asked`: the answer is asked for, so a failure ends nothing.
+    fn list(&mut self, steps: &[Step], is_asked: bool) -> (Flow, Answer) {
+        let mut last = answered(true);
+        for (at, step) in steps.iter().enumerate() {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return (Flow::Ended, last);
+            }
+            let is_left_out = match step.joint {
+                Joint::Then => false,
+                Joint::And => last.worked == Some(false),
+                Joint::Or => last.worked == Some(true),
+            };
+            if is_left_out {
+                continue;
+            }
+            let is_joined = steps.get(at + 1).is_some_and(|next| next.joint != Joint::Then);
+            let (flow, mut answer) = self.node(step);
+            if flow == Flow::Ended {
+                return (flow, answer);
+            }
+            if step.negated {
+                answer.worked = answer.worked.map(|worked| !worked);
+            }
+            let is_fatal = answer.worked == Some(false)
+                && self.stops_on_error
+                && !is_asked
+                && !is_joined
+                && !step.negated
+                && matches!(step.node, Node::Pipe(_));
+            last = answer;
+            if is_fatal {
+                let why = last.output.clone().unwrap_or_default();
+                self.tell(What::Aborted { why });
+                return (Flow::Ended, last);
+            }
+        }
+        (Flow::On, last)
+    }
+
+    fn node(&mut self, step: &Step) -> (Flow, Answer) {
+        self.line = step.line;
+        match &step.node {
+            Node::Pipe(commands) => self.pipe(commands),
+            Node::Group(body) => self.list(body, false),
+            Node::Function(name, body) => {
+                self.functions.insert(name.clone(), body.clone());
+                (Flow::On, answered(true))
+            }
+            Node::For { name, words, body } => self.looped_over(name, words, body),
+            Node::If(arms) => self.conditions(arms),
+            Node::Loop(body) => self.list(body, false),
+            Node::Case(arms) => {
+                for (pattern, body) in arms {
+                    let before = self.role;
+                    if takes_back(pattern) {
+                        self.role = Role::Rollback;
+                    }
+                    self.list(body, true);
+                    self.role = before;
+                }
+                (Flow::On, Answer::default())
+            }
+        }
+    }
+
+    fn looped_over(&mut self, name: &str, words: &[Word], body: &[Step]) -> (Flow, Answer) {
+        let values: Vec<String> = words.iter().flat_map(|word| self.expand(word)).collect();
+        for value in values {
+            self.variables.insert(name.to_owned(), value);
+            let (flow, answer) = self.list(body, false);
+            if flow == Flow::Ended {
+                return (flow, answer);
+            }
+        }
+        (Flow::On, answered(true))
+    }
+
+    fn conditions(&mut self, arms: &[(Vec<Step>, Vec<Step>)]) -> (Flow, Answer) {
+        for (condition, body) in arms {
+            let (flow, answer) = self.list(condition, true);
+            if flow == Flow::Ended {
+                return (flow, answer);
+            }
+            // What can't be known is taken for true: better a setting too many than one too few.
+            if answer.worked != Some(false) {
+                return self.list(body, false);
+            }
+        }
+        (Flow::On, answered(true))
+    }
+
+    fn pipe(&mut self, commands: &[Simple]) -> (Flow, Answer) {
+        let mut input = None;
+        let mut answer = Answer::default();
+        for command in commands {
+            let own = command.input.as_ref().map(|word| self.text_of(word));
+            let flow;
+            (flow, answer) = self.simple(command, own.or(input));
+            if flow == Flow::Ended {
+                return (flow, answer);
+            }
+            input = answer.output.clone();
+        }
+        (Flow::On, answer)
+    }
+
+    fn simple(&mut self, command: &Simple, input: Option<String>) -> (Flow, Answer) {
+        let words: Vec<String> = command.words.iter().flat_map(|word| self.expand(word)).collect();
+        for (name, word) in &command.sets {
+            let value = self.text_of(word);
+            self.variables.insert(name.clone(), value);
+        }
+        let Some(words) = without_prefixes(&words) else {
+            return (Flow::On, answered(true));
+        };
+        if matches!(words.first().map(String::as_str), Some("exit")) {
+            return (Flow::Ended, answered(words.get(1).is_none_or(|code| code == "0")));
+        }
+        let mut answer = self.command(words, input);
+        for (append, target) in &command.outputs {
+            let target = self.text_of(target);
+            let text = answer.output.take();
+            if let Some(worked) = self.write(&target, text.as_deref(), *append) {
+                answer = worked;
+            }
+        }
+        (Flow::On, answer)
+    }
+
+    /// Writes a text into a file or a setting. `None` where that is nothing to answer for.
+    fn write(&mut self, target: &str, text: Option<&str>, append: bool) -> Option<Answer> {
+        let path = normal(target)?;
+        if path.starts_with("dev/") {
+            return None;
+        }
+        if target.contains(UNKNOWN) || text.is_none_or(|text| text.contains(UNKNOWN)) {
+            if is_attribute(&path) {
+                self.tell(What::Unclear(format!("what is written into {}", readable(target))));
+            }
+            return None;
+        }
+        let text = text.unwrap_or_default();
+        if is_attribute(&path) {
+            return Some(self.set(&path, text));
+        }
+        self.host.put(&path, text, append);
+        None
+    }
+
+    /// A write of a setting, and what the kernel would make of it.
+    fn set(&mut self, path: &str, text: &str) -> Answer {
+        let before = self.host.read(path).ok().map(|text| plain_value(&text));
+        let taken = self.host.tell(path, text);
+        let why = match &taken {
+            Taken::Refused(why) => Some(format!("/{path}: {why}")),
+            Taken::Whole | Taken::Otherwise(_) => None,
+        };
+        let value = text.trim_end_matches('\n').to_owned();
+        self.tell(What::Set { path: path.to_owned(), value, before, taken });
+        Answer { worked: Some(why.is_none()), output: Some(why.unwrap_or_default()) }
+    }
+
+    fn command(&mut self, words: &[String], input: Option<String>) -> Answer {
+        let Some((name, arguments)) = words.split_first() else { return answered(true) };
+        if self.functions.contains_key(name) {
+            return self.call(name, arguments);
+        }
+        match name.rsplit('/').next().unwrap_or_default() {
+            "echo" => worked(echoed(arguments)),
+            "printf" => worked(printed(arguments)),
+            "cat" => self.cat(arguments, input),
+            "tee" => self.tee(arguments, input),
+            "sh" | "bash" | "dash" => self.inner_shell(arguments),
+            "sysctl" => self.sysctl(arguments),
+            "systemctl" => self.systemctl(arguments),
+            "tuned-adm" => self.tuned(arguments),
+            "swapoff" => {
+                self.tell(What::SwapOff);
+                answered(true)
+            }
+            "blockdev" => self.blockdev(arguments),
+            "grep" => self.grep(arguments),
+            "sed" => self.sed(arguments),
+            "[" | "[[" | "test" => self.test(arguments),
+            "set" => self.set_options(arguments),
+            "basename" => {
+                let name = arguments.first().map(|path| path.rsplit('/').next().unwrap_or_default());
+                worked(name.unwrap_or_default())
+            }
+            "id" => worked("0\n"),
+            "ls" | "lsblk" => self.disks(name, arguments),
+            "rm" => self.remove(arguments),
+            "cp" | "mv" => self.copy(arguments),
+            "local" | "export" | "readonly" | "declare" => self.declare(arguments),
+            "true" | ":" | "chmod" | "chown" | "mkdir" | "sleep" | "logger" | "udevadm" | "sync"
+            | "touch" => answered(true),
+            "false" => answered(false),
+            "shift" | "return" | "command" | "type" | "which" | "read" => Answer::default(),
+            _ => self.foreign(words),
+        }
+    }
+
+    /// A command that is not known; named if it seems to be about settings.
+    fn foreign(&mut self, words: &[String]) -> Answer {
+        let is_about = |word: &String| {
+            ["/sys/block", "/proc/sys/", "/proc/irq", "transparent_hugepage", "sysctl"]
+                .iter()
+                .any(|place| word.contains(place))
+        };
+        if words.iter().any(is_about) {
+            self.tell(What::Unclear(readable(&words.join(" "))));
+        }
+        Answer::default()
+    }
+
+    fn cat(&self, arguments: &[String], input: Option<String>) -> Answer {
+        let files: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+        if files.is_empty() {
+            return Answer { worked: Some(true), output: input };
+        }
+        let texts: Option<Vec<String>> =
+            files.iter().map(|file| self.host.read(&normal(file)?).ok()).collect();
+        Answer { worked: texts.as_ref().map(|_| true), output: texts.map(|texts| texts.concat()) }
+    }
+
+    fn tee(&mut self, arguments: &[String], input: Option<String>) -> Answer {
+        let append = arguments.iter().any(|word| word == "-a" || word == "--append");
+        let mut answer = Answer { worked: Some(true), output: input.clone() };
+        for target in arguments.iter().filter(|word| !word.starts_with('-')) {
+            if let Some(came) = self.write(target, input.as_deref(), append) {
+                answer.worked = Some(answer.worked == Some(true) && came.worked == Some(true));
+                if came.worked == Some(false) {
+                    answer.output = came.output;
+                }
+            }
+        }
+        answer
+    }
+
+    fn inner_shell(&mut self, arguments: &[String]) -> Answer {
+        let mut rest = arguments.iter().skip_while(|word| !word.starts_with('-') || !word.ends_with('c'));
+        rest.next();
+        let Some(text) = rest.next().filter(|_| self.depth < DEEPEST) else { return Answer::default() };
+        self.depth += 1;
+        let steps = parse(text, self.line, self.depth);
+        let (_, answer) = self.list(&steps, true);
+        self.depth -= 1;
+        answer
+    }
+
+    fn sysctl(&mut self, arguments: &[String]) -> Answer {
+        let mut answer = answered(true);
+        let mut loads = arguments.iter().any(|word| word == "--system");
+        let mut file = None;
+        for word in arguments {
+            if let Some(given) = word.strip_prefix("--load=") {
+                (loads, file) = (true, Some(given.to_owned()));
+            } else if word == "-p" || word == "--load" {
+                loads = true;
+            } else if word.starts_with('-') {
+            } else if loads {
+                file = Some(word.clone());
+            } else if let Some((name, value)) = word.split_once('=') {
+                let came = self.set(&sysctl_path(name), value.trim());
+                if came.worked == Some(false) {
+                    answer = came;
+                }
+            } else {
+                let text = self.host.read(&sysctl_path(word)).unwrap_or_default();
+                let is_bare = arguments.iter().any(|word| word == "-n");
+                let text = plain_value(&text);
+                answer = worked(if is_bare { text } else { format!("{word} = {text}") });
+            }
+        }
+        if loads {
+            let path = file.as_deref().and_then(normal).unwrap_or_else(|| "etc/sysctl.conf".to_owned());
+            let text = self.host.read(&path).unwrap_or_default();
+            answer = self.load(&text);
+        }
+        answer
+    }
+
+    /// Lines of a file of sysctl. What is behind the first word of a value is a remark to people and a part of it to the kernel.
+    fn load(&mut self, text: &str) -> Answer {
+        let mut answer = answered(true);
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+            let Some((name, value)) = line.split_once('=') else { continue };
+            let may_fail = name.trim().starts_with('-');
+            let came = self.set(&sysctl_path(name.trim().trim_start_matches('-')), value.trim());
+            if came.worked == Some(false) && !may_fail {
+                answer = came;
+            }
+        }
+        answer
+    }
+
+    fn systemctl(&mut self, arguments: &[String]) -> Answer {
+        let mut words = arguments.iter().filter(|word| !word.starts_with('-'));
+        let Some(verb) = words.next() else { return answered(true) };
+        let starts = arguments.iter().any(|word| word == "--now");
+        for name in words {
+            let name = if name.contains('.') { name.clone() } else { format!("{name}.service") };
+            self.tell(What::Unit { verb: verb.clone(), name: name.clone() });
+            if starts && verb == "enable" {
+                self.tell(What::Unit { verb: "start".to_owned(), name });
+            }
+        }
+        answered(true)
+    }
+
+    fn tuned(&mut self, arguments: &[String]) -> Answer {
+        match arguments.first().map(String::as_str) {
+            Some("profile") => self.tell(What::Profile(arguments.get(1).cloned().unwrap_or_default())),
+            Some("off") => self.tell(What::Profile(String::new())),
+            _ => {}
+        }
+        answered(true)
+    }
+
+    /// `blockdev --setra 512 /dev/vda`: sectors of 512 bytes.
+    fn blockdev(&mut self, arguments: &[String]) -> Answer {
+        let mut sectors = None;
+        let mut rest = arguments.iter();
+        while let Some(word) = rest.next() {
+            if word == "--setra" {
+                sectors = rest.next().and_then(|count| count.parse::<u64>().ok());
+            } else if let (Some(device), Some(sectors)) = (word.strip_prefix("/dev/"), sectors) {
+                self.set(&format!("sys/block/{device}/queue/read_ahead_kb"), &(sectors / 2).to_string());
+            }
+        }
+        answered(true)
+    }
+
+    fn grep(&mut self, arguments: &[String]) -> Answer {
+        let mut words = arguments.iter().filter(|word| !word.starts_with('-'));
+        let (Some(pattern), Some(file)) = (words.next(), words.next().and_then(|file| normal(file))) else {
+            return Answer::default();
+        };
+        let text = self.host.read(&file).unwrap_or_default();
+        let found = text.lines().any(|line| has(pattern, line));
+        if file.starts_with("etc/sysctl") {
+            self.tell(What::Guarded { text: plain_text(pattern), file, found });
+        }
+        answered(found)
+    }
+
+    /// `sed -i '/vm.swappiness/d' FILE`; other edits of files of settings are not worked out.
+    fn sed(&mut self, arguments: &[String]) -> Answer {
+        let in_place = arguments.iter().any(|word| word.starts_with("-i") || word == "--in-place");
+        let words: Vec<&String> =
+            arguments.iter().filter(|word| !word.starts_with('-') && !word.is_empty()).collect();
+        let (Some(file), true) = (words.last().and_then(|file| normal(file)), in_place) else {
+            return Answer::default();
+        };
+        let Ok(mut text) = self.host.read(&file) else { return answered(false) };
+        for edit in words.iter().take(words.len() - 1).flat_map(|word| word.split(';')) {
+            let pattern = edit.trim().strip_prefix('/').and_then(|edit| edit.strip_suffix("/d"));
+            let Some(pattern) = pattern else {
+                if file.starts_with("etc/sysctl") || file.starts_with("etc/default/grub") {
+                    self.tell(What::Unclear(format!("the edit `{}` of /{file}", readable(edit))));
+                }
+                continue;
+            };
+            text = text
+                .lines()
+                .filter(|line| !has(pattern, line))
+                .fold(String::new(), |text, line| text + line + "\n");
+        }
+        self.host.put(&file, &text, false);
+        answered(true)
+    }
+
+    fn test(&self, arguments: &[String]) -> Answer {
+        let words: Vec<&str> =
+            arguments.iter().map(String::as_str).filter(|word| !matches!(*word, "]" | "]]")).collect();
+        let is_unknown = words.iter().any(|word| word.contains(UNKNOWN));
+        let (turned, words) = match words.split_first() {
+            Some((&"!", rest)) => (true, rest),
+            _ => (false, words.as_slice()),
+        };
+        let holds = match words {
+            _ if is_unknown => None,
+            ["-f" | "-e" | "-d" | "-w" | "-r" | "-b" | "-s" | "-x", path] => self.is_there(path),
+            ["-n", text] => Some(!text.is_empty()),
+            ["-z", text] => Some(text.is_empty()),
+            [one, "=" | "==" | "-eq", other] => Some(one == other),
+            [one, "!=" | "-ne", other] => Some(one != other),
+            _ => None,
+        };
+        Answer { worked: holds.map(|holds| holds != turned), output: Some(String::new()) }
+    }
+
+    fn is_there(&self, path: &str) -> Option<bool> {
+        let path = normal(path)?;
+        match path.strip_prefix("dev/") {
+            Some(disk) => Some(self.host.exists(&format!("sys/block/{disk}"))),
+            None => Some(self.host.exists(&path)),
+        }
+    }
+
+    fn set_options(&mut self, arguments: &[String]) -> Answer {
+        for (at, word) in arguments.iter().enumerate() {
+            let named = || arguments.get(at + 1).is_some_and(|name| name == "errexit");
+            let is_short = |sign: char| word.starts_with(sign) && word.contains('e');
+            if is_short('-') || (word == "-o" && named()) {
+                self.stops_on_error = true;
+            } else if is_short('+') {
+                self.stops_on_error = false;
+            }
+        }
+        answered(true)
+    }
+
+    fn disks(&self, name: &str, arguments: &[String]) -> Answer {
+        let is_of_disks = name.ends_with("lsblk") && arguments.iter().any(|word| word.contains('n'))
+            || arguments.iter().any(|word| word.trim_end_matches('/') == "/sys/block");
+        if is_of_disks { worked(self.host.list("sys/block").join("\n")) } else { Answer::default() }
+    }
+
+    fn remove(&mut self, arguments: &[String]) -> Answer {
+        for path in arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)) {
+            self.host.delete(&path);
+        }
+        answered(true)
+    }
+
+    fn copy(&mut self, arguments: &[String]) -> Answer {
+        let words: Vec<String> =
+            arguments.iter().filter(|word| !word.starts_with('-')).filter_map(|path| normal(path)).collect();
+        if let [from, to] = words.as_slice()
+            && let Ok(text) = self.host.read(from)
+        {
+            self.host.put(to, &text, false);
+        }
+        answered(true)
+    }
+
+    fn declare(&mut self, arguments: &[String]) -> Answer {
+        for (name, value) in arguments.iter().filter_map(|word| word.split_once('=')) {
+            self.variables.insert(name.to_owned(), value.to_owned());
+        }
+        answered(true)
+    }
+
+    /// A word as one text.
+    fn text_of(&mut self, word: &Word) -> String {
+        let mut text = String::new();
+        for part in word {
+            match part {
+                Part::Text { text: plain, .. } => text += plain,
+                Part::Unknown => text.push(UNKNOWN),
+                Part::Variable { name, edit } => text += &self.value(name, edit),
+                Part::Output(steps) => text += &self.output(steps),
+            }
+            if text.len() > LONGEST_TEXT {
+                return UNKNOWN.to_string();
+            }
+        }
+        text
+    }
+
+    fn value(&self, name: &str, edit: &str) -> String {
+        let value = self.variables.get(name).filter(|value| !value.is_empty());
+        let Some(value) = value else {
+            return edit.strip_prefix(":-").map_or_else(|| UNKNOWN.to_string(), str::to_owned);
+        };
+        if edit == "##*/" { value.rsplit('/').next().unwrap_or_default().to_owned() } else { value.clone() }
+    }
+
+    fn output(&mut self, steps: &[Step]) -> String {
+        if self.depth >= DEEPEST {
+            return UNKNOWN.to_string();
+        }
+        self.depth += 1;
+        let (_, answer) = self.list(steps, true);
+        self.depth -= 1;
+        answer.output.map_or_else(|| UNKNOWN.to_string(), |text| text.trim_end_matches('\n').to_owned())
+    }
+
+    /// A word as the words that a shell makes of it: split at blanks, patterns of names replaced by the names.
+    fn expand(&mut self, word: &Word) -> Vec<String> {
+        let is_plain = word.iter().any(|part| matches!(part, Part::Text { quoted: false, .. }));
+        let splits = |part: &Part| matches!(part, Part::Variable { .. } | Part::Output(_));
+        let is_split = word.iter().all(splits) && !word.is_empty();
+        let text = self.text_of(word);
+        let pieces: Vec<String> =
+            if is_split { text.split_whitespace().map(str::to_owned).collect() } else { vec![text] };
+        let pieces =
+            if is_plain { pieces.iter().flat_map(|piece| alternatives(piece, 0)).collect() } else { pieces };
+        pieces
+            .into_iter()
+            .flat_map(|piece| if is_plain || is_split { self.names(piece) } else { vec![piece] })
+            .collect()
+    }
+
+    /// Names of this host for a pattern; the pattern itself where there is none.
+    fn names(&mut self, pattern: String) -> Vec<String> {
+        if !pattern.starts_with('/') || !pattern.contains(['*', '?', '[']) || pattern.contains(UNKNOWN) {
+            return vec![pattern];
+        }
+        let is_dev = pattern.starts_with("/dev/");
+        let searched = if is_dev { pattern.replacen("/dev/", "/sys/block/", 1) } else { pattern.clone() };
+        let mut found = vec![String::new()];
+        for part in searched.trim_start_matches('/').split('/') {
+            let below = |folder: &String| -> Vec<String> {
+                let at =
+                    |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                if part.contains(['*', '?', '[']) {
+                    self.host
+                        .list(folder)
+                        .iter()
+                        .filter(|name| is_meant(part, name))
+                        .map(|name| at(name))
+                        .collect()
+                } else {
+                    vec![at(part)]
+                }
+            };
+            found = found.iter().flat_map(below).take(MOST_STEPS).collect();
+        }
+        found.retain(|path| self.host.exists(path));
+        let disks: Vec<String> = found
+            .iter()
+            .filter_map(|path| Some(path.strip_prefix("sys/block/")?.split('/').next()?.to_owned()))
+            .collect();
+        if !disks.is_empty() {
+            self.tell(What::Pattern { pattern: pattern.clone(), disks });
+        }
+        if found.is_empty() {
+            return vec![pattern];
+        }
+        let named = |path: String| {
+            if is_dev { format!("/{}", path.replacen("sys/block/", "dev/", 1)) } else { format!("/{path}") }
+        };
+        found.into_iter().map(named).collect()
+    }
+}
+
+/// `{a,b}` as a shell makes words of it; a pair of braces without a comma is text.
+fn alternatives(text: &str, depth: usize) -> Vec<String> {
+    let braces = text.find('{').and_then(|open| {
+        let (head, rest) = (text.get(..open)?, text.get(open + 1..)?);
+        let (inside, tail) = rest.split_once('}')?;
+        inside.contains(',').then_some((head, inside, tail))
+    });
+    let Some((head, inside, tail)) = braces.filter(|_| depth < DEEPEST) else { return vec![text.to_owned()] };
+    inside
+        .split(',')
+        .flat_map(|word| alternatives(&format!("{head}{word}{tail}"), depth + 1))
+        .take(MOST_STEPS)
+        .collect()
+}
+
+/// Without `sudo -E` and the like, which change who does it and not what is done.
+fn without_prefixes(words: &[String]) -> Option<&[String]> {
+    let mut rest = words;
+    while let Some((first, behind)) = rest.split_first() {
+        if !matches!(first.as_str(), "sudo" | "env" | "nohup" | "time" | "exec" | "then" | "nice" | "ionice")
+        {
+            return Some(rest);
+        }
+        rest = behind;
+        while rest.first().is_some_and(|word| word.starts_with('-')) {
+            rest = rest.get(1..).unwrap_or_default();
+        }
+    }
+    None
+}
+
+/// A path below the root without the leading `/`; `None` of what is no absolute path.
+pub(super) fn normal(path: &str) -> Option<String> {
+    let path = path.strip_prefix('/')?;
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+/// The attribute of a sysctl's name (sysctl.d(5)).
+pub(super) fn sysctl_path(name: &str) -> String {
+    let name = name.trim();
+    let slashes = name.find('/').is_some_and(|slash| name.find('.').is_none_or(|dot| slash < dot));
+    format!("proc/sys/{}", if slashes { name.to_owned() } else { name.replace('.', "/") })
+}
+
+fn readable(text: &str) -> String {
+    text.replace(UNKNOWN, "...")
+}
+
+fn echoed(arguments: &[String]) -> String {
+    let is_flag = |word: &&String| matches!(word.as_str(), "-n" | "-e" | "-ne" | "-en" | "-E");
+    let flags: Vec<&String> = arguments.iter().take_while(is_flag).collect();
+    let words: Vec<&str> = arguments.iter().skip(flags.len()).map(String::as_str).collect();
+    let text = words.join(" ");
+    let text = if flags.iter().any(|flag| flag.contains('e')) { text.replace("\\n", "\n") } else { text };
+    if flags.iter().any(|flag| flag.contains('n')) { text } else { text + "\n" }
+}
+
+fn printed(arguments: &[String]) -> String {
+    let Some((form, values)) = arguments.split_first() else { return String::new() };
+    let form = form.replace("\\n", "\n").replace("%d", "%s");
+    if values.is_empty() || !form.contains("%s") {
+        return form;
+    }
+    let mut text = String::new();
+    for group in values.chunks(form.matches("%s").count()) {
+        let mut values = group.iter();
+        let mut rest = form.as_str();
+        while let Some((head, behind)) = rest.split_once("%s") {
+            text += head;
+            text += values.next().map(String::as_str).unwrap_or_default();
+            rest = behind;
+        }
+        text += rest;
+    }
+    text
+}
+
+/// The plain text of a simple pattern of grep or sed.
+fn plain_text(pattern: &str) -> String {
+    pattern.trim_start_matches('^').trim_end_matches('$').trim_end_matches(".*").replace("\\.", ".")
+}
+
+fn has(pattern: &str, line: &str) -> bool {
+    let plain = plain_text(pattern);
+    if pattern.starts_with('^') { line.starts_with(&plain) } else { line.contains(&plain) }
+}

@@ -1,0 +1,359 @@
+//! Texts of tuning with known defects, on recorded hosts: each defect must be found where it is, and not where it isn't.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hone_host::disks;
+use hone_host::kernel::{Files, Kernel as _};
+use hone_host::lint::{Defect, Finding, Lint, Setting, lint};
+use hone_host::relevance;
+
+mod model;
+#[path = "../../hone/tests/tree/mod.rs"]
+mod tree;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts")
+}
+
+/// A text of the guide's.
+fn guide(name: &str) -> (String, String) {
+    (name.to_owned(), fs::read_to_string(fixtures().join("guide").join(name)).unwrap())
+}
+
+fn own(name: &str, text: &str) -> (String, String) {
+    (name.to_owned(), text.to_owned())
+}
+
+/// What is found on a recorded host, to which files may be added.
+fn found_with(host: &str, added: &[(&str, &str)], texts: &[(String, String)]) -> Lint {
+    let text = fs::read_to_string(fixtures().join(format!("{host}.tree"))).unwrap();
+    let root = tree::planted(&text);
+    for (path, text) in added {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let files = Files::new(root.path());
+    let folder = PathBuf::from(tree::data(&text).unwrap());
+    let data = disks::of_folder(&files, root.path(), &folder);
+    let facts = relevance::look(&files, root.path(), Some(&folder));
+    let before = fs::read_to_string(root.path().join("proc/sys/vm/swappiness")).unwrap();
+    let found = lint(&files, texts, &data, &facts);
+    assert_eq!(
+        fs::read_to_string(root.path().join("proc/sys/vm/swappiness")).unwrap(),
+        before,
+        "nothing is run"
+    );
+    found
+}
+
+fn found(host: &str, texts: &[(String, String)]) -> Lint {
+    found_with(host, &[], texts)
+}
+
+fn setting<'a>(lint: &'a Lint, name: &str) -> &'a Setting {
+    lint.settings.iter().find(|setting| setting.name == name).unwrap_or_else(|| panic!("{name} in {lint:#?}"))
+}
+
+/// What was found of a setting, or of the texts (``).
+fn told<'a>(lint: &'a Lint, name: &str, defect: Defect) -> Vec<&'a Finding> {
+    let findings = if name.is_empty() { &lint.findings } else { &setting(lint, name).findings };
+    findings.iter().filter(|finding| finding.defect == defect).collect()
+}
+
+#[track_caller]
+fn says(lint: &Lint, name: &str, defect: Defect, words: &str) {
+    let found = told(lint, name, defect);
+    assert!(found.iter().any(|finding| finding.told.contains(words)), "{name} {defect:?} {words}: {lint:#?}");
+}
+
+const NINE: [&str; 9] = [
+    "queue.scheduler",
+    "queue.read_ahead_kb",
+    "queue.nr_requests",
+    "vm.swappiness",
+    "vm.dirty_ratio",
+    "vm.dirty_background_ratio",
+    "vm.dirty_expire_centisecs",
+    "transparent_hugepage.enabled",
+    "transparent_hugepage.defrag",
+];
+
+/// The known truth: of nine settings five are wrong after the guide's own way back, and four come again with the next boot.
+#[test]
+fn the_guide_leaves_five_of_nine_wrong_and_four_come_back() {
+    let lint = found("ubuntu-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
+    let names: Vec<&str> = lint.settings.iter().map(|setting| setting.name.as_str()).collect();
+    assert_eq!(names, NINE);
+    assert_eq!(
+        lint.wrong_after_rollback,
+        [
+            "queue.scheduler",
+            "queue.read_ahead_kb",
+            "queue.nr_requests",
+            "transparent_hugepage.enabled",
+            "transparent_hugepage.defrag"
+        ]
+    );
+    assert_eq!(
+        lint.at_next_boot,
+        ["vm.swappiness", "vm.dirty_ratio", "vm.dirty_background_ratio", "vm.dirty_expire_centisecs"]
+    );
+    says(&lint, "queue.scheduler", Defect::NotRestored, "nvme1n1 is set to mq-deadline, and was none");
+    // Nobody forgot to write it: the scheduler that was forced takes it along.
+    says(&lint, "queue.nr_requests", Defect::NotRestored, "nvme0n1 is left at 256, and was 1023");
+    says(&lint, "queue.read_ahead_kb", Defect::NotRestored, "left at 0, and was 128");
+    says(&lint, "transparent_hugepage.enabled", Defect::NotRestored, "set to always, and was madvise");
+    says(&lint, "transparent_hugepage.defrag", Defect::NotRestored, "left at never, and was madvise");
+    says(&lint, "vm.dirty_ratio", Defect::AtNextBoot, "/etc/sysctl.conf sets 80 again");
+    assert!(!lint.is_clean());
+    let places = &setting(&lint, "queue.nr_requests").places;
+    assert_eq!(places, &["tune.sh:10"]);
+}
+
+#[test]
+fn a_variant_of_the_way_back_forgets_one_more() {
+    let (name, text) = guide("rollback.sh");
+    let short = text
+        .lines()
+        .filter(|line| !line.contains("dirty_expire"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let lint = found("ubuntu-nvme", &[guide("tune.sh"), (name, short)]);
+    assert_eq!(lint.wrong_after_rollback.len(), 6);
+    assert!(lint.wrong_after_rollback.contains(&"vm.dirty_expire_centisecs".to_owned()));
+}
+
+#[test]
+fn what_does_nothing_here_and_what_is_against_the_vendor() {
+    let lint = found("ubuntu-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
+    says(&lint, "queue.scheduler", Defect::NoEffect, "it says so already");
+    for name in ["queue.read_ahead_kb", "vm.dirty_ratio", "vm.dirty_expire_centisecs"] {
+        says(&lint, name, Defect::NoEffect, "O_DIRECT");
+    }
+    says(&lint, "transparent_hugepage.enabled", Defect::AgainstTheVendor, "sets always");
+    says(&lint, "transparent_hugepage.enabled", Defect::Harmful, "60.0 GiB in huge pages");
+    assert!(told(&lint, "vm.swappiness", Defect::AgainstTheVendor).is_empty(), "rpk sets 1, too");
+    says(&lint, "", Defect::NeverMeasured, "none of them alone");
+    // Under a broker that writes through the page cache the same settings are no longer without effect, and harm.
+    let kafka = found("md-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
+    says(&kafka, "queue.read_ahead_kb", Defect::Harmful, "39 to 45");
+    says(&kafka, "vm.dirty_ratio", Defect::Harmful, "80 %");
+    says(&kafka, "vm.dirty_expire_centisecs", Defect::Harmful, "120 s");
+    assert!(
+        told(&kafka, "transparent_hugepage.enabled", Defect::AgainstTheVendor).is_empty(),
+        "no Redpanda there"
+    );
+    let swapless = found("dm-crypt", &[guide("tune.sh"), guide("rollback.sh")]);
+    says(&swapless, "vm.swappiness", Defect::NoEffect, "no swap");
+}
+
+#[test]
+fn a_unit_that_comes_after_the_broker() {
+    let lint = found("ubuntu-nvme", &[guide("tune.sh")]);
+    says(&lint, "", Defect::UnitOrder, "After=multi-user.target");
+    says(&lint, "", Defect::UnitOrder, "redpanda.service");
+    let unit = |lines: &str| {
+        let text =
+            format!("[Unit]\n{lines}\n[Service]\nExecStart=/bin/sh -c 'echo 1 > /proc/sys/vm/swappiness'\n");
+        found("ubuntu-nvme", &[own("tuning.service", &text)])
+    };
+    says(&unit("After=local-fs.target"), "", Defect::UnitOrder, "without Before=redpanda.service");
+    says(&unit("After=redpanda.service"), "", Defect::UnitOrder, "behind the broker");
+    let good = unit("Before=redpanda.service\nAfter=systemd-sysctl.service");
+    assert!(told(&good, "", Defect::UnitOrder).is_empty(), "{good:#?}");
+    says(&unit("Before=redpanda.service\nProtectKernelTunables=yes"), "", Defect::UnitOrder, "EROFS");
+}
+
+#[test]
+fn a_remark_behind_a_value() {
+    let conf = found("ubuntu-nvme", &[own("99-x.conf", "vm.swappiness = 1   # no swapping\n")]);
+    says(&conf, "vm.swappiness", Defect::TakenOtherwise, "takes 1, and leaves `# no swapping`");
+    assert_eq!(setting(&conf, "vm.swappiness").wanted, "1");
+    let sysfs =
+        found("ubuntu-nvme", &[own("x.sh", "echo '32 # short' > /sys/block/nvme1n1/queue/nr_requests\n")]);
+    says(&sysfs, "queue.nr_requests", Defect::Refused, "EINVAL");
+}
+
+#[test]
+fn lines_that_are_kept_only_if_no_other_line_is_there() {
+    let texts = [guide("tune.sh"), guide("rollback.sh")];
+    says(&found("ubuntu-nvme", &texts), "", Defect::NotKept, "no line with `vm.dirty_ratio`");
+    let added = [("etc/sysctl.conf", "# vm.dirty_ratio is 20 by default\n")];
+    let lint = found_with("ubuntu-nvme", &added, &texts);
+    says(&lint, "", Defect::NotKept, "there is one now");
+    assert!(lint.at_next_boot.is_empty(), "nothing was kept, so nothing comes back");
+}
+
+#[test]
+fn a_file_that_nothing_reads_at_boot() {
+    // Debian 13 has neither the file nor the link.
+    let text = fs::read_to_string(fixtures().join("md-nvme.tree")).unwrap();
+    let debian13: String =
+        text.lines().filter(|line| !line.contains("sysctl.conf")).map(|line| format!("{line}\n")).collect();
+    let root = tree::planted(&debian13);
+    let files = Files::new(root.path());
+    let texts = [guide("tune.sh"), guide("rollback.sh")];
+    let lint = lint(&files, &texts, &disks::DataPath::default(), &relevance::Facts::default());
+    says(&lint, "", Defect::NotKept, "nothing reads at boot here");
+    assert!(lint.at_next_boot.is_empty());
+}
+
+#[test]
+fn a_script_that_ends_half_way() {
+    let text = guide("tune.sh").1.replace("/sys/block/nvme*", "/sys/block/*");
+    // The loop meets memory that is compressed and has no scheduler; the settings behind it are never made.
+    let lint = found("zram", &[own("tune.sh", &text)]);
+    says(&lint, "", Defect::EndsHalfWay, "zram0/queue/scheduler");
+    assert_eq!(lint.settings.len(), 3, "only those of disks that come before it");
+    // EBS holds 31 requests a queue: the guide's own hosts refuse its 32, and the rest is not done.
+    let ebs = found("ec2-ebs", &[guide("tune.sh"), guide("rollback.sh")]);
+    says(&ebs, "queue.nr_requests", Defect::Refused, "the device has 31 requests at most");
+    says(&ebs, "", Defect::EndsHalfWay, "nr_requests");
+    assert!(ebs.settings.iter().all(|setting| setting.name.starts_with("queue.")));
+    // With `|| true` it would go on.
+    let text = guide("tune.sh")
+        .1
+        .replace("echo 32 > \"$device/queue/nr_requests\"", "echo 32 > $device/queue/nr_requests || true");
+    assert_eq!(found("ec2-ebs", &[own("tune.sh", &text)]).settings.len(), 9);
+}
+
+#[test]
+fn disks_by_a_pattern_of_names() {
+    let lint = found("ubuntu-nvme", &[guide("tune.sh")]);
+    says(&lint, "", Defect::DeviceOrder, "/sys/block/nvme* means nvme0n1, nvme1n1 here");
+    says(&lint, "", Defect::DeviceOrder, "the data is not on nvme0n1");
+    says(&found("ec2-ebs", &[guide("tune.sh")]), "", Defect::DeviceOrder, "volumes over the network");
+}
+
+#[test]
+fn a_restart_in_the_middle_and_another_promise() {
+    let lint = found("ubuntu-nvme", &[guide("tune.sh"), guide("rollback.sh")]);
+    says(&lint, "", Defect::Mixed, "restart of redpanda.service");
+    let guide_itself = found("ubuntu-nvme", &[guide("guide.md")]);
+    says(&guide_itself, "", Defect::Durability, "another promise");
+}
+
+/// The guide's page holds all of it: settings, unit, and a way back below its heading.
+#[test]
+fn a_guide_in_markdown() {
+    let lint = found("ubuntu-nvme", &[guide("guide.md")]);
+    assert!(lint.has_rollback);
+    let mut names: Vec<&str> = lint.settings.iter().map(|setting| setting.name.as_str()).collect();
+    let mut expected = NINE;
+    names.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert_eq!(lint.wrong_after_rollback.len(), 5);
+    says(&lint, "", Defect::UnitOrder, "multi-user.target");
+}
+
+#[test]
+fn a_way_back_that_keeps_what_was_there_is_clean() {
+    let good = "#!/bin/sh\nset -eu\nsave() { mkdir -p /var/lib/t; cat /proc/sys/vm/stat_interval > /var/lib/t/stat; }\napply() { save; echo 10 > /proc/sys/vm/stat_interval; }\nrollback() { old=$(cat /var/lib/t/stat); echo \"$old\" > /proc/sys/vm/stat_interval; }\ncase \"$1\" in apply) apply ;; rollback) rollback ;; esac\n";
+    let lint = found("ubuntu-nvme", &[own("t.sh", good)]);
+    assert!(lint.has_rollback && lint.is_clean(), "{lint:#?}");
+    assert!(lint.wrong_after_rollback.is_empty());
+    // Without it nothing takes the change back.
+    let lost = found("ubuntu-nvme", &[own("t.sh", "echo 10 > /proc/sys/vm/stat_interval\n")]);
+    says(&lost, "", Defect::NotRestored, "no way back");
+    // A choice as the kernel prints it is no value to write: the brackets are refused.
+    let brackets = "old=$(cat /sys/kernel/mm/transparent_hugepage/enabled)\necho never > /sys/kernel/mm/transparent_hugepage/enabled\nundo() { echo \"$old\" > /sys/kernel/mm/transparent_hugepage/enabled; }\n";
+    let lint = found("ubuntu-nvme", &[own("t.sh", brackets)]);
+    assert_eq!(lint.wrong_after_rollback, ["transparent_hugepage.enabled"]);
+}
+
+#[test]
+fn files_of_settings_and_rules_are_texts_as_well() {
+    let rules = "KERNEL==\"nvme1n1\", ATTR{queue/scheduler}=\"mq-deadline\"\n";
+    let lint =
+        found("ubuntu-nvme", &[own("60-x.rules", rules), own("10-x.conf", "vm.max_map_count = 65530\n")]);
+    says(&lint, "queue.scheduler", Defect::Harmful, "orders its requests by itself");
+    assert_eq!(setting(&lint, "vm.max_map_count").now, ["1048576"]);
+    assert!(!lint.has_rollback);
+    assert!(told(&lint, "", Defect::NotRestored).is_empty(), "a file is taken back by deleting it");
+}
+
+#[test]
+fn what_is_known_only_when_it_runs_is_said() {
+    let text = "for d in $(find /sys/block -name 'nvme*'); do echo none > $d/queue/scheduler; done\nsysctl -w vm.swappiness=$1\nmy-tuner /sys/block/nvme0n1\n";
+    let lint = found("ubuntu-nvme", &[own("x.sh", text)]);
+    assert!(told(&lint, "", Defect::Unclear).len() >= 2, "{lint:#?}");
+}
+
+#[test]
+fn kafkas_limits_and_tuned() {
+    let text = "tuned-adm profile throughput-performance\nswapoff -a\nblockdev --setra 8192 /dev/nvme0n1\n";
+    let lint = found("rhel-tuned", &[own("x.sh", text)]);
+    says(&lint, "", Defect::Mixed, "network-latency to throughput-performance");
+    says(&lint, "", Defect::AgainstTheVendor, "swap");
+    assert_eq!(setting(&lint, "queue.read_ahead_kb").wanted, "4096");
+    says(&lint, "", Defect::NotKept, "tuned is active");
+}
+
+/// A foreign text reads no more of the host than settings: nothing secret, and nothing that would wait for ever.
+#[test]
+fn a_text_reads_settings_alone() {
+    let text = "echo \"$(cat /etc/shadow)\" > /proc/sys/vm/swappiness\ncat /dev/zero | tee /proc/sys/vm/dirty_ratio\n";
+    let lint = found_with("ubuntu-nvme", &[("etc/shadow", "root:secret\n")], &[own("x.sh", text)]);
+    assert!(!format!("{lint:?}").contains("secret"), "{lint:#?}");
+    assert_eq!(told(&lint, "", Defect::Unclear).len(), 2, "{lint:#?}");
+}
+
+/// Writes that the imagined host and the model of the kernel, which is held against the real one, must take alike.
+#[test]
+fn the_imagined_host_answers_as_the_kernel_does() {
+    let vda = |file: &str| format!("sys/block/vda/queue/{file}");
+    let vm = |file: &str| format!("proc/sys/vm/{file}");
+    let choices: Vec<(String, &[&str])> = vec![
+        (vda("scheduler"), &["none", "mq-deadline", "kyber", "bfq", "noop", "[none]", " none"]),
+        (vda("nr_requests"), &["3", "32", "128", "200", "5000", "-1", "32 # c"]),
+        (vda("read_ahead_kb"), &["0", "3", "5", "4096", "8192k", "-1"]),
+        (vm("swappiness"), &["0", "1", "200", "201", "20.5", "20 # x"]),
+        (vm("dirty_ratio"), &["0", "80", "101", "20 30", "-1"]),
+        (vm("dirty_bytes"), &["2147483648", "268435456"]),
+        (vm("dirty_expire_centisecs"), &["12000", "x"]),
+        (
+            "sys/kernel/mm/transparent_hugepage/enabled".to_owned(),
+            &["never", "always", "madvise ", "[never]"],
+        ),
+    ];
+    let mut seed = 7_usize;
+    let mut below = |sides: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % sides
+    };
+    let mut changed = 0;
+    for _ in 0..400 {
+        let model = model::Model::new(&[("vda", ["none", "mq-deadline", "bfq"][below(3)])]);
+        let before = model.all();
+        let mut writes: Vec<(&String, &str)> = Vec::new();
+        for _ in 0..1 + below(5) {
+            let (path, values) = &choices[below(choices.len())];
+            writes.push((path, values[below(values.len())]));
+        }
+        let script: String =
+            writes.iter().map(|(path, value)| format!("echo '{value}' > /{path}\n")).collect();
+        let texts = [own("tune.sh", &script), own("rollback.sh", "echo 1 > /proc/sys/vm/no_such\n")];
+        let lint = lint(&model, &texts, &disks::DataPath::default(), &relevance::Facts::default());
+        for (path, value) in &writes {
+            let _ = model.write(path, &format!("{value}\n"));
+        }
+        let after = model.all();
+        let told: Vec<&Finding> = lint
+            .settings
+            .iter()
+            .flat_map(|setting| &setting.findings)
+            .filter(|finding| finding.defect == Defect::NotRestored)
+            .collect();
+        let paths: std::collections::BTreeSet<&String> = writes.iter().map(|(path, _)| *path).collect();
+        let differs: Vec<&&String> = paths.iter().filter(|path| before[**path] != after[**path]).collect();
+        changed += differs.len();
+        assert_eq!(told.len(), differs.len(), "{script}{lint:#?}");
+        for path in differs {
+            let left = format!("is left at {}, and was {}", after[*path], before[*path]);
+            assert!(told.iter().any(|finding| finding.told.ends_with(&left)), "{left}: {script}{told:#?}");
+        }
+    }
+    assert!(changed > 300, "{changed}");
+}

@@ -1,0 +1,61 @@
+//! `hone host lint`: what texts of tuning would do here, and leave behind.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use hone_host::kernel::Files;
+use hone_host::{lint, relevance};
+
+use super::super::Desk;
+use super::plan::On;
+use crate::{Ending, show};
+
+/// Say of a tuning guide or script what each of its settings would do to this host, and what it leaves behind.
+///
+/// Nothing is run: scripts (sysctl -w, writes below /proc/sys and /sys, loops over patterns of disks, files that they write), guides in
+/// Markdown, units of systemd, files of sysctl.d and rules of udev are read, and worked out on a copy of this host's values, or
+/// on a recorded host (--root). A file whose name says so (rollback, revert, restore, undo), a section of a guide, or a function
+/// of a script is taken for the way back. The exit code is 1 when something would harm or be left behind, else 0.
+///
+/// Examples:
+///   hone host lint tune.sh rollback.sh --data /var/lib/redpanda
+///   hone host lint guide.md --json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    /// Guides, scripts, units, files of settings; what takes back among them.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    on: On,
+}
+
+/// Longer texts are no guides.
+const LONGEST_BYTES: u64 = 1 << 20;
+
+fn text(path: &Path) -> Result<(String, String)> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).with_context(|| format!("{} can't be read", path.display()))?;
+    file.take(LONGEST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("{} can't be read", path.display()))?;
+    anyhow::ensure!(
+        bytes.len() as u64 <= LONGEST_BYTES,
+        "{} is longer than a mebibyte; give the part that sets something",
+        path.display()
+    );
+    Ok((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+    let texts = arguments.files.iter().map(|path| text(path)).collect::<Result<Vec<_>>>()?;
+    let files = Files::new(root);
+    let data = arguments.on.data_path(&files, root)?;
+    let facts = relevance::look(&files, root, arguments.on.folder().as_deref());
+    let found = lint::lint(&files, &texts, &data, &facts);
+    let ending = if found.is_clean() { Ending::Done } else { Ending::CouldNot };
+    desk.show_found("host-lint", &found, show::host_lint::lint)?;
+    Ok(ending)
+}

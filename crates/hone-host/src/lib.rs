@@ -15,6 +15,7 @@
 //! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
 //!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
 //! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already.
+//! - [`rollout`] is a change brought to many hosts: which ones, who comes next, and what was done to whom.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
 //! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
@@ -43,6 +44,7 @@ pub mod ports;
 pub mod pressure;
 pub mod profile;
 pub mod relevance;
+pub mod rollout;
 pub mod setting;
 pub mod threads;
 pub mod tools;

@@ -10,10 +10,12 @@ use crate::Ending;
 
 mod apply;
 mod plan;
+mod rollout;
 mod status;
 mod undo;
 
 pub(crate) use apply::Made;
+pub(crate) use rollout::Gates;
 pub(crate) use status::Status;
 pub(crate) use undo::Found;
 
@@ -24,6 +26,7 @@ pub(crate) use undo::Found;
 ///   hone host plan redpanda --data /var/lib/redpanda/data
 ///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
 ///   hone host confirm        (or: hone host revert)
+///   hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -46,9 +49,11 @@ enum Verb {
     Plan(plan::Arguments),
     Apply(apply::Arguments),
     Confirm(undo::Confirm),
+    Renew(undo::Renew),
     Revert(undo::Revert),
     Recover(undo::Recover),
     Uninstall(undo::Uninstall),
+    Rollout(Box<rollout::Arguments>),
     #[command(hide = true)]
     Guard(undo::Guard),
 }
@@ -60,9 +65,11 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
         Verb::Apply(arguments) => apply::run(arguments, &root, desk),
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
+        Verb::Renew(arguments) => undo::renew(arguments, &root, desk),
         Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
         Verb::Recover(arguments) => undo::recover(arguments, &root, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
+        Verb::Rollout(arguments) => rollout::run(arguments, desk),
         Verb::Guard(arguments) => undo::guard(arguments, &root),
     }
 }

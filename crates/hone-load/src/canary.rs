@@ -55,6 +55,33 @@ pub struct Canary {
     last_failure: Option<String>,
 }
 
+/// Deletes the topic of a canary that another process has left behind; one that is gone already is no error.
+///
+/// # Errors
+/// When nobody can be reached, or the cluster refuses.
+pub fn delete_left(topic: &str, addresses: &[String], security: &Security) -> Result<(), LoadError> {
+    let door = Door::new(security)?;
+    match any_line(addresses.iter(), &door)?.delete_topic(topic) {
+        Err(LoadError::Refused { error: "UNKNOWN_TOPIC_OR_PARTITION", .. }) => Ok(()),
+        deleted => deleted,
+    }
+}
+
+/// A line to whoever answers first.
+fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, door: &Door) -> Result<Admin, LoadError> {
+    let mut failed = LoadError::Setting { name: "bootstrap", problem: "there is no broker".to_owned() };
+    for address in addresses {
+        match Admin::enter(address, door.clone(), LIMIT) {
+            Ok(mut admin) => {
+                admin.limit_answers(Admin::LIMIT)?;
+                return Ok(admin);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 impl Canary {
     /// Makes the topic, with a partition on each of these brokers (id and `host:port`).
     ///
@@ -66,7 +93,7 @@ impl Canary {
         security: &Security,
     ) -> Result<Self, LoadError> {
         let door = Door::new(security)?;
-        let mut canary = Self {
+        let canary = Self {
             topic: topic.to_owned(),
             door,
             brokers: brokers.iter().map(|(id, address)| (*id, address.clone())).collect(),
@@ -78,7 +105,7 @@ impl Canary {
         let ids: Vec<i32> = brokers.keys().copied().collect();
         let config =
             RETENTION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut admin = canary.any_line()?;
+        let mut admin = any_line(brokers.values(), &canary.door)?;
         admin.create_placed_topic(topic, &ids, &config)?;
         let partitions = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if let Err(error) = admin.layout(topic, Some(partitions)) {
@@ -96,20 +123,6 @@ impl Canary {
     /// Why a record failed last.
     pub fn last_failure(&self) -> Option<&str> {
         self.last_failure.as_deref()
-    }
-
-    fn any_line(&mut self) -> Result<Admin, LoadError> {
-        let mut failed = LoadError::Setting { name: "bootstrap", problem: "there is no broker".to_owned() };
-        for (_, address) in &self.brokers {
-            match Admin::enter(address, self.door.clone(), LIMIT) {
-                Ok(mut admin) => {
-                    admin.limit_answers(Admin::LIMIT)?;
-                    return Ok(admin);
-                }
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
     }
 
     /// One record at each broker. A failure is a sample; the line is made anew for the next round.
@@ -190,8 +203,8 @@ impl Canary {
     ///
     /// # Errors
     /// When nobody can be reached, or the cluster refuses.
-    pub fn delete(mut self) -> Result<(), LoadError> {
-        self.any_line()?.delete_topic(&self.topic)
+    pub fn delete(self) -> Result<(), LoadError> {
+        any_line(self.brokers.iter().map(|(_, address)| address), &self.door)?.delete_topic(&self.topic)
     }
 }
 

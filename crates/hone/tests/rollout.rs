@@ -248,8 +248,7 @@ fn set_soak(scene: &Scene, seconds: &str) {
 
 /// Starts a long soak and waits until the host is changed.
 fn in_its_soak(scene: &Scene) -> Child {
-    let mut command =
-        scene.command(&[&scene.with(&["--soak", "10m", "--no-canary"])[..], &TOLERANT].concat());
+    let mut command = scene.command(&[&scene.with(&["--soak", "10m"])[..], &TOLERANT].concat());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     waits_for("the change", || scene.journal().contains("\"applied\""));
     assert_eq!(scene.values("k1"), ["11", "1"]);
@@ -268,7 +267,9 @@ fn a_dead_controller_means_that_the_host_goes_back_by_itself() {
     waits_for("the way back", || scene.values("k1") == ["20", "60"]);
     let told = scene.run(&["--inspect", "runs/rollout-001"]).expect_code(0);
     assert!(told.stdout.contains("k1, broker 1: open 00001"), "{}", told.stdout);
+    assert_eq!(scene.canaries().len(), 1);
     let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    assert_eq!(scene.canaries(), Vec::<String>::new());
     assert!(undone.stdout.contains("k1: nothing was left to take back"), "{}", undone.stdout);
 }
 
@@ -420,6 +421,38 @@ fn bad_usage_says_what_is_missing() {
     ] {
         scene.run(arguments).expect_code(2).expect_error(says);
     }
+}
+
+/// A group of librdkafka's that has read 10 of 50 records is 40 behind.
+#[test]
+fn the_lag_of_a_group_is_what_it_has_not_read() {
+    use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+    let broker = Broker::start();
+    let mut admin = hone_load::Admin::connect(&broker.address).unwrap();
+    admin.create_topic("t", 2, &std::collections::BTreeMap::new()).unwrap();
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", &broker.address).set("group.id", "g").set("enable.auto.commit", "false");
+    let producer: BaseProducer = config.create().unwrap();
+    for partition in [0, 1] {
+        for _ in 0..25 {
+            let record = BaseRecord::<(), str>::to("t").partition(partition).payload("x");
+            producer.send(record).unwrap();
+        }
+    }
+    producer.flush(Duration::from_secs(20)).unwrap();
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut offsets = rdkafka::TopicPartitionList::new();
+    for (partition, offset) in [(0, 10), (1, 0)] {
+        offsets.add_partition_offset("t", partition, rdkafka::Offset::Offset(offset)).unwrap();
+    }
+    consumer.assign(&offsets).unwrap();
+    consumer.commit(&offsets, CommitMode::Sync).unwrap();
+    let address = [broker.address.clone()];
+    let mut onlooker = hone_load::health::Onlooker::new(&address, &hone_load::Security::default()).unwrap();
+    let lag = onlooker.lag("g").unwrap();
+    assert_eq!((lag.lag, lag.partitions), (40, 2));
+    assert!(onlooker.lag("nobody").unwrap_err().to_string().contains("it has committed none"));
 }
 
 /// The program that checks YAML and manifests in the tests' own Python.

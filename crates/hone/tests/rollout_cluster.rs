@@ -314,6 +314,25 @@ impl Lab {
         Running(vec![command.args(["-c", &script]).spawn().unwrap()])
     }
 
+    /// By Kafka's own tool.
+    fn quorum_leader(&self) -> usize {
+        let mut command = Network::inside(&self.network.hub(), "java");
+        let libs = of_checkout(".hone/kafka/4.3.1");
+        command.args(["-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", &format!("{}/*", libs.display())]);
+        command.args([
+            "org.apache.kafka.tools.MetadataQuorumCommand",
+            "--bootstrap-server",
+            &self.bootstrap(),
+        ]);
+        let ran = Ran::of(command.args(["describe", "--status"]).output().unwrap()).expect_code(0);
+        let line = ran
+            .stdout
+            .lines()
+            .find_map(|line| line.strip_prefix("LeaderId:"))
+            .unwrap_or_else(|| panic!("{}", ran.stdout));
+        line.trim().parse().unwrap()
+    }
+
     fn thaw(&self) {
         for broker in &self.brokers {
             // SAFETY: the child has not been waited for.
@@ -398,6 +417,7 @@ fn three_hosts_of_a_real_cluster() {
         .collect();
     assert_eq!((order.len(), order[HOSTS - 1]), (HOSTS, controller), "{}", dry.stdout);
     let canary = order[0] - 1;
+    assert_eq!(controller, lab.quorum_leader(), "Kafka's own tool names another controller");
 
     // Harm on the canary: halted, and that host is as it was. The copy of the program goes over the line here.
     let curse = lab.curse(canary, "6666");

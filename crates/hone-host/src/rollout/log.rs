@@ -43,6 +43,16 @@ pub enum Entry {
         /// Seconds after which its guard takes it back unless it hears from us.
         lease_s: u64,
     },
+    /// The canary's topic is about to be made.
+    Canary {
+        /// Its name.
+        topic: String,
+    },
+    /// The canary's topic is gone.
+    CanaryGone {
+        /// Its name.
+        topic: String,
+    },
     /// A gate's findings, as they were told.
     Gate {
         /// The host.
@@ -146,6 +156,8 @@ pub struct State {
     pub halted: Option<String>,
     /// Whether all hosts were visited.
     pub finished: bool,
+    /// Topics of the canary that may still be there.
+    pub canaries: Vec<String>,
 }
 
 /// Why a journal can't be used.
@@ -278,7 +290,8 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
         _ => return Err((1, "its beginning is missing".to_owned())),
     };
     let fates = begun.hosts.iter().map(|host| (host.name.clone(), Fate::Waiting)).collect();
-    let mut state = State { begun, fates, visited: Vec::new(), halted: None, finished: false };
+    let (visited, canaries) = (Vec::new(), Vec::new());
+    let mut state = State { begun, fates, visited, halted: None, finished: false, canaries };
     for (at, line) in lines {
         state.take(entry(at, line)?);
     }
@@ -316,6 +329,8 @@ impl State {
     pub fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Begun(_) | Entry::Gate { .. } => {}
+            Entry::Canary { topic } => self.canaries.push(topic),
+            Entry::CanaryGone { topic } => self.canaries.retain(|known| *known != topic),
             Entry::Resumed { .. } => self.halted = None,
             Entry::Opened { host, .. } => {
                 if !self.visited.contains(&host) {

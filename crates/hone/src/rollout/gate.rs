@@ -110,6 +110,11 @@ impl Gate {
         Ok((Self { onlooker, canary: None, rules, expected }, health))
     }
 
+    /// These brokers have to be there, too.
+    pub(crate) fn expect(&mut self, brokers: impl Iterator<Item = i32>) {
+        self.expected.extend(brokers);
+    }
+
     /// Makes the canary's topic.
     pub(crate) fn with_canary(&mut self, topic: &str, health: &Health, security: &Security) -> Result<()> {
         let brokers: BTreeMap<i32, String> =
@@ -126,11 +131,17 @@ impl Gate {
         }
     }
 
-    /// Takes the canary's topic away; answers why it could not.
-    pub(crate) fn close(&mut self) -> Option<String> {
-        let canary = self.canary.take()?;
+    /// Takes the canary's topic away, if there is one, and names it.
+    ///
+    /// # Errors
+    /// Why it could not, in words.
+    pub(crate) fn close(&mut self) -> Result<Option<String>, String> {
+        let Some(canary) = self.canary.take() else { return Ok(None) };
         let topic = canary.topic().to_owned();
-        canary.delete().err().map(|error| format!("the topic {topic} could not be deleted: {error}"))
+        match canary.delete() {
+            Ok(()) => Ok(Some(topic)),
+            Err(error) => Err(format!("the topic {topic} could not be deleted: {error}")),
+        }
     }
 
     /// The cluster now; nobody answers is a state of it, too.

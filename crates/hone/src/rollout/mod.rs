@@ -14,6 +14,7 @@ use hone_host::rollout::inventory::Host;
 use hone_host::rollout::log::{Begun, Entry, FORMAT, Fate, Log, State};
 use hone_host::rollout::order::{Candidate, next};
 use hone_load::Security;
+use hone_load::canary::delete_left;
 use hone_load::health::{Health, Node};
 use serde::{Deserialize, Serialize};
 
@@ -249,7 +250,10 @@ pub(crate) fn resume(
             Err(error) => return Err(error.context(format!("{name} was left open, and can't be taken back"))),
         }
     }
-    let (gate, health) = Gate::at(&settings.bootstrap, security, settings.rules.clone())?;
+    delete_canaries(&state, &settings.bootstrap, security, &mut log, progress)?;
+    let (mut gate, health) = Gate::at(&settings.bootstrap, security, settings.rules.clone())?;
+    // One that has gone since the beginning is missed.
+    gate.expect(state.begun.hosts.iter().filter_map(|host| host.broker));
     let course = Course { settings, source, lines: &lines, gate, hosts: state.begun.hosts.clone(), progress };
     course.go(&health, &mut log, security, folder)
 }
@@ -367,11 +371,16 @@ impl Course<'_> {
         let mut remarks = Vec::new();
         if !self.settings.no_canary {
             let topic = format!("{CANARY_TOPIC}-{}-{}", now_unix_ms(), std::process::id());
+            log.append(&Entry::Canary { topic: topic.clone() })?;
             self.gate.with_canary(&topic, health, security)?;
         }
         let strangers = strangers(&self.hosts, health);
         let ended = self.hosts_in_turn(log, folder);
-        remarks.extend(self.gate.close());
+        match self.gate.close() {
+            Ok(Some(topic)) => log.append(&Entry::CanaryGone { topic })?,
+            Ok(None) => {}
+            Err(remark) => remarks.push(remark),
+        }
         let (visits, harm) = ended?;
         let (halted, worse) = harm.map_or((None, false), |harm| (Some(harm.why), harm.worse));
         Ok(Report {
@@ -682,7 +691,7 @@ pub(crate) struct Undone {
 }
 
 /// Takes everything back that a roll-out has changed, the last host first. Behind no gate: a sick cluster may be the reason.
-pub(crate) fn undo(folder: &RunFolder, progress: &Progress) -> Result<Vec<Undone>> {
+pub(crate) fn undo(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<Vec<Undone>> {
     let mut log = Log::resume(folder.path())?;
     let state = hone_host::rollout::log::read(folder.path())?;
     let settings: Settings = serde_json::from_value(state.begun.settings.clone())
@@ -708,7 +717,27 @@ pub(crate) fn undo(folder: &RunFolder, progress: &Progress) -> Result<Vec<Undone
         log.append(&Entry::Reverted { host: host.name.clone(), whole, why })?;
         undone.push(Undone { host: host.name.clone(), whole, told });
     }
+    delete_canaries(&state, &settings.bootstrap, security, &mut log, progress)?;
     Ok(undone)
+}
+
+/// Topics of a canary that a killed process has left. That one can't be deleted is told, and no reason to stop.
+fn delete_canaries(
+    state: &State,
+    bootstrap: &[String],
+    security: &Security,
+    log: &mut Log,
+    progress: &Progress,
+) -> Result<()> {
+    for topic in &state.canaries {
+        match delete_left(topic, bootstrap, security) {
+            Ok(()) => log.append(&Entry::CanaryGone { topic: topic.clone() })?,
+            Err(error) => {
+                progress.line(&format!("the topic {topic} may be left, and could not be deleted: {error}"))
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What the journal of a roll-out says.
@@ -727,4 +756,47 @@ pub(crate) fn inspect(folder: &Path) -> Result<Report> {
         remarks: Vec::new(),
         would_take_s: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_host::rollout::inventory::named;
+
+    fn brokers() -> BTreeMap<i32, Node> {
+        let node = |address: &str, rack: &str| Node {
+            address: address.to_owned(),
+            rack: Some(rack.to_owned()),
+            silent: None,
+        };
+        BTreeMap::from([
+            (1, node("kafka-1.example:9092", "a")),
+            (2, node("127.0.0.2:9092", "b")),
+            (3, node("127.0.0.3:9092", "b")),
+            (4, node("127.0.0.3:9093", "b")),
+        ])
+    }
+
+    fn found(names: &[&str]) -> Result<Vec<(Option<i32>, Option<String>)>> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let hosts = placed(named(&names).unwrap(), &brokers())?;
+        Ok(hosts.into_iter().map(|host| (host.broker, host.rack)).collect())
+    }
+
+    #[test]
+    fn brokers_are_found_by_name_or_address_and_never_guessed() {
+        let rack = |rack: &str| Some(rack.to_owned());
+        assert_eq!(
+            found(&["root@KAFKA-1.example", "127.0.0.2"]).unwrap(),
+            [(Some(1), rack("a")), (Some(2), rack("b"))]
+        );
+        // Two brokers on one address, and a host of none.
+        for name in ["127.0.0.3", "127.0.0.9"] {
+            assert!(found(&[name]).unwrap_err().to_string().contains("broker = ID"), "{name}");
+        }
+        assert!(found(&["127.0.0.2", "x@127.0.0.2"]).unwrap_err().to_string().contains("the same broker"));
+        let mut host = named(&["h".to_owned()]).unwrap();
+        host[0].broker = Some(9);
+        assert!(placed(host, &brokers()).unwrap_err().to_string().contains("it has 1, 2, 3, 4"));
+    }
 }

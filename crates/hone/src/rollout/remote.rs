@@ -167,7 +167,9 @@ impl Remote<'_> {
         let call = (1..SSH_FAILED).fold(self.call("version", &words)?, Call::accept_status);
         let finished = self.lines.runner.run(&call).with_context(|| self.unreachable())?;
         let text = finished.stdout_text()?;
-        Ok((finished.code == 0).then(|| text.trim().strip_prefix("hone ").map(str::to_owned)).flatten())
+        // A login shell may have said something before.
+        let version = text.lines().rev().find_map(|line| line.strip_prefix("hone "));
+        Ok(version.filter(|_| finished.code == 0).map(|version| version.trim().to_owned()))
     }
 
     fn unreachable(&self) -> String {
@@ -221,7 +223,7 @@ impl Remote<'_> {
         let finished =
             self.lines.runner.run(&call).with_context(|| format!("{}: hone host {step}", self.host.name))?;
         let text = finished.stdout_text()?;
-        let record: Option<Value> = serde_json::from_str(&text).ok();
+        let record: Option<Value> = record_in(&text);
         match record.and_then(|mut record| record.get_mut("body").map(Value::take)) {
             Some(body) => Ok((finished.code, body)),
             None => {
@@ -310,6 +312,12 @@ impl Remote<'_> {
         let (code, body) = self.ask(&["revert"], None)?;
         Ok(taken_back(code, &body))
     }
+}
+
+/// The record in what came back; a login shell may have said something before it.
+fn record_in(text: &str) -> Option<Value> {
+    let begin = if text.starts_with('{') { 0 } else { text.find("\n{")? };
+    serde_json::from_str(text.get(begin..)?).ok()
 }
 
 fn text_of(path: &Path) -> Result<String> {
@@ -430,5 +438,8 @@ mod tests {
         let body = json!({"changes": [{"found": "taken-back", "outcomes": [outcome("restored"), outcome("drifted")]}]});
         assert_eq!(taken_back(1, &body), TakenBack { whole: false, left: vec!["drifted".to_owned()] });
         assert!(taken_back(0, &body).whole);
+        assert_eq!(record_in("Welcome {you}!\n{\"body\": 1}\n"), Some(json!({"body": 1})));
+        assert_eq!(record_in("{\"body\": 1}"), Some(json!({"body": 1})));
+        assert!(record_in("no record").is_none() && record_in("").is_none() && record_in("\n{").is_none());
     }
 }

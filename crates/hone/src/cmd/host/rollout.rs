@@ -170,7 +170,8 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         return Ok(Ending::Done);
     }
     if let Some(run) = &arguments.undo {
-        let undone = rollout::undo(&RunFolder::open(run)?, &desk.progress)?;
+        let security = arguments.security.security()?;
+        let undone = rollout::undo(&RunFolder::open(run)?, &security, &desk.progress)?;
         let whole = undone.iter().all(|host| host.whole);
         desk.show_found("host-rollout-undone", &undone, |undone| show::rollout::undone(undone))?;
         return Ok(if whole { Ending::Done } else { Ending::CouldNot });
@@ -325,7 +326,7 @@ fn gates(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         gate.with_canary(&topic, &health, &security)?;
     }
     let seen = look(arguments, &mut gate, &rules, desk);
-    let remarks = gate.close().into_iter().collect();
+    let remarks = gate.close().err().into_iter().collect();
     let (health, stretch, mut findings) = seen?;
     let latencies = gate::by_broker(&stretch);
     let mut worse = false;

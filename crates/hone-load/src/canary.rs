@@ -83,7 +83,7 @@ fn any_line<'a>(addresses: impl Iterator<Item = &'a String>, door: &Door) -> Res
 }
 
 impl Canary {
-    /// Makes the topic, with a partition on each of these brokers (id and `host:port`).
+    /// Makes the topic, whose name must be nobody else's, with a partition on each of these brokers (id and `host:port`).
     ///
     /// # Errors
     /// When nobody can be reached, or the cluster makes no such topic.
@@ -106,7 +106,12 @@ impl Canary {
         let config =
             RETENTION.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut admin = any_line(brokers.values(), &canary.door)?;
-        admin.create_placed_topic(topic, &ids, &config)?;
+        match admin.create_placed_topic(topic, &ids, &config) {
+            // Nobody else has this name: a broker that hands the request to its controller asks again when that one is slow,
+            // and gets this for an answer.
+            Err(LoadError::Refused { error: "TOPIC_ALREADY_EXISTS", .. }) => {}
+            made => made?,
+        }
         let partitions = u32::try_from(ids.len()).unwrap_or(u32::MAX);
         if let Err(error) = admin.layout(topic, Some(partitions)) {
             let _ = admin.delete_topic(topic);

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_controller_that_moves_is_still_last() {
-        assert_eq!(order(&["", "", ""], &[0, 0, 2], None), [1, 0, 2]);
+        assert_eq!(order(&["", "", ""], &[0, 0, 2], None), [1, 2, 0]);
         assert_eq!(order(&["", "", ""], &[0, 2, 2], None), [1, 0, 2]);
     }
 

@@ -393,7 +393,7 @@ fn broker(word: &str, health: &Health) -> Result<i32> {
     {
         return Ok(id);
     }
-    rollout::broker_of(word, &health.brokers)
+    rollout::placing::broker_of(word, &health.brokers)
 }
 
 fn printed(

@@ -362,7 +362,7 @@ fn latency(
                 Ok(found) => Finding::of(
                     found.low > tolerance,
                     format!(
-                        "{who} {broker} {beside}, {word} of write and read: x{:.2} ({:.2} to {:.2} at {:.2} %; {} and {} blocks of \
+                        "{who} {broker} {beside}, {word} of write and read: x{:.2} ({:.2} to {:.2} at {:.3} %; {} and {} blocks of \
                          {block_s:.1} s, {} and {} rounds; x{:.2} would show)",
                         found.ratio,
                         found.low,

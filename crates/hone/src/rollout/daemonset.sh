@@ -16,7 +16,7 @@ stay() { echo "$1"; while :; do sleep 3600 & wait $!; done; }
 applied=no
 back() { [ "$applied" = no ] || on_host revert || true; }
 trap 'back; exit 1' TERM INT
-on_host recover
+on_host recover || stay "an earlier change could not be taken back; look with hone host status on the node"
 # The words before "--" are of apply, those behind it of the gate.
 gate() {
   while [ "$1" != -- ]; do shift; done

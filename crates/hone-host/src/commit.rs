@@ -319,7 +319,12 @@ const GUARD_LOOKS_EVERY: Duration = Duration::from_millis(500);
 fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
     let mut size = 0;
     loop {
-        let now_size = std::fs::metadata(path).map_or(0, |found| found.len());
+        let now_size = match std::fs::metadata(path) {
+            Ok(found) => found.len(),
+            // Only what is closed is deleted, and without it nothing can be taken back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(_) => 0,
+        };
         if now_size != size {
             size = now_size;
             // A line that is being written is read with the next look.

@@ -293,7 +293,7 @@ impl Sums {
 const MOST_OF_STUDENT: f64 = 2.0;
 
 /// An unbiased index below `limit`: multiply and shift, rejection is pointless at these sizes (bias < 2^-18).
-fn below(random: &mut ChaCha8Rng, limit: usize) -> usize {
+pub(crate) fn below(random: &mut ChaCha8Rng, limit: usize) -> usize {
     ((u64::from(random.next_u32()) * limit as u64) >> 32) as usize
 }
 

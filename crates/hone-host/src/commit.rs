@@ -78,6 +78,14 @@ pub enum CommitError {
         /// Why.
         why: &'static str,
     },
+    /// Its time can't be made longer.
+    #[error("the time of the change {id} can't be made longer: {why}")]
+    NotRenewable {
+        /// Its name.
+        id: String,
+        /// Why.
+        why: &'static str,
+    },
     /// Files of the next boot.
     #[error("settings for the next boot can't be written or deleted: {0}; run as root")]
     Files(#[from] io::Error),
@@ -250,16 +258,57 @@ pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
     let deadline_s = since_boot_s().saturating_add(within_s);
     let entry = Entry::Armed { pid: std::process::id(), deadline_s };
     Journal::resume(&path)?.append(&entry)?;
-    if !slept_until(deadline_s, &path)? {
-        return Ok(None);
+    let mut deadline_s = deadline_s;
+    loop {
+        if !slept_until(deadline_s, &path)? {
+            return Ok(None);
+        }
+        // Whoever holds the lock longer than that hangs, and what hangs does not confirm.
+        let _lock = Lock::take(root, GUARDS_PATIENCE);
+        let state = journal::read(&path)?;
+        if state.closed || state.confirmed {
+            return Ok(None);
+        }
+        match state.armed {
+            // Renewed in the last moment.
+            Some((_, later_s)) if later_s > since_boot_s() => deadline_s = later_s,
+            _ => return take_back(root, &path, &state, false).map(Some),
+        }
     }
-    // Whoever holds the lock longer than that hangs, and what hangs does not confirm.
-    let _lock = Lock::take(root, GUARDS_PATIENCE);
-    let state = journal::read(&path)?;
-    if state.closed || state.confirmed {
-        return Ok(None);
+}
+
+/// Gives the last change more time: from now on `within`, if its guard would come before. Whoever renews from afar is known to be
+/// alive, and once it does not, the guard comes.
+///
+/// Answers its name and the seconds that are left.
+///
+/// # Errors
+/// When there is none that waits for its confirmation, or its guard is gone.
+pub fn renew(root: &Path, within: Duration) -> Result<(String, u64), CommitError> {
+    let _lock = Lock::take(root, PATIENCE)?;
+    let last = known(root)?.into_iter().rev().find(|(_, state)| !state.closed);
+    let (path, state) = last.ok_or(CommitError::None { what: "give more time" })?;
+    let id = name_of(&path);
+    let refused = |why| CommitError::NotRenewable { id: id.clone(), why };
+    if boot_id(&Files::new(root))? != state.begun.boot_id {
+        return Err(CommitError::OtherBoot { id });
     }
-    take_back(root, &path, &state, false).map(Some)
+    if state.confirmed || state.reverting {
+        return Err(refused("it is confirmed or taken back already"));
+    }
+    let Some((pid, before_s)) = state.armed else {
+        return Err(refused("it was made without --confirm-within, and waits for ever"));
+    };
+    let now_s = since_boot_s();
+    if now_s >= before_s {
+        return Err(refused("its time is over, and its guard takes it back"));
+    }
+    if !Path::new(&format!("/proc/{pid}")).exists() {
+        return Err(refused("its guard is gone; take it back by `hone host revert`"));
+    }
+    let deadline_s = before_s.max(now_s.saturating_add(within.as_secs()));
+    Journal::resume(&path)?.append(&Entry::Armed { pid, deadline_s })?;
+    Ok((id, deadline_s.saturating_sub(now_s)))
 }
 
 /// How often a sleeping guard looks whether it is still needed. A clock that stops while the machine sleeps is no measure of
@@ -267,17 +316,23 @@ pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
 const GUARD_LOOKS_EVERY: Duration = Duration::from_millis(500);
 
 /// Sleeps; answers whether the time has come, and not a confirmation or another way back.
-fn slept_until(deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
+fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
     let mut size = 0;
     loop {
-        let now_size = std::fs::metadata(path).map_or(0, |found| found.len());
+        let now_size = match std::fs::metadata(path) {
+            Ok(found) => found.len(),
+            // Only what is closed is deleted, and without it nothing can be taken back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(_) => 0,
+        };
         if now_size != size {
             size = now_size;
             // A line that is being written is read with the next look.
-            if let Ok(state) = journal::read(path)
-                && (state.closed || state.confirmed)
-            {
-                return Ok(false);
+            if let Ok(state) = journal::read(path) {
+                if state.closed || state.confirmed {
+                    return Ok(false);
+                }
+                deadline_s = state.armed.map_or(deadline_s, |(_, armed_s)| armed_s.max(deadline_s));
             }
         }
         let left_s = deadline_s.saturating_sub(since_boot_s());

@@ -18,6 +18,7 @@
 //! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
 //! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already, and
 //!   [`block_latency`] how long disks take for each request.
+//! - [`rollout`] is a change brought to many hosts: which ones, who comes next, and what was done to whom.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
 //! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
@@ -50,6 +51,7 @@ pub mod ports;
 pub mod pressure;
 pub mod profile;
 pub mod relevance;
+pub mod rollout;
 pub mod saved_plan;
 pub mod setting;
 pub mod threads;

@@ -2,6 +2,7 @@
 //! takes effect, and what can't matter here. Computed from what was read; nothing is written.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::change::Step;
 use crate::disks::{DataPath, Disk, look};
@@ -25,6 +26,8 @@ pub struct Plan {
     pub rows: Vec<Row>,
     /// What stands in the way of all of it.
     pub obstacles: Vec<String>,
+    /// Of the rows: a host where it is another one by now is not the host that was looked at.
+    pub fingerprint: String,
 }
 
 /// What would come of one knob.
@@ -81,6 +84,7 @@ pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath,
     let mut rows: Vec<Row> = profile.knobs.iter().flat_map(|wish| rows(kernel, wish, data, facts)).collect();
     limit_requests(kernel, &mut rows);
     Plan {
+        fingerprint: fingerprint(&rows),
         profile: name.to_owned(),
         about: profile.about.clone(),
         disks: data.disks.clone(),
@@ -92,6 +96,24 @@ pub fn plan(kernel: &dyn Kernel, name: &str, profile: &Profile, data: &DataPath,
         rows,
         obstacles: obstacles(name, data, facts),
     }
+}
+
+/// A hash of what each attribute says, shall say, and what would be done about it; what takes no part in a write is left out.
+fn fingerprint(rows: &[Row]) -> String {
+    let mut hash = Sha256::new();
+    for row in rows {
+        let action = match row.action {
+            Action::Change => "change",
+            Action::Keep => "keep",
+            Action::Idle { .. } => "idle",
+            Action::Cannot { .. } => "cannot",
+        };
+        for part in [row.path.as_str(), row.now.as_deref().unwrap_or_default(), &row.wanted, action] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn obstacles(profile: &str, data: &DataPath, facts: &Facts) -> Vec<String> {

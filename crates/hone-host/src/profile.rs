@@ -121,6 +121,49 @@ pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
     Ok(profile)
 }
 
+/// The text of a profile that wants what a plan would have changed, as `hone host plan --json` tells it. What a disk of the
+/// planned host was to get, the disks of the others get, too.
+///
+/// # Errors
+/// What is missing in the record.
+pub fn of_plan(record: &serde_json::Value) -> Result<String, String> {
+    let rows = record.pointer("/body/rows").and_then(serde_json::Value::as_array);
+    let rows = rows.filter(|_| record.get("kind").is_some_and(|kind| kind == "host-plan"));
+    let rows = rows.ok_or("it is no plan; `hone host plan --json` prints one")?;
+    let mut knobs = toml::value::Array::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for row in rows {
+        if row.pointer("/action/do").is_none_or(|does| does != "change") {
+            continue;
+        }
+        let field = |name: &str| row.get(name).and_then(serde_json::Value::as_str);
+        let title = field("title").ok_or("a row has no title")?;
+        let name = title.split_once(" of ").map_or(title, |(name, _)| name);
+        if !seen.insert(name.to_owned()) {
+            continue;
+        }
+        let mut wish = toml::Table::new();
+        for (key, value) in [
+            ("name", Some(name)),
+            ("value", field("wanted")),
+            ("reason", field("reason")),
+            ("source", field("source")),
+        ] {
+            let value = value.ok_or_else(|| format!("the row of {title} has no {key}"))?;
+            wish.insert(key.to_owned(), value.to_owned().into());
+        }
+        knobs.push(wish.into());
+    }
+    if knobs.is_empty() {
+        return Err("it would have changed nothing".to_owned());
+    }
+    let about =
+        record.pointer("/body/about").and_then(serde_json::Value::as_str).unwrap_or("a plan that was kept");
+    let profile =
+        toml::Table::from_iter([("about".to_owned(), about.into()), ("knobs".to_owned(), knobs.into())]);
+    toml::to_string(&profile).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +176,26 @@ mod tests {
             assert!(!profile.knobs.is_empty(), "{name}");
         }
         assert_eq!(parse(OWN[0].0, OWN[0].1).unwrap().knobs.len(), 9);
+    }
+
+    #[test]
+    fn a_plan_that_was_kept_is_a_profile() {
+        let row = |title: &str, action: &str| serde_json::json!({"title": title, "wanted": "1", "reason": "r \"q\"", "source": "s", "action": {"do": action}});
+        let rows = [
+            row("vm.swappiness", "change"),
+            row("queue.nomerges of sda", "change"),
+            row("queue.nomerges of sdb", "change"),
+            row("vm.dirty_ratio", "keep"),
+        ];
+        let plan = serde_json::json!({"kind": "host-plan", "body": {"about": "a", "rows": rows}});
+        let found = parse("p", &of_plan(&plan).unwrap()).unwrap();
+        let names: Vec<&str> = found.knobs.iter().map(|wish| wish.name.as_str()).collect();
+        assert_eq!(names, ["vm.swappiness", "queue.nomerges"]);
+        assert_eq!(found.knobs[0].reason, "r \"q\"");
+        assert!(of_plan(&serde_json::json!({"kind": "host-status"})).unwrap_err().contains("no plan"));
+        let nothing =
+            serde_json::json!({"kind": "host-plan", "body": {"rows": [row("vm.dirty_ratio", "keep")]}});
+        assert!(of_plan(&nothing).unwrap_err().contains("changed nothing"));
     }
 
     #[test]

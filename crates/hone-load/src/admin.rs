@@ -10,7 +10,7 @@ use hone_kafka::error_name;
 use kafka_protocol::messages::{
     ApiKey, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, FetchRequest, FetchResponse,
     MetadataRequest, MetadataResponse, TopicName,
-    create_topics_request::{CreatableTopic, CreatableTopicConfig},
+    create_topics_request::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig},
     fetch_request::{FetchPartition, FetchTopic},
     metadata_request::MetadataRequestTopic,
 };
@@ -139,16 +139,40 @@ impl Admin {
         partitions: u32,
         config: &BTreeMap<String, String>,
     ) -> Result<(), LoadError> {
-        let configs = config.iter().map(|(name, value)| {
-            CreatableTopicConfig::default()
-                .with_name(StrBytes::from_string(name.clone()))
-                .with_value(Some(StrBytes::from_string(value.clone())))
-        });
         let creatable = CreatableTopic::default()
             .with_name(topic_name(topic))
             .with_num_partitions(partitions as i32)
             .with_replication_factor(-1)
-            .with_configs(configs.collect());
+            .with_configs(creatable_configs(config));
+        self.create(topic, creatable)
+    }
+
+    /// Creates a topic whose partitions have one replica each, on the broker named at their place.
+    ///
+    /// # Errors
+    /// When the broker refuses, with its own words.
+    pub(crate) fn create_placed_topic(
+        &mut self,
+        topic: &str,
+        brokers: &[i32],
+        config: &BTreeMap<String, String>,
+    ) -> Result<(), LoadError> {
+        let placed = |(partition, broker): (i32, &i32)| {
+            CreatableReplicaAssignment::default()
+                .with_partition_index(partition)
+                .with_broker_ids(vec![(*broker).into()])
+        };
+        let creatable = CreatableTopic::default()
+            .with_name(topic_name(topic))
+            // Both follow from the places.
+            .with_num_partitions(-1)
+            .with_replication_factor(-1)
+            .with_assignments((0..).zip(brokers).map(placed).collect())
+            .with_configs(creatable_configs(config));
+        self.create(topic, creatable)
+    }
+
+    fn create(&mut self, topic: &str, creatable: CreatableTopic) -> Result<(), LoadError> {
         let request = CreateTopicsRequest::default().with_topics(vec![creatable]).with_timeout_ms(20_000);
         let answer: CreateTopicsResponse = self.ask(ApiKey::CreateTopics, CREATE_TOPICS_VERSION, &request)?;
         let result =
@@ -297,6 +321,15 @@ impl Admin {
     ) -> Result<A, LoadError> {
         self.line.ask(key, version, request)
     }
+}
+
+fn creatable_configs(config: &BTreeMap<String, String>) -> Vec<CreatableTopicConfig> {
+    let configs = config.iter().map(|(name, value)| {
+        CreatableTopicConfig::default()
+            .with_name(StrBytes::from_string(name.clone()))
+            .with_value(Some(StrBytes::from_string(value.clone())))
+    });
+    configs.collect()
 }
 
 fn topic_name(topic: &str) -> TopicName {

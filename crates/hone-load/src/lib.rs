@@ -13,6 +13,7 @@
 //! [`Window`]: hone_record::Window
 
 mod admin;
+pub mod canary;
 mod client;
 mod clock;
 mod cluster;
@@ -26,6 +27,7 @@ mod fetch;
 mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod health;
 mod join;
 pub mod keys;
 mod line;

@@ -154,5 +154,9 @@ pub(crate) fn decode<A: Decodable>(
         return Err("it answers another request (correlation id)".to_owned());
     }
     let version = shape::check(key, version, &answer)?;
+    if key.response_header_version(version) > 0 {
+        let skipped = shape::skip_header_tags(&answer).map_err(|problem| problem.to_string())?;
+        answer.advance(skipped);
+    }
     A::decode(&mut answer, version).map_err(|problem| problem.to_string())
 }

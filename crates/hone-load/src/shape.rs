@@ -61,11 +61,26 @@ const API_VERSIONS_3: &[Part] = &[
     ]),
 ];
 const INCREMENTAL_ALTER_CONFIGS_0: &[Part] = &[Fixed(4), Array(&[Fixed(2), Text, Fixed(1), Text])];
+const FIND_COORDINATOR_2: &[Part] = &[Fixed(4 + 2), Text, Fixed(4), Text, Fixed(4)];
+const OFFSET_FETCH_5: &[Part] =
+    &[Fixed(4), Array(&[Text, Array(&[Fixed(4 + 8 + 4), Text, Fixed(2)])]), Fixed(2)];
+const REPLICAS: Part = CompactArray(&[Fixed(4 + 8), Tags(&[])]);
+/// The first answer whose header has tagged fields.
+const DESCRIBE_QUORUM_0: &[Part] = &[
+    Tags(&[]),
+    Fixed(2),
+    CompactArray(&[
+        CompactText,
+        CompactArray(&[Fixed(4 + 2 + 4 + 4 + 8), REPLICAS, REPLICAS, Tags(&[])]),
+        Tags(&[]),
+    ]),
+    Tags(&[]),
+];
 const SASL_HANDSHAKE_1: &[Part] = &[Fixed(2), Array(&[Text])];
 const SASL_AUTHENTICATE_1: &[Part] = &[Fixed(2), Text, Blob, Fixed(8)];
 
 /// The answers that can be decoded.
-pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
+pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 15] = [
     (ApiKey::Metadata, 7, METADATA_7),
     (ApiKey::CreateTopics, 4, CREATE_TOPICS_4),
     (ApiKey::DeleteTopics, 3, DELETE_TOPICS_3),
@@ -78,10 +93,20 @@ pub(crate) const KNOWN: [(ApiKey, i16, &[Part]); 12] = [
     (ApiKey::SaslHandshake, 1, SASL_HANDSHAKE_1),
     (ApiKey::SaslAuthenticate, 1, SASL_AUTHENTICATE_1),
     (ApiKey::IncrementalAlterConfigs, 0, INCREMENTAL_ALTER_CONFIGS_0),
+    (ApiKey::FindCoordinator, 2, FIND_COORDINATOR_2),
+    (ApiKey::OffsetFetch, 5, OFFSET_FETCH_5),
+    (ApiKey::DescribeQuorum, 0, DESCRIBE_QUORUM_0),
 ];
 
 fn shape_of(key: ApiKey, version: i16) -> Option<&'static [Part]> {
     KNOWN.iter().find(|known| (known.0, known.1) == (key, version)).map(|known| known.2)
+}
+
+/// The tagged fields of a header, which an answer of a flexible version begins with: skipped, since none is known.
+pub(crate) fn skip_header_tags(answer: &[u8]) -> Result<usize, WireError> {
+    let mut reader = Reader::new(answer);
+    reader.skip_tags("the header's tags")?;
+    Ok(answer.len() - reader.rest().len())
 }
 
 /// Whether every length in an answer (behind its correlation id) fits what is there. Gives the version that the answer is

@@ -32,6 +32,7 @@ pub struct Call {
     limit: Duration,
     promises: Vec<Promise>,
     accepted: Vec<i32>,
+    despite_interrupt: bool,
 }
 
 impl Call {
@@ -47,6 +48,7 @@ impl Call {
             limit: DEFAULT_LIMIT,
             promises: Vec::new(),
             accepted: vec![0],
+            despite_interrupt: false,
         }
     }
 
@@ -108,6 +110,18 @@ impl Call {
     pub fn leaves(mut self, file: impl Into<PathBuf>) -> Self {
         self.promises.push(Promise { path: file.into(), fresh: false });
         self
+    }
+
+    /// Carries this call out although somebody asked Hone to end: it is short, and leaves things as they should be left.
+    #[must_use]
+    pub fn despite_interrupt(mut self) -> Self {
+        self.despite_interrupt = true;
+        self
+    }
+
+    /// Whether an interrupt ends it.
+    pub(crate) fn minds_interrupts(&self) -> bool {
+        !self.despite_interrupt
     }
 
     /// Accepts this exit code beside 0.

@@ -93,7 +93,7 @@ impl System {
 
     /// The log files of the next child, open.
     fn logs(&self, call: &Call) -> Result<(Logs, File, File), ToolError> {
-        if interrupt::requested() {
+        if call.minds_interrupts() && interrupt::requested() {
             return Err(ToolError::Interrupted { scene: Scene::of(call, None) });
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl System {
                 return Ok(status);
             }
             let out_of_time = start.elapsed() >= call.time_limit();
-            if out_of_time || interrupt::requested() {
+            if out_of_time || call.minds_interrupts() && interrupt::requested() {
                 group.end(GRACE).map_err(|error| unwaitable(call, &error))?;
                 return Err(if out_of_time {
                     ToolError::TimedOut {

@@ -40,6 +40,7 @@ mod progress;
 mod ready;
 mod rendezvous;
 mod require;
+mod rollout;
 mod rounds;
 mod selftest;
 mod show;

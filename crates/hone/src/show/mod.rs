@@ -19,6 +19,7 @@ pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod proof;
+pub(crate) mod rollout;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;

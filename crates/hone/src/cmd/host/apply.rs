@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     /// Also set what can't matter here.
     #[arg(long)]
     all: bool,
+    /// Only if this is still the plan: its `fingerprint`, as `hone host plan --json` tells it.
+    #[arg(long, value_name = "FINGERPRINT")]
+    if_plan: Option<String>,
 }
 
 /// A plan, and what came of it.
@@ -45,7 +48,7 @@ pub(crate) struct Made {
 const SHORTEST_S: u64 = 2;
 const LONGEST_S: u64 = 86_400;
 
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let (digits, unit_s) = match text.char_indices().last() {
         Some((at, 's')) => (text.get(..at), 1),
         Some((at, 'm')) => (text.get(..at), 60),
@@ -69,6 +72,13 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
     } else {
         made(what, root)?
     };
+    if let Some(wanted) = arguments.if_plan.as_ref().filter(|wanted| **wanted != plan.fingerprint) {
+        let now = &plan.fingerprint;
+        let why = format!(
+            "this host is not as it was when it was planned: the plan is {now} now, not {wanted}; nothing was changed, plan again"
+        );
+        return Err(NotItsOwn(why).into());
+    }
     let steps = plan.steps(arguments.all);
     let applied = if steps.is_empty() {
         None

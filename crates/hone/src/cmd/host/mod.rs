@@ -12,10 +12,12 @@ mod apply;
 mod export;
 mod lint;
 mod plan;
+mod rollout;
 mod status;
 mod undo;
 
 pub(crate) use apply::Made;
+pub(crate) use rollout::Gates;
 pub(crate) use status::Status;
 pub(crate) use undo::Found;
 
@@ -27,6 +29,7 @@ pub(crate) use undo::Found;
 ///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
 ///   hone host confirm        (or: hone host revert)
 ///   hone host lint tuning-guide.md tune.sh rollback.sh --data /var/lib/kafka
+///   hone host rollout hosts.toml --profile latency --bootstrap kafka-1:9092
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
@@ -49,11 +52,13 @@ enum Verb {
     Plan(plan::Arguments),
     Apply(apply::Arguments),
     Confirm(undo::Confirm),
+    Renew(undo::Renew),
     Revert(undo::Revert),
     Recover(undo::Recover),
     Uninstall(undo::Uninstall),
     Lint(lint::Arguments),
     Export(export::Arguments),
+    Rollout(Box<rollout::Arguments>),
     #[command(hide = true)]
     Guard(undo::Guard),
 }
@@ -65,11 +70,13 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
         Verb::Apply(arguments) => apply::run(arguments, &root, desk),
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
+        Verb::Renew(arguments) => undo::renew(arguments, &root, desk),
         Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
         Verb::Recover(arguments) => undo::recover(arguments, &root, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
         Verb::Export(arguments) => export::run(arguments, &root, desk),
         Verb::Lint(arguments) => lint::run(arguments, &root, desk),
+        Verb::Rollout(arguments) => rollout::run(arguments, desk),
         Verb::Guard(arguments) => undo::guard(arguments, &root),
     }
 }

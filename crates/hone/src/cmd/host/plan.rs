@@ -1,5 +1,6 @@
 //! `hone host plan`: what a profile would change here.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -30,8 +31,8 @@ pub(crate) struct Arguments {
 /// A profile and the disks that it is for.
 #[derive(Debug, Args)]
 pub(crate) struct What {
-    /// field-guide, redpanda, kafka-page-cache, latency, throughput, or the path of a TOML file of your own (to apply, also a
-    /// saved plan, .json).
+    /// field-guide, redpanda, kafka-page-cache, latency, throughput, the path of a TOML file of your own, or - for standard input (to
+    /// apply, also a saved plan, .json).
     #[arg(default_value = "latency")]
     pub(crate) profile: String,
     #[command(flatten)]
@@ -75,8 +76,19 @@ impl On {
     }
 }
 
-/// One of Hone's profiles, or a file.
+/// A profile is a few kilobytes.
+const LONGEST_BYTES: u64 = 1 << 20;
+
+/// One of Hone's profiles, standard input, or a file.
 fn profile(name: &str) -> Result<Profile> {
+    if name == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .take(LONGEST_BYTES)
+            .read_to_string(&mut text)
+            .context("standard input is no profile")?;
+        return profile::parse("(standard input)", &text).map_err(|error| Usage(error.to_string()).into());
+    }
     if let Some((name, text)) = OWN.iter().find(|(own, _)| *own == name) {
         return Ok(profile::parse(name, text)?);
     }

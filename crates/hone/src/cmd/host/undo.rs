@@ -21,6 +21,25 @@ pub(crate) struct Confirm {
     this_boot: bool,
 }
 
+/// Give the last change more time: its guard comes this long from now, unless it is renewed again or confirmed.
+///
+/// Whoever changes hosts from afar renews as long as it lives; when it is gone, the guard takes the change back.
+#[derive(Debug, Args)]
+pub(crate) struct Renew {
+    /// From now on, as 60s, 10m. A guard that would come later is left as it is.
+    #[arg(value_name = "TIME", value_parser = super::apply::time)]
+    within: std::time::Duration,
+}
+
+/// What a renewal did.
+#[derive(Debug, Serialize)]
+pub(crate) struct Renewed {
+    /// The change.
+    pub(crate) id: String,
+    /// Until its guard comes.
+    pub(crate) seconds_left: u64,
+}
+
 /// Take the last change back, confirmed or not: every value as it was, and the files of the next boot.
 ///
 /// What somebody else has set since is told and left as it is.
@@ -75,6 +94,17 @@ impl Found {
 pub(crate) fn confirm(arguments: &Confirm, root: &Path, desk: &Desk) -> Result<Ending> {
     let confirmed = commit::confirm(root, !arguments.this_boot)?;
     desk.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
+    Ok(Ending::Done)
+}
+
+pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Ending> {
+    let (id, seconds_left) = commit::renew(root, arguments.within)?;
+    desk.show_found("host-renewed", &Renewed { id, seconds_left }, |renewed| {
+        format!(
+            "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
+            renewed.id, renewed.seconds_left
+        )
+    })?;
     Ok(Ending::Done)
 }
 

@@ -1,0 +1,206 @@
+//! The hosts of a roll-out, as a TOML file or a list of names says.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// More hosts than any cluster has brokers.
+const MOST_HOSTS: usize = 10_000;
+
+/// A host, and how to get there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// What `ssh` is given: a name, an address, an alias of its configuration, or `user@name`.
+    pub name: String,
+    /// The id of the broker on it; found by its address otherwise.
+    #[serde(default)]
+    pub broker: Option<i32>,
+    /// Its rack; what the cluster tells otherwise.
+    #[serde(default)]
+    pub rack: Option<String>,
+    /// The broker's data folder.
+    #[serde(default)]
+    pub data: Option<PathBuf>,
+    /// More options for `ssh`, word by word.
+    #[serde(default)]
+    pub ssh: Vec<String>,
+    /// Whether Hone is started there by `sudo -n`.
+    #[serde(default)]
+    pub sudo: Option<bool>,
+    /// Where the host's files are, as `--root` of the other verbs.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
+}
+
+/// What holds for every host that does not say otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Defaults {
+    /// As of a host.
+    #[serde(default)]
+    pub data: Option<PathBuf>,
+    /// These stand before a host's own.
+    #[serde(default)]
+    pub ssh: Vec<String>,
+    /// As of a host.
+    #[serde(default)]
+    pub sudo: Option<bool>,
+    /// As of a host.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    defaults: Defaults,
+    hosts: Vec<Host>,
+}
+
+/// Why hosts can't be taken.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InventoryError {
+    /// Not the form.
+    #[error("the inventory {name} can't be read: {why}")]
+    Form {
+        /// The file.
+        name: String,
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// No host, or too many.
+    #[error("{count} hosts are no roll-out; name 1 to {MOST_HOSTS}")]
+    Count {
+        /// How many.
+        count: usize,
+    },
+    /// The same host, or the same broker, twice.
+    #[error("{what} stands twice in the inventory")]
+    Twice {
+        /// Which.
+        what: String,
+    },
+    /// What `ssh` would take for something else.
+    #[error("`{name}` is no name of a host: no blanks, no `-` at its beginning, and not empty")]
+    Name {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Reads an inventory.
+///
+/// # Errors
+/// When it has another form, no host, or one twice.
+pub fn parse(name: &str, text: &str) -> Result<Vec<Host>, InventoryError> {
+    let file: File = toml::from_str(text)
+        .map_err(|error| InventoryError::Form { name: name.to_owned(), why: error.to_string() })?;
+    let defaults = file.defaults;
+    let with_defaults = |mut host: Host| {
+        host.data = host.data.or_else(|| defaults.data.clone());
+        host.sudo = host.sudo.or(defaults.sudo);
+        host.root = host.root.or_else(|| defaults.root.clone());
+        host.ssh = [defaults.ssh.clone(), host.ssh].concat();
+        host
+    };
+    checked(file.hosts.into_iter().map(with_defaults).collect())
+}
+
+/// Hosts of which only the names are known.
+///
+/// # Errors
+/// As [`parse`].
+pub fn named(names: &[String]) -> Result<Vec<Host>, InventoryError> {
+    let host = |name: &String| Host {
+        name: name.trim().to_owned(),
+        broker: None,
+        rack: None,
+        data: None,
+        ssh: Vec::new(),
+        sudo: None,
+        root: None,
+    };
+    checked(names.iter().map(host).collect())
+}
+
+fn checked(hosts: Vec<Host>) -> Result<Vec<Host>, InventoryError> {
+    if hosts.is_empty() || hosts.len() > MOST_HOSTS {
+        return Err(InventoryError::Count { count: hosts.len() });
+    }
+    let (mut names, mut brokers) = (BTreeSet::new(), BTreeSet::new());
+    for host in &hosts {
+        let odd = |c: char| c.is_whitespace() || c.is_control();
+        if host.name.is_empty() || host.name.starts_with('-') || host.name.contains(odd) {
+            return Err(InventoryError::Name { name: host.name.clone() });
+        }
+        if !names.insert((&host.name, &host.ssh)) {
+            return Err(InventoryError::Twice { what: format!("the host {}", host.name) });
+        }
+        if host.broker.is_some_and(|broker| !brokers.insert(broker)) {
+            return Err(InventoryError::Twice { what: format!("the broker of {}", host.name) });
+        }
+    }
+    Ok(hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn defaults_hold_where_a_host_says_nothing() {
+        let hosts = parse(
+            "hosts.toml",
+            r#"
+            [defaults]
+            data = "/var/lib/kafka"
+            ssh = ["-p", "2222"]
+            sudo = true
+            [[hosts]]
+            name = "kafka-1"
+            [[hosts]]
+            name = "root@kafka-2"
+            broker = 7
+            rack = "b"
+            data = "/data"
+            ssh = ["-4"]
+            sudo = false
+            "#,
+        )
+        .unwrap();
+        assert_eq!(hosts[0].data, Some(PathBuf::from("/var/lib/kafka")));
+        assert_eq!((hosts[0].ssh.join(" ").as_str(), hosts[0].sudo), ("-p 2222", Some(true)));
+        assert_eq!(
+            (hosts[1].broker, hosts[1].rack.as_deref(), hosts[1].sudo),
+            (Some(7), Some("b"), Some(false))
+        );
+        assert_eq!(hosts[1].ssh, ["-p", "2222", "-4"]);
+    }
+
+    #[test]
+    fn what_is_no_inventory_says_why() {
+        let why = |text: &str| parse("h", text).unwrap_err().to_string();
+        assert!(why("hosts = []").contains("0 hosts"));
+        assert!(why("[[hosts]]\nname='a'\n[[hosts]]\nname='a'").contains("the host a stands twice"));
+        assert!(
+            why("[[hosts]]\nname='a'\nbroker=1\n[[hosts]]\nname='b'\nbroker=1").contains("the broker of b")
+        );
+        assert!(why("[[hosts]]\nname='a'\ncolor='red'").contains("color"));
+        for bad in ["-oProxyCommand=x", "a b", "", "a\\u0007"] {
+            assert!(why(&format!("[[hosts]]\nname=\"{bad}\"")).contains("no name of a host"), "{bad}");
+        }
+        assert!(named(&["a".to_owned(), " b".to_owned()]).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_inventories_do_no_harm(text in "\\PC*") {
+            let _ = parse("h", &text);
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! The journal of a roll-out: a line is on disk before what it announces is done to a host, so whoever goes on, or takes
+//! everything back, knows which hosts may be changed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::inventory::Host;
+
+/// The format of its lines.
+pub const FORMAT: u32 = 1;
+/// Its name in the folder of a run.
+pub const FILE: &str = "rollout.journal";
+/// A roll-out writes a few lines for each host.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "entry")]
+pub enum Entry {
+    /// The first line.
+    Begun(Box<Begun>),
+    /// Somebody goes on.
+    Resumed {
+        /// When, in milliseconds since 1970.
+        unix_ms: u64,
+    },
+    /// A host is about to be changed.
+    Opened {
+        /// Its name.
+        host: String,
+        /// When, in milliseconds since 1970.
+        unix_ms: u64,
+    },
+    /// It says that it is changed.
+    Applied {
+        /// Its name.
+        host: String,
+        /// The change's name there; `None` when there was nothing to change.
+        change: Option<String>,
+        /// Seconds after which its guard takes it back unless it hears from us.
+        lease_s: u64,
+    },
+    /// The canary's topic is about to be made.
+    Canary {
+        /// Its name.
+        topic: String,
+    },
+    /// The canary's topic is gone.
+    CanaryGone {
+        /// Its name.
+        topic: String,
+    },
+    /// A gate's findings, as they were told.
+    Gate {
+        /// The host.
+        host: String,
+        /// Whether it may go on.
+        passed: bool,
+        /// What was found.
+        findings: Vec<String>,
+    },
+    /// It keeps its change.
+    Confirmed {
+        /// Its name.
+        host: String,
+    },
+    /// It was taken back.
+    Reverted {
+        /// Its name.
+        host: String,
+        /// Whether every value is as it was.
+        whole: bool,
+        /// Why.
+        why: String,
+    },
+    /// Nobody knows how it is: it can't be reached.
+    Unknown {
+        /// Its name.
+        host: String,
+        /// Why.
+        why: String,
+    },
+    /// No further host is changed.
+    Halted {
+        /// Why.
+        why: String,
+    },
+    /// All hosts were visited.
+    Finished,
+}
+
+/// The first line of a journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// [`FORMAT`].
+    pub journal: u32,
+    /// Hone's version.
+    pub version: String,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The profile's name, or its file's.
+    pub profile: String,
+    /// Its text, if it is none of Hone's own.
+    pub profile_text: Option<String>,
+    /// The hosts, with the brokers that were found for them.
+    pub hosts: Vec<Host>,
+    /// What was asked for beside it, as the command line understands it.
+    pub settings: serde_json::Value,
+}
+
+/// What became of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum Fate {
+    /// It has not been touched.
+    Waiting,
+    /// It may be changed, and was not confirmed: its guard takes it back unless somebody else does.
+    Open {
+        /// The change's name there, if it was told.
+        change: Option<String>,
+    },
+    /// It keeps its change.
+    Confirmed {
+        /// The change's name there; `None` when there was nothing to change.
+        change: Option<String>,
+    },
+    /// It was taken back.
+    Reverted {
+        /// Whether every value is as it was.
+        whole: bool,
+        /// Why.
+        why: String,
+    },
+    /// It can't be reached.
+    Unknown {
+        /// The change's name there, if it was told.
+        change: Option<String>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a journal says when it is read from the beginning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// The first line.
+    pub begun: Begun,
+    /// What became of each host, in the order of the inventory.
+    pub fates: Vec<(String, Fate)>,
+    /// Names of the hosts in the order in which they were opened first.
+    pub visited: Vec<String>,
+    /// Why no further host is changed.
+    pub halted: Option<String>,
+    /// Whether all hosts were visited.
+    pub finished: bool,
+    /// Topics of the canary that may still be there.
+    pub canaries: Vec<String>,
+}
+
+/// Why a journal can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A file refuses.
+    #[error("the journal {} can't be {what}: {source}; name the folder of a roll-out, on a disk that is not full", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `read`, `written` ...
+        what: &'static str,
+        /// The answer of the system.
+        source: io::Error,
+    },
+    /// Its text is not what Hone writes.
+    #[error("line {line} of the journal {} can't be read: {why}", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another process drives this roll-out.
+    #[error("another hone drives this roll-out: {} is held; wait for it, or end it", path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A journal that is held: there is one driver at a time.
+#[derive(Debug)]
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> LogError + 'a {
+    move |source| LogError::Io { path: path.to_owned(), what, source }
+}
+
+impl Log {
+    /// Begins one in the folder of a run.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn begin(folder: &Path, begun: Begun) -> Result<Self, LogError> {
+        let path = folder.join(FILE);
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(io_error(&path, "created"))?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
+        let mut log = Self::held(path, file)?;
+        log.append(&Entry::Begun(Box::new(begun)))?;
+        Ok(log)
+    }
+
+    /// Opens one to go on. A last line that a crash cut off announced nothing that was done.
+    ///
+    /// # Errors
+    /// When it can't be opened, or another process drives it.
+    pub fn resume(folder: &Path) -> Result<Self, LogError> {
+        let path = folder.join(FILE);
+        let file = OpenOptions::new().append(true).open(&path).map_err(io_error(&path, "opened"))?;
+        let log = Self::held(path, file)?;
+        let path = log.path.clone();
+        let failed = io_error(&path, "opened");
+        let bytes = std::fs::read(&log.path).map_err(&failed)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        if whole < bytes.len() {
+            log.file.set_len(whole as u64).map_err(&failed)?;
+        }
+        Ok(log)
+    }
+
+    fn held(path: PathBuf, file: File) -> Result<Self, LogError> {
+        match file.try_lock() {
+            Ok(()) => Ok(Self { path, file }),
+            Err(std::fs::TryLockError::WouldBlock) => Err(LogError::Held { path }),
+            Err(std::fs::TryLockError::Error(source)) => Err(io_error(&path, "locked")(source)),
+        }
+    }
+
+    /// Keeps an entry; it is safe when this returns.
+    ///
+    /// # Errors
+    /// When it can't be kept: what it announces must not be done.
+    pub fn append(&mut self, entry: &Entry) -> Result<(), LogError> {
+        let failed = io_error(&self.path, "written");
+        let line = serde_json::to_string(entry).map_err(|error| failed(error.into()))? + "\n";
+        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(failed)
+    }
+}
+
+/// Reads the journal of a run.
+///
+/// # Errors
+/// When it can't be read or is not one.
+pub fn read(folder: &Path) -> Result<State, LogError> {
+    use std::io::Read as _;
+    let path = folder.join(FILE);
+    let mut text = String::new();
+    File::open(&path)
+        .and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text))
+        .map_err(io_error(&path, "read"))?;
+    parse(&text).map_err(|(line, why)| LogError::Broken { path, line, why })
+}
+
+/// The state after all whole lines of a text.
+///
+/// # Errors
+/// The number of a line that is not one of a journal, and why.
+pub fn parse(text: &str) -> Result<State, (usize, String)> {
+    let whole = text.rfind('\n').map_or("", |last| text.get(..last).unwrap_or_default());
+    let mut lines = whole.lines().enumerate();
+    let entry = |at: usize, line: &str| -> Result<Entry, (usize, String)> {
+        serde_json::from_str(line).map_err(|error| (at + 1, error.to_string()))
+    };
+    let begun = match lines.next().map(|(at, line)| entry(at, line)).transpose()? {
+        Some(Entry::Begun(begun)) if begun.journal == FORMAT => *begun,
+        Some(Entry::Begun(begun)) => {
+            return Err((1, format!("format {}, this is for {FORMAT}", begun.journal)));
+        }
+        _ => return Err((1, "its beginning is missing".to_owned())),
+    };
+    let fates = begun.hosts.iter().map(|host| (host.name.clone(), Fate::Waiting)).collect();
+    let (visited, canaries) = (Vec::new(), Vec::new());
+    let mut state = State { begun, fates, visited, halted: None, finished: false, canaries };
+    for (at, line) in lines {
+        state.take(entry(at, line)?);
+    }
+    Ok(state)
+}
+
+impl State {
+    /// What became of a host.
+    pub fn fate(&self, host: &str) -> Option<&Fate> {
+        self.fates.iter().find(|(name, _)| name == host).map(|(_, fate)| fate)
+    }
+
+    /// The change's name on a host, as far as it was told.
+    pub fn change(&self, host: &str) -> Option<String> {
+        match self.fate(host)? {
+            Fate::Open { change } | Fate::Confirmed { change } | Fate::Unknown { change, .. } => {
+                change.clone()
+            }
+            Fate::Waiting | Fate::Reverted { .. } => None,
+        }
+    }
+
+    /// Hosts on which something may have to be taken back, the last one that was opened first.
+    pub fn changed(&self) -> Vec<&Host> {
+        let may_be = |name: &String| match self.fate(name) {
+            Some(Fate::Open { .. } | Fate::Unknown { .. } | Fate::Reverted { whole: false, .. }) => true,
+            Some(Fate::Confirmed { change }) => change.is_some(),
+            Some(Fate::Waiting | Fate::Reverted { whole: true, .. }) | None => false,
+        };
+        let names = self.visited.iter().rev().filter(|name| may_be(name));
+        names.filter_map(|name| self.begun.hosts.iter().find(|host| host.name == *name)).collect()
+    }
+
+    /// Adds an entry.
+    pub fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Begun(_) | Entry::Gate { .. } => {}
+            Entry::Canary { topic } => self.canaries.push(topic),
+            Entry::CanaryGone { topic } => self.canaries.retain(|known| *known != topic),
+            Entry::Resumed { .. } => self.halted = None,
+            Entry::Opened { host, .. } => {
+                if !self.visited.contains(&host) {
+                    self.visited.push(host.clone());
+                }
+                self.set(&host, Fate::Open { change: None });
+            }
+            Entry::Applied { host, change, .. } => self.set(&host, Fate::Open { change }),
+            Entry::Confirmed { host } => {
+                let change = self.change(&host);
+                self.set(&host, Fate::Confirmed { change });
+            }
+            Entry::Reverted { host, whole, why } => self.set(&host, Fate::Reverted { whole, why }),
+            Entry::Unknown { host, why } => {
+                let change = self.change(&host);
+                self.set(&host, Fate::Unknown { change, why });
+            }
+            Entry::Halted { why } => self.halted = Some(why),
+            Entry::Finished => self.finished = true,
+        }
+    }
+
+    fn set(&mut self, host: &str, fate: Fate) {
+        if let Some((_, known)) = self.fates.iter_mut().find(|(name, _)| name == host) {
+            *known = fate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::inventory::named;
+    use proptest::prelude::*;
+
+    fn begun() -> Begun {
+        Begun {
+            journal: FORMAT,
+            version: "0".to_owned(),
+            unix_ms: 1,
+            profile: "latency".to_owned(),
+            profile_text: None,
+            hosts: named(&["a", "b", "c"].map(str::to_owned)).unwrap(),
+            settings: serde_json::Value::Null,
+        }
+    }
+
+    fn entries() -> Vec<Entry> {
+        let host = |name: &str| name.to_owned();
+        vec![
+            Entry::Opened { host: host("b"), unix_ms: 2 },
+            Entry::Applied { host: host("b"), change: Some("00001".to_owned()), lease_s: 60 },
+            Entry::Gate { host: host("b"), passed: true, findings: vec![] },
+            Entry::Confirmed { host: host("b") },
+            Entry::Opened { host: host("a"), unix_ms: 3 },
+            Entry::Applied { host: host("a"), change: Some("00004".to_owned()), lease_s: 60 },
+            Entry::Halted { why: "slower".to_owned() },
+            Entry::Reverted { host: host("a"), whole: true, why: "slower".to_owned() },
+        ]
+    }
+
+    fn text(entries: &[Entry]) -> String {
+        let first = Entry::Begun(Box::new(begun()));
+        [&first]
+            .into_iter()
+            .chain(entries)
+            .map(|entry| serde_json::to_string(entry).unwrap() + "\n")
+            .collect()
+    }
+
+    #[test]
+    fn what_was_done_to_whom() {
+        let changed = |count: usize| {
+            let state = parse(&text(&entries()[..count])).unwrap();
+            state.changed().iter().map(|host| host.name.clone()).collect::<Vec<_>>()
+        };
+        let told: Vec<Vec<String>> = (0..=8).map(changed).collect();
+        let expected: [&[&str]; 9] =
+            [&[], &["b"], &["b"], &["b"], &["b"], &["a", "b"], &["a", "b"], &["a", "b"], &["b"]];
+        for (at, (told, expected)) in told.iter().zip(expected).enumerate() {
+            assert_eq!(told, expected, "after {at} lines");
+        }
+        let state = parse(&text(&entries())).unwrap();
+        assert_eq!(state.halted.as_deref(), Some("slower"));
+        assert_eq!(state.change("b").as_deref(), Some("00001"));
+        assert_eq!(state.fate("c"), Some(&Fate::Waiting));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_announced_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::begin(folder.path(), begun()).unwrap();
+        log.append(&entries()[0]).unwrap();
+        assert!(matches!(Log::resume(folder.path()), Err(LogError::Held { .. })));
+        drop(log);
+        let path = folder.path().join(FILE);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend(b"{\"entry\":\"conf");
+        std::fs::write(&path, bytes).unwrap();
+        let mut log = Log::resume(folder.path()).unwrap();
+        log.append(&Entry::Halted { why: "x".to_owned() }).unwrap();
+        let state = read(folder.path()).unwrap();
+        assert_eq!(state.fate("b"), Some(&Fate::Open { change: None }));
+        assert_eq!(state.halted.as_deref(), Some("x"));
+        assert_eq!(parse("").unwrap_err().0, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_journals_do_no_harm(at in 0_usize..2000, byte in 0_u8..128) {
+            let mut bytes = text(&entries()).into_bytes();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _ = parse(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}

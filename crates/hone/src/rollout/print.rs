@@ -1,0 +1,357 @@
+//! The steps of a roll-out for other tools: a play of Ansible, a DaemonSet of Kubernetes. Pure.
+//!
+//! What a user wrote stands in them as quoted values, never inside of a script or a template.
+
+use std::fmt::Write as _;
+
+use hone_host::rollout::inventory::Host;
+
+use super::{Settings, gate};
+
+/// A guard waits a day at most.
+const LONGEST_GUARD_S: u64 = 86_400;
+/// For what lies between the steps: ssh, a scheduler of pods.
+const SPARE_S: u64 = 300;
+
+/// Nobody renews a lease in these, so the guard waits for all that may come.
+fn guard_s(settings: &Settings) -> u64 {
+    let gates_s = 2 * (settings.rules.wait_s + settings.baseline_s);
+    (settings.soak_s + gates_s + SPARE_S + gate::SETTLE.as_secs()).min(LONGEST_GUARD_S)
+}
+
+/// JSON strings are YAML strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A list of YAML in one line.
+fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.into_iter().map(quoted).collect();
+    format!("[{}]", words.join(", "))
+}
+
+/// The options of a gate, but for the files.
+fn gate_options(settings: &Settings) -> Vec<String> {
+    let mut words = vec!["--bootstrap".to_owned(), settings.bootstrap.join(",")];
+    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    add("--baseline", format!("{}s", settings.baseline_s));
+    add("--healthy", settings.rules.healthy.to_string());
+    add("--every-ms", settings.rules.every_ms.to_string());
+    add("--wait", format!("{}s", settings.rules.wait_s));
+    add("--tolerance", settings.rules.tolerance.to_string());
+    for group in &settings.rules.groups {
+        add("--group", group.clone());
+    }
+    if settings.no_canary {
+        words.push("--no-canary".to_owned());
+    }
+    words
+}
+
+/// A play of Ansible.
+#[derive(Debug)]
+pub(crate) struct Play<'a> {
+    pub(crate) profile: &'a str,
+    pub(crate) profile_text: Option<&'a str>,
+    pub(crate) hosts: &'a [Host],
+    pub(crate) data: Option<&'a str>,
+    pub(crate) settings: &'a Settings,
+}
+
+impl Play<'_> {
+    /// The YAML text.
+    pub(crate) fn text(&self) -> String {
+        let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        let pattern = if names.is_empty() { "hone_rollout".to_owned() } else { names.join(",") };
+        let remote_profile =
+            if self.profile_text.is_some() { "/etc/hone/profile.toml" } else { self.profile };
+        let mut apply: Vec<String> = Vec::new();
+        if self.settings.all {
+            apply.push("--all".to_owned());
+        }
+        let confirm = if self.settings.this_boot { list(["--this-boot"]) } else { "[]".to_owned() };
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "# Kernel settings, one host at a time, behind the health of the cluster. Written by `hone host rollout --print ansible`.
+# `hone` is needed in PATH on the hosts and on the machine that runs this play. Hosts come in the order of the inventory: put the one with the
+# cluster's controller last.
+#   ansible-playbook -i INVENTORY THIS_FILE
+- name: Kernel settings behind the health of the cluster
+  hosts: {pattern}
+  order: inventory
+  serial: 1
+  any_errors_fatal: true
+  gather_facts: false
+  become: true
+  vars:
+    hone_profile: !unsafe {profile}
+    # Seconds after which a host takes its change back by itself, whatever becomes of this play.
+    hone_guard_s: {guard_s}
+    hone_soak_s: {soak_s}
+    hone_apply_options: !unsafe {apply}
+    hone_confirm_options: {confirm}
+    hone_gate_options: !unsafe {gate}
+    hone_data: {data}
+    hone_broker: {broker}
+    hone_before: \"/tmp/hone-before-{{{{ inventory_hostname | replace('/', '_') }}}}.json\"
+  tasks:
+",
+            pattern = quoted(&pattern),
+            profile = quoted(remote_profile),
+            guard_s = guard_s(self.settings),
+            soak_s = self.settings.soak_s,
+            apply = list(apply.iter().map(String::as_str)),
+            gate = list(gate_options(self.settings).iter().map(String::as_str)),
+            data = self.by_host(|host| host.data.as_ref().map(|data| quoted(&data.display().to_string())), self.data),
+            broker = self.by_host(|host| host.broker.map(|broker| quoted(&broker.to_string())), None),
+        );
+        if let Some(profile) = self.profile_text {
+            let _ = write!(
+                text,
+                "    - name: The profile's folder
+      ansible.builtin.file: {{path: /etc/hone, state: directory, mode: \"0755\"}}
+    - name: The profile
+      ansible.builtin.copy: {{dest: /etc/hone/profile.toml, mode: \"0644\", content: !unsafe {}}}
+",
+                quoted(profile)
+            );
+        }
+        text.push_str(PLAY_TASKS);
+        text
+    }
+
+    /// An expression that gives a value by the host's name, and nothing for others.
+    fn by_host(&self, value: impl Fn(&Host) -> Option<String>, default: Option<&str>) -> String {
+        let known: Vec<String> = self
+            .hosts
+            .iter()
+            .filter_map(|host| Some(format!("{}: {}", quoted(&host.name), value(host)?)))
+            .collect();
+        let default = default.map_or("''".to_owned(), |default| {
+            format!("'{}'", default.replace('\\', "\\\\").replace('\'', "\\'"))
+        });
+        let map = format!("{{{}}}", known.join(", "));
+        quoted(&format!("{{{{ ({map}).get(inventory_hostname, {default}) }}}}"))
+    }
+}
+
+const PLAY_TASKS: &str = r#"    - name: The gate before the change, and latencies without it
+      ansible.builtin.command:
+        argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--keep', hone_before] + hone_gate_options }}"
+      delegate_to: localhost
+      become: false
+      changed_when: false
+    - name: Change, soak, gate, confirm
+      block:
+        - name: Apply under a guard
+          ansible.builtin.command:
+            argv: "{{ ['hone', 'host', 'apply', hone_profile, '--json', '--confirm-within', hone_guard_s ~ 's'] + hone_apply_options + (['--data', hone_data] if hone_data else []) }}"
+          register: hone_applied
+          changed_when: (hone_applied.stdout | from_json).body.applied is not none
+        - name: Soak
+          ansible.builtin.pause: {seconds: "{{ hone_soak_s | int }}"}
+          when: hone_applied is changed
+        - name: The gate after the change
+          ansible.builtin.command:
+            argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--against', hone_before] + (['--changed', hone_broker] if hone_broker else []) + hone_gate_options }}"
+          delegate_to: localhost
+          become: false
+          changed_when: false
+          when: hone_applied is changed
+        - name: Confirm
+          ansible.builtin.command:
+            argv: "{{ ['hone', 'host', 'confirm'] + hone_confirm_options }}"
+          when: hone_applied is changed
+      rescue:
+        - name: Take the change back
+          ansible.builtin.command:
+            argv: [hone, host, revert]
+          when: hone_applied is defined and hone_applied is changed
+        - name: Halt
+          ansible.builtin.fail:
+            msg: "{{ inventory_hostname }} was taken back: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
+"#;
+
+/// A DaemonSet of Kubernetes.
+#[derive(Debug)]
+pub(crate) struct Kubernetes<'a> {
+    pub(crate) profile: &'a str,
+    pub(crate) profile_text: Option<&'a str>,
+    pub(crate) image: &'a str,
+    pub(crate) data: Option<&'a str>,
+    pub(crate) settings: &'a Settings,
+}
+
+/// What the container runs; the settings are its arguments.
+const SCRIPT: &str = include_str!("daemonset.sh");
+
+impl Kubernetes<'_> {
+    /// The YAML text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from(DAEMONSET_HEAD);
+        if let Some(profile) = self.profile_text {
+            let _ = write!(
+                text,
+                "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: hone-host-profile
+data:
+  profile.toml: {}
+---
+",
+                quoted(profile)
+            );
+        }
+        text.push_str(DAEMONSET_BODY);
+        let _ = writeln!(text, "          image: {}", quoted(self.image));
+        text.push_str("          command: [sh, -c]\n          args:\n            - |\n");
+        for line in SCRIPT.lines() {
+            let _ = writeln!(text, "              {}", escaped(line));
+        }
+        for word in self.arguments() {
+            let _ = writeln!(text, "            - {}", quoted(&escaped(&word)));
+        }
+        text.push_str("          volumeMounts:\n            - {name: host, mountPath: /host}\n");
+        if self.profile_text.is_some() {
+            text.push_str("            - {name: profile, mountPath: /profile, readOnly: true}\n");
+        }
+        text.push_str("      volumes:\n        - {name: host, hostPath: {path: /, type: Directory}}\n");
+        if self.profile_text.is_some() {
+            text.push_str("        - {name: profile, configMap: {name: hone-host-profile}}\n");
+        }
+        text
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let profile = if self.profile_text.is_some() { "-" } else { self.profile };
+        // The first is the script's name.
+        let mut words = ["hone", profile].map(str::to_owned).to_vec();
+        words.extend([guard_s(self.settings).to_string(), self.settings.soak_s.to_string()]);
+        if let Some(data) = self.data {
+            words.extend(["--data".to_owned(), data.to_owned()]);
+        }
+        if self.settings.all {
+            words.push("--all".to_owned());
+        }
+        words.push("--".to_owned());
+        words.extend(gate_options(self.settings));
+        words
+    }
+}
+
+/// Kubernetes fills `$(NAME)` in arguments when there is such a variable; two dollars are one.
+fn escaped(argument: &str) -> String {
+    argument.replace("$(", "$$(")
+}
+
+const DAEMONSET_HEAD: &str = "# Kernel settings of nodes, one node at a time, behind the health of the cluster. Written by `hone host rollout --print daemonset`.
+# Settings of memory and disks are of the node, so the pod is privileged and works in the node's own namespaces. A DaemonSet begins on all of its
+# nodes at once; a label lets them in one by one, and a pod is ready when its node keeps the settings:
+#   for node in NODES; do
+#     kubectl label node $node hone.dev/host-settings=apply && kubectl rollout status daemonset/hone-host-settings --timeout=2h || break
+#   done
+# Put the node with the cluster's controller last. To take it back on a node:
+#   kubectl label node $node hone.dev/host-settings-   and, there:   /var/lib/hone/bin/hone-of-daemonset host revert
+# The image needs hone, sh and nsenter (util-linux).
+";
+
+const DAEMONSET_BODY: &str = "apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: hone-host-settings
+  labels: {app.kubernetes.io/name: hone, app.kubernetes.io/component: host-settings}
+spec:
+  selector:
+    matchLabels: {app.kubernetes.io/name: hone, app.kubernetes.io/component: host-settings}
+  updateStrategy:
+    type: RollingUpdate
+    rollingUpdate: {maxUnavailable: 1}
+  template:
+    metadata:
+      labels: {app.kubernetes.io/name: hone, app.kubernetes.io/component: host-settings}
+    spec:
+      nodeSelector: {hone.dev/host-settings: apply}
+      tolerations: [{operator: Exists}]
+      # The guard is a process of the node, and outlives the pod.
+      hostPID: true
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: 60
+      containers:
+        - name: settings
+          securityContext: {privileged: true}
+          readinessProbe:
+            exec: {command: [test, -f, /run/hone-ready]}
+            periodSeconds: 5
+          resources:
+            requests: {cpu: 100m, memory: 128Mi}
+            limits: {memory: 512Mi}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::gate::Rules;
+    use hone_host::rollout::inventory::named;
+
+    fn settings() -> Settings {
+        Settings {
+            bootstrap: vec!["k1:9092".to_owned(), "k2:9092".to_owned()],
+            rules: Rules {
+                healthy: 3,
+                every_ms: 2_000,
+                wait_s: 600,
+                tolerance: 1.25,
+                groups: vec!["{{ evil }}".to_owned()],
+            },
+            soak_s: 600,
+            baseline_s: 60,
+            lease_s: 120,
+            no_canary: false,
+            first: None,
+            this_boot: false,
+            all: false,
+            remote_hone: None,
+        }
+    }
+
+    #[test]
+    fn what_a_user_wrote_is_never_a_template_or_a_variable() {
+        let settings = settings();
+        let hosts = named(&["k1".to_owned()]).unwrap();
+        let play = Play {
+            profile: "mine.toml",
+            profile_text: Some("about = \"{{ x }}\""),
+            hosts: &hosts,
+            data: Some("/d'x"),
+            settings: &settings,
+        };
+        let text = play.text();
+        assert!(text.contains("content: !unsafe \"about = \\\"{{ x }}\\\"\""), "{text}");
+        assert!(text.contains("hone_gate_options: !unsafe [\"--bootstrap\", \"k1:9092,k2:9092\""), "{text}");
+        let manifest = Kubernetes {
+            profile: "latency",
+            profile_text: None,
+            image: "i: \"x\"",
+            data: Some("/$(HOME)"),
+            settings: &settings,
+        };
+        let text = manifest.text();
+        assert!(text.contains("- \"/$$(HOME)\""), "{text}");
+        assert!(text.contains("image: \"i: \\\"x\\\"\""), "{text}");
+        assert!(
+            !text.lines().any(|line| line.contains("$(command") && !line.contains("$$(command")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_guard_outlives_everything_that_may_come() {
+        assert_eq!(guard_s(&settings()), 600 + 2 * 660 + 300 + 1);
+        let day = Settings { soak_s: 86_400, ..settings() };
+        assert_eq!(guard_s(&day), 86_400);
+    }
+}

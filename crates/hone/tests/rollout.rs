@@ -1,0 +1,607 @@
+//! `hone host rollout` on one embedded broker, with a stand-in for ssh that starts what it is told on this machine: each host is a
+//! root of plain files. What three real hosts and a real cluster do is in `rollout_cluster.rs`.
+
+#![expect(clippy::disallowed_methods, reason = "tests start the program as its users do")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+mod stage;
+use stage::tools::{find, of_checkout, skip};
+use stage::{Broker, Ran, hone_command, script};
+
+/// Takes options and the host away, and gives the rest to a shell, as sshd does.
+const SSH: &str = r#"
+while [ "$1" != -- ]; do shift; done
+shift
+host=$1
+[ ! -e "$(dirname "$0")/$host.unreachable" ] || { echo "ssh: connect to host $host: No route to host" >&2; exit 255; }
+exec sh -c "$2""#;
+
+const PROFILE: &str = r#"
+about = "for the test"
+[[knobs]]
+name = "vm.dirty_ratio"
+value = "11"
+reason = "it's a \"test\""
+source = "none"
+[[knobs]]
+name = "vm.swappiness"
+value = "1"
+reason = "r"
+source = "s"
+"#;
+
+const SWAPPINESS: &str = "proc/sys/vm/swappiness";
+const DIRTY: &str = "proc/sys/vm/dirty_ratio";
+
+/// A broker, a stand-in for ssh, hosts.
+struct Scene {
+    broker: Broker,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(hosts: &[&str]) -> Self {
+        let scene = Self { broker: Broker::start(), folder: tempfile::tempdir().unwrap() };
+        script(scene.path(), "ssh", SSH);
+        fs::write(scene.path().join("mine.toml"), PROFILE).unwrap();
+        let mut inventory = String::new();
+        for host in hosts {
+            scene.make_root(host);
+            let root = scene.path().join(host);
+            inventory +=
+                &format!("[[hosts]]\nname = \"{host}\"\nbroker = 1\nroot = \"{}\"\n", root.display());
+        }
+        fs::write(scene.path().join("hosts.toml"), inventory).unwrap();
+        scene
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn make_root(&self, host: &str) {
+        for (path, text) in [
+            ("proc/sys/kernel/random/boot_id", "first-boot\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("proc/self/mountinfo", "22 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n"),
+            ("proc/meminfo", "SwapTotal:             1024 kB\n"),
+            (SWAPPINESS, "60\n"),
+            (DIRTY, "20\n"),
+            ("proc/sys/vm/dirty_bytes", "0\n"),
+        ] {
+            let path = self.path().join(host).join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = hone_command();
+        command
+            .args(["host", "rollout"])
+            .args(arguments)
+            .env("HONE_SSH", self.path().join("ssh"))
+            .current_dir(self.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// The options of a short roll-out, and more.
+    fn with<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let own = [
+            "hosts.toml",
+            "--profile",
+            "mine.toml",
+            "--bootstrap",
+            &self.broker.address,
+            "--baseline",
+            "3s",
+            "--every-ms",
+            "200",
+            "--wait",
+            "20s",
+            "--lease",
+            "6s",
+            "--remote-hone",
+            env!("CARGO_BIN_EXE_hone"),
+        ];
+        [&own[..], more].concat()
+    }
+
+    fn value(&self, host: &str, path: &str) -> String {
+        fs::read_to_string(self.path().join(host).join(path)).unwrap().trim().to_owned()
+    }
+
+    fn values(&self, host: &str) -> [String; 2] {
+        [DIRTY, SWAPPINESS].map(|path| self.value(host, path))
+    }
+
+    /// Topics of the canary that are left.
+    fn canaries(&self) -> Vec<String> {
+        let mut admin = hone_load::Admin::connect(&self.broker.address).unwrap();
+        let topics = admin.topics().unwrap().into_iter().map(|listed| listed.topic);
+        topics.filter(|topic| topic.starts_with("hone-canary")).collect()
+    }
+
+    fn journal(&self) -> String {
+        fs::read_to_string(self.path().join("runs/rollout-001/rollout.journal")).unwrap_or_default()
+    }
+}
+
+fn waits_for(what: &str, is: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < until, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// On noisy machines nothing but a stall of a large factor shall count as harm.
+const TOLERANT: [&str; 2] = ["--tolerance", "8"];
+
+/// What the change does to the broker: while a value is in force, it stands still for longer than a record of the canary may take,
+/// again and again. That is harm on any machine, however noisy.
+struct Curse(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
+
+impl Curse {
+    fn on(broker: u32, file: PathBuf, value: &'static str) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ends);
+        let pulses = move || {
+            let signal = |signal: i32| {
+                // SAFETY: the broker lives as long as the scene, which ends after this thread.
+                unsafe { libc::kill(broker as i32, signal) };
+            };
+            while !seen.load(Ordering::Relaxed) {
+                if fs::read_to_string(&file).is_ok_and(|text| text.trim() == value) {
+                    signal(libc::SIGSTOP);
+                    std::thread::sleep(hone_load::canary::LIMIT + Duration::from_millis(300));
+                    signal(libc::SIGCONT);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        Self(ends, Some(std::thread::spawn(pulses)))
+    }
+}
+
+impl Drop for Curse {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        let _ = self.1.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn planned_brought_kept_told_and_taken_back() {
+    let scene = Scene::new(&["k1"]);
+    let dry = scene.run(&scene.with(&["--dry-run", "--soak", "3s"])).expect_code(0);
+    assert!(dry.stdout.contains("  1. k1, broker 1\n       ~ vm.dirty_ratio: 20 -> 11"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("Nothing was changed. It would take about"), "{}", dry.stdout);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+
+    let done =
+        scene.run(&[&scene.with(&["--soak", "3s", "--json"])[..], &TOLERANT].concat()).expect_code(0).json();
+    assert_eq!(done["kind"], "host-rollout");
+    let host = &done["body"]["hosts"][0];
+    assert_eq!(host["fate"]["is"], "confirmed", "{host}");
+    let findings = host["findings"].to_string();
+    assert!(findings.contains("well 3 times in a row") && findings.contains("rounds"), "{findings}");
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+    assert!(scene.path().join("k1/etc/sysctl.d/99-zz-hone.conf").exists());
+    assert_eq!(scene.canaries(), Vec::<String>::new());
+
+    let told = scene.run(&["--inspect", "runs/rollout-001"]).expect_code(0);
+    assert!(told.stdout.contains("k1, broker 1: keeps its change 00001"), "{}", told.stdout);
+    scene.run(&["--resume", "runs/rollout-001"]).expect_code(2).expect_error("is finished");
+    // Once more: nothing is left to change, and nothing is waited for.
+    let again = scene.run(&scene.with(&["--soak", "10m"])).expect_code(0);
+    assert!(again.stdout.contains("k1, broker 1: nothing to change"), "{}", again.stdout);
+    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    assert!(undone.stdout.contains("= k1: every value is as it was"), "{}", undone.stdout);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+    assert!(!scene.path().join("k1/etc/sysctl.d/99-zz-hone.conf").exists());
+    assert!(
+        scene.run(&["--undo", "runs/rollout-001"]).expect_code(0).stdout.contains("nothing to take back")
+    );
+}
+
+#[test]
+fn harm_is_halted_and_taken_back() {
+    let scene = Scene::new(&["k1"]);
+    let file = scene.path().join("k1").join(SWAPPINESS);
+    let curse = Curse::on(scene.broker.child.id(), file, "1");
+    let ran = scene.run(&[&scene.with(&["--soak", "40s"])[..], &TOLERANT].concat()).expect_code(3);
+    drop(curse);
+    assert!(ran.stdout.contains("Halted: k1: worse"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("0 hosts keep their change"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("hone host rollout --undo"), "{}", ran.stdout);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+    assert!(scene.journal().contains("\"halted\""));
+    assert_eq!(scene.canaries(), Vec::<String>::new());
+    // The reason is gone: it goes on from where it was.
+    set_soak(&scene, "3");
+    let resumed = scene.run(&["--resume", "runs/rollout-001"]).expect_code(0);
+    assert!(resumed.stdout.contains("k1, broker 1: keeps its change 00002"), "{}", resumed.stdout);
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+}
+
+/// A roll-out goes on as it began; nobody waits that long here.
+fn set_soak(scene: &Scene, seconds: &str) {
+    let path = scene.path().join("runs/rollout-001/rollout.journal");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"soak_s\":40", &format!("\"soak_s\":{seconds}"))).unwrap();
+}
+
+/// Starts a long soak and waits until the host is changed.
+fn in_its_soak(scene: &Scene) -> Child {
+    let mut command = scene.command(&[&scene.with(&["--soak", "10m"])[..], &TOLERANT].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    waits_for("the change", || scene.journal().contains("\"applied\""));
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+    child
+}
+
+#[test]
+fn a_dead_controller_means_that_the_host_goes_back_by_itself() {
+    let scene = Scene::new(&["k1"]);
+    let mut child = in_its_soak(&scene);
+    // It renews: the lease alone would be over by now.
+    std::thread::sleep(Duration::from_secs(8));
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    waits_for("the way back", || scene.values("k1") == ["20", "60"]);
+    let told = scene.run(&["--inspect", "runs/rollout-001"]).expect_code(0);
+    assert!(told.stdout.contains("k1, broker 1: open 00001"), "{}", told.stdout);
+    assert_eq!(scene.canaries().len(), 1);
+    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    assert_eq!(scene.canaries(), Vec::<String>::new());
+    assert!(undone.stdout.contains("k1: nothing was left to take back"), "{}", undone.stdout);
+}
+
+#[test]
+fn an_interrupt_takes_the_open_host_back() {
+    let scene = Scene::new(&["k1"]);
+    let child = in_its_soak(&scene);
+    // SAFETY: the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let ran = Ran::of(child.wait_with_output().unwrap()).expect_code(1);
+    assert!(ran.stdout.contains("Halted: k1: interrupted"), "{}", ran.stdout);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+}
+
+/// The line is gone while the host is changed: nobody can tell it, and it goes back by itself.
+#[test]
+fn a_host_that_is_cut_off_goes_back_by_itself() {
+    let scene = Scene::new(&["k1"]);
+    let child = in_its_soak(&scene);
+    fs::write(scene.path().join("k1.unreachable"), "").unwrap();
+    waits_for("the way back", || scene.values("k1") == ["20", "60"]);
+    // SAFETY: the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    let ran = Ran::of(child.wait_with_output().unwrap()).expect_code(1);
+    assert!(ran.stderr.contains("its own guard does so within 6 s"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("k1, broker 1: unknown"), "{}", ran.stdout);
+    fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
+    scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+}
+
+#[test]
+fn a_host_that_is_not_well_is_not_touched() {
+    let scene = Scene::new(&["k1"]);
+    fs::write(scene.path().join("k1.unreachable"), "").unwrap();
+    let ran = scene.run(&scene.with(&["--soak", "2s"])).expect_code(1);
+    assert!(ran.stdout.contains("k1 was not touched"), "{}", ran.stdout);
+    fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
+    // A stranger's program in its place.
+    let other = script(scene.path(), "other", "echo hone 0.0.1");
+    let other = other.to_str().unwrap();
+    let mut arguments = scene.with(&["--soak", "2s"]);
+    *arguments.iter_mut().find(|word| **word == env!("CARGO_BIN_EXE_hone")).unwrap() = other;
+    let ran = scene.run(&arguments).expect_code(1);
+    assert!(ran.stdout.contains("is no hone"), "{}", ran.stdout);
+    // Nobody is at the cluster.
+    let ran = scene.run(&[
+        "hosts.toml",
+        "--profile",
+        "mine.toml",
+        "--bootstrap",
+        "127.0.0.1:1",
+        "--remote-hone",
+        env!("CARGO_BIN_EXE_hone"),
+    ]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("127.0.0.1:1"), "{}", ran.stderr);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+}
+
+#[test]
+fn a_host_that_has_changed_since_its_plan_is_refused() {
+    let scene = Scene::new(&["k1"]);
+    let root = scene.path().join("k1");
+    let host = |arguments: &[&str]| {
+        let mut command = hone_command();
+        Ran::of(
+            command
+                .arg("host")
+                .args(arguments)
+                .arg("--root")
+                .arg(&root)
+                .current_dir(scene.path())
+                .output()
+                .unwrap(),
+        )
+    };
+    let plan = host(&["plan", "mine.toml", "--json"]).expect_code(0).json();
+    let fingerprint = plan["body"]["fingerprint"].as_str().unwrap().to_owned();
+    fs::write(root.join(DIRTY), "33\n").unwrap();
+    host(&["apply", "mine.toml", "--if-plan", &fingerprint])
+        .expect_code(1)
+        .expect_error("not as it was when it was planned");
+    fs::write(root.join(DIRTY), "20\n").unwrap();
+    host(&["apply", "mine.toml", "--if-plan", &fingerprint, "--confirm-within", "60s"]).expect_code(0);
+    // A guard that is renewed has more time, never less.
+    let renewed = host(&["renew", "10m", "--json"]).expect_code(0).json();
+    assert_eq!(renewed["body"]["seconds_left"], 600);
+    assert!(
+        host(&["renew", "10s", "--json"]).expect_code(0).json()["body"]["seconds_left"].as_u64().unwrap()
+            > 500
+    );
+    host(&["revert"]).expect_code(0);
+    host(&["renew", "10s"]).expect_code(1).expect_error("no change of this host to give more time");
+}
+
+#[test]
+fn the_gates_alone_before_and_after() {
+    let scene = Scene::new(&["k1"]);
+    let gate = |more: &[&str]| {
+        let own = ["--gate-only", "--bootstrap", &scene.broker.address, "--every-ms", "200"];
+        scene.run(&[&own[..], more].concat())
+    };
+    let before = gate(&["--baseline", "4s", "--keep", "before.json"]).expect_code(0);
+    assert!(
+        before.stdout.contains("broker 1 at 127.0.0.1:") && before.stdout.contains("The gate is open"),
+        "{}",
+        before.stdout
+    );
+    let file = scene.path().join("cursed");
+    fs::write(&file, "1").unwrap();
+    let curse = Curse::on(scene.broker.child.id(), file, "1");
+    let after =
+        gate(&["--baseline", "14s", "--against", "before.json", "--changed", "1", "--tolerance", "8"])
+            .expect_code(3);
+    drop(curse);
+    assert!(after.stdout.contains("The gate is closed"), "{}", after.stdout);
+    fs::write(scene.path().join("before.json"), "{}").unwrap();
+    gate(&["--against", "before.json"]).expect_code(1).expect_error("is not what --gate-only --keep writes");
+}
+
+#[test]
+fn bad_usage_says_what_is_missing() {
+    let scene = Scene::new(&["k1"]);
+    for (arguments, says) in [
+        (&["--hosts", "a"][..], "--bootstrap is missing"),
+        (&["--bootstrap", "x:1", "--hosts", "a"], "--profile is missing"),
+        (&["--bootstrap", "x:1", "--profile", "latency"], "no hosts"),
+        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts=-oX"], "no name of a host"),
+        (
+            &["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--tolerance", "0.5"],
+            "factor of 1 or more",
+        ),
+        (&["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--lease", "2s"], "at least 6 s"),
+        (
+            &["--bootstrap", "x:1", "--profile", "latency", "--hosts", "a", "--remote-hone", "hone"],
+            "from the root on",
+        ),
+        (
+            &[
+                "--bootstrap",
+                &scene.broker.address,
+                "--profile",
+                "latency",
+                "--hosts",
+                "no-such-host.invalid",
+            ],
+            "broker = ID",
+        ),
+    ] {
+        scene.run(arguments).expect_code(2).expect_error(says);
+    }
+}
+
+/// A group of librdkafka's that has read 10 of 50 records is 40 behind.
+#[test]
+fn the_lag_of_a_group_is_what_it_has_not_read() {
+    use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+    let broker = Broker::start();
+    let mut admin = hone_load::Admin::connect(&broker.address).unwrap();
+    admin.create_topic("t", 2, &std::collections::BTreeMap::new()).unwrap();
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", &broker.address).set("group.id", "g").set("enable.auto.commit", "false");
+    let producer: BaseProducer = config.create().unwrap();
+    for partition in [0, 1] {
+        for _ in 0..25 {
+            let record = BaseRecord::<(), str>::to("t").partition(partition).payload("x");
+            producer.send(record).unwrap();
+        }
+    }
+    producer.flush(Duration::from_secs(20)).unwrap();
+    let consumer: BaseConsumer = config.create().unwrap();
+    let mut offsets = rdkafka::TopicPartitionList::new();
+    for (partition, offset) in [(0, 10), (1, 0)] {
+        offsets.add_partition_offset("t", partition, rdkafka::Offset::Offset(offset)).unwrap();
+    }
+    consumer.assign(&offsets).unwrap();
+    consumer.commit(&offsets, CommitMode::Sync).unwrap();
+    let address = [broker.address.clone()];
+    let mut onlooker = hone_load::health::Onlooker::new(&address, &hone_load::Security::default()).unwrap();
+    let lag = onlooker.lag("g").unwrap();
+    assert_eq!((lag.lag, lag.partitions), (40, 2));
+    assert!(onlooker.lag("nobody").unwrap_err().to_string().contains("it has committed none"));
+}
+
+/// The program that checks YAML and manifests in the tests' own Python.
+fn in_venv(name: &str) -> Option<PathBuf> {
+    let program = of_checkout(".hone/venv/bin").join(name);
+    if !program.exists() {
+        skip(&format!("{} is not there: script/bootstrap --test", program.display()));
+        return None;
+    }
+    Some(program)
+}
+
+const PRINTED: [&str; 8] =
+    ["--hosts", "k1,k2,k3", "--bootstrap", "k1:9092", "--data", "/var/lib/it's", "--profile", "mine.toml"];
+
+#[test]
+fn the_daemonset_is_one_and_its_script_is_a_shells() {
+    let scene = Scene::new(&["k1"]);
+    let text = scene.run(&[&PRINTED[..], &["--print", "daemonset"]].concat()).expect_code(0).stdout;
+    let file = scene.path().join("daemonset.yaml");
+    fs::write(&file, &text).unwrap();
+    let script: Vec<&str> = text.lines().skip_while(|line| *line != "            - |").skip(1).collect();
+    let script: Vec<&str> = script.iter().map_while(|line| line.strip_prefix("              ")).collect();
+    assert!(script.len() > 20, "{text}");
+    let plain = scene.path().join("script.sh");
+    fs::write(&plain, script.join("\n").replace("$$(", "$(")).unwrap();
+    let checked = Command::new("sh").arg("-n").arg(&plain).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let Some(validate) = in_venv("kubernetes-validate") else { return };
+    let checked = Command::new(validate).arg("--strict").arg(&file).output().unwrap();
+    assert!(checked.status.success(), "{}", Ran::of(checked).stdout);
+}
+
+/// The script of the DaemonSet against a root of plain files: `nsenter` is a stand-in, everything else is real.
+#[test]
+fn the_daemonsets_script_keeps_what_does_no_harm() {
+    let scene = Scene::new(&["k1"]);
+    let bin = scene.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let root = scene.path().join("k1");
+    script(
+        &bin,
+        "nsenter",
+        &format!(
+            "while [ \"$1\" != -- ]; do shift; done\nshift 2\nexec hone \"$@\" --root {}",
+            root.display()
+        ),
+    );
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_hone"), bin.join("hone")).unwrap();
+    let text = fs::read_to_string(of_checkout("crates/hone/src/rollout/daemonset.sh")).unwrap();
+    let text = text
+        .replace("/host/var", &format!("{}/host/var", scene.path().display()))
+        .replace("/host$host_program", &format!("{}/host$host_program", scene.path().display()))
+        .replace("/profile/profile.toml", "mine.toml")
+        .replace("/run/hone-ready", &format!("{}/ready", scene.path().display()))
+        .replace("/tmp/before", &format!("{}/before", scene.path().display()));
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut child = Command::new("sh")
+        .args(["-c", &text, "hone", "-", "60", "4", "--all", "--", "--bootstrap", &scene.broker.address])
+        .args(["--baseline", "3s", "--every-ms", "200", "--tolerance", "8"])
+        .env("PATH", path)
+        .current_dir(scene.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    waits_for("the pod's readiness", || scene.path().join("ready").exists());
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+    assert!(!root.join("etc").exists(), "a DaemonSet sets again at the next boot");
+    // SAFETY: the child has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    child.wait().unwrap();
+    assert_eq!(scene.values("k1"), ["11", "1"]);
+}
+
+#[test]
+fn the_play_is_yaml_with_the_words_as_they_were() {
+    let scene = Scene::new(&["k1"]);
+    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
+    let file = scene.path().join("play.yaml");
+    fs::write(&file, &text).unwrap();
+    assert!(find("python3").is_some());
+    let Some(python) = in_venv("python") else { return };
+    let read = r#"
+import json, sys, yaml
+class Loader(yaml.SafeLoader): pass
+Loader.add_constructor('!unsafe', lambda loader, node: loader.construct_sequence(node) if isinstance(node, yaml.SequenceNode) else loader.construct_scalar(node))
+print(json.dumps(yaml.load(open(sys.argv[1]), Loader)))"#;
+    let output = Command::new(python).args(["-c", read]).arg(&file).output().unwrap();
+    let ran = Ran::of(output).expect_code(0);
+    let play: Value = ran.json()[0].clone();
+    assert_eq!(play["serial"], 1);
+    assert_eq!(play["hosts"], "k1,k2,k3");
+    assert_eq!(play["vars"]["hone_profile"], "/etc/hone/profile.toml");
+    let copy = &play["tasks"][1]["ansible.builtin.copy"];
+    assert_eq!(copy["content"], PROFILE);
+    let names: Vec<&str> =
+        play["tasks"].as_array().unwrap().iter().map(|task| task["name"].as_str().unwrap()).collect();
+    assert_eq!(names.last().unwrap(), &"Change, soak, gate, confirm");
+    let rescue = play["tasks"].as_array().unwrap().last().unwrap()["rescue"].to_string();
+    assert!(rescue.contains("revert"), "{rescue}");
+}
+
+/// Carried out by Ansible itself, with a stand-in for hone whose gate closes behind the first host: the second one is not touched.
+#[test]
+fn the_play_takes_the_first_host_back_and_halts() {
+    let Some(ansible) = in_venv("ansible-playbook") else { return };
+    let scene = Scene::new(&["k1"]);
+    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
+    // The profile's place is the test's, and nobody becomes root.
+    let text = text.replace("/etc/hone", &format!("{}/etc", scene.path().display()));
+    fs::write(scene.path().join("play.yaml"), text.replace("become: true", "become: false")).unwrap();
+    let bin = scene.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let calls = scene.path().join("calls");
+    script(
+        &bin,
+        "hone",
+        &format!(
+            "printf '%s|' \"$@\" >> {calls}\necho >> {calls}\ncase \"$*\" in\n\
+             *'host apply'*) echo '{{\"body\": {{\"applied\": {{\"id\": \"00001\"}}}}}}' ;;\n\
+             *--against*) echo slower; exit 3 ;;\nesac",
+            calls = calls.display()
+        ),
+    );
+    let python = of_checkout(".hone/venv/bin/python");
+    let mut command = Command::new(&ansible);
+    command
+        .args(["-i", "k1,k2,k3,", "-c", "local", "-e", "hone_soak_s=0", "-e"])
+        .arg(format!("ansible_python_interpreter={}", python.display()))
+        .arg("play.yaml")
+        .env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()))
+        .env("ANSIBLE_HOME", scene.path().join("ansible"))
+        .env("LC_ALL", "C.UTF-8")
+        .current_dir(scene.path())
+        .stdin(Stdio::null());
+    let ran = Ran::of(command.output().unwrap()).expect_code(2);
+    assert!(
+        ran.stdout.contains("k1 was taken back: slower") || ran.stderr.contains("k1 was taken back: slower"),
+        "{}",
+        ran.stdout
+    );
+    let calls = fs::read_to_string(calls).unwrap();
+    let told: Vec<&str> = calls.lines().collect();
+    assert_eq!(told.len(), 4, "{calls}");
+    assert!(told[0].contains("|--gate-only|--keep|"), "{calls}");
+    assert!(told[1].starts_with("host|apply|") && told[1].contains("|--data|/var/lib/it's|"), "{calls}");
+    assert!(told[2].contains("|--against|"), "{calls}");
+    assert_eq!(told[3], "host|revert|");
+    assert_eq!(fs::read_to_string(scene.path().join("etc/profile.toml")).unwrap(), PROFILE);
+}

@@ -16,6 +16,7 @@ mod power;
 mod random;
 mod rounds;
 mod saved;
+mod stalls;
 mod student;
 mod tail;
 
@@ -27,3 +28,4 @@ pub use judge::{Judged, judge};
 pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
 pub use saved::{FEWEST_WINDOWS, SavedRule, check_saved, compare_saved};
+pub use stalls::{StallPair, judge_stalls};

@@ -14,7 +14,7 @@
 //!   somebody recommends, and [`plan`] says what that would change here, and what it can't.
 //! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
 //!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
-//! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already.
+//! - [`origin`] finds who set a value, [`relevance`] what can't matter here and [`under_load`] what a load can't touch, [`latency`] what delays a broker already.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
 //! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
@@ -46,6 +46,7 @@ pub mod relevance;
 pub mod setting;
 pub mod threads;
 pub mod tools;
+pub mod under_load;
 pub mod uses;
 
 pub use error::HostError;

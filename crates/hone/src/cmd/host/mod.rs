@@ -11,6 +11,7 @@ use crate::Ending;
 mod apply;
 mod plan;
 mod status;
+mod trial;
 mod undo;
 
 pub(crate) use apply::Made;
@@ -22,6 +23,7 @@ pub(crate) use undo::Found;
 /// Examples:
 ///   hone host status --data /var/lib/kafka
 ///   hone host plan redpanda --data /var/lib/redpanda/data
+///   hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka --rate 2000
 ///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
 ///   hone host confirm        (or: hone host revert)
 #[derive(Debug, Args)]
@@ -45,6 +47,7 @@ enum Verb {
     Status(status::Arguments),
     Plan(plan::Arguments),
     Apply(apply::Arguments),
+    Try(Box<trial::Arguments>),
     Confirm(undo::Confirm),
     Revert(undo::Revert),
     Recover(undo::Recover),
@@ -59,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Status(arguments) => status::run(arguments, &root, desk),
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
         Verb::Apply(arguments) => apply::run(arguments, &root, desk),
+        Verb::Try(arguments) => trial::run(arguments, &root, desk),
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
         Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
         Verb::Recover(arguments) => undo::recover(arguments, &root, desk),

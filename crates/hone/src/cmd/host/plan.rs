@@ -66,7 +66,7 @@ impl On {
 }
 
 /// One of Hone's profiles, or a file.
-fn profile(name: &str) -> Result<Profile> {
+pub(super) fn profile(name: &str) -> Result<Profile> {
     if let Some((name, text)) = OWN.iter().find(|(own, _)| *own == name) {
         return Ok(profile::parse(name, text)?);
     }

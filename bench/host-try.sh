@@ -31,7 +31,7 @@ mkdir -p "$out"
 # p99.9 is told from 10,000 requests in a window on.
 load=(--rate "${RATE:-2700}" --bytes 1000 --connections 4 --partitions 12 --duration 4 --warmup 3000 --settle 0.5 --rounds 8)
 if [ -n "$small" ]; then
-  load=(--rate "${RATE:-300}" --bytes 1000 --connections 4 --partitions 4 --duration 1 --warmup 100 --settle 0.2 --rounds 5
+  load=(--rate "${RATE:-1500}" --bytes 1000 --connections 4 --partitions 4 --duration 1 --warmup 100 --settle 0.2 --rounds 5
     --keep-disturbed --lateness-limit 5000)
 fi
 

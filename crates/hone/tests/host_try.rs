@@ -296,7 +296,7 @@ fn a_run_that_is_killed_leaves_a_guard_and_can_go_on() {
     assert_eq!(verdicts(&trial.json()).len(), 2);
     assert!(is_as_before(root.path()));
 
-    let times: u64 = if std::env::var_os("HONE_LONG").is_some() { 20 } else { 2 };
+    let times: u64 = if std::env::var_os("HONE_LONG").is_some() { 20 } else { 1 };
     for moment in 0..times {
         let mut run = started(folder.path(), root.path(), &asked);
         thread::sleep(Duration::from_millis(400 + moment * 310));

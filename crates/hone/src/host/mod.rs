@@ -3,5 +3,6 @@
 pub(crate) mod candidate;
 pub(crate) mod guard;
 mod look;
+pub(crate) mod service;
 mod sitting;
 pub(crate) mod trial;

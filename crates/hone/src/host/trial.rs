@@ -13,13 +13,14 @@ use hone_host::under_load::UnderLoad;
 use hone_ledger::Ledger;
 use hone_load::Security;
 use hone_record::{
-    BatchState, Comparison, Decision, Durability, HostTrial, LedgerEntry, Metric, PairKind, STALL_FROM_MS,
-    StallCounts, TriedKnob, UntriedKnob, Verdict, Window, Workload,
+    BatchState, Comparison, Decision, Durability, Engine, HostTrial, LedgerEntry, Metric, PairKind,
+    STALL_FROM_MS, StallCounts, TriedKnob, UntriedKnob, Verdict, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::{Candidate, together};
+use super::service::Service;
 use super::sitting::{RUN, Sat, Sitting, refused};
 use super::{guard, look};
 use crate::arm::{Arm, Place};
@@ -38,6 +39,9 @@ pub(crate) struct Asked {
     pub(crate) target: String,
     /// `host:port`, or a command line.
     pub(crate) place: String,
+    /// The service of an experiment file, in the place of `place`.
+    #[serde(default)]
+    pub(crate) service: Option<Service>,
     /// Where commands and their relative paths were meant.
     pub(crate) working_folder: PathBuf,
     /// Under which the machine's files are.
@@ -98,6 +102,9 @@ impl Asked {
     /// # Errors
     /// When the place is neither an address nor a command that can be started.
     pub(crate) fn arm(&self, security: &Security) -> Result<Arm> {
+        if let Some(service) = &self.service {
+            return service.arm();
+        }
         let limit = Duration::from_secs_f64;
         let place = Place::parse(&self.place, limit(self.ready_timeout_s), limit(self.stop_timeout_s))?;
         Ok(Arm { name: "target".to_owned(), place, security: security.clone() })
@@ -127,10 +134,11 @@ impl Asked {
     /// own rounds, since across classes nothing is held against each other.
     fn parts(&self) -> Vec<Part> {
         let family = self.family();
+        let starts_itself = matches!(self.workload.engine, Engine::Exits { .. });
         let part = |prefix: String, acks: i16, candidates: Vec<Candidate>| Part {
             prefix,
             workload: Workload { acks, ..self.workload.clone() },
-            anew: candidates.iter().any(|one| one.anew),
+            anew: starts_itself || candidates.iter().any(|one| one.anew),
             candidates,
             family,
         };
@@ -213,6 +221,8 @@ pub(crate) fn acks_word(acks: i16) -> String {
 /// # Errors
 /// When a change is in force that is no run's, or whose run goes on.
 pub(crate) fn sweep(root: &Path, progress: &Progress) -> Result<()> {
+    // Whoever can't take the lock of the journals can't set anything either, and hears so before anything is measured.
+    commit::forget_these(root, [])?;
     let boot = hone_host::observe::boot_id(root);
     for (_, state) in commit::known(root)?.into_iter().filter(|(_, state)| !state.closed) {
         // What was confirmed in another boot is what this one began with.
@@ -266,7 +276,10 @@ impl Session<'_> {
     /// # Errors
     /// When the target fails with the host as it is, somebody else changes what is tried, or the user interrupts.
     pub(crate) fn run(&self) -> Result<HostTrial> {
-        sweep(&self.asked.root, self.progress)?;
+        // A run whose change is in force is over: it only tells once more what it found.
+        if self.folder.read_note::<String>(IN_FORCE)?.is_none() {
+            sweep(&self.asked.root, self.progress)?;
+        }
         let _held = FolderHeld::take(self.folder)?;
         let asked = self.sifted()?;
         Session { asked: &asked, ..*self }.rounds()
@@ -439,7 +452,7 @@ impl Session<'_> {
             prefix: "together/".to_owned(),
             workload: asked.workload.clone(),
             candidates: vec![all.clone()],
-            anew: all.anew,
+            anew: all.anew || matches!(asked.workload.engine, Engine::Exits { .. }),
             // One question, and windows of its own.
             family: 1,
         };

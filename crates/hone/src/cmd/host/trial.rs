@@ -9,7 +9,7 @@ use hone_host::kernel::Files;
 use hone_host::profile::{self, Only, Profile, Wish};
 use hone_host::relevance;
 use hone_load::Security;
-use hone_record::{HostTrial, Metric, Verdict};
+use hone_record::{HostTrial, Metric, Verdict, Workload};
 use hone_tool::System;
 
 use super::super::batch::options::{metric, patience};
@@ -23,6 +23,7 @@ use crate::cmd::report;
 use crate::experiment::Acks;
 use crate::folder::RunFolder;
 use crate::host::candidate::{Given, Sorted, sorted};
+use crate::host::service::{Service, load};
 use crate::host::trial::{ASKED, Asked, Session, acks_word, sweep};
 use crate::notation::Seconds;
 use crate::standing::Standing;
@@ -56,9 +57,13 @@ pub(crate) struct Arguments {
     sets: Vec<String>,
     #[command(flatten)]
     on: On,
-    /// host:port of a running broker, or a command that starts one; an embedded broker without it, with its data below --data.
+    /// host:port of a running broker, a command that starts one, or an experiment file (hone.toml) whose target and first judging load are
+    /// meant; an embedded broker without it, with its data below --data.
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
+    /// The finished program of an experiment file that says how to build one.
+    #[arg(long, value_name = "PATH", requires = "target")]
+    program: Option<PathBuf>,
     /// All settings together in place of each alone, under each of these acks (0, 1, all): a row for each class, and no verdict
     /// across classes.
     #[arg(long, value_name = "ACKS,...", value_delimiter = ',', conflicts_with_all = ["acks", "keep"])]
@@ -94,10 +99,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 struct How {
-    /// The metric that decides.
-    #[arg(long, value_parser = metric, default_value = "latency-p99")]
-    primary: Metric,
-    /// A metric that must not get worse; may be repeated. latency-p50 unless said otherwise.
+    /// The metric that decides: latency-p99, of a load of operations cpu-per-record.
+    #[arg(long, value_parser = metric)]
+    primary: Option<Metric>,
+    /// A metric that must not get worse; may be repeated. latency-p50 unless said otherwise, of a load of operations throughput.
     #[arg(long = "guard-rail", value_parser = metric)]
     guards: Vec<Metric>,
     /// Rounds, at least 5.
@@ -146,6 +151,9 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
     }
     if asked.candidates.is_empty() {
         bail!("nothing is left to try:\n{}", show::host_trial::untried(&asked.untried));
+    }
+    if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
+        bail!(Usage(format!("--data {} is no folder", data.display())));
     }
     sweep(root, &desk.progress)?;
     let folder = RunFolder::create(&arguments.how.output, "host-try")?;
@@ -218,22 +226,19 @@ fn asked(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Asked> {
     if !(0.0..=LONGEST_SETTLE_S).contains(&how.settle.0) {
         bail!(Usage(format!("--settle must lie between 0 and {LONGEST_SETTLE_S} seconds")));
     }
-    let (shown, place) = match &arguments.target {
-        Some(target) => (target.clone(), target.clone()),
-        None => ("an embedded broker".to_owned(), arm::embedded()?),
-    };
-    let is_program = !arm::is_address(&place);
+    let Aimed { shown, place, service, workload, storage } = aimed(arguments, desk)?;
+    let is_program = service.is_some() || !arm::is_address(&place);
     let (name, wanted) = wanted(arguments)?;
     let Sorted { candidates, untried, obstacles } = knobs(arguments, &name, &wanted, root, is_program)?;
-    let workload = arguments.workload.workload("try")?;
-    let storage = match arguments.target {
-        // Of the embedded broker: docs/broker.md.
-        None if !desk.is_given("storage") => "page cache; acks=all waits for fsync".to_owned(),
-        _ => arguments.workload.storage.clone(),
+    let [usual, beside] = match workload.engine.operations() {
+        None => [Metric::LatencyP99, Metric::LatencyP50],
+        Some(_) => [Metric::CpuPerRecord, Metric::Throughput],
     };
+    let primary = how.primary.unwrap_or(usual);
     let mut asked = Asked {
         target: shown,
         place,
+        service,
         working_folder: std::env::current_dir().context("the working folder is gone")?,
         root: root.to_owned(),
         data: arguments.on.folder(),
@@ -242,9 +247,9 @@ fn asked(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Asked> {
         candidates,
         untried,
         acks: arguments.factorial.iter().map(|acks| acks.0).collect(),
-        primary: how.primary,
-        guards: if how.guards.is_empty() && how.primary != Metric::LatencyP50 {
-            vec![Metric::LatencyP50]
+        primary,
+        guards: if how.guards.is_empty() {
+            std::iter::once(beside).filter(|beside| *beside != primary).collect()
         } else {
             how.guards.clone()
         },
@@ -270,19 +275,66 @@ fn asked(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Asked> {
     Ok(asked)
 }
 
+/// Where the load goes, and the load.
+struct Aimed {
+    shown: String,
+    place: String,
+    service: Option<Service>,
+    workload: Workload,
+    storage: String,
+}
+
+fn aimed(arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
+    let named = || arguments.target.clone().unwrap_or_default();
+    if Path::new(&named()).extension().is_some_and(|ending| ending == "toml") {
+        return aimed_at_a_service(&named(), arguments, desk);
+    }
+    if arguments.program.is_some() {
+        bail!(Usage("--program is of an experiment file: name that with --target".to_owned()));
+    }
+    let workload = arguments.workload.workload("try")?;
+    let storage = arguments.workload.storage.clone();
+    if arguments.target.is_some() {
+        return Ok(Aimed { shown: named(), place: named(), service: None, workload, storage });
+    }
+    // As docs/broker.md has it.
+    let own = "page cache; acks=all waits for fsync".to_owned();
+    let storage = if desk.is_given("storage") { storage } else { own };
+    let shown = "an embedded broker".to_owned();
+    Ok(Aimed { shown, place: arm::embedded()?, service: None, workload, storage })
+}
+
+/// Options that the file's load has already.
+const OF_THE_LOAD: [&str; 8] =
+    ["rate", "schedule", "duration", "records", "bytes", "connections", "partitions", "acks"];
+
+fn aimed_at_a_service(file: &str, arguments: &Arguments, desk: &Desk) -> Result<Aimed> {
+    if let Some(given) = OF_THE_LOAD.into_iter().find(|option| desk.is_given(option)) {
+        bail!(Usage(format!("--{given} and {file} contradict each other: the load is the file's")));
+    }
+    let (service, experiment) = Service::read(Path::new(file), arguments.program.as_deref())?;
+    Ok(Aimed {
+        shown: experiment.name.clone(),
+        place: String::new(),
+        service: Some(service),
+        workload: load(&experiment)?,
+        storage: experiment.target.storage.clone(),
+    })
+}
+
 /// What the run can't say.
 fn limits(asked: &Asked, obstacles: &[String], is_program: bool) -> Vec<String> {
-    let mut limits = vec![format!(
-        "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for longer \
-         is not seen.",
-        show::number(asked.workload.duration_s)
-    )];
-    if asked.data.is_none() {
-        limits.push(
-            "The data's folder was not named (--data): nothing was written back between windows, so a window may pay for the one before."
-                .to_owned(),
-        );
-    }
+    let mut limits = vec![match asked.data {
+        Some(_) => format!(
+            "A window is {} s long, and what is unwritten is written back before each: what a setting does to a backlog that grows for \
+             longer is not seen.",
+            show::number(asked.workload.duration_s)
+        ),
+        None => {
+            "The data's folder was not named (--data): nothing is written back between windows, so a window may pay for the one before."
+                .to_owned()
+        }
+    }];
     if !is_program {
         limits.push(
             "The broker ran before and goes on running: what matters only to new memory or new sockets was not tried, and topics of \

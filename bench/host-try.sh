@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The settings of a published guide for low tail latency, tried one by one on this machine and taken back, and all together under two
-# durability classes. Needs root, and a machine on which nobody else measures. About 22 minutes.
+# The settings of a published guide for low tail latency, tried one by one on this machine and taken back, those that can't matter here
+# among them, and all together under two durability classes. Needs root, and a machine on which nobody else measures. About 22 minutes.
 #
 #   bench/host-try.sh                 the embedded broker, then Apache Kafka (bench/kafka.sh: one node, its own defaults)
 #   bench/host-try.sh --no-kafka      the embedded broker alone
@@ -57,7 +57,7 @@ part() {
   local title=$1 code=0
   shift
   echo "== $title" >&2
-  "$hone" host try "$profile" --output "$out" "${load[@]}" "$@" --markdown > "$data/part.md" || code=$?
+  "$hone" host try "$profile" --all --output "$out" "${load[@]}" "$@" --markdown > "$data/part.md" || code=$?
   [ "$code" = 0 ] || [ "$code" = 3 ] || { cat "$data/part.md" >&2; exit 1; }
   { echo "### $title"; echo; cat "$data/part.md"; echo; } >> "$out/host-try.md"
 }

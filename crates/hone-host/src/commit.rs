@@ -48,6 +48,12 @@ pub enum CommitError {
         "/proc/sys/kernel/random/boot_id can't be read, so a journal could not be told from one of another boot"
     )]
     NoBoot,
+    /// Somebody tries settings of this host already.
+    #[error("another run tries settings of this host ({path} is locked); wait for it, or end it", path = path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
     /// The guard did not come up: nothing was written.
     #[error("the guard that would take the change back is not ready: {why}; nothing was changed")]
     Unguarded {
@@ -313,6 +319,30 @@ pub fn take_last_back(root: &Path, force: bool) -> Result<TakenBack, CommitError
     let last = known(root)?.into_iter().rev().find(|(_, state)| force || !state.closed);
     let (path, state) = last.ok_or(CommitError::None { what: "take back" })?;
     take_back(root, &path, &state, force)
+}
+
+/// The turn of a run that tries many changes, one after the other: as long as this lives no other run has it. It ends with its process,
+/// however that ends.
+#[derive(Debug)]
+pub struct Turn {
+    _lock: std::fs::File,
+}
+
+impl Turn {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When another run has it, or the folder of journals can't be written, in which case nothing can be changed either.
+    pub fn take(root: &Path) -> Result<Self, CommitError> {
+        // Makes the folder, and says who may.
+        drop(Lock::take(root, PATIENCE)?);
+        let path = root.join(journal::FOLDER).join("trial.lock");
+        let lock = std::fs::File::create(&path)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock }),
+            Err(_) => Err(CommitError::Busy { path }),
+        }
+    }
 }
 
 /// Takes this change back, unless somebody has: `None` then.

@@ -311,6 +311,8 @@ fn a_run_that_is_killed_leaves_a_guard_and_can_go_on() {
     run.wait().unwrap();
     let trial = host_try(folder.path(), root.path(), &asked);
     assert!([0, 3].contains(&trial.code), "{}", trial.stderr);
+    // It planned with the values that were taken back, and not with those that the dead run had left.
+    assert_eq!(verdicts(&trial.json()).len(), 2);
     assert!(is_as_before(root.path()));
 }
 
@@ -362,6 +364,8 @@ fn what_somebody_else_sets_ends_the_run() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    waits_for("a window with a setting in force", || in_force(root.path()));
+    host_try(folder.path(), root.path(), &asked).expect_code(1).expect_error("another run tries settings");
     waits_for("a window with a setting in force", || in_force(root.path()));
     fs::write(root.path().join("proc/sys/vm/stat_interval"), "7\n").unwrap();
     let mut told = String::new();

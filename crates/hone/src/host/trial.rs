@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hone_compare::{BASELINE, RoundPlan, StallPair, TWIN, judge_stalls};
-use hone_host::commit::{self, Order};
+use hone_host::commit::{self, Order, Turn};
 use hone_host::kernel::Files;
 use hone_host::under_load::UnderLoad;
 use hone_ledger::Ledger;
@@ -192,17 +192,23 @@ impl Asked {
     pub(crate) fn rule(&self) -> String {
         let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
         let guards = if guards.is_empty() { "none".to_owned() } else { guards.join(", ") };
-        let (what, shares) = if self.acks.is_empty() {
-            ("every knob is", format!("{} knobs", self.family()))
-        } else {
-            ("(of each class its own) all settings together are", format!("{} classes", self.family()))
+        let family = self.family();
+        let (what, many) = match self.acks[..] {
+            [] => ("every knob is", "knobs"),
+            [..] => ("(of each class its own) all settings together are", "classes"),
         };
+        let shared = if family > 1 {
+            format!(", shared out among {family} {many} (Bonferroni)")
+        } else {
+            String::new()
+        };
+        let written_back = if self.data.is_some() { "what is unwritten is written back, " } else { "" };
         format!(
             "In each of {} rounds {what} in force for one window, and the host as it is has two, one of them the A/A control; the order is \
              random, and every second round has the one before it backwards. Between windows everything is taken back through the journal, \
-             what is unwritten is written back, and {} s pass. What the comparator calls better by {} helps, unless a guard rail is worse \
-             ({guards}). The error of {} % is shared out among {shares} (Bonferroni), and the other metrics of each share its part. Stalls are \
-             stretches in which requests waited {STALL_FROM_MS} ms or longer; they inform, and decide nothing.",
+             {written_back}and {} s pass. What the comparator calls better by {} helps, unless a guard rail is worse ({guards}). The error is \
+             {} %{shared}; the metrics beside the one that decides share as much once more. Stalls are stretches in which requests waited \
+             {STALL_FROM_MS} ms or longer; they inform, and decide nothing.",
             self.rounds,
             show::number(self.settle_s),
             self.primary.label(),
@@ -221,8 +227,6 @@ pub(crate) fn acks_word(acks: i16) -> String {
 /// # Errors
 /// When a change is in force that is no run's, or whose run goes on.
 pub(crate) fn sweep(root: &Path, progress: &Progress) -> Result<()> {
-    // Whoever can't take the lock of the journals can't set anything either, and hears so before anything is measured.
-    commit::forget_these(root, [])?;
     let boot = hone_host::observe::boot_id(root);
     for (_, state) in commit::known(root)?.into_iter().filter(|(_, state)| !state.closed) {
         // What was confirmed in another boot is what this one began with.
@@ -276,6 +280,7 @@ impl Session<'_> {
     /// # Errors
     /// When the target fails with the host as it is, somebody else changes what is tried, or the user interrupts.
     pub(crate) fn run(&self) -> Result<HostTrial> {
+        let _turn = Turn::take(&self.asked.root)?;
         // A run whose change is in force is over: it only tells once more what it found.
         if self.folder.read_note::<String>(IN_FORCE)?.is_none() {
             sweep(&self.asked.root, self.progress)?;

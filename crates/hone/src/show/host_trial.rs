@@ -100,7 +100,7 @@ pub(crate) fn dry(asked: &Asked) -> String {
     let _ = write!(
         out,
         "{windows} windows, about {} minutes. A guard takes a window's values back {} s after they are written, whatever happens.\n\n{}\n",
-        number((seconds / 60.0).ceil()),
+        count((seconds / 60.0).ceil() as u64),
         asked.guard_s,
         wrapped(&asked.rule())
     );
@@ -239,13 +239,11 @@ const fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The comparator's sentence, which names both sides; of a factorial with the class before it.
+/// The comparator's sentence, which names both sides unless nothing could be estimated; of a factorial with the class before it.
 fn sentence(trial: &HostTrial, knob: &TriedKnob) -> String {
-    if trial.factorial {
-        format!("At acks={}: {}", acks_word(knob.durability.acks), knob.why)
-    } else {
-        knob.why.clone()
-    }
+    let why = &knob.why;
+    let told = if why.starts_with(&knob.title) { why.clone() } else { format!("{}: {why}", knob.title) };
+    if trial.factorial { format!("At acks={}: {told}", acks_word(knob.durability.acks)) } else { told }
 }
 
 /// What stands behind a row.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use hone_host::commit::Turn;
 use hone_host::kernel::Files;
 use hone_host::profile::{self, Only, Profile, Wish};
 use hone_host::relevance;
@@ -143,6 +144,11 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
     if let Some(folder) = &arguments.resume {
         return resume(folder, arguments, &security, desk);
     }
+    // What a run that was killed left in force is not how the host is, and what another run has in force is not either.
+    let turn = if arguments.dry_run { None } else { Some(Turn::take(root)?) };
+    if turn.is_some() {
+        sweep(root, &desk.progress)?;
+    }
     let mut asked = asked(arguments, root, desk)?;
     asked.check()?;
     if arguments.dry_run {
@@ -155,10 +161,10 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
     if let Some(data) = asked.data.as_ref().filter(|data| !data.is_dir()) {
         bail!(Usage(format!("--data {} is no folder", data.display())));
     }
-    sweep(root, &desk.progress)?;
     let folder = RunFolder::create(&arguments.how.output, "host-try")?;
     asked.standing = Some(standing(&asked, &security)?);
     folder.write_note(ASKED, &asked)?;
+    drop(turn);
     go(&asked, &arguments.how.output, &folder, arguments.markdown, &security, desk)
 }
 

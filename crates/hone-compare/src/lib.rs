@@ -17,6 +17,7 @@ mod random;
 mod rounds;
 mod saved;
 mod shift;
+mod stalls;
 mod student;
 mod tail;
 
@@ -29,3 +30,4 @@ pub use power::{Layout, Outlook, Promises, Widths, promises};
 pub use rounds::{BASELINE, FEWEST_ROUNDS, RoundPlan, TWIN, refused_for_operations};
 pub use saved::{FEWEST_WINDOWS, SavedRule, check_saved, compare_saved};
 pub use shift::{Shift, shift};
+pub use stalls::{StallPair, judge_stalls};

@@ -2,44 +2,13 @@
 //! two runs of 20 s that differ in nothing but one pause of 0.975 s in the first. Whoever compares two such runs sees a
 //! factor of 400; whoever compares pairs must not.
 
-use std::collections::BTreeMap;
-
 use hone_compare::{judge, plan};
 use hone_record::{Metric, PairKind, PairOutcome, Verdict};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 
 mod sessions;
-use sessions::{normal, plan_of, uniform};
-
-const RATE: f64 = 1_498.0;
-const SECONDS: f64 = 20.0;
-const STALL_S: f64 = 0.975;
-
-/// Latencies of a window: log-normal with p50 1.20 ms and p90 1.55 ms; whoever is due in the stall waits for its end.
-fn window(random: &mut ChaCha8Rng, stalled: bool) -> BTreeMap<Metric, f64> {
-    let count = (RATE * SECONDS) as usize;
-    let sigma = (1.55f64 / 1.20).ln() / 1.2816;
-    let start = stalled.then(|| uniform(random) * (SECONDS - STALL_S));
-    let mut latencies: Vec<f64> = (0..count)
-        .map(|index| {
-            let due = index as f64 / RATE;
-            let waits =
-                start.map_or(0.0, |start| if due >= start { (start + STALL_S - due).max(0.0) } else { 0.0 });
-            1.20 * (sigma * normal(random)).exp() + waits * 1e3
-        })
-        .collect();
-    latencies.sort_by(f64::total_cmp);
-    let quantile = |q: f64| latencies[(q * count as f64).ceil() as usize - 1];
-    [
-        (Metric::LatencyP50, quantile(0.5)),
-        (Metric::LatencyP90, quantile(0.9)),
-        (Metric::LatencyP99, quantile(0.99)),
-        (Metric::LatencyP999, quantile(0.999)),
-        (Metric::LatencyMax, quantile(1.0)),
-    ]
-    .into()
-}
+use sessions::{plan_of, published_window as window, uniform};
 
 #[test]
 fn the_two_windows_alone_would_tell_the_published_story() {

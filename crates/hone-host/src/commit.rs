@@ -48,6 +48,12 @@ pub enum CommitError {
         "/proc/sys/kernel/random/boot_id can't be read, so a journal could not be told from one of another boot"
     )]
     NoBoot,
+    /// Somebody tries settings of this host already.
+    #[error("another run tries settings of this host ({path} is locked); wait for it, or end it", path = path.display())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
     /// The guard did not come up: nothing was written.
     #[error("the guard that would take the change back is not ready: {why}; nothing was changed")]
     Unguarded {
@@ -252,7 +258,7 @@ fn armed(
 /// # Errors
 /// When the journal can't be read or kept.
 pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
-    let path = root.join(journal::FOLDER).join(format!("{id}.journal"));
+    let path = journal_of(root, id);
     let state = journal::read(&path)?;
     let Some(within_s) = state.begun.confirm_within_s else { return Ok(None) };
     let deadline_s = since_boot_s().saturating_add(within_s);
@@ -368,6 +374,69 @@ pub fn take_last_back(root: &Path, force: bool) -> Result<TakenBack, CommitError
     let last = known(root)?.into_iter().rev().find(|(_, state)| force || !state.closed);
     let (path, state) = last.ok_or(CommitError::None { what: "take back" })?;
     take_back(root, &path, &state, force)
+}
+
+/// The turn of a run that tries many changes, one after the other: as long as this lives no other run has it. It ends with its process,
+/// however that ends.
+#[derive(Debug)]
+pub struct Turn {
+    _lock: std::fs::File,
+}
+
+impl Turn {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When another run has it, or the folder of journals can't be written, in which case nothing can be changed either.
+    pub fn take(root: &Path) -> Result<Self, CommitError> {
+        // Makes the folder, and says who may.
+        drop(Lock::take(root, PATIENCE)?);
+        let path = root.join(journal::FOLDER).join("trial.lock");
+        let lock = std::fs::File::create(&path)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _lock: lock }),
+            Err(_) => Err(CommitError::Busy { path }),
+        }
+    }
+}
+
+/// Takes this change back, unless somebody has: `None` then.
+///
+/// # Errors
+/// When its journal can't be read or kept.
+pub fn take_one_back(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
+    let _lock = Lock::take(root, PATIENCE)?;
+    let path = journal_of(root, id);
+    let state = journal::read(&path)?;
+    if state.closed { Ok(None) } else { take_back(root, &path, &state, false).map(Some) }
+}
+
+/// Deletes the journals of these changes: of a run that made many, and took all back. One that is not closed stays, and so does one
+/// whose guard has not gone yet, since its name may be given again.
+///
+/// # Errors
+/// When a file can't be deleted.
+pub fn forget_these<'a>(root: &Path, ids: impl IntoIterator<Item = &'a str>) -> Result<(), CommitError> {
+    let _lock = Lock::take(root, PATIENCE)?;
+    for id in ids {
+        let path = journal_of(root, id);
+        let Ok(state) = journal::read(&path) else { continue };
+        if state.closed && !state.armed.is_some_and(|(pid, _)| is_guard(pid, id)) {
+            std::fs::remove_file(&path)?;
+            let _ = std::fs::remove_file(path.with_extension("log"));
+        }
+    }
+    Ok(())
+}
+
+fn journal_of(root: &Path, id: &str) -> PathBuf {
+    root.join(journal::FOLDER).join(format!("{id}.journal"))
+}
+
+/// Whether this process is the guard of a change. Guards run on this machine, whatever the root.
+fn is_guard(pid: u32, id: &str) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == id.as_bytes())
 }
 
 /// What a confirmation did.

@@ -147,6 +147,19 @@ fn kind(kernel: &dyn Kernel, name: &str) -> Option<String> {
     word("dm/uuid").and_then(by_uuid).or_else(|| word("md/level"))
 }
 
+/// Has the kernel write back what is dirty in the file system of a folder, and waits for it.
+///
+/// # Errors
+/// When the folder can't be opened, or the disk fails.
+pub fn write_back(folder: &Path) -> std::io::Result<()> {
+    let folder = std::fs::File::open(folder)?;
+    // SAFETY: a descriptor that is open as long as the call lasts.
+    match unsafe { libc::syncfs(std::os::fd::AsRawFd::as_raw_fd(&folder)) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 fn descend(kernel: &dyn Kernel, top: &str, path: &mut DataPath) {
     let mut seen = BTreeSet::new();
     let mut level = vec![top.to_owned()];

@@ -166,7 +166,7 @@ fn interrupts(before: &str, after: &str, window_s: f64) -> (Option<f64>, Option<
 }
 
 /// Columns behind the name; see Documentation/admin-guide/iostats.rst.
-fn columns(diskstats: &str, disk: &str) -> Option<Vec<u64>> {
+pub(crate) fn columns(diskstats: &str, disk: &str) -> Option<Vec<u64>> {
     diskstats.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(2);
         (words.next()? == disk).then(|| words.map_while(|word| word.parse().ok()).collect())

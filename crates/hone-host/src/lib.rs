@@ -16,7 +16,7 @@
 //!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
 //! - [`export`] writes counters and settings for Prometheus.
 //! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
-//! - [`origin`] finds who set a value, [`relevance`] what can't matter here, [`latency`] what delays a broker already, and
+//! - [`origin`] finds who set a value, [`relevance`] what can't matter here and [`under_load`] what a load can't touch, [`latency`] what delays a broker already, and
 //!   [`block_latency`] how long disks take for each request.
 //! - [`rollout`] is a change brought to many hosts: which ones, who comes next, and what was done to whom.
 //!
@@ -57,6 +57,7 @@ pub mod setting;
 pub mod threads;
 pub mod tools;
 mod udev;
+pub mod under_load;
 pub mod uses;
 
 pub use error::HostError;

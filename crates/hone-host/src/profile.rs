@@ -101,7 +101,14 @@ pub enum ProfileError {
 /// When its form, a knob or a value is not one.
 pub fn parse(name: &str, text: &str) -> Result<Profile, ProfileError> {
     let form = |error: toml::de::Error| ProfileError::Form { name: name.to_owned(), why: error.to_string() };
-    let profile: Profile = toml::from_str(text).map_err(form)?;
+    checked(name, toml::from_str(text).map_err(form)?)
+}
+
+/// A profile in itself, wherever its values come from.
+///
+/// # Errors
+/// When a knob or a value is not one.
+pub fn checked(name: &str, profile: Profile) -> Result<Profile, ProfileError> {
     let mut paths = std::collections::BTreeSet::new();
     for wish in &profile.knobs {
         let (name, knob_name) = (name.to_owned(), wish.name.clone());

@@ -1,9 +1,7 @@
 //! The model of the kernel held against the one that runs here, and a change of real settings taken back to the byte. On a loop
 //! device of our own, sysctls of vm.dirty_*, and huge pages; only as root, and everything is put back even when a test fails.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd as _;
+use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,86 +12,13 @@ use hone_host::disks::look;
 use hone_host::kernel::{Files, Kernel, plain_value};
 use hone_host::knob::{Place, by_name};
 
+mod disk;
 mod model;
+use disk::{Loop, can_run, is_root, queue, root_over_this_kernel};
 use model::Model;
 
 /// Tests that change the machine go one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn is_root() -> bool {
-    // SAFETY: a question without side effects.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// Whether a test can run; where HONE_REQUIRE_ROOT says so, one that can't is a failure.
-fn can_run(what: bool, why: &str) -> bool {
-    assert!(what || std::env::var_os("HONE_REQUIRE_ROOT").is_none(), "{why}");
-    what
-}
-
-/// A loop device that was made for us, over a file of ours. It goes as a whole: its queue remembers more than it shows, such as
-/// that a latency of writeback was once set by hand, so no other device may be borrowed.
-struct Loop {
-    number: i32,
-    name: String,
-    device: Option<File>,
-    before: BTreeMap<String, String>,
-    _folder: tempfile::TempDir,
-}
-
-const LOOP_SET_FD: libc::Ioctl = 0x4c00;
-const LOOP_CLR_FD: libc::Ioctl = 0x4c01;
-const LOOP_CTL_ADD: libc::Ioctl = 0x4c80;
-const LOOP_CTL_REMOVE: libc::Ioctl = 0x4c81;
-
-fn control(request: libc::Ioctl, number: i32) -> Option<i32> {
-    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control").ok()?;
-    // SAFETY: no pointer is handed over.
-    let answer = unsafe { libc::ioctl(control.as_raw_fd(), request, number) };
-    (answer >= 0).then_some(answer)
-}
-
-impl Loop {
-    /// One of ours, where that is possible.
-    fn attach() -> Option<Self> {
-        let disk = if can_run(is_root(), "this is not root") { Self::attached() } else { None };
-        let can_run = can_run(disk.is_some(), "no loop device can be had");
-        disk.filter(|_| can_run)
-    }
-
-    fn attached() -> Option<Self> {
-        let folder = tempfile::tempdir().ok()?;
-        let path = folder.path().join("disk");
-        let backing = OpenOptions::new().read(true).write(true).create_new(true).open(path).ok()?;
-        backing.set_len(16 << 20).ok()?;
-        let number = control(LOOP_CTL_ADD, -1)?;
-        let name = format!("loop{number}");
-        let mut disk = Self { number, name, device: None, before: BTreeMap::new(), _folder: folder };
-        let device = OpenOptions::new().read(true).write(true).open(format!("/dev/{}", disk.name)).ok()?;
-        // SAFETY: a descriptor is handed over that is open.
-        let set = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, backing.as_raw_fd()) };
-        disk.device = (set == 0).then_some(device);
-        disk.device.as_ref()?;
-        disk.before = queue(&disk.name);
-        Some(disk)
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        if let Some(device) = self.device.take() {
-            // SAFETY: no pointer is handed over.
-            unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CLR_FD) };
-        }
-        // The last one to close it may still be on its way.
-        for _ in 0..100 {
-            if control(LOOP_CTL_REMOVE, self.number).is_some() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
 
 /// Settings of the machine that go back when this is dropped.
 struct Kept(Vec<(String, String)>);
@@ -115,17 +40,6 @@ impl Drop for Kept {
             }
         }
     }
-}
-
-/// The attributes of a queue that can be changed, as they stand there.
-fn queue(name: &str) -> BTreeMap<String, String> {
-    let files = Files::new(Path::new("/"));
-    let folder = format!("sys/block/{name}/queue");
-    let fixed = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec", "nomerges", "rq_affinity"];
-    let own = files.list(&format!("{folder}/iosched")).into_iter().map(|file| format!("iosched/{file}"));
-    let all = fixed.map(str::to_owned).into_iter().chain(own);
-    all.filter_map(|file| Some((file.clone(), plain_value(&files.read(&format!("{folder}/{file}")).ok()?))))
-        .collect()
 }
 
 /// The dirty limits go to values near to today's, so that whatever runs here does not notice.
@@ -265,15 +179,6 @@ fn the_model_answers_as_this_kernel_does_for_the_machine() {
 fn step(files: &Files, name: &str, device: Option<&str>, value: &str) -> Step {
     let place = Place::new(by_name(name).unwrap(), device);
     Step { path: place.path(), value: value.to_owned(), closure: place.closure(files) }
-}
-
-/// A root whose journals are ours and whose kernel is the real one.
-fn root_over_this_kernel() -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for folder in ["proc", "sys"] {
-        std::os::unix::fs::symlink(Path::new("/").join(folder), root.path().join(folder)).unwrap();
-    }
-    root
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::mpsc;
 
 use hone_kafka::{ProduceResponse, error_name};
-use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint};
+use hone_record::{Hdr, Latencies, PackedHdr, SeriesPoint, Stalls};
 
 use crate::connection::{Ack, Cargo, InFlight};
 use crate::consumer::Order;
@@ -42,6 +42,8 @@ pub(crate) struct Recorder {
     pub errors: BTreeMap<String, u64>,
     /// The three histograms.
     pub latencies: Latencies,
+    /// Stretches in which requests waited long.
+    pub stalls: Stalls,
     /// From due to taken up, of every request, whether a slot was free or not.
     pub own_lateness: Hdr,
     backlog: Backlog,
@@ -71,6 +73,7 @@ impl Recorder {
             acked_cargo: Cargo::default(),
             errors: BTreeMap::new(),
             latencies: Latencies::default(),
+            stalls: Stalls::default(),
             own_lateness: Hdr::new(),
             backlog: Backlog::default(),
             series: Vec::new(),
@@ -163,6 +166,7 @@ impl Recorder {
         let latency = now_ns.saturating_sub(request.intended_ns);
         self.ended += 1;
         self.latencies.intended_to_ack.record_ns(latency);
+        self.stalls.ended(request.intended_ns, now_ns);
         self.ended_ns = self.ended_ns.max(now_ns);
         if self.is_in_window(now_ns) {
             self.second.record_ns(latency);

@@ -576,6 +576,7 @@ impl Prepared {
             start_slip_ms: 0.0,
             answer_times: account.answer_times,
             socket_bytes: account.socket_bytes,
+            stalls: Some(recorder.stalls),
         };
         Window {
             variant: self.settings.variant,

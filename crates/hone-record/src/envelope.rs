@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, LedgerEntry,
-    Machine, Optimization, Proof, SavedComparison, SelfTest, WhatIf, Window,
+    BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, HostTrial,
+    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -49,6 +49,9 @@ impl Body for Foretelling {
 }
 impl Body for Heatmap {
     const KIND: &'static str = "heatmap";
+}
+impl Body for HostTrial {
+    const KIND: &'static str = "host-trial";
 }
 impl Body for Machine {
     const KIND: &'static str = "machine";

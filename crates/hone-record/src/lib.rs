@@ -19,6 +19,7 @@ mod go;
 mod heatmap;
 mod hgrm;
 mod histogram;
+mod host_trial;
 mod likeness;
 mod machine;
 mod median;
@@ -29,6 +30,7 @@ mod proof;
 mod requirement;
 mod saved;
 mod selftest;
+mod stall;
 mod watched;
 mod whatif;
 mod window;
@@ -60,6 +62,7 @@ pub use heatmap::{
     HeatPage, HeatPlace, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
+pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use median::median;
@@ -73,6 +76,7 @@ pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcom
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

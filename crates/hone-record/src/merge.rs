@@ -265,6 +265,11 @@ fn facts(shards: &[&Window], duration_s: f64, batches: &[TopicBatches]) -> Windo
                 received: sum.received.saturating_add(bytes.received),
             })
         }),
+        stalls: shards
+            .iter()
+            .map(|shard| shard.facts.stalls.clone())
+            .reduce(|all, stalls| Some(all?.and(&stalls?)))
+            .flatten(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hdr, Machine, Metric, PackedHdr, Requirement, Workload};
+use crate::{Hdr, Machine, Metric, PackedHdr, Requirement, Stalls, Workload};
 
 /// What an acknowledgement promises. Windows of different classes are not compared unless that is the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +169,9 @@ pub struct WindowFacts {
     /// headers not. `None` where the engine does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket_bytes: Option<SocketBytes>,
+    /// Stretches in which requests waited long; `None` where nobody sees single requests, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
 }
 
 /// Bytes through sockets.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use hone_record::{
     AnswerTimes, BatchSource, CpuSeconds, Durability, EndToEnd, Engine, Hdr, Keys, Latencies, MOST_SHARDS,
-    Outcome, PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, SocketBytes, TopicBatches, Window,
-    WindowFacts, Workload, merge,
+    Outcome, PackedHdr, Payload, Schedule, SeriesPoint, Shard, Sizes, SocketBytes, Stalls, TopicBatches,
+    Window, WindowFacts, Workload, merge,
 };
 use proptest::prelude::*;
 
@@ -125,6 +125,13 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
     let retries: u64 = requests.iter().map(|request| request.retries).sum();
     let in_window = well().filter(|request| request.ended_s() <= DURATION_S).count();
     let missing = || well().filter(|request| request.is_missing);
+    let mut waits: Vec<[u64; 2]> = requests
+        .iter()
+        .map(|request| [request.due_us, request.due_us + request.lag_us + request.service_us])
+        .collect();
+    waits.sort_unstable_by_key(|[_, end_us]| *end_us);
+    let mut stalls = Stalls::default();
+    waits.iter().for_each(|[due_us, end_us]| stalls.ended(due_us * 1_000, end_us * 1_000));
     let read =
         |of: fn(&Request) -> u64| readable.iter().filter(is_well).map(of).sum::<u64>() * u64::from(consumers);
     Window {
@@ -158,6 +165,7 @@ fn recorded(requests: &[Request], readable: &[Request], shard: Option<Shard>, co
                 sent: total(|request| request.bytes),
                 received: well().count() as u64,
             }),
+            stalls: Some(stalls),
         },
         latencies: Latencies {
             intended_to_ack: hdr(requests.iter().map(|request| request.lag_us + request.service_us)),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Capacity, Comparison, Curve, Optimization, Proof, Window, Workload};
+use hone_record::{Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Window, Workload};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
-    builds, ceiling, circumstances, design, diagnosis, go, headline, in_order, load_run, method, proof,
-    rates, results, steps, variants, workloads,
+    builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
+    proof, rates, results, steps, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -98,6 +98,28 @@ pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
                 .map(|first| method::of_comparison(first, windows)),
         );
     document(&format!("Batch settings of {} – Hone", found.target), headline::proof(found), main)
+}
+
+/// The page of settings of a host that were tried. `windows` holds the windows of all their comparisons under the names that
+/// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
+pub fn host_trial_page(found: &HostTrial, windows: &BTreeMap<String, Window>) -> String {
+    let all = || found.tried.iter().chain(&found.together);
+    let judged = all().enumerate().map(|(index, knob)| {
+        let title = format!("{}: {}", host_trial::title(found, knob), knob.verdict.label());
+        results::of(&format!("comparison-{}", index + 1), &title, &knob.comparison, windows)
+    });
+    let first = all().next();
+    let main = el("main")
+        .child(host_trial::rows(found))
+        .child(host_trial::reasons(found))
+        .children(judged)
+        .child(workloads::alone(&found.workload))
+        .children(
+            first.and_then(|knob| circumstances::durability(&knob.durability, &[&knob.comparison.workload])),
+        )
+        .child(circumstances::machine(&found.machine))
+        .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)));
+    document(&format!("Host settings under {} – Hone", found.target), headline::host_trial(found), main)
 }
 
 /// The page of one load run.

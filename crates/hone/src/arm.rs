@@ -161,6 +161,16 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
         .with_context(|| format!("there is no program `{name}` in PATH, and `{name}` is no host:port either"))
 }
 
+/// The command of this program's own broker, with a fresh data folder for every window.
+pub(crate) fn embedded() -> Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let own = own
+        .to_str()
+        .context("the path of this program is no text; name the broker's command as the target")?;
+    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
+    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
+}
+
 impl Arm {
     /// Starts the arm if it is a program, and waits until it is ready. `scratch` is where a data folder may be made.
     pub(crate) fn start(&self, runner: &dyn Runner, scratch: &Path) -> Result<Running> {

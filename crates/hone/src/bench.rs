@@ -422,7 +422,10 @@ impl Bench<'_> {
         subject.is_warm = true;
         let running = subject.running()?;
         between(running)?;
-        let mut probe = TargetProbe::new(running.targets(prepared.brokers()), &[]);
+        let targets = running.targets(prepared.brokers());
+        // One that ran before is no child, and its CPU is not that of others all the same.
+        let foreign = if running.child().is_some() { Vec::new() } else { targets.pids.clone() };
+        let mut probe = TargetProbe::new(targets, &foreign);
         let mut window = whole(prepared.run(Instant::now(), &mut probe, &mut self.progress.load())?)?;
         probe.describe_machine(&mut window);
         running.check_alive()?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::cmd::client::engine;
 use crate::notation::{Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
+use crate::ready::Ready;
 use target::TargetFile;
 pub(crate) use target::{Form, Target};
 pub(crate) use wish::ProfileWish;
@@ -45,6 +46,20 @@ pub(crate) struct Experiment {
     pub(crate) builds: u32,
     pub(crate) go: go::GoWishes,
     pub(crate) compare: Compare,
+}
+
+impl Experiment {
+    /// Whether its loads are those of the Kafka API.
+    pub(crate) fn is_broker(&self) -> bool {
+        let training = self.training.iter().map(|training| &training.workload);
+        training.chain(&self.judging).all(|load| load.engine.operations().is_none())
+    }
+
+    /// When its target counts as ready.
+    pub(crate) fn ready(&self) -> Ready {
+        let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
+        self.target.ready.clone().unwrap_or(unless_said)
+    }
 }
 
 /// A workload that trains.

@@ -24,6 +24,7 @@ mod drive;
 mod experiment;
 mod folder;
 mod heat;
+mod host;
 mod kubernetes;
 mod lever;
 mod live;

@@ -65,28 +65,28 @@ struct Layout {
 
 /// A round as it was measured.
 #[derive(Debug, Serialize, Deserialize)]
-struct Round {
-    index: u32,
+pub(crate) struct Round {
+    pub(crate) index: u32,
     /// By variant.
-    seen: Vec<Burst>,
+    pub(crate) seen: Vec<Burst>,
 }
 
 /// One variant in one round.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Burst {
+pub(crate) struct Burst {
     /// Its record, relative to the folder; empty without one.
-    window: String,
+    pub(crate) window: String,
     values: BTreeMap<Metric, f64>,
     /// Why it does not count.
-    failure: Option<String>,
+    pub(crate) failure: Option<String>,
     /// What the variant did by itself.
     troubles: Vec<String>,
     /// Whether its process was started after those of the others, since it had failed.
     #[serde(default)]
-    younger: bool,
+    pub(crate) younger: bool,
     /// What neighbours did meanwhile; `None` without a window, and when it was too short to tell.
     beside: Option<Beside>,
-    took_s: f64,
+    pub(crate) took_s: f64,
 }
 
 /// [`Neighbours`] on the disk.
@@ -398,46 +398,62 @@ impl Rounds<'_> {
         }
     }
 
-    /// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent.
     fn line(&self, round: &Round) -> String {
-        let value = |number: usize| round.seen[number].values.get(&self.plan.primary).copied();
-        let word = |(number, variant): (usize, &Runner)| {
-            let parent = if number == TWIN { BASELINE } else { variant.parent.unwrap_or(BASELINE) };
-            let told = match (&round.seen[number].failure, value(number).zip(value(parent))) {
-                (Some(_), _) => "failed".to_owned(),
-                (None, Some((child, parent))) => format!("{:.3}", child / parent),
-                (None, None) => "-".to_owned(),
-            };
-            format!("{} {told}", variant.name)
-        };
-        let words: Vec<String> = self.variants.iter().enumerate().skip(1).map(word).collect();
-        let mut line =
-            format!("  round {:>2} of {}   {}", round.index + 1, self.plan.rounds, words.join("   "));
-        for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
-            line.push_str(&format!("\n      {reason}"));
-        }
-        line
+        let names: Vec<_> = self.variants.iter().map(|variant| (&*variant.name, variant.parent)).collect();
+        line(round, self.plan.rounds, self.plan.primary, &names)
     }
 
     fn judged(&self, edge: [usize; 2], design: Design, measured: &[Round]) -> Comparison {
-        let pairs = pairs_of(edge, &design, measured);
-        let found = hone_compare::judge(&design, &pairs);
-        let [a, b] = edge.map(|number| self.variants[number].name.clone());
-        Comparison {
-            a,
-            b,
-            workload: self.workload.clone(),
-            design,
-            pairs,
-            judgements: found.judgements,
-            not_estimated: found.not_estimated,
-            machine: self.machine.clone(),
-            change: None,
-            workload_b: None,
-            pilot: None,
-            unmeasured_pairs: 0,
-            one_layout: Vec::new(),
-        }
+        let names = edge.map(|number| self.variants[number].name.clone());
+        judged(edge, names, design, measured, (&self.workload, &self.machine))
+    }
+}
+
+/// `round  3 of 31   twin 1.002   pgo 0.905   pgo+bolt 0.981`: each against its parent; `names` are the variants with theirs.
+pub(crate) fn line(round: &Round, rounds: u32, primary: Metric, names: &[(&str, Option<usize>)]) -> String {
+    let value = |number: usize| round.seen.get(number)?.values.get(&primary).copied();
+    let word = |(number, (name, parent)): (usize, &(&str, Option<usize>))| {
+        let parent = if number == TWIN { BASELINE } else { parent.unwrap_or(BASELINE) };
+        let failed = round.seen.get(number).is_none_or(|burst| burst.failure.is_some());
+        let told = match (failed, value(number).zip(value(parent))) {
+            (true, _) => "failed".to_owned(),
+            (false, Some((child, parent))) => format!("{:.3}", child / parent),
+            (false, None) => "-".to_owned(),
+        };
+        format!("{name} {told}")
+    };
+    let words: Vec<String> = names.iter().enumerate().skip(1).map(word).collect();
+    let mut line = format!("  round {:>2} of {rounds}   {}", round.index + 1, words.join("   "));
+    for reason in round.seen.iter().filter_map(|burst| burst.failure.as_ref()) {
+        line.push_str(&format!("\n      {reason}"));
+    }
+    line
+}
+
+/// What rounds say of one edge, whose names these are.
+pub(crate) fn judged(
+    edge: [usize; 2],
+    [a, b]: [String; 2],
+    design: Design,
+    measured: &[Round],
+    (workload, machine): (&Workload, &Machine),
+) -> Comparison {
+    let pairs = pairs_of(edge, &design, measured);
+    let found = hone_compare::judge(&design, &pairs);
+    Comparison {
+        a,
+        b,
+        workload: workload.clone(),
+        design,
+        pairs,
+        judgements: found.judgements,
+        not_estimated: found.not_estimated,
+        machine: machine.clone(),
+        change: None,
+        workload_b: None,
+        pilot: None,
+        unmeasured_pairs: 0,
+        one_layout: Vec::new(),
     }
 }
 
@@ -484,7 +500,7 @@ fn pair(index: usize, kind: PairKind, sides: [usize; 2], design: &Design, round:
 }
 
 impl Burst {
-    fn take(&mut self, window: &Window) {
+    pub(crate) fn take(&mut self, window: &Window) {
         let value = |metric: Metric| Some((metric, window.value(metric)?));
         self.values = Metric::ALL.into_iter().filter_map(value).collect();
         self.failure = why_it_does_not_count(window);
@@ -498,7 +514,7 @@ impl Burst {
         });
     }
 
-    fn fail(&mut self, reason: String) {
+    pub(crate) fn fail(&mut self, reason: String) {
         self.failure = Some(reason.clone());
         self.troubles = vec![reason];
     }
@@ -519,7 +535,7 @@ impl Beside {
 ///
 /// # Errors
 /// With what ends the run.
-fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
+pub(crate) fn of_target<T>(done: Result<T>) -> Result<Result<T, String>> {
     if interrupt::requested() {
         bail!("interrupted");
     }

@@ -79,3 +79,32 @@ pub fn plan_of(pairs: u32, control_pairs: u32, seed: u64) -> Plan {
         both_controls: false,
     }
 }
+
+const RATE: f64 = 1_498.0;
+const SECONDS: f64 = 20.0;
+pub const STALL_S: f64 = 0.975;
+
+/// Latencies of a window of the published case, in ms: log-normal with p50 1.20 ms and p90 1.55 ms; whoever is due in the stall waits for its end.
+pub fn published_window(random: &mut ChaCha8Rng, stalled: bool) -> BTreeMap<Metric, f64> {
+    let count = (RATE * SECONDS) as usize;
+    let sigma = (1.55f64 / 1.20).ln() / 1.2816;
+    let start = stalled.then(|| uniform(random) * (SECONDS - STALL_S));
+    let mut latencies: Vec<f64> = (0..count)
+        .map(|index| {
+            let due = index as f64 / RATE;
+            let waits =
+                start.map_or(0.0, |start| if due >= start { (start + STALL_S - due).max(0.0) } else { 0.0 });
+            1.20 * (sigma * normal(random)).exp() + waits * 1e3
+        })
+        .collect();
+    latencies.sort_by(f64::total_cmp);
+    let quantile = |q: f64| latencies[(q * count as f64).ceil() as usize - 1];
+    [
+        (Metric::LatencyP50, quantile(0.5)),
+        (Metric::LatencyP90, quantile(0.9)),
+        (Metric::LatencyP99, quantile(0.99)),
+        (Metric::LatencyP999, quantile(0.999)),
+        (Metric::LatencyMax, quantile(1.0)),
+    ]
+    .into()
+}

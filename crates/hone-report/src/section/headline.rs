@@ -1,7 +1,7 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, Optimization, Proof, VariantFacts, Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
@@ -102,6 +102,13 @@ pub(crate) fn curve(found: &Curve) -> Element {
 pub(crate) fn proof(found: &Proof) -> Element {
     header("Proof of batch settings", &found.target)
         .child(el("p").class("sentence").text(&super::proof::sentence(found)))
+        .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
+}
+
+/// Of settings of a host.
+pub(crate) fn host_trial(found: &HostTrial) -> Element {
+    header("Trial of host settings", &found.target)
+        .child(el("p").class("sentence").text(&super::host_trial::sentence(found)))
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
 }
 

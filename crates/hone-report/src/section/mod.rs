@@ -8,6 +8,7 @@ pub(crate) mod design;
 pub(crate) mod diagnosis;
 pub(crate) mod go;
 pub(crate) mod headline;
+pub(crate) mod host_trial;
 pub(crate) mod load_run;
 pub(crate) mod method;
 pub(crate) mod proof;

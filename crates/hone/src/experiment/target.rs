@@ -1,11 +1,13 @@
 //! `[target]`: what is built, and how it is started, asked, checked and stopped.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::arm::unknown_placeholder;
+use crate::arm::{Program, Ways, unknown_placeholder};
 use crate::ready::Ready;
 
 /// How to build, start and stop what is to be made faster.
@@ -315,6 +317,33 @@ impl ReadyFile {
 }
 
 impl Target {
+    /// This program in the target's way of being started. Its commands are carried out in `folder`, the experiment file's.
+    pub(crate) fn started_as(
+        &self,
+        path: &Path,
+        more_env: BTreeMap<String, OsString>,
+        folder: PathBuf,
+        ready: Ready,
+    ) -> Program {
+        let own_env = self.env.iter().map(|(name, value)| (name.clone(), value.into()));
+        Program {
+            path: path.to_owned(),
+            args: self.args.clone(),
+            env: own_env.chain(more_env).collect(),
+            address: self.address.clone(),
+            ready_timeout: Duration::from_secs_f64(self.ready_timeout_s),
+            stop_timeout: Duration::from_secs_f64(self.stop_timeout_s),
+            ways: Box::new(Ways {
+                folder,
+                ready,
+                stop: self.stop.clone(),
+                dump: self.dump.clone(),
+                dump_signal: self.dump_signal,
+                reset: self.reset.clone(),
+            }),
+        }
+    }
+
     /// The program's name for people.
     pub(crate) fn name(&self) -> String {
         let file = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -34,7 +34,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use hone_binary::bolt::{BoltTools, Input};
@@ -48,7 +47,7 @@ use hone_record::{
 use hone_tool::{Runner, ToolError, interrupt};
 use serde::{Deserialize, Serialize};
 
-use crate::arm::{Arm, Place, Program, Ways};
+use crate::arm::{Arm, Place};
 use crate::bench::Bench;
 use crate::experiment::{Experiment, Form, Target};
 use crate::folder::RunFolder;
@@ -389,13 +388,11 @@ impl<'a> Job<'a> {
 
     /// Whether its loads are those of the Kafka API.
     fn is_broker(&self) -> bool {
-        let training = self.experiment.training.iter().map(|training| &training.workload);
-        training.chain(&self.experiment.judging).all(|load| load.engine.operations().is_none())
+        self.experiment.is_broker()
     }
 
     fn ready(&self) -> Ready {
-        let unless_said = if self.is_broker() { Ready::Kafka } else { Ready::Port };
-        self.target().ready.clone().unwrap_or(unless_said)
+        self.experiment.ready()
     }
 
     /// Builds are kept between runs, so that a second run does not compile the same sources again.
@@ -451,26 +448,7 @@ impl<'a> Job<'a> {
     }
 
     fn arm(&self, name: &str, path: &Path, env: BTreeMap<String, OsString>) -> Arm {
-        let target = self.target();
-        let mut all: BTreeMap<String, OsString> =
-            target.env.iter().map(|(name, value)| (name.clone(), value.into())).collect();
-        all.extend(env);
-        let program = Program {
-            path: path.to_owned(),
-            args: target.args.clone(),
-            env: all,
-            address: target.address.clone(),
-            ready_timeout: Duration::from_secs_f64(target.ready_timeout_s),
-            stop_timeout: Duration::from_secs_f64(target.stop_timeout_s),
-            ways: Box::new(Ways {
-                folder: self.beside(Path::new("")),
-                ready: self.ready(),
-                stop: target.stop.clone(),
-                dump: target.dump.clone(),
-                dump_signal: target.dump_signal,
-                reset: target.reset.clone(),
-            }),
-        };
+        let program = self.target().started_as(path, env, self.beside(Path::new("")), self.ready());
         Arm { name: name.to_owned(), place: Place::Program(program), security: Security::default() }
     }
 

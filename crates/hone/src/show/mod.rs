@@ -14,6 +14,7 @@ pub(crate) mod go;
 pub(crate) mod heatmap;
 pub(crate) mod host;
 pub(crate) mod host_lint;
+pub(crate) mod host_trial;
 pub(crate) mod init;
 pub(crate) mod optimization;
 pub(crate) mod plan;

@@ -3,7 +3,7 @@
 use hone_compare::why_it_does_not_count;
 use hone_record::{
     AnswerTimes, Bounds, ClientFacts, EndToEnd, Engine, Hdr, Keys, LatencySplit, Outcome, Part, Payload,
-    Requirement, Schedule, Sizes, Window, Workload,
+    Requirement, STALL_FROM_MS, Schedule, Sizes, Stalls, Window, Workload,
 };
 
 use super::table::table;
@@ -34,6 +34,7 @@ pub(crate) fn text(window: &Window) -> String {
             lines.push(format!("{title:<11} {}", each.join(", ")));
         }
     }
+    lines.extend(facts.stalls.as_ref().and_then(stall_words));
     lines.extend(facts.answer_times.and_then(answer_time_words));
     lines.extend(event_lines(window));
     lines.extend(window.client.as_ref().map(|client| format!("client      {}", client_words(client))));
@@ -45,6 +46,19 @@ pub(crate) fn text(window: &Window) -> String {
         _ => String::new(),
     };
     format!("{}\n{latencies}{}", lines.join("\n"), requirement_table(&window.requirements))
+}
+
+/// Stretches in which requests waited long, where there were any.
+fn stall_words(stalls: &Stalls) -> Option<String> {
+    (stalls.count() > 0).then(|| {
+        format!(
+            "stalls      {} in which requests waited {STALL_FROM_MS} ms or longer: {} s together, the longest {} s, {} requests",
+            count(stalls.count()),
+            number(stalls.total_s()),
+            number(stalls.longest_s()),
+            count(stalls.requests())
+        )
+    })
 }
 
 /// How the times of the answers are known, where it is not the kernel that tells nearly all of them.
@@ -358,6 +372,18 @@ pub(crate) mod tests {
         let other = AnswerTimes { answers: 1_000, stamped: 5 };
         window.facts.answer_times = window.facts.answer_times.map(|times| times.and(other));
         assert!(text(&window).contains("the kernel stamped 50.0 % of 2,000 answers"), "{}", text(&window));
+    }
+
+    #[test]
+    fn stalls_stand_with_the_facts_where_there_were_any() {
+        let mut window = window();
+        let mut stalls = Stalls::default();
+        window.facts.stalls = Some(stalls.clone());
+        assert!(!text(&window).contains("stalls"));
+        stalls.ended(0, 975_000_000);
+        window.facts.stalls = Some(stalls);
+        let told = "stalls      1 in which requests waited 100 ms or longer: 0.975 s together, the longest 0.975 s, 1 requests";
+        assert!(text(&window).contains(told), "{}", text(&window));
     }
 
     /// A steady window of 10 s: 1,000 requests of two records, answered in 1 to 1,000 µs.

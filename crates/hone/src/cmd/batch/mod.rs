@@ -10,7 +10,7 @@ mod caching;
 mod cost;
 mod dashboards;
 mod metrics;
-mod options;
+pub(super) mod options;
 mod prove;
 mod settings;
 mod watch;

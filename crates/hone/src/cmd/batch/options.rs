@@ -8,6 +8,7 @@ use hone_record::{Metric, Mode};
 
 use super::Desk;
 use crate::Usage;
+use crate::arm;
 use crate::batch::prove::{Asked, topic_prefix};
 use crate::batch::step::Step;
 use crate::cmd::default_runs;
@@ -71,7 +72,8 @@ pub(super) struct ProofOptions {
     pub(super) security: SecurityOptions,
 }
 
-fn metric(name: &str) -> Result<Metric, String> {
+/// One of the metrics, by its name.
+pub(in crate::cmd) fn metric(name: &str) -> Result<Metric, String> {
     let known = || Metric::ALL.map(Metric::name).join(", ");
     Metric::from_name(name).ok_or_else(|| format!("unknown metric `{name}`; there are: {}", known()))
 }
@@ -81,7 +83,7 @@ impl ProofOptions {
     pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, desk: &Desk) -> Result<Asked> {
         let (shown, place) = match target {
             Some(target) => (target.to_owned(), target.to_owned()),
-            None => ("an embedded broker".to_owned(), embedded()?),
+            None => ("an embedded broker".to_owned(), arm::embedded()?),
         };
         // The batch is the question, so it has to be an output: a real client makes it.
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
@@ -91,14 +93,8 @@ impl ProofOptions {
             ([], []) => vec![Metric::LatencyP99],
             (guards, _) => guards.to_vec(),
         };
-        for seconds in [self.ready_timeout, self.stop_timeout] {
-            if !(0.0..=3_600.0).contains(&seconds) {
-                bail!(Usage(
-                    "--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned()
-                ));
-            }
-        }
-        let is_program = !crate::arm::is_address(&place);
+        patience([self.ready_timeout, self.stop_timeout])?;
+        let is_program = !arm::is_address(&place);
         let mode_is_duet = matches!(self.mode, ModeName::Duet);
         if mode_is_duet && !is_program {
             bail!(Usage(format!("{place} runs already and can't be in two states at once: use --mode solo")));
@@ -156,12 +152,11 @@ impl ProofOptions {
     }
 }
 
-/// This program's own broker, with a fresh data folder for every window.
-fn embedded() -> Result<String> {
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    let own = own
-        .to_str()
-        .context("the path of this program is no text; name the broker's command as the target")?;
-    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
-    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
+/// # Errors
+/// When nobody waits so long.
+pub(in crate::cmd) fn patience(seconds: [f64; 2]) -> Result<()> {
+    if seconds.iter().any(|seconds| !(0.0..=3_600.0).contains(seconds)) {
+        bail!(Usage("--ready-timeout and --stop-timeout must lie between 0 and 3600 seconds".to_owned()));
+    }
+    Ok(())
 }

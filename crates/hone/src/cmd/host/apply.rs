@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hone_host::commit::{Applied, CommitError, Order, make};
-use hone_host::journal::FOLDER;
 use hone_host::plan::Plan;
 use hone_host::saved_plan;
 use serde::Serialize;
 
 use super::super::Desk;
 use super::plan::{What, kept, made};
+use crate::host::guard;
 use crate::{Ending, NotItsOwn, Usage, show};
 
 /// Set what a profile wants, for this boot only, with the way back on disk before each write.
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
             disks: plan.devices(),
             confirm_within: arguments.confirm_within,
         };
-        let made = make(root, &order, &mut |id| start_guard(root, id));
+        let made = make(root, &order, &mut |id| guard::start(root, id));
         Some(made.map_err(told)?)
     };
     desk.show_found("host-applied", &Made { plan, applied }, show::host::applied)?;
@@ -106,34 +106,6 @@ fn told(error: CommitError) -> anyhow::Error {
     }
     NotItsOwn(format!("{error}, but for {}; `hone host revert --force` writes over these", left.join(", ")))
         .into()
-}
-
-/// The guard is a unit of systemd where that runs the machine, since the end of a login session may end all processes that
-/// began in it; else a process with a session of its own.
-fn start_guard(root: &Path, id: &str) -> Result<(), String> {
-    let root_text = root.to_str().ok_or_else(|| Usage("the root is no UTF-8".to_owned()).to_string())?;
-    let arguments = ["host", "guard", id, "--root", root_text];
-    if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
-        return start_unit(id, &arguments);
-    }
-    let log = root.join(FOLDER).join(format!("{id}.log"));
-    hone_tool::detach_self(&arguments, &log).map(|_| ()).map_err(|error| error.to_string())
-}
-
-fn start_unit(id: &str, arguments: &[&str]) -> Result<(), String> {
-    use hone_tool::{Call, Runner as _, System, Tool};
-    let told = |error: hone_tool::ToolError| error.to_string();
-    let found = Tool::new("systemd-run", "HONE_SYSTEMD_RUN").locate(&[]).map_err(told)?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let logs = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let unit = format!("--unit=hone-guard-{id}");
-    let runner = System::new(logs.path()).map_err(told)?;
-    let call = Call::new("systemd-run", found.path(), "/")
-        .args(["--quiet", "--collect", &unit, "--"])
-        .args([program.as_os_str()])
-        .args(arguments.iter().copied())
-        .limit(Duration::from_secs(20));
-    runner.run(&call).map(|_| ()).map_err(told)
 }
 
 #[cfg(test)]

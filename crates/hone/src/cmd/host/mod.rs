@@ -14,6 +14,7 @@ mod lint;
 mod plan;
 mod rollout;
 mod status;
+mod trial;
 mod undo;
 
 pub(crate) use apply::Made;
@@ -26,6 +27,7 @@ pub(crate) use undo::Found;
 /// Examples:
 ///   hone host status --data /var/lib/kafka
 ///   hone host plan redpanda --data /var/lib/redpanda/data
+///   hone host try latency --target 127.0.0.1:9092 --data /var/lib/kafka --rate 2000
 ///   hone host apply latency --data /var/lib/kafka --confirm-within 10m
 ///   hone host confirm        (or: hone host revert)
 ///   hone host lint tuning-guide.md tune.sh rollback.sh --data /var/lib/kafka
@@ -51,6 +53,7 @@ enum Verb {
     Status(status::Arguments),
     Plan(plan::Arguments),
     Apply(apply::Arguments),
+    Try(Box<trial::Arguments>),
     Confirm(undo::Confirm),
     Renew(undo::Renew),
     Revert(undo::Revert),
@@ -69,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Status(arguments) => status::run(arguments, &root, desk),
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
         Verb::Apply(arguments) => apply::run(arguments, &root, desk),
+        Verb::Try(arguments) => trial::run(arguments, &root, desk),
         Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
         Verb::Renew(arguments) => undo::renew(arguments, &root, desk),
         Verb::Revert(arguments) => undo::revert(arguments, &root, desk),

@@ -80,7 +80,7 @@ impl On {
 const LONGEST_BYTES: u64 = 1 << 20;
 
 /// One of Hone's profiles, standard input, or a file.
-fn profile(name: &str) -> Result<Profile> {
+pub(super) fn profile(name: &str) -> Result<Profile> {
     if name == "-" {
         let mut text = String::new();
         std::io::stdin()

@@ -1,0 +1,76 @@
+//! One window of the host as it is, with an eye on disk and page cache: knobs that this load can't touch are not tried.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use hone_host::disks::Disk;
+use hone_host::kernel::Files;
+use hone_host::under_load::{UnderLoad, Watcher, cannot_matter};
+use hone_record::{UntriedKnob, Workload};
+
+use super::candidate::Candidate;
+use crate::arm::Arm;
+use crate::bench::Bench;
+use crate::rounds::of_target;
+
+/// Between two looks: short beside a flush of a disk, and little work.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// Loads the target once and watches.
+///
+/// # Errors
+/// When the target does not stand the load, or the user interrupts.
+pub(super) fn look(
+    bench: &Bench<'_>,
+    arm: &Arm,
+    workload: &Workload,
+    files: &Files,
+    disks: &[Disk],
+) -> Result<UnderLoad> {
+    bench.progress.doing("looking at the host under this load");
+    let is_over = AtomicBool::new(false);
+    let (done, seen) = thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut watcher = Watcher::new(files, disks);
+            while !is_over.load(Ordering::Relaxed) {
+                watcher.look();
+                thread::sleep(EVERY);
+            }
+            watcher.seen()
+        });
+        let done = of_target(bench.alone(arm, workload));
+        is_over.store(true, Ordering::Relaxed);
+        (done, watching.join())
+    });
+    if let Err(reason) = done? {
+        bail!("the target does not stand this load with the host as it is: {reason}");
+    }
+    seen.ok().context("the thread that looked at the host has panicked")
+}
+
+/// Tells the candidates that may matter from those that can't under what was seen.
+pub(super) fn sifted(candidates: &[Candidate], seen: &UnderLoad) -> (Vec<Candidate>, Vec<UntriedKnob>) {
+    let (mut may, mut can_not) = (Vec::new(), Vec::new());
+    for candidate in candidates {
+        match why_not(candidate, seen) {
+            None => may.push(candidate.clone()),
+            Some(why) => can_not.extend(candidate.settings().into_iter().map(|setting| UntriedKnob {
+                title: candidate.title.clone(),
+                now: Some(setting.was),
+                wanted: setting.value,
+                why: format!("can't matter here: {why}; --all tries it"),
+            })),
+        }
+    }
+    (may, can_not)
+}
+
+/// Only where none of its writes can matter.
+fn why_not(candidate: &Candidate, seen: &UnderLoad) -> Option<String> {
+    let why =
+        |write: &super::candidate::Write| cannot_matter(&candidate.title, &write.was, &write.value, seen);
+    let all: Option<Vec<String>> = candidate.writes.iter().map(why).collect();
+    all?.into_iter().next()
+}

@@ -19,6 +19,7 @@ mod go;
 mod heatmap;
 mod hgrm;
 mod histogram;
+mod ledger;
 mod likeness;
 mod machine;
 mod median;
@@ -60,14 +61,15 @@ pub use heatmap::{
     HeatPage, HeatPlace, HeatPoint, HeatSection, HeatSet, HeatSource, Heatmap, heat_of, joined_name,
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
+pub use ledger::{ALTITUDES, LedgerEntry, RecordRef, RecordRole};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{
-    Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
-    VariantFacts, VariantState, WeightedTraining,
+    Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt, VariantFacts,
+    VariantState, WeightedTraining,
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use requirement::Requirement;

@@ -21,3 +21,4 @@ mod table;
 mod sample;
 
 pub use page::{capacity_page, comparison_page, curve_page, optimization_page, proof_page, window_page};
+pub use quantity::date_utc;

@@ -25,6 +25,7 @@ mod experiment;
 mod folder;
 mod heat;
 mod kubernetes;
+mod ledger;
 mod lever;
 mod live;
 mod load_file;

@@ -14,6 +14,7 @@ pub(crate) mod go;
 pub(crate) mod heatmap;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod ledger;
 pub(crate) mod optimization;
 pub(crate) mod plan;
 pub(crate) mod profile;

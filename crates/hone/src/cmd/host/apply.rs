@@ -11,6 +11,7 @@ use hone_host::plan::Plan;
 use serde::Serialize;
 
 use super::super::Desk;
+use super::Book;
 use super::plan::{What, made};
 use crate::{Ending, NotItsOwn, Usage, show};
 
@@ -57,7 +58,7 @@ fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time from 2s to 24h, as 60s or 10m".to_owned())
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let plan = made(&arguments.what, root)?;
     let steps = plan.steps(arguments.all);
     let applied = if steps.is_empty() {
@@ -72,8 +73,13 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
         let made = make(root, &order, &mut |id| start_guard(root, id));
         Some(made.map_err(told)?)
     };
-    desk.show_found("host-applied", &Made { plan, applied }, show::host::applied)?;
-    Ok(Ending::Done)
+    let made = Made { plan, applied };
+    let entered = made
+        .applied
+        .as_ref()
+        .map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, desk));
+    desk.show_found("host-applied", &made, show::host::applied)?;
+    entered.map(|()| Ending::Done)
 }
 
 /// What was not taken back after a failed step is part of what is told.

@@ -9,9 +9,12 @@ use super::Desk;
 use crate::Ending;
 
 mod apply;
+mod book;
 mod plan;
 mod status;
 mod undo;
+
+use book::Book;
 
 pub(crate) use apply::Made;
 pub(crate) use status::Status;
@@ -38,6 +41,9 @@ pub(crate) struct Place {
     /// Where the machine's files are: another root than / is a recorded machine.
     #[arg(long, value_name = "DIR", default_value = "/", global = true, display_order = 800)]
     root: PathBuf,
+    /// The ledger for what is changed here; beside the journals (var/lib/hone/host/ledger.jsonl under the root) unless named.
+    #[arg(long, value_name = "FILE", global = true, display_order = 801)]
+    ledger: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,13 +61,14 @@ enum Verb {
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let root = std::path::absolute(&arguments.place.root)?;
+    let book = Book::of(&root, arguments.place.ledger.as_deref());
     match &arguments.verb {
         Verb::Status(arguments) => status::run(arguments, &root, desk),
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
-        Verb::Apply(arguments) => apply::run(arguments, &root, desk),
-        Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
-        Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
-        Verb::Recover(arguments) => undo::recover(arguments, &root, desk),
+        Verb::Apply(arguments) => apply::run(arguments, &root, &book, desk),
+        Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, desk),
+        Verb::Revert(arguments) => undo::revert(arguments, &root, &book, desk),
+        Verb::Recover(arguments) => undo::recover(arguments, &root, &book, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
         Verb::Guard(arguments) => undo::guard(arguments, &root),
     }

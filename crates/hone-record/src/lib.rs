@@ -30,6 +30,7 @@ mod proof;
 mod requirement;
 mod saved;
 mod selftest;
+mod story;
 mod watched;
 mod whatif;
 mod window;
@@ -75,6 +76,7 @@ pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcom
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

@@ -46,6 +46,7 @@ mod selftest;
 mod show;
 mod standing;
 mod starter;
+mod story;
 mod survey;
 mod targets;
 

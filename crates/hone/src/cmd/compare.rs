@@ -315,7 +315,7 @@ fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, desk: &Desk) -> 
 }
 
 /// What a comparison says, without the hashes of its windows.
-fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
+pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
     let Comparison { a, b, change, .. } = comparison;
     let question = match change {
         Some(change) => format!("Does {} help?", change.words()),

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 mod batch;
 mod broker;
 pub(crate) mod client;
-mod compare;
+pub(crate) mod compare;
 mod diagnose;
 pub(crate) mod doctor;
 mod heatmap;

@@ -21,6 +21,7 @@ pub(crate) mod profile;
 pub(crate) mod proof;
 pub(crate) mod saved;
 pub(crate) mod selftest;
+pub(crate) mod story;
 pub(crate) mod table;
 mod watched;
 pub(crate) mod whatif;

@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) 
             disks: plan.disks.clone(),
             confirm_within: arguments.confirm_within,
         };
-        let made = make(root, &order, &mut |id| start_guard(root, id));
+        let made = make(root, &order, &mut |id| start_guard(root, id, book));
         Some(made.map_err(told)?)
     };
     let made = Made { plan, applied };
@@ -96,9 +96,12 @@ fn told(error: CommitError) -> anyhow::Error {
 
 /// The guard is a unit of systemd where that runs the machine, since the end of a login session may end all processes that
 /// began in it; else a process with a session of its own.
-fn start_guard(root: &Path, id: &str) -> Result<(), String> {
+fn start_guard(root: &Path, id: &str, book: &Book) -> Result<(), String> {
     let root_text = root.to_str().ok_or_else(|| Usage("the root is no UTF-8".to_owned()).to_string())?;
-    let arguments = ["host", "guard", id, "--root", root_text];
+    let ledger = std::path::absolute(book.path()).map_err(|error| error.to_string())?;
+    let ledger =
+        ledger.to_str().ok_or_else(|| Usage("the ledger's path is no UTF-8".to_owned()).to_string())?;
+    let arguments = ["host", "guard", id, "--root", root_text, "--ledger", ledger];
     if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
         return start_unit(id, &arguments);
     }

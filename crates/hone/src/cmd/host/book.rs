@@ -27,6 +27,10 @@ impl Book {
         Self { path, options }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, desk: &Desk) -> Result<()> {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();

@@ -70,6 +70,6 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         Verb::Revert(arguments) => undo::revert(arguments, &root, &book, desk),
         Verb::Recover(arguments) => undo::recover(arguments, &root, &book, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
-        Verb::Guard(arguments) => undo::guard(arguments, &root),
+        Verb::Guard(arguments) => undo::guard(arguments, &root, &book, desk),
     }
 }

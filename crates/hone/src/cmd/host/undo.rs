@@ -118,7 +118,13 @@ fn told(found: Found, desk: &Desk) -> Result<Ending> {
     Ok(ending)
 }
 
-pub(crate) fn guard(arguments: &Guard, root: &Path) -> Result<Ending> {
+pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
+    if let Some(back) = &back {
+        // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.
+        if let Err(error) = book.taken_back("host guard", back, desk) {
+            desk.progress.line(&format!("{error:#}"));
+        }
+    }
     Ok(if back.is_none_or(|back| back.is_whole()) { Ending::Done } else { Ending::CouldNot })
 }

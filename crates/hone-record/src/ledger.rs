@@ -85,8 +85,8 @@ pub enum RecordRole {
     Before,
     /// A window of the state with the change.
     After,
-    /// What was concluded.
-    Result,
+    /// The design, with the rule, as it was before the first window.
+    Design,
 }
 
 /// Where a change acts, as the beginning of [`LedgerEntry::change`] has it.

@@ -130,10 +130,19 @@ impl LedgerEntry {
 }
 
 impl Story {
-    /// The changes with a fate, each once, in the order in which they were tried.
+    /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
+    /// fate.
     pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
+        let key = |chapter: &Chapter| (chapter.entry.experiment.clone(), chapter.entry.change.clone());
+        let mut last: Vec<&Chapter> = Vec::new();
+        for chapter in &self.chapters {
+            match last.iter_mut().find(|known| key(known) == key(chapter)) {
+                Some(known) => *known = chapter,
+                None => last.push(chapter),
+            }
+        }
         let mut found: Vec<&str> = Vec::new();
-        for chapter in self.chapters.iter().filter(|chapter| chapter.entry.fate() == fate) {
+        for chapter in last.into_iter().filter(|chapter| chapter.entry.fate() == fate) {
             let change = chapter.entry.change_alone();
             if !found.contains(&change) {
                 found.push(change);
@@ -205,15 +214,18 @@ mod tests {
                 chapter("client: linger=5ms", "rejected", Some(Verdict::Worse), "a"),
                 chapter("binary: bolt", "drop", Some(Verdict::NotShown), "a"),
                 chapter("host: profile latency", "applied", None, ""),
+                chapter("host: profile kafka", "applied", None, ""),
+                chapter("host: profile kafka", "taken back", None, ""),
             ],
             ..Story::default()
         };
         let sentence = story.sentence();
         assert_eq!(
-            sentence, "Kept: pgo; profile latency. Rejected: linger=5ms. Not shown: bolt.",
+            sentence,
+            "Kept: pgo; profile latency. Rejected: linger=5ms. Not shown: bolt. Taken back: profile kafka.",
             "each change once, without its altitude"
         );
-        assert_eq!(story.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 1]);
+        assert_eq!(story.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 3]);
         assert_eq!(Story::default().sentence(), "Nothing was tried yet.");
     }
 }

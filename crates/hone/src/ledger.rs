@@ -129,20 +129,22 @@ pub(crate) fn enter_once(
     folder.write_note(note, &true)
 }
 
-/// The window files that a comparison rests on, and the file that says what follows, with their hashes.
+/// The files that a comparison rests on, with their hashes: its design with the rule, and the windows that count. What was concluded of
+/// them can be concluded again, and is written anew by a run that is resumed.
 ///
 /// # Errors
-/// When one can't be read.
-pub(crate) fn records(
-    folder: &RunFolder,
-    comparison: &Comparison,
-    result: Option<&str>,
-) -> Result<Vec<RecordRef>> {
-    let result = result.map(|name| (name, RecordRole::Result));
-    comparison
-        .counted_windows()
+/// When a window can't be read.
+pub(crate) fn records(folder: &RunFolder, comparison: &Comparison) -> Result<Vec<RecordRef>> {
+    let windows = comparison.counted_windows();
+    // The design lies beside the windows' folder; that of variants in rounds has the variant's name.
+    let place = windows.first().and_then(|(name, _)| Some(name.split_once("windows/")?.0));
+    let designs =
+        place.map(|place| [format!("{place}design.json"), format!("{place}design-{}.json", comparison.b)]);
+    let design = designs.into_iter().flatten().find(|name| folder.join(name).is_file());
+    let design = design.as_deref().map(|name| (name, RecordRole::Design));
+    design
         .into_iter()
-        .chain(result)
+        .chain(windows)
         .map(|(name, role)| {
             Ok(RecordRef { path: name.to_owned(), sha256: hash_of(&folder.join(name))?, role })
         })

@@ -81,7 +81,7 @@ fn chapter(ledger: &Path, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapt
     let place = |record: &RecordRef| crate::cmd::ledger::place_of(ledger, &entry, record);
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
-    for record in entry.records.iter().filter(|record| record.role != RecordRole::Result) {
+    for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
         let Some(path) = place(record) else {
             gone += 1;
             continue;

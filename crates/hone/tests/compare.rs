@@ -81,11 +81,11 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     let estimate = &comparison["body"]["judgements"][0]["estimate"];
     assert_eq!(entry["ratio"], serde_json::json!([estimate["ratio"], estimate["low"], estimate["high"]]));
     assert_eq!((&entry["rule"], &entry["pairs"]), (&design["rule"]["words"], &estimate["pairs"]));
-    let kept = fs::read(run.join("comparison.json")).unwrap();
-    fs::write(run.join("comparison.json"), "{}").unwrap();
+    let kept = fs::read(run.join("design.json")).unwrap();
+    fs::write(run.join("design.json"), "{}").unwrap();
     let changed = verify().expect_code(1).stdout;
-    assert!(changed.contains("comparison.json, which has another content now"), "{changed}");
-    fs::write(run.join("comparison.json"), kept).unwrap();
+    assert!(changed.contains("design.json, which has another content now"), "{changed}");
+    fs::write(run.join("design.json"), kept).unwrap();
     let read = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap();
     let pairs = fs::read_dir(run.join("pairs")).unwrap().map(read);
     let counts =

@@ -53,7 +53,7 @@ fn tried_at(altitude: &str, chapters: &[&Chapter]) -> Element {
         Column::numbers(Markup::text("after")),
         Column::numbers(lines(["ratio", "interval"])),
         Column::words("verdict"),
-        Column::words("what became of it"),
+        Column::words("decision"),
     ];
     let name = format!(
         "{}{}",
@@ -90,7 +90,8 @@ fn cells(entry: &LedgerEntry) -> Vec<Cell> {
     let ratio = entry.ratio.map_or_else(
         || Markup::text(NONE),
         |[ratio, low, high]| {
-            lines([quantity::ratio(ratio), format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high))])
+            let interval = format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
+            Markup::text(&quantity::ratio(ratio)).with(el("span").class("small word").text(&interval))
         },
     );
     let verdict = entry.verdict.map_or_else(|| Markup::text("nothing was measured"), mark::verdict_words);
@@ -100,7 +101,11 @@ fn cells(entry: &LedgerEntry) -> Vec<Cell> {
         Cell::number(&known(value(1))),
         Cell::numbers(ratio),
         Cell::words(verdict),
-        Cell::text(&known(Some(entry.decision.clone()).filter(|decision| !decision.is_empty()))),
+        Cell::words(el("span").class("word").text(if entry.decision.is_empty() {
+            NONE
+        } else {
+            &entry.decision
+        })),
     ]
 }
 

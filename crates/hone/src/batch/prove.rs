@@ -418,9 +418,8 @@ impl Session<'_> {
         let path = self.home.join(ledger::NAME);
         let run = self.folder.path().display().to_string();
         let entry = || {
-            let result = format!("steps/{:02}/step.json", index + 1);
             let records = match &step.comparison {
-                Some(comparison) => ledger::records(self.folder, comparison, Some(&result))?,
+                Some(comparison) => ledger::records(self.folder, comparison)?,
                 None => Vec::new(),
             };
             Ok(LedgerEntry { records, ..of_step(self.asked, step, &run) })

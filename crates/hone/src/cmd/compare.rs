@@ -308,7 +308,7 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Endi
 fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, desk: &Desk) -> Result<()> {
     let home = folder.path().parent().unwrap_or(folder.path());
     let entry = || {
-        let records = ledger::records(folder, comparison, Some("comparison.json"))?;
+        let records = ledger::records(folder, comparison)?;
         Ok(LedgerEntry { records, ..entry_of(comparison, folder.path()) })
     };
     ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &desk.progress)

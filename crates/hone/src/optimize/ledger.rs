@@ -18,7 +18,7 @@ impl Job<'_> {
         for comparison in &found.comparisons {
             let name = format!("{}-{}", comparison.b, comparison.workload.name);
             enter(name, &|| {
-                let records = ledger::records(self.folder, comparison, Some("optimization.json"))?;
+                let records = ledger::records(self.folder, comparison)?;
                 Ok(LedgerEntry { records, ..of_edge(found, comparison, &run) })
             })?;
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use hone_host::commit::{Applied, Confirmed, TakenBack};
-use hone_host::journal::FOLDER;
+use hone_host::journal::{self, FOLDER};
 use hone_host::plan::Plan;
 use hone_record::LedgerEntry;
 
@@ -14,6 +14,7 @@ use crate::ledger;
 /// The host's ledger. It lies beside the journals, since a change is the host's and not that of the folder in which somebody was when he
 /// made it; `hone host uninstall` takes it away with them.
 pub(super) struct Book {
+    root: PathBuf,
     path: PathBuf,
     /// Behind commands that are told, so that they are about this root.
     options: String,
@@ -24,11 +25,18 @@ impl Book {
         let path = named.map_or_else(|| root.join(FOLDER).join(ledger::NAME), Path::to_owned);
         let is_here = root == Path::new("/");
         let options = if is_here { String::new() } else { format!(" --root {}", root.display()) };
-        Self { path, options }
+        Self { root: root.to_owned(), path, options }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A change in words: the profile that its journal names.
+    fn change(&self, id: &str) -> String {
+        let journal = self.root.join(FOLDER).join(format!("{id}.journal"));
+        let known = journal::read(&journal).map(|state| state.begun.profile).unwrap_or_default();
+        if known.is_empty() { format!("host: change {id}") } else { format!("host: profile {known}") }
     }
 
     pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, desk: &Desk) -> Result<()> {
@@ -61,7 +69,7 @@ impl Book {
         let left_out = confirmed.left_out.iter().map(|what| format!("; not {what}")).collect::<String>();
         self.enter(
             LedgerEntry {
-                change: format!("host: change {}", confirmed.id),
+                change: self.change(&confirmed.id),
                 question: format!("Does change {} stay?", confirmed.id),
                 decision: "confirmed".to_owned(),
                 why: format!("{stays}{left_out}"),
@@ -89,11 +97,11 @@ impl Book {
         };
         self.enter(
             LedgerEntry {
-                change: format!("host: change {}", back.id),
+                change: self.change(&back.id),
                 question: format!("Is change {} gone?", back.id),
                 decision: "taken back".to_owned(),
-                why,
                 experiment: format!("host change {}", back.id),
+                why,
                 ..ledger::entry(verb)
             },
             desk,

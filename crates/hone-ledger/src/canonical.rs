@@ -26,21 +26,28 @@ pub(crate) enum NotOne {
     Twice(String),
     /// It was not well-formed.
     Malformed,
+    /// It is nested more deeply than any entry.
+    TooDeep,
 }
 
-/// Reads a text that a JSON parser has found to be well-formed, and not nested without end: what that one has checked is not checked again.
+/// Levels of arrays and objects; an entry has less than ten.
+const MOST_LEVELS: u32 = 64;
+
+/// Reads a text that a JSON parser has found to be well-formed: what that one has checked is not checked again. How deeply it is nested is
+/// not among it, since a parser steps over what it was not asked for.
 pub(crate) fn read(text: &str) -> Result<Json<'_>, NotOne> {
     let mut rest = text;
-    value(&mut rest)
+    value(&mut rest, MOST_LEVELS)
 }
 
-fn value<'a>(rest: &mut &'a str) -> Result<Json<'a>, NotOne> {
+fn value<'a>(rest: &mut &'a str, levels: u32) -> Result<Json<'a>, NotOne> {
+    let below = || levels.checked_sub(1).ok_or(NotOne::TooDeep);
     *rest = rest.trim_start();
     match rest.chars().next().ok_or(NotOne::Malformed)? {
-        '{' => object(rest),
+        '{' => object(rest, below()?),
         '[' => {
-            let mut items = Vec::new();
-            separated(rest, ']', |rest| value(rest).map(|item| items.push(item)))?;
+            let (mut items, below) = (Vec::new(), below()?);
+            separated(rest, ']', |rest| value(rest, below).map(|item| items.push(item)))?;
             Ok(Json::Array(items))
         }
         '"' => text(rest).map(Json::Text),
@@ -53,7 +60,7 @@ fn value<'a>(rest: &mut &'a str) -> Result<Json<'a>, NotOne> {
     }
 }
 
-fn object<'a>(rest: &mut &'a str) -> Result<Json<'a>, NotOne> {
+fn object<'a>(rest: &mut &'a str, levels: u32) -> Result<Json<'a>, NotOne> {
     let (mut members, mut names) = (Vec::new(), BTreeSet::new());
     separated(rest, '}', |rest| {
         let name = text(rest)?;
@@ -61,7 +68,7 @@ fn object<'a>(rest: &mut &'a str) -> Result<Json<'a>, NotOne> {
         if !names.insert(name.clone()) {
             return Err(NotOne::Twice(name));
         }
-        members.push((name, value(rest)?));
+        members.push((name, value(rest, levels)?));
         Ok(())
     })?;
     Ok(Json::Object(members))
@@ -165,8 +172,8 @@ fn number_text(token: &str) -> String {
     let is_whole = token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     match token.parse::<f64>() {
         _ if is_whole && token != "-0" => token.to_owned(),
-        Ok(value) => float_text(value),
-        Err(_) => token.to_owned(),
+        Ok(value) if value.is_finite() => float_text(value),
+        _ => token.to_owned(),
     }
 }
 
@@ -272,6 +279,16 @@ mod tests {
             assert_eq!(canonical(one), canonical(other));
         }
         assert_ne!(canonical(one), canonical(&one.replace("0993", "0992")), "exact beyond 2^53");
+    }
+
+    /// A million brackets must not be a million frames on the stack.
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let text = format!("{}1{}", open.repeat(1_000_000), close.repeat(1_000_000));
+            assert_eq!(read(&text).unwrap_err(), NotOne::TooDeep);
+        }
+        assert!(read("[[[[[[[[[[1]]]]]]]]]]").is_ok());
     }
 
     #[test]

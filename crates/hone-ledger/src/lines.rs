@@ -104,6 +104,7 @@ fn entry(number: usize, text: &str, head: Head) -> Result<Found, Found> {
     let computed = hash_of(text, is_chained).map_err(|problem| match problem {
         NotOne::Twice(name) => foreign(format!("its member `{name}` stands there twice")),
         NotOne::Malformed => foreign("no well-formed JSON".to_owned()),
+        NotOne::TooDeep => foreign("it is nested more deeply than any entry".to_owned()),
     })?;
     let (hash, parents) = if is_chained {
         let said = head.hash.filter(|hash| is_hash(hash));

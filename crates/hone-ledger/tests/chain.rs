@@ -106,6 +106,9 @@ fn a_line_of_something_else_is_named_and_the_rest_is_looked_at() {
     assert_eq!(checked.lines.len(), 3);
     lines[1] = lines[0].replace("\"decision\":\"keep\"", "\"decision\":7");
     assert_eq!(first(&lines.concat()).1, Meaning::Foreign);
+    let deep = format!("\"body\":{{\"x\":{}{},", "[".repeat(200_000), "]".repeat(200_000));
+    lines[1] = lines[0].replace("\"body\":{", &deep);
+    assert_eq!(first(&lines.concat()).1, Meaning::Foreign, "and the stack holds");
     lines[1] = lines[0].replace("\"decision\":", "\"decision\":\"drop\",\"decision\":");
     assert_eq!(first(&lines.concat()).1, Meaning::Foreign, "which of the two would count?");
 }

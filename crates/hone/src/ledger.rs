@@ -37,14 +37,19 @@ pub(crate) fn entry(verb: &str) -> LedgerEntry {
 /// `user@host`.
 fn who() -> String {
     let said = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
-    let user = || said("USER").or_else(|| said("LOGNAME")).unwrap_or_else(own_uid);
+    let user = || said("USER").or_else(|| said("LOGNAME")).unwrap_or_else(own_name);
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     said(WHO).unwrap_or_else(|| format!("{}@{}", user(), host.trim()))
 }
 
-fn own_uid() -> String {
+/// As the machine's own list has it: services and containers have no USER in their environment.
+fn own_name() -> String {
     // SAFETY: takes nothing and can't fail.
-    format!("uid {}", unsafe { libc::getuid() })
+    let uid = unsafe { libc::getuid() }.to_string();
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let is_own = |line: &&str| line.split(':').nth(2) == Some(&*uid);
+    let name = known.lines().find(is_own).and_then(|line| line.split(':').next());
+    name.map_or_else(|| format!("uid {uid}"), str::to_owned)
 }
 
 /// The version, and the beginning of the SHA-256 of the program that runs: two builds may have one version.

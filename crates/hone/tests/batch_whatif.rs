@@ -48,7 +48,7 @@ fn load(broker: &Broker, topic: &str, linger_ms: u32) {
 fn whatif(broker: &Broker, topic: &str, options: &[&str]) -> Ran {
     let ledger = broker.data.path().join("ledger-of-the-test.jsonl");
     let words = ["batch", "whatif", &broker.address, topic, "--json", "--quiet", "--ledger"];
-    hone(&[&words, &[ledger.to_str().unwrap()], options].concat())
+    hone(&[&words[..], &[ledger.to_str().unwrap()], options].concat())
 }
 
 /// Folders of a topic's partitions below a broker's data.

@@ -15,9 +15,10 @@ use crate::{Ending, Usage, show};
 
 /// What was tried, what was decided, and why; and whether anybody has changed it since.
 ///
-/// Every command that decides something writes an entry: compare, optimize, diagnose --replay, batch prove, batch whatif, batch caching,
-/// host apply, confirm and revert. A ledger only grows, each line is chained to those before it by their hashes, and branches that both
-/// wrote are merged by git (`ledger.jsonl merge=union` in .gitattributes).
+/// Every command that decides something writes an entry: compare, optimize, diagnose --replay,
+/// batch prove, whatif and caching, host apply, confirm and revert. A ledger only grows, and each
+/// line is chained to those before it by their hashes. Branches that both wrote are merged by git
+/// (`ledger.jsonl merge=union` in .gitattributes).
 ///
 /// Examples:
 ///   hone ledger show --last 5
@@ -116,7 +117,7 @@ impl VerdictName {
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     match &arguments.verb {
         Verb::Show(selection) => {
-            desk.show_found("ledger", &selected(selection)?, |found| show::ledger::text(found))?;
+            desk.show_found("ledger", &selected(selection)?, show::ledger::text)?;
             Ok(Ending::Done)
         }
         Verb::Verify(arguments) => verify(arguments, desk),

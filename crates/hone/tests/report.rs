@@ -57,12 +57,16 @@ fn a_ledger_is_told_with_the_figures_of_its_windows() {
     let sample = sample::story();
     assert_eq!(story.chapters.len(), sample::CHAPTERS);
     for (found, known) in story.chapters.iter().zip(&sample.chapters) {
-        assert_eq!(
-            (&found.before, &found.after),
-            (&known.before, &known.after),
-            "from the files as from memory"
-        );
-        assert_eq!(found.windows, known.windows);
+        for (found, known) in [(&found.before, &known.before), (&found.after, &known.after)] {
+            assert!(found.latency == known.latency, "the very histogram");
+            assert_eq!((found.windows, found.acked_records), (known.windows, known.acked_records));
+            let [found, known] = [found, known].map(|state| state.cpu_us_per_record().unwrap());
+            assert!((found / known - 1.0).abs() < 1e-12, "{found} {known}");
+        }
+        let of = |rows: &[hone_record::WindowRow]| -> Vec<_> {
+            rows.iter().map(|row| (row.path.clone(), row.role, row.latency_us)).collect()
+        };
+        assert_eq!(of(&found.windows), of(&known.windows));
     }
     assert!(story.limits.is_empty() && story.heads.len() == 1);
     let page = hone_in(told.path(), &["report", "runs/ledger.jsonl"]).expect_code(0).stdout;

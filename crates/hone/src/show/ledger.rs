@@ -63,7 +63,7 @@ fn figures(entry: &LedgerEntry) -> Option<String> {
         || " not estimated".to_owned(),
         |[ratio, low, high]| format!(" {ratio:.3} [{low:.3}, {high:.3}]"),
     );
-    let confidence = entry.confidence.map(|confidence| format!(", {} %", number(confidence * 100.0)));
+    let confidence = entry.confidence.map(|confidence| format!(", {} %", (confidence * 1e4).round() / 1e2));
     let pairs = entry.pairs.map(|pairs| format!(", {pairs} pairs"));
     let under = if entry.workload.is_empty() { String::new() } else { format!(", under {}", entry.workload) };
     Some(format!(
@@ -265,7 +265,7 @@ mod tests {
     fn an_entry_is_shown_with_its_figures_and_what_was_foretold() {
         let text = text(&book());
         for wanted in [
-            "p99: 20 -> 10 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
+            "p99: 20.0 -> 10.0 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
             "foretold: a gain, came true (r)",
             "better, keep",
             "1 of 7 entries",

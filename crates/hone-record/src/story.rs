@@ -1,5 +1,7 @@
 //! What was tried on something, at all altitudes, one thing after the other, and what came of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{BatchState, Ceiling, Diagnosis, LedgerEntry, Machine, RecordRole, Verdict, Window};
@@ -133,33 +135,29 @@ impl Story {
     /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
     /// fate.
     pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
-        let key = |chapter: &Chapter| (chapter.entry.experiment.clone(), chapter.entry.change.clone());
+        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut last: Vec<&Chapter> = Vec::new();
         for chapter in &self.chapters {
-            match last.iter_mut().find(|known| key(known) == key(chapter)) {
+            let key = (chapter.entry.experiment.as_str(), chapter.entry.change.as_str());
+            let place = *places.entry(key).or_insert(last.len());
+            match last.get_mut(place) {
                 Some(known) => *known = chapter,
                 None => last.push(chapter),
             }
         }
-        let mut found: Vec<&str> = Vec::new();
-        for chapter in last.into_iter().filter(|chapter| chapter.entry.fate() == fate) {
-            let change = chapter.entry.change_alone();
-            if !found.contains(&change) {
-                found.push(change);
-            }
-        }
-        found
+        let of_fate = last.into_iter().filter(|chapter| chapter.entry.fate() == fate);
+        let mut named = BTreeSet::new();
+        of_fate.map(|chapter| chapter.entry.change_alone()).filter(|change| named.insert(*change)).collect()
     }
 
     /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind.
     pub fn groups(&self) -> Vec<Vec<&Chapter>> {
+        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut groups: Vec<Vec<&Chapter>> = Vec::new();
         for chapter in self.chapters.iter().filter(|chapter| chapter.after.windows > 0) {
-            let key = |chapter: &Chapter| (chapter.entry.experiment.clone(), chapter.entry.workload.clone());
-            match groups
-                .iter_mut()
-                .find(|group| group.first().is_some_and(|first| key(first) == key(chapter)))
-            {
+            let key = (chapter.entry.experiment.as_str(), chapter.entry.workload.as_str());
+            let place = *places.entry(key).or_insert(groups.len());
+            match groups.get_mut(place) {
                 Some(group) => group.push(chapter),
                 None => groups.push(vec![chapter]),
             }

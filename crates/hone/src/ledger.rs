@@ -142,7 +142,7 @@ pub(crate) fn enter_once(
 pub(crate) fn records(folder: &RunFolder, comparison: &Comparison) -> Result<Vec<RecordRef>> {
     let windows = comparison.counted_windows();
     // The design lies beside the windows' folder; that of variants in rounds has the variant's name.
-    let place = windows.first().and_then(|(name, _)| Some(name.split_once("windows/")?.0));
+    let place = comparison.pairs.iter().find_map(|pair| Some(pair.window_a.split_once("windows/")?.0));
     let designs =
         place.map(|place| [format!("{place}design.json"), format!("{place}design-{}.json", comparison.b)]);
     let design = designs.into_iter().flatten().find(|name| folder.join(name).is_file());

@@ -79,7 +79,11 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     let comparison: serde_json::Value =
         serde_json::from_slice(&fs::read(run.join("comparison.json")).unwrap()).unwrap();
     let estimate = &comparison["body"]["judgements"][0]["estimate"];
-    assert_eq!(entry["ratio"], serde_json::json!([estimate["ratio"], estimate["low"], estimate["high"]]));
+    // Beside busy neighbours too few pairs may count for an estimate.
+    if !estimate.is_null() {
+        let told = serde_json::json!([estimate["ratio"], estimate["low"], estimate["high"]]);
+        assert_eq!(entry["ratio"], told);
+    }
     assert_eq!((&entry["rule"], &entry["pairs"]), (&design["rule"]["words"], &estimate["pairs"]));
     let kept = fs::read(run.join("design.json")).unwrap();
     fs::write(run.join("design.json"), "{}").unwrap();

@@ -1,21 +1,34 @@
 //! The ledger: what was tried, what was decided, and why.
 //!
-//! A ledger is a text file with one [`LedgerEntry`] in its envelope on each line. It only ever grows. One entry is
-//! one `write` in append mode under a lock on the file, followed by `fsync`, so two runs may share a ledger. A
+//! A ledger is a text file with one [`LedgerEntry`] on each line. It only ever grows. Each line says its own SHA-256 and those of the lines
+//! that it follows, so that a line that was changed, taken out or moved is found ([`Checked::faults`]). Two branches that both have
+//! appended are merged by keeping the lines of both; the next entry follows both ends.
+//!
+//! One entry is one `write` in append mode under a lock on the file, followed by `fsync`, so two runs may share a ledger. A
 //! writer that was killed half-way leaves a *torn* line: it is reported by [`Ledger::read`], kept in the file, and
 //! the next entry starts on a line of its own.
 //!
 //! A file that is no ledger is refused and not touched.
 
+mod canonical;
+mod chain;
 mod lines;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use hone_record::{Envelope, LedgerEntry, RecordError};
+use hone_record::LedgerEntry;
 
-pub use lines::{Contents, TornLine};
+pub use chain::{Checked, Fault, Head, Meaning, Repeated};
+pub use lines::{LINE_VERSION, Line, TornLine};
+
+/// More than this is no ledger: a million entries have less.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// A file that is replaced (as git does) while an entry is written gets it once more; after so many times something else is wrong.
+const ATTEMPTS: u32 = 10;
 
 /// Why a ledger can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -35,20 +48,31 @@ pub enum LedgerError {
         why: String,
     },
     /// Written by a newer build of Hone.
-    #[error("{}, line {line}: {source}", path.display())]
+    #[error(
+        "{}, line {line}: it has {found}, this build reads up to version {LINE_VERSION}; use a newer hone",
+        path.display()
+    )]
     Newer {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
         /// Which version it has.
-        source: RecordError,
+        found: String,
     },
     /// A folder, a device, a pipe.
     #[error("{} is not a regular file; name a file for the ledger", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
+    },
+    /// Larger than any ledger.
+    #[error("{} has {bytes} bytes, and a ledger {MOST_BYTES} at most; name another file for the ledger", path.display())]
+    TooLarge {
+        /// The path.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
     },
     /// The operating system refused.
     #[error("could not {tried} the ledger {}: {source}", path.display())]
@@ -60,11 +84,17 @@ pub enum LedgerError {
         /// The answer of the system.
         source: io::Error,
     },
+    /// Something replaces the file again and again.
+    #[error("the ledger {} was replaced by another file while the entry was written, {ATTEMPTS} times over", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
     /// An entry holds a number that is not finite, which is a defect in the arithmetic that made it.
-    #[error("the entry can't be written so that it can be read again: {source}")]
+    #[error("the entry can't be written so that it can be read again: {why}")]
     Entry {
-        /// Which field.
-        source: RecordError,
+        /// What is wrong.
+        why: String,
     },
 }
 
@@ -72,6 +102,17 @@ pub enum LedgerError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     path: PathBuf,
+}
+
+/// What came of an entry that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appended {
+    /// Its hash.
+    pub hash: String,
+    /// What a killed writer had left at the end of the file. The entry stands on a line of its own behind it.
+    pub behind: Option<TornLine>,
+    /// The first line that is not as it was written, if any: somebody else's doing, which an entry does not heal.
+    pub fault: Option<Fault>,
 }
 
 impl Ledger {
@@ -86,32 +127,58 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Names a ledger, whatever is there.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
     /// Where the ledger lies.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All entries, oldest first, and the lines that a killed writer left behind.
+    /// All entries, oldest first, and the lines that a killed writer left behind. Lines that were changed are among the faults.
     ///
     /// # Errors
     /// When the file can't be read, is no ledger, or holds an entry of a newer build.
-    pub fn read(&self) -> Result<Contents, LedgerError> {
+    pub fn read(&self) -> Result<Checked, LedgerError> {
+        let checked = self.check()?;
+        self.refuse(&checked)?;
+        Ok(checked)
+    }
+
+    /// The same of any file, with what is no line of a ledger among the faults.
+    ///
+    /// # Errors
+    /// When the file can't be read.
+    pub fn check(&self) -> Result<Checked, LedgerError> {
         if !self.exists()? {
-            return Ok(Contents::default());
+            return Ok(Checked::default());
         }
         let mut file = File::open(&self.path).map_err(self.io("open"))?;
         file.lock_shared().map_err(self.io("lock"))?;
-        lines::parse(&self.path, &self.bytes_of(&mut file)?)
+        Ok(chain::check(lines::read(&self.bytes_of(&mut file)?)))
     }
 
-    /// Adds one entry and waits until the disk has it.
+    /// Adds one entry behind all that nobody has followed yet, and waits until the disk has it.
     ///
     /// On an error the file has the length that it had before, as far as the system allows.
     ///
     /// # Errors
     /// When the file is no ledger, or can't be opened, locked or written.
-    pub fn append(&self, entry: &LedgerEntry) -> Result<(), LedgerError> {
-        let line = line_of(entry).map_err(|source| LedgerError::Entry { source })?;
+    pub fn append(&self, entry: &LedgerEntry) -> Result<Appended, LedgerError> {
+        // What can't be written at all is known before anything is made.
+        lines::write(entry, &[]).map_err(|why| LedgerError::Entry { why })?;
+        for _ in 0..ATTEMPTS {
+            if let Some(appended) = self.append_once(entry)? {
+                return Ok(appended);
+            }
+        }
+        Err(LedgerError::Replaced { path: self.path.clone() })
+    }
+
+    /// `None` when the file was replaced meanwhile, and the entry is not in the one that is there now.
+    fn append_once(&self, entry: &LedgerEntry) -> Result<Option<Appended>, LedgerError> {
         let is_new = !self.exists()?;
         let mut file = OpenOptions::new()
             .read(true)
@@ -120,31 +187,77 @@ impl Ledger {
             .open(&self.path)
             .map_err(self.io("open for writing"))?;
         file.lock().map_err(self.io("lock"))?;
+        // While it waited for the lock, the name may have gone to another file.
+        if !self.is_still(&file)? {
+            return Ok(None);
+        }
         let before = self.bytes_of(&mut file)?;
-        lines::parse(&self.path, &before)?;
+        let checked = chain::check(lines::read(&before));
+        self.refuse(&checked)?;
+        let parents: Vec<String> = checked.heads.iter().map(|head| head.hash.clone()).collect();
+        let (line, hash) = lines::write(entry, &parents).map_err(|why| LedgerError::Entry { why })?;
         let addition = if lines::ends_torn(&before) { format!("\n{line}") } else { line };
         if let Err(source) = write_whole(&mut file, addition.as_bytes()) {
             // The lock is still held, so nobody else has written behind these bytes. Should this fail as well, the
             // rest is a torn line, which every reader knows.
             let _ = file.set_len(before.len() as u64);
+            if is_new && before.is_empty() {
+                let _ = std::fs::remove_file(&self.path);
+            }
             return Err(self.io("append to")(source));
         }
-        if is_new { self.keep_name() } else { Ok(()) }
+        if is_new {
+            self.keep_name()?;
+        }
+        if !self.is_still(&file)? && !self.check()?.lines.iter().any(|line| line.hash == hash) {
+            return Ok(None);
+        }
+        let behind = checked.torn.last().filter(|_| lines::ends_torn(&before)).cloned();
+        Ok(Some(Appended { hash, behind, fault: checked.faults.into_iter().next() }))
+    }
+
+    /// What is no ledger is left alone.
+    fn refuse(&self, checked: &Checked) -> Result<(), LedgerError> {
+        let path = || self.path.clone();
+        for fault in &checked.faults {
+            let (line, found) = (fault.line, fault.found.clone());
+            match fault.meaning {
+                Meaning::Foreign => return Err(LedgerError::Foreign { path: path(), line, why: found }),
+                Meaning::Newer => return Err(LedgerError::Newer { path: path(), line, found }),
+                Meaning::Edited | Meaning::Deleted | Meaning::Reordered => {}
+            }
+        }
+        Ok(())
     }
 
     /// Whether a regular file is there. Asked before opening, because opening a pipe would wait for ever.
     fn exists(&self) -> Result<bool, LedgerError> {
+        Ok(self.metadata()?.is_some())
+    }
+
+    fn metadata(&self) -> Result<Option<Metadata>, LedgerError> {
         match std::fs::metadata(&self.path) {
-            Ok(found) if found.is_file() => Ok(true),
+            Ok(found) if found.is_file() => Ok(Some(found)),
             Ok(_) => Err(LedgerError::NotAFile { path: self.path.clone() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.io("look at")(error)),
         }
     }
 
+    /// Whether the ledger's name is still that of this file.
+    fn is_still(&self, file: &File) -> Result<bool, LedgerError> {
+        let own = file.metadata().map_err(self.io("look at"))?;
+        let named = self.metadata()?;
+        Ok(named.is_some_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())))
+    }
+
     fn bytes_of(&self, file: &mut File) -> Result<Vec<u8>, LedgerError> {
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(self.io("read"))?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(self.io("read"))?;
+        let length = bytes.len() as u64;
+        if length > MOST_BYTES {
+            return Err(LedgerError::TooLarge { path: self.path.clone(), bytes: length });
+        }
         Ok(bytes)
     }
 
@@ -163,12 +276,12 @@ impl Ledger {
     }
 }
 
-/// The entry as a line that can be read again. JSON has no NaN: its writer makes `null` of it, and one such line would
-/// make the whole file unreadable, so the line is read back before it goes out.
-fn line_of(entry: &LedgerEntry) -> Result<String, RecordError> {
-    let line = Envelope::new(entry.clone()).to_line()?;
-    Envelope::<LedgerEntry>::parse(&line)?;
-    Ok(line)
+/// The line that an entry would have at the beginning of a ledger: for a run to show where it could not be written.
+///
+/// # Errors
+/// When it holds a number that is not finite.
+pub fn line_of(entry: &LedgerEntry) -> Result<String, LedgerError> {
+    lines::write(entry, &[]).map(|(line, _)| line).map_err(|why| LedgerError::Entry { why })
 }
 
 /// One `write` for the whole addition: with a second one, a kill between the two would tear the line. A short write

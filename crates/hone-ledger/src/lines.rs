@@ -1,21 +1,32 @@
-//! From the bytes of a file to entries and torn lines; pure.
+//! From the bytes of a file to its lines, and from an entry to its line; pure.
 
-use std::path::Path;
+use hone_record::{Body as _, LedgerEntry};
+use serde::Deserialize;
 
-use hone_record::{Envelope, LedgerEntry, RecordError};
-
-use crate::LedgerError;
+use crate::canonical::{self, Json, NotOne};
 
 /// How every line of a ledger begins. A torn line is a piece of one, so it begins with this or is a piece of this.
 const HEAD: &[u8] = b"{\"hone_record\":";
 
-/// What a ledger holds.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Contents {
-    /// Oldest first.
-    pub entries: Vec<LedgerEntry>,
-    /// What killed writers left behind, in the order of the file.
-    pub torn: Vec<TornLine>,
+/// Version of the lines that this build writes: chained. Version 1 is an entry in a plain envelope, without hash and predecessors.
+pub const LINE_VERSION: u64 = 2;
+
+/// Version of lines that are not chained.
+const UNCHAINED: u64 = 1;
+
+/// An entry with its place in the chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// In the file, counted from 1.
+    pub number: usize,
+    /// What later lines know it by: its SHA-256, hex. A chained line says it itself; that of an older line is made of its content.
+    pub hash: String,
+    /// The lines that it follows, by their hashes; several behind a merge, none at the beginning and in older lines.
+    pub parents: Vec<String>,
+    /// Whether it says its hash and its predecessors; lines of builds from before there was a chain do not.
+    pub is_chained: bool,
+    /// The entry.
+    pub entry: LedgerEntry,
 }
 
 /// A line that a writer could not finish. It stays in the file; its entry did not get in.
@@ -27,57 +38,139 @@ pub struct TornLine {
     pub text: String,
 }
 
+/// What stands on one line of a file.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// An entry, and the hash that its content has.
+    Entry(Box<Line>, String),
+    Torn(TornLine),
+    /// Of a newer version.
+    Newer(u64),
+    /// Nothing that a ledger has, and why.
+    Foreign(String),
+}
+
 /// Whether the last line has no end, so that the next entry must begin with one.
 pub(crate) fn ends_torn(bytes: &[u8]) -> bool {
     bytes.last().is_some_and(|last| *last != b'\n')
 }
 
-/// Reads the whole file. `path` is only for the words of an error.
-pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Contents, LedgerError> {
-    let mut contents = Contents::default();
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        if line.is_empty() {
-            continue;
-        }
-        let number = index + 1;
-        match read_line(line) {
-            Line::Entry(entry) => contents.entries.push(*entry),
-            Line::Torn => contents
-                .torn
-                .push(TornLine { line: number, text: String::from_utf8_lossy(line).into_owned() }),
-            Line::Newer(source) => {
-                return Err(LedgerError::Newer { path: path.to_owned(), line: number, source });
-            }
-            Line::Foreign(why) => {
-                return Err(LedgerError::Foreign { path: path.to_owned(), line: number, why });
-            }
-        }
-    }
-    Ok(contents)
+/// Each line that is not empty, with its number.
+pub(crate) fn read(bytes: &[u8]) -> impl Iterator<Item = (usize, Found)> {
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate();
+    let all = lines.filter(|(_, line)| !line.is_empty());
+    all.map(|(index, line)| (index + 1, read_line(index + 1, line)))
 }
 
-enum Line {
-    Entry(Box<LedgerEntry>),
-    Torn,
-    Newer(RecordError),
-    Foreign(String),
-}
-
-fn read_line(line: &[u8]) -> Line {
+fn read_line(number: usize, line: &[u8]) -> Found {
     let Ok(text) = std::str::from_utf8(line) else {
-        return unreadable(line, "not UTF-8".to_owned());
+        return unreadable(number, line, "not UTF-8".to_owned());
     };
-    match Envelope::<LedgerEntry>::parse(text) {
-        Ok(entry) => Line::Entry(Box::new(entry)),
-        Err(error @ RecordError::Newer { .. }) => Line::Newer(error),
+    match serde_json::from_str::<Head>(text) {
+        Ok(head) => entry(number, text, head).unwrap_or_else(|found| found),
         // A cut makes JSON that stops too early, or, behind `0.`, a malformed number. Well-formed JSON of another shape
         // was written on purpose by somebody else.
-        Err(RecordError::Shape { source, .. }) if !source.is_data() => unreadable(line, source.to_string()),
-        Err(error) => Line::Foreign(error.to_string()),
+        Err(error) if !error.is_data() => unreadable(number, line, error.to_string()),
+        Err(error) => Found::Foreign(error.to_string()),
     }
+}
+
+/// What stands around an entry.
+#[derive(Debug, Deserialize)]
+struct Head {
+    hone_record: Option<u64>,
+    kind: Option<String>,
+    hash: Option<String>,
+    parents: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Whole {
+    body: LedgerEntry,
+}
+
+fn entry(number: usize, text: &str, head: Head) -> Result<Found, Found> {
+    let foreign = |why: String| Found::Foreign(why);
+    let (Some(version), Some(kind)) = (head.hone_record, head.kind) else {
+        return Err(foreign("not a Hone record".to_owned()));
+    };
+    if version > LINE_VERSION {
+        return Err(Found::Newer(version));
+    }
+    if kind != LedgerEntry::KIND {
+        return Err(foreign(format!("the record holds a `{kind}`, wanted a `{}`", LedgerEntry::KIND)));
+    }
+    let is_chained = version != UNCHAINED;
+    let computed = hash_of(text, is_chained).map_err(|problem| match problem {
+        NotOne::Twice(name) => foreign(format!("its member `{name}` stands there twice")),
+        NotOne::Malformed => foreign("no well-formed JSON".to_owned()),
+        NotOne::TooDeep => foreign("it is nested more deeply than any entry".to_owned()),
+    })?;
+    let (hash, parents) = if is_chained {
+        let said = head.hash.filter(|hash| is_hash(hash));
+        let parents = head.parents.filter(|parents| parents.iter().all(|parent| is_hash(parent)));
+        let missing = || foreign("its hash is missing, or those of the lines that it follows".to_owned());
+        said.zip(parents).ok_or_else(missing)?
+    } else {
+        (computed.clone(), Vec::new())
+    };
+    let Whole { body } = serde_json::from_str(text)
+        .map_err(|error| foreign(format!("not a readable {} record: {error}", LedgerEntry::KIND)))?;
+    Ok(Found::Entry(Box::new(Line { number, hash, parents, is_chained, entry: body }), computed))
+}
+
+/// The hash of a line's content: of all its members, but for the hash itself.
+fn hash_of(text: &str, is_chained: bool) -> Result<String, NotOne> {
+    let mut whole = canonical::read(text)?;
+    if let Json::Object(members) = &mut whole {
+        members.retain(|(name, _)| !(is_chained && name == "hash"));
+    }
+    Ok(canonical::hash(&whole))
+}
+
+/// 64 hexadecimal digits in lower case.
+fn is_hash(text: &str) -> bool {
+    let is_digit = |letter: char| letter.is_ascii_digit() || ('a'..='f').contains(&letter);
+    text.len() == 64 && text.chars().all(is_digit)
 }
 
 /// A piece of one of our lines, or something else?
-fn unreadable(line: &[u8], why: String) -> Line {
-    if line.starts_with(HEAD) || HEAD.starts_with(line) { Line::Torn } else { Line::Foreign(why) }
+fn unreadable(number: usize, line: &[u8], why: String) -> Found {
+    if line.starts_with(HEAD) || HEAD.starts_with(line) {
+        Found::Torn(TornLine { line: number, text: String::from_utf8_lossy(line).into_owned() })
+    } else if [b"<<<<<<< ".as_slice(), b"=======", b">>>>>>> "].iter().any(|mark| line.starts_with(mark)) {
+        Found::Foreign(
+            "a mark of git's, whose merge is not finished: keep all lines of both sides, and delete the marks".to_owned(),
+        )
+    } else {
+        Found::Foreign(why)
+    }
+}
+
+/// The line of an entry that follows these, with its line feed, and its hash. It is read back before it goes out.
+///
+/// # Errors
+/// In words, when it could not be read again. JSON has no NaN: its writer makes `null` of it.
+pub(crate) fn write(entry: &LedgerEntry, parents: &[String]) -> Result<(String, String), String> {
+    let numbers = entry.ratio.into_iter().flatten().chain(entry.values.into_iter().flatten());
+    if !numbers.chain(entry.confidence).all(f64::is_finite) {
+        return Err("one of its numbers is not finite".to_owned());
+    }
+    let told = |error: serde_json::Error| error.to_string();
+    let (kind, parents) = (LedgerEntry::KIND, serde_json::to_string(parents).map_err(told)?);
+    let body = serde_json::to_string(entry).map_err(told)?;
+    let with = |hash: &str| {
+        format!(
+            "{{\"hone_record\":{LINE_VERSION},\"kind\":\"{kind}\",{hash}\"parents\":{parents},\"body\":{body}}}"
+        )
+    };
+    let hash = hash_of(&with(""), true).map_err(|problem| format!("{problem:?}"))?;
+    let text = with(&format!("\"hash\":\"{hash}\","));
+    match read_line(0, text.as_bytes()) {
+        Found::Entry(_, computed) if computed == hash => Ok((text + "\n", hash)),
+        Found::Foreign(why) => Err(why),
+        Found::Entry(..) | Found::Torn(_) | Found::Newer(_) => {
+            Err("its text is no line of a ledger".to_owned())
+        }
+    }
 }

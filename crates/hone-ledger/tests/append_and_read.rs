@@ -4,33 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
 
-use hone_ledger::{Ledger, LedgerError};
-use hone_record::{Envelope, LedgerEntry, Machine, Metric, Verdict};
+use hone_ledger::{Ledger, LedgerError, line_of as line};
+use hone_record::{Envelope, LedgerEntry, Machine};
 use proptest::prelude::*;
 
-fn entry(number: u64) -> LedgerEntry {
-    LedgerEntry {
-        at_unix_ms: number,
-        experiment: "broker".into(),
-        change: "binary: pgo".into(),
-        workload: "validate".into(),
-        metric: Metric::CpuPerRecord,
-        ratio: Some([0.91, 0.89, 0.93]),
-        verdict: Verdict::Better,
-        decision: "keep".into(),
-        why: "9 % less CPU per record; p50 über die Hälfte\nand a line feed, µs".into(),
-        foretold: None,
-        profile_sha256: Some("ab".repeat(32)),
-        run: "runs/1".into(),
-    }
-}
+mod common;
+use common::{entry, times};
 
 fn line_of(entry: &LedgerEntry) -> String {
-    Envelope::new(entry.clone()).to_line().unwrap()
-}
-
-fn times(ledger: &Ledger) -> Vec<u64> {
-    ledger.read().unwrap().entries.iter().map(|entry| entry.at_unix_ms).collect()
+    line(entry).unwrap()
 }
 
 #[test]
@@ -38,7 +20,7 @@ fn a_missing_file_is_an_empty_ledger_and_is_not_created_by_looking() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.jsonl");
     let ledger = Ledger::open(&path).unwrap();
-    assert!(ledger.read().unwrap().entries.is_empty());
+    assert!(ledger.read().unwrap().lines.is_empty());
     assert!(!path.exists());
 }
 
@@ -51,7 +33,7 @@ fn entries_come_back_as_they_were_in_order() {
         ledger.append(entry).unwrap();
     }
     let contents = Ledger::open(ledger.path()).unwrap().read().unwrap();
-    assert_eq!(contents.entries, entries);
+    assert_eq!(common::entries(&contents), entries);
     assert!(contents.torn.is_empty());
     assert_eq!(fs::read_to_string(ledger.path()).unwrap().lines().count(), 2);
 }
@@ -59,7 +41,9 @@ fn entries_come_back_as_they_were_in_order() {
 #[test]
 fn a_line_torn_at_any_byte_is_reported_kept_and_does_not_swallow_the_next_entry() {
     let folder = tempfile::tempdir().unwrap();
-    let whole = line_of(&entry(2));
+    // Short, since it is cut at each of its bytes.
+    let short = |number| LedgerEntry { at_unix_ms: number, ..LedgerEntry::default() };
+    let whole = line_of(&short(2));
     for lines_before in [0_u64, 1] {
         for cut in 0..whole.len() {
             let path = folder.path().join(format!("{lines_before}-{cut}.jsonl"));
@@ -72,13 +56,13 @@ fn a_line_torn_at_any_byte_is_reported_kept_and_does_not_swallow_the_next_entry(
             let complete = u64::from(cut == whole.len() - 1);
             let torn = usize::from(cut > 0 && complete == 0);
             let contents = ledger.read().unwrap();
-            assert_eq!(contents.entries.len() as u64, lines_before + complete, "cut at {cut}");
+            assert_eq!(contents.lines.len() as u64, lines_before + complete, "cut at {cut}");
             assert_eq!(contents.torn.len(), torn, "cut at {cut}");
 
             ledger.append(&entry(9)).unwrap();
             let contents = ledger.read().unwrap();
-            assert_eq!(contents.entries.len() as u64, lines_before + complete + 1, "cut at {cut}");
-            assert_eq!(contents.entries.last(), Some(&entry(9)));
+            assert_eq!(contents.lines.len() as u64, lines_before + complete + 1, "cut at {cut}");
+            assert_eq!(contents.lines.last().map(|line| &line.entry), Some(&entry(9)));
             assert_eq!(contents.torn.len(), torn, "cut at {cut}");
             assert!(fs::read(&path).unwrap().starts_with(&bytes), "cut at {cut}: old bytes were changed");
         }
@@ -95,7 +79,7 @@ fn a_torn_line_says_its_number_and_text() {
     let torn = ledger.read().unwrap().torn;
     assert_eq!(torn.len(), 1);
     assert_eq!(torn[0].line, 2);
-    assert_eq!(torn[0].text, r#"{"hone_record":1,"ki"#);
+    assert_eq!(torn[0].text, r#"{"hone_record":2,"ki"#);
     assert_eq!(times(&ledger), [1, 3]);
 }
 
@@ -138,7 +122,7 @@ fn a_file_that_turned_foreign_after_opening_is_not_appended_to() {
 fn an_entry_of_a_newer_build_stops_reader_and_writer() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.jsonl");
-    let newer = line_of(&entry(1)).replace("\"hone_record\":1", "\"hone_record\":999");
+    let newer = line_of(&entry(1)).replace("\"hone_record\":2", "\"hone_record\":999");
     fs::write(&path, &newer).unwrap();
     let error = Ledger::open(&path).unwrap_err();
     assert!(matches!(error, LedgerError::Newer { line: 1, .. }), "{error}");
@@ -241,7 +225,7 @@ proptest! {
         bytes[at] = byte;
         fs::write(&path, &bytes).unwrap();
         match Ledger::open(&path) {
-            Ok(ledger) => prop_assert!(ledger.read().unwrap().entries.len() <= 2),
+            Ok(ledger) => prop_assert!(ledger.read().unwrap().lines.len() <= 2),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }

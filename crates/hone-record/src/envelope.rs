@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, HostTrial,
-    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, WhatIf, Window,
+    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -58,6 +58,9 @@ impl Body for Machine {
 }
 impl Body for SelfTest {
     const KIND: &'static str = "self-test";
+}
+impl Body for Story {
+    const KIND: &'static str = "story";
 }
 impl Body for WhatIf {
     const KIND: &'static str = "batch-whatif";

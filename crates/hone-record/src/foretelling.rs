@@ -73,6 +73,11 @@ pub struct Foretold {
 }
 
 impl Foretelling {
+    /// As long as nothing was measured.
+    pub fn ahead(&self) -> Foretold {
+        Foretold { expected: self.expected, rule: self.rule.clone(), came_true: None }
+    }
+
     /// Beside a verdict.
     pub fn beside(&self, verdict: Verdict) -> Foretold {
         let (expected, rule) = (self.expected, self.rule.clone());

@@ -20,6 +20,7 @@ mod heatmap;
 mod hgrm;
 mod histogram;
 mod host_trial;
+mod ledger;
 mod likeness;
 mod machine;
 mod median;
@@ -31,6 +32,7 @@ mod requirement;
 mod saved;
 mod selftest;
 mod stall;
+mod story;
 mod watched;
 mod whatif;
 mod window;
@@ -63,20 +65,22 @@ pub use heatmap::{
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
+pub use ledger::{ALTITUDES, LedgerEntry, RecordRef, RecordRole};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use median::median;
 pub use merge::{MOST_SHARDS, MergeError, merge};
 pub use metric::Metric;
 pub use optimization::{
-    Ceiling, Harm, LaidOut, LedgerEntry, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt,
-    VariantFacts, VariantState, WeightedTraining,
+    Ceiling, Harm, LaidOut, MatrixCell, MatrixRow, Optimization, Rewriting, StepReceipt, VariantFacts,
+    VariantState, WeightedTraining,
 };
 pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcome, Guard, Proof, ProofStep};
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
+pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

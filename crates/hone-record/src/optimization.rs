@@ -1,10 +1,9 @@
-//! A target taken through profile-guided optimisation, and the ledger's entry about it.
+//! A target taken through profile-guided optimisation.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Artifact, Comparison, Diagnosis, Durability, Foretelling, Foretold, GoAccount, Machine, Metric, Verdict,
-    Workload,
+    Artifact, Comparison, Diagnosis, Durability, Foretelling, GoAccount, Machine, Verdict, Workload,
 };
 
 /// How much a build could bring at most: the share of the target's CPU that is its own user code.
@@ -246,34 +245,4 @@ pub struct Optimization {
     /// Why the baseline's CPU stalls, where it was diagnosed before anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Diagnosis>,
-}
-
-/// What was tried, what was decided, and why. One line of the ledger.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LedgerEntry {
-    /// Wall-clock time, milliseconds since 1970.
-    pub at_unix_ms: u64,
-    /// Name of the experiment.
-    pub experiment: String,
-    /// The change, for example `binary: pgo`.
-    pub change: String,
-    /// The workload that judged.
-    pub workload: String,
-    /// The metric named before the run.
-    pub metric: Metric,
-    /// Ratio with its interval, `None` when nothing could be estimated.
-    pub ratio: Option<[f64; 3]>,
-    /// What was found.
-    pub verdict: Verdict,
-    /// `keep` or `drop`.
-    pub decision: String,
-    /// Why, in words.
-    pub why: String,
-    /// What was said of it before it was measured, and whether it was right.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub foretold: Option<Foretold>,
-    /// SHA-256 of the profile, when one was used.
-    pub profile_sha256: Option<String>,
-    /// The run's folder.
-    pub run: String,
 }

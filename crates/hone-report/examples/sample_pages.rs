@@ -1,4 +1,4 @@
-//! Writes the three pages, made from sample records, into the folder that is given: to look at them.
+//! Writes the pages, made from sample records, into the folder that is given: to look at them.
 //!
 //! `cargo run -p hone-report --example sample_pages -- FOLDER`
 
@@ -18,6 +18,11 @@ fn main() -> std::io::Result<()> {
         write("comparison.html", hone_report::comparison_page(comparison, &windows))?;
         write("comparison-without-windows.html", hone_report::comparison_page(comparison, &BTreeMap::new()))?;
     }
+    write("story.html", hone_report::story_page(&sample::story()))?;
+    write(
+        "optimization-story.html",
+        hone_report::optimization_story(&optimization, &windows, &sample::story()),
+    )?;
     write("window.html", hone_report::window_page(&sample::window("baseline", 1, 1.0)))?;
     write("window-saturated.html", hone_report::window_page(&sample::saturated_window()))
 }

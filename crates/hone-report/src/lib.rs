@@ -1,6 +1,6 @@
 //! Records in, one self-contained HTML page out.
 //!
-//! A page of an optimisation, of a comparison, of a search for a capacity, of a sweep, of one load run. Each is a single string that needs no network,
+//! A page of an optimisation, of a comparison, of a whole story out of the ledger, of a search for a capacity, of a sweep, of one load run. Each is a single string that needs no network,
 //! no script and no font of its own (a heatmap has one script inside, to zoom); it adapts to a phone, to print and to a dark screen. Everything that comes from a
 //! record is escaped, and what a record does not hold becomes a sentence instead of an empty plot.
 //!
@@ -21,5 +21,7 @@ mod table;
 mod sample;
 
 pub use page::{
-    capacity_page, comparison_page, curve_page, host_trial_page, optimization_page, proof_page, window_page,
+    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, optimization_page, optimization_story,
+    proof_page, proof_story, story_page, window_page,
 };
+pub use quantity::date_utc;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hone_record::{Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Window, Workload};
+use hone_record::{
+    Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Story, Window, Workload,
+};
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
     builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
-    proof, rates, results, steps, variants, workloads,
+    proof, rates, results, steps, story, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -25,6 +27,23 @@ const META: [&str; 4] = [
 /// The page of an optimisation. `windows` holds the windows of all its comparisons under the names that
 /// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
 pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String, Window>) -> String {
+    optimization_with(optimization, windows, None)
+}
+
+/// The same, with what its story has beyond it: percentiles step by step, what was foretold, all numbers to take along.
+pub fn optimization_story(
+    optimization: &Optimization,
+    windows: &BTreeMap<String, Window>,
+    told: &Story,
+) -> String {
+    optimization_with(optimization, windows, Some(told))
+}
+
+fn optimization_with(
+    optimization: &Optimization,
+    windows: &BTreeMap<String, Window>,
+    told: Option<&Story>,
+) -> String {
     let mut judging: Vec<&Workload> = Vec::new();
     for comparison in &optimization.comparisons {
         if judging.iter().all(|workload| workload.name != comparison.workload.name) {
@@ -46,6 +65,7 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
         .children(variants::of(optimization))
         .children(diagnosis::of(optimization))
         .child(ceiling::of(&optimization.ceilings, &optimization.comparisons, &optimization.training))
+        .child(before_details(told))
         .children(judged)
         .children(go::of(optimization.go.as_ref()))
         .child(builds::of(&optimization.artifacts, &optimization.steps))
@@ -53,13 +73,34 @@ pub fn optimization_page(optimization: &Optimization, windows: &BTreeMap<String,
         .children(circumstances::durability(&optimization.durability, &promised))
         .child(circumstances::machine(&optimization.machine))
         .child(steps::of(&optimization.steps))
-        .child(method::of_optimization(optimization, windows));
+        .child(method::of_optimization(optimization, windows))
+        .children(told.map(story::downloads));
     document(&format!("{} – Hone", optimization.name), headline::optimization(optimization), main)
+}
+
+/// Of a story, what stands before the details of a single run.
+fn before_details(told: Option<&Story>) -> Markup {
+    let Some(told) = told else { return Markup::default() };
+    let foretold: Markup = story::predictions(told).into_iter().collect();
+    Markup::default().with(story::percentiles(told)).with(foretold)
 }
 
 /// The page of a comparison. `windows` holds its windows under the names that [`hone_record::PairOutcome`] uses for
 /// them; a window that is not there is told as missing.
 pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Window>) -> String {
+    comparison_with(comparison, windows, None)
+}
+
+/// The same, with what its story has beyond it.
+pub fn comparison_story(comparison: &Comparison, windows: &BTreeMap<String, Window>, told: &Story) -> String {
+    comparison_with(comparison, windows, Some(told))
+}
+
+fn comparison_with(
+    comparison: &Comparison,
+    windows: &BTreeMap<String, Window>,
+    told: Option<&Story>,
+) -> String {
     let durability = comparison
         .pairs
         .iter()
@@ -67,11 +108,13 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
         .and_then(|window| circumstances::durability(&window.durability, &[&comparison.workload]));
     let main = el("main")
         .child(results::of("comparison-1", &results::title(comparison), comparison, windows))
+        .child(before_details(told))
         .children(design::of(comparison))
         .child(workloads::alone(&comparison.workload))
         .children(durability)
         .child(circumstances::machine(&comparison.machine))
-        .child(method::of_comparison(comparison, windows));
+        .child(method::of_comparison(comparison, windows))
+        .children(told.map(story::downloads));
     let title = format!("{} against {} – Hone", comparison.b, comparison.a);
     document(&title, headline::comparison(comparison), main)
 }
@@ -79,6 +122,15 @@ pub fn comparison_page(comparison: &Comparison, windows: &BTreeMap<String, Windo
 /// The page of steps that were tried one after the other. `windows` holds the windows of all their comparisons under the names that
 /// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
 pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
+    proof_with(found, windows, None)
+}
+
+/// The same, with what its story has beyond it.
+pub fn proof_story(found: &Proof, windows: &BTreeMap<String, Window>, told: &Story) -> String {
+    proof_with(found, windows, Some(told))
+}
+
+fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
     let judged = found.steps.iter().enumerate().filter_map(|(index, step)| {
         let title = format!("{}: {}", step.change, step.decision.label());
         Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
@@ -86,6 +138,7 @@ pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
     let main = el("main")
         .child(proof::states(found))
         .child(proof::decisions(found))
+        .children(told.and_then(story::predictions))
         .children(judged)
         .child(workloads::alone(&found.workload))
         .children(circumstances::durability(&found.durability, &[&found.workload]))
@@ -96,7 +149,8 @@ pub fn proof_page(found: &Proof, windows: &BTreeMap<String, Window>) -> String {
                 .iter()
                 .find_map(|step| step.comparison.as_ref())
                 .map(|first| method::of_comparison(first, windows)),
-        );
+        )
+        .children(told.map(story::downloads));
     document(&format!("Batch settings of {} – Hone", found.target), headline::proof(found), main)
 }
 
@@ -120,6 +174,20 @@ pub fn host_trial_page(found: &HostTrial, windows: &BTreeMap<String, Window>) ->
         .child(circumstances::machine(&found.machine))
         .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)));
     document(&format!("Host settings under {} – Hone", found.target), headline::host_trial(found), main)
+}
+
+/// The page of all that was tried: where the time went, what was tried at each altitude, percentiles step by step, what was foretold beside
+/// what came, and all numbers to take along.
+pub fn story_page(told: &Story) -> String {
+    let main = el("main")
+        .children(diagnosis::of_all(&told.diagnoses))
+        .children(ceiling::of_loads(&told.ceilings))
+        .child(story::tried(told))
+        .child(story::percentiles(told))
+        .children(story::predictions(told))
+        .children(told.machines.first().map(circumstances::machine))
+        .child(story::downloads(told));
+    document(&format!("{} – Hone", told.title), headline::story(told), main)
 }
 
 /// The page of one load run.

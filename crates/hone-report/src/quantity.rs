@@ -173,7 +173,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
 }
 
 /// A wall-clock time in UTC, to the minute.
-pub(crate) fn date_utc(unix_ms: u64) -> String {
+pub fn date_utc(unix_ms: u64) -> String {
     let minutes = unix_ms / 60_000;
     let (year, month, day) = civil_date(minutes / 1_440);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)

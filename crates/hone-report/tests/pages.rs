@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hone_record::{
     Change, CodeLayout, Diagnosed, Diagnosis, Engine, Evidence, Expectation, Footprint, Foretelling,
-    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, Lever, Likelihood,
-    Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, VariantFacts, Verdict, Window,
-    WindowFacts, Workload,
+    GoAccount, GoBenchmark, GoBenchmarks, Hdr, HotSpot, HotSpots, LaidOut, LayoutVerdict, LedgerEntry, Lever,
+    Likelihood, Metric, Missed, OneLayout, Optimization, Outcome, Pilot, Promise, Story, VariantFacts,
+    Verdict, Window, WindowFacts, Workload,
 };
-use hone_report::{capacity_page, comparison_page, curve_page, optimization_page, window_page};
+use hone_report::{
+    capacity_page, comparison_page, comparison_story, curve_page, optimization_page, optimization_story,
+    story_page, window_page,
+};
 use scraper::{ElementRef, Html, Selector};
 
 mod sample;
@@ -65,8 +68,11 @@ fn check_self_contained(html: &Html) {
         );
         for (attribute, value) in element.value().attrs() {
             assert!(!attribute.starts_with("on"), "{name} {attribute}");
+            // A file that is carried inside of the page leads nowhere.
+            let is_carried =
+                attribute == "href" && value.starts_with("data:") && element.attr("download").is_some();
             assert!(
-                !["src", "srcset", "href", "style", "xlink:href", "data"].contains(&attribute),
+                is_carried || !["src", "srcset", "href", "style", "xlink:href", "data"].contains(&attribute),
                 "{name} {attribute}"
             );
             assert!(attribute == "aria-label" || !value.contains("url("), "{name} {attribute}");
@@ -852,4 +858,86 @@ fn a_load_run_tells_rules_events_consumers_and_environment() {
         assert!(text.contains(expected), "no `{expected}` in:\n{text}");
     }
     assert_eq!(select(&html, "svg.plot.wide line.event").len(), 8, "two events in four panels");
+}
+
+/// The files that a page carries, by their names.
+fn carried(html: &Html) -> BTreeMap<String, String> {
+    use base64::Engine as _;
+    select(html, "a[download]")
+        .into_iter()
+        .map(|link| {
+            let (_, data) = link.attr("href").unwrap().split_once(";base64,").unwrap();
+            let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
+            (link.attr("download").unwrap().to_owned(), String::from_utf8(bytes).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn a_story_has_every_altitude_percentiles_predictions_and_its_numbers() {
+    let story = sample::story();
+    let page = story_page(&story);
+    let html = check(&page);
+    let shown = words(&page);
+    for wanted in [
+        "Kept: pgo; pgo+bolt on pgo; linger=5ms; profile latency.",
+        "Rejected: no-jump-tables; topic.write.caching",
+        "Not shown: linger=50ms",
+        "how the service is built",
+        "how the machine is set",
+        "nothing was measured",
+        "p99.999",
+        "too few samples",
+        "CPU, cores",
+        "network sent a second",
+        "2 of 3 that are decided came true.",
+        "hone host revert",
+    ] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    let captions: Vec<String> = select(&html, "caption").into_iter().map(text_of).collect();
+    for altitude in ["Binary", "Broker", "Client", "Host"] {
+        assert!(captions.iter().any(|caption| caption.starts_with(altitude)), "{altitude}: {captions:?}");
+    }
+    // A table for each load; the columns are the state before and each step.
+    let steps = captions.iter().position(|caption| caption.contains("under orders")).unwrap();
+    let table = select(&html, "table")[steps];
+    assert_eq!(table.select(&Selector::parse("thead th").unwrap()).count(), 2 + 3);
+    let files = carried(&html);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["steps.csv", "story.json", "windows.csv"]);
+    assert_eq!(hone_record::Envelope::<Story>::parse(&files["story.json"]).unwrap().chapters.len(), 7);
+    assert_eq!(files["windows.csv"].lines().count(), 1 + 6 * 6);
+    assert_eq!(files["steps.csv"].lines().count(), 1 + 7 * 2);
+    let p50 = story.chapters[3].after.latency_us(0.5).unwrap().to_string();
+    assert!(files["steps.csv"].contains(&p50), "the very number: {p50}");
+}
+
+#[test]
+fn a_story_of_nothing_and_one_of_foreign_words_are_pages_too() {
+    check(&story_page(&Story::default()));
+    let mut story = sample::story();
+    for chapter in &mut story.chapters {
+        let bad = "<script>alert(1)</script> \" onload='x' \u{202e}".to_owned();
+        let LedgerEntry { change, why, undo, run, who, experiment, .. } = &mut chapter.entry;
+        *change = bad.clone();
+        *undo = Some(bad.clone());
+        [why, run, who, experiment].into_iter().for_each(|field| field.clone_from(&bad));
+        chapter.entry.ratio = Some([f64::NAN, f64::INFINITY, -1.0]);
+    }
+    let page = story_page(&story);
+    check(&page);
+    assert!(!page.contains("<script>alert"));
+}
+
+#[test]
+fn the_pages_of_runs_carry_their_numbers() {
+    let (optimization, windows) = sample::optimization();
+    let story = sample::story();
+    let html = check(&optimization_story(&optimization, &windows, &story));
+    assert_eq!(
+        (carried(&html).len(), select(&html, "#percentiles").len(), select(&html, "#foretold").len()),
+        (3, 1, 1)
+    );
+    let html = check(&comparison_story(&optimization.comparisons[0], &windows, &story));
+    assert_eq!(carried(&html).len(), 3);
 }

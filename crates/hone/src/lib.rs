@@ -26,6 +26,7 @@ mod folder;
 mod heat;
 mod host;
 mod kubernetes;
+mod ledger;
 mod lever;
 mod live;
 mod load_file;
@@ -47,6 +48,7 @@ mod selftest;
 mod show;
 mod standing;
 mod starter;
+mod story;
 mod survey;
 mod targets;
 

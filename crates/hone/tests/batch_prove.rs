@@ -323,7 +323,7 @@ fn what_whatif_foresees_is_judged_by_prove() {
         guards.iter().find(|guard| guard["rule"].as_str().unwrap().contains("half of the foretold")).unwrap();
     assert_eq!(half["held"], true, "{step}");
     let ledger = fs::read_to_string(folder.path().join("runs/ledger.jsonl")).unwrap();
-    let entry: Value = serde_json::from_str(ledger.lines().next().unwrap()).unwrap();
+    let entry: Value = serde_json::from_str(ledger.lines().last().unwrap()).unwrap();
     assert_eq!(entry["body"]["foretold"]["came_true"], true, "{ledger}");
 }
 

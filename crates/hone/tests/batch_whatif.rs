@@ -46,7 +46,9 @@ fn load(broker: &Broker, topic: &str, linger_ms: u32) {
 }
 
 fn whatif(broker: &Broker, topic: &str, options: &[&str]) -> Ran {
-    hone(&[&["batch", "whatif", &broker.address, topic, "--json", "--quiet"], options].concat())
+    let ledger = broker.data.path().join("ledger-of-the-test.jsonl");
+    let words = ["batch", "whatif", &broker.address, topic, "--json", "--quiet", "--ledger"];
+    hone(&[&words[..], &[ledger.to_str().unwrap()], options].concat())
 }
 
 /// Folders of a topic's partitions below a broker's data.
@@ -106,7 +108,9 @@ fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
     assert_eq!(folders.len(), 4);
     let paths: Vec<&str> = folders.iter().map(|folder| folder.to_str().unwrap()).collect();
     let of_disk = |options: &[&str]| {
-        let known = ["--today-client", "librdkafka", "--linger", "40ms", "--json", "--quiet"];
+        let ledger = broker.data.path().join("ledger-of-the-test.jsonl");
+        let known = ["--today-client", "librdkafka", "--linger", "40ms", "--json", "--quiet", "--ledger"];
+        let known = [&known[..], &[ledger.to_str().unwrap()]].concat();
         hone(&[&["batch", "whatif", "--segments"], &paths[..], &known[..], options].concat())
     };
     let on_disk = &of_disk(&[]).json()["body"];

@@ -71,6 +71,25 @@ fn the_rule_is_on_the_disk_and_every_pair_has_its_windows() {
     assert_eq!(fs::read_dir(run.join("pairs")).unwrap().count(), 6);
     assert_eq!(fs::read_dir(run.join("scratch")).unwrap().count(), 0, "data folders were left");
     assert_eq!(design["mode"], "solo");
+    // The ledger has it, with each window by its hash; one that was changed since is named.
+    let verify = || hone_in(folder.path(), &["ledger", "verify", "--records"]);
+    assert!(verify().expect_code(0).stdout.contains("0 not there any more, 0 changed"));
+    let shown = hone_in(folder.path(), &["ledger", "show", "--kind", "compare", "--json"]).json();
+    let entry = &shown["body"]["entries"][0]["entry"];
+    let comparison: serde_json::Value =
+        serde_json::from_slice(&fs::read(run.join("comparison.json")).unwrap()).unwrap();
+    let estimate = &comparison["body"]["judgements"][0]["estimate"];
+    // Beside busy neighbours too few pairs may count for an estimate.
+    if !estimate.is_null() {
+        let told = serde_json::json!([estimate["ratio"], estimate["low"], estimate["high"]]);
+        assert_eq!(entry["ratio"], told);
+    }
+    assert_eq!((&entry["rule"], &entry["pairs"]), (&design["rule"]["words"], &estimate["pairs"]));
+    let kept = fs::read(run.join("design.json")).unwrap();
+    fs::write(run.join("design.json"), "{}").unwrap();
+    let changed = verify().expect_code(1).stdout;
+    assert!(changed.contains("design.json, which has another content now"), "{changed}");
+    fs::write(run.join("design.json"), kept).unwrap();
     let read = |entry: std::io::Result<fs::DirEntry>| fs::read(entry.unwrap().path()).unwrap();
     let pairs = fs::read_dir(run.join("pairs")).unwrap().map(read);
     let counts =

@@ -26,6 +26,13 @@ pub(crate) fn of(ceilings: &[Ceiling], comparisons: &[Comparison], training: &Wo
     )
 }
 
+/// Of loads of which only the names are known; none where nothing was probed.
+pub(crate) fn of_loads(ceilings: &[Ceiling]) -> Option<Element> {
+    let each = || ceilings.iter().map(|found| ceiling(found, "record"));
+    let title = "Where the CPU goes, and what a build could bring at most";
+    (!ceilings.is_empty()).then(|| section("ceiling", title).children(each()))
+}
+
 fn ceiling(ceiling: &Ceiling, each: &str) -> Element {
     let share = if ceiling.user_share.is_finite() { ceiling.user_share.clamp(0.0, 1.0) } else { 0.0 };
     let figures = format!(

@@ -23,15 +23,22 @@ pub(crate) fn of(optimization: &Optimization) -> Option<Element> {
     if diagnosis.is_none() && foretold.is_none() {
         return None;
     }
-    let mut all = section("diagnosis", "Why the CPU stalls");
-    if let Some(diagnosis) = diagnosis {
-        all = all
-            .child(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.words(), diagnosis.source)))
-            .children(diagnosis.parts.iter().filter_map(verdict))
-            .children(parts(diagnosis))
-            .children(diagnosis.notes.iter().map(|note| paragraph(&format!("Note: {note}."))));
-    }
+    let all = section("diagnosis", "Why the CPU stalls").children(diagnosis.map(told));
     Some(all.children(foretold))
+}
+
+/// Of several targets, or of none.
+pub(crate) fn of_all(diagnoses: &[Diagnosis]) -> Option<Element> {
+    let told = || diagnoses.iter().map(told);
+    (!diagnoses.is_empty()).then(|| section("diagnosis", "Why the CPU stalls").children(told()))
+}
+
+fn told(diagnosis: &Diagnosis) -> Markup {
+    Markup::default()
+        .with(paragraph(&format!("Evidence: {}. Of {}.", diagnosis.evidence.words(), diagnosis.source)))
+        .with(diagnosis.parts.iter().filter_map(verdict).collect::<Markup>())
+        .with(parts(diagnosis).into_iter().collect::<Markup>())
+        .with(diagnosis.notes.iter().map(|note| paragraph(&format!("Note: {note}."))).collect::<Markup>())
 }
 
 fn verdict(part: &Diagnosed) -> Option<Element> {

@@ -1,7 +1,7 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, VariantFacts, Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
@@ -110,6 +110,19 @@ pub(crate) fn host_trial(found: &HostTrial) -> Element {
     header("Trial of host settings", &found.target)
         .child(el("p").class("sentence").text(&super::host_trial::sentence(found)))
         .child(el("p").class("meta").text(&format!("{} · {}", found.load, machine_in_short(&found.machine))))
+}
+
+/// Of all that was tried.
+pub(crate) fn story(story: &Story) -> Element {
+    let count = quantity::counted(story.chapters.len() as u64, "entry", "entries");
+    let first = story.chapters.iter().map(|chapter| chapter.entry.at_unix_ms).filter(|at| *at > 0).min();
+    let last = story.chapters.iter().map(|chapter| chapter.entry.at_unix_ms).max();
+    let span = first
+        .zip(last)
+        .map(|(first, last)| format!(" · {} to {}", quantity::date_utc(first), quantity::date_utc(last)));
+    header("What was tried, and what came of it", &story.title)
+        .child(el("p").class("sentence").text(&story.sentence()))
+        .child(el("p").class("meta").text(&format!("{} · {count}{}", story.source, span.unwrap_or_default())))
 }
 
 fn header(kind: &str, title: &str) -> Element {

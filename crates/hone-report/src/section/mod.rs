@@ -15,6 +15,7 @@ pub(crate) mod proof;
 pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;
+pub(crate) mod story;
 pub(crate) mod variants;
 pub(crate) mod workloads;
 

@@ -8,8 +8,7 @@ use crate::quantity;
 use crate::table::{Cell, Column, Table, lines};
 
 /// Rows that are quantiles of the latency.
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.999", 0.999_99)];
+const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
 
 /// What was accepted and what was not, in a sentence.
 pub(crate) fn sentence(proof: &Proof) -> String {

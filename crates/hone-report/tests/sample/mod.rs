@@ -11,6 +11,9 @@ use hone_record::{
     PmuState, ProfileApplied, ProfileProof, Rule, Schedule, SeriesPoint, SmokeTest, StepReceipt, ToolReceipt,
     Verdict, Window, WindowFacts, Workload,
 };
+use hone_record::{
+    BatchState, Chapter, Expectation, Foretold, LedgerEntry, RecordRef, RecordRole, Story, WindowRow,
+};
 
 /// Seconds of a window.
 const SECONDS: u64 = 10;
@@ -662,4 +665,127 @@ pub(crate) fn eventful() -> Window {
     });
     window.series.iter_mut().for_each(|point| point.consumer_lag_records = Some(4));
     window
+}
+
+/// What is tried in the sample story: change, workload, how much CPU and latency remain of the state before, decision, what was foretold.
+type Tried = (&'static str, &'static str, f64, &'static str, Option<Expectation>);
+
+const TRIED: [Tried; 6] = [
+    ("binary: pgo", "validate", 0.89, "keep", None),
+    ("binary: pgo+bolt on pgo", "validate", 0.97, "keep", Some(Expectation::Gain)),
+    ("binary: no-jump-tables", "validate", 1.03, "drop", Some(Expectation::Gain)),
+    ("client: linger=5ms", "orders", 0.55, "accepted", Some(Expectation::Gain)),
+    ("client: linger=50ms, batch-size=256KiB", "orders", 1.0, "rejected", Some(Expectation::Nothing)),
+    ("broker: topic.write.caching: as it is -> true", "orders", 0.81, "rejected", None),
+];
+
+fn verdict_of(factor: f64) -> Verdict {
+    match factor {
+        less if less < 0.98 => Verdict::Better,
+        more if more > 1.02 => Verdict::Worse,
+        _ => Verdict::NotShown,
+    }
+}
+
+fn tried_entry(place: usize, (change, workload, factor, decision, expected): Tried) -> LedgerEntry {
+    let verdict = verdict_of(factor);
+    let foretold = expected.map(|expected| Foretold {
+        expected,
+        rule: "misses of the L1 instruction cache fall by a third; a gain needs a tenth".to_owned(),
+        came_true: expected.came_true(verdict),
+    });
+    LedgerEntry {
+        at_unix_ms: 1_795_200_420_000 + place as u64 * 3_600_000,
+        who: "ada@builder-3".to_owned(),
+        hone: "0.1.0 (0123456789ab)".to_owned(),
+        verb: if change.starts_with("binary") { "optimize" } else { "batch prove" }.to_owned(),
+        experiment: if workload == "validate" { "broker" } else { "an embedded broker" }.to_owned(),
+        change: change.to_owned(),
+        question: format!("Does {change} help?"),
+        rule: "Primary metric: CPU per record, at 95 %. Better when the interval lies below 1 and no guard rail is worse.".to_owned(),
+        workload: workload.to_owned(),
+        metric: Some(Metric::CpuPerRecord),
+        ratio: Some([factor, factor * 0.98, factor * 1.02]),
+        confidence: Some(0.95),
+        values: Some([21.3, 21.3 * factor]),
+        pairs: Some(8),
+        verdict: Some(verdict),
+        decision: decision.to_owned(),
+        why: format!("CPU per record is {}: {factor:.3} of the state before; the control is silent.", verdict.label()),
+        foretold,
+        undo: ["keep", "accepted"].contains(&decision).then(|| "use the program of the state before".to_owned()),
+        profile_sha256: None,
+        run: format!("/srv/runs/broker-{place:03}"),
+        records: Vec::new(),
+    }
+}
+
+/// The windows of a sample chapter, with the names that they have in its run's folder.
+pub(crate) fn chapter_windows(place: usize) -> Vec<(String, RecordRole, Window)> {
+    let (_, workload_name, factor, ..) = TRIED[place];
+    let of = |pair: u64, role: RecordRole| {
+        let (factor, letter) = if role == RecordRole::After { (factor, 'b') } else { (1.0, 'a') };
+        let seed = place as u64 * 100 + pair * 2 + u64::from(role == RecordRole::After);
+        let mut window = window("sample", seed + 1, factor);
+        window.workload = workload(workload_name);
+        window.facts.socket_bytes =
+            Some(hone_record::SocketBytes { sent: (2.5e7 * factor) as u64, received: 100_000 });
+        (format!("windows/{pair:03}-{letter}.json"), role, window)
+    };
+    (0..3).flat_map(|pair| [of(pair, RecordRole::Before), of(pair, RecordRole::After)]).collect()
+}
+
+/// What the ledger has of a sample chapter; `sha256` is asked for each of its windows.
+pub(crate) fn chapter_entry(place: usize, sha256: impl Fn(&str) -> String) -> LedgerEntry {
+    let windows = chapter_windows(place);
+    let records = windows.iter().map(|(path, role, _)| RecordRef {
+        path: path.clone(),
+        sha256: sha256(path),
+        role: *role,
+    });
+    LedgerEntry { records: records.collect(), ..tried_entry(place, TRIED[place]) }
+}
+
+/// Sample chapters.
+pub(crate) const CHAPTERS: usize = TRIED.len();
+
+/// Three altitudes and a host's change that was not measured.
+pub(crate) fn story() -> Story {
+    let measured = (0..CHAPTERS).map(|place| {
+        let windows = chapter_windows(place);
+        let state = |wanted: RecordRole| {
+            let of: Vec<Window> = windows
+                .iter()
+                .filter(|(_, role, _)| *role == wanted)
+                .map(|(.., window)| window.clone())
+                .collect();
+            BatchState::of(&of)
+        };
+        Chapter {
+            line: Some(place + 1),
+            entry: chapter_entry(place, |_| "ab".repeat(32)),
+            before: state(RecordRole::Before),
+            after: state(RecordRole::After),
+            windows: windows.iter().map(|(path, role, window)| WindowRow::of(path, *role, window)).collect(),
+        }
+    });
+    let host = LedgerEntry {
+        at_unix_ms: 1_795_290_420_000,
+        verb: "host apply".to_owned(),
+        change: "host: profile latency".to_owned(),
+        decision: "applied".to_owned(),
+        why: "/proc/sys/vm/dirty_ratio = 10; for 600 s, unless confirmed".to_owned(),
+        undo: Some("hone host revert".to_owned()),
+        ..LedgerEntry::default()
+    };
+    let (optimization, _) = optimization();
+    Story {
+        title: "broker".to_owned(),
+        source: "runs/ledger.jsonl".to_owned(),
+        ceilings: optimization.ceilings.clone(),
+        chapters: measured.chain([Chapter { entry: host, ..Chapter::default() }]).collect(),
+        machines: vec![optimization.machine.clone()],
+        heads: vec!["cd".repeat(32)],
+        ..Story::default()
+    }
 }

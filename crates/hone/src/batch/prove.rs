@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use hone_compare::Plan;
-use hone_ledger::Ledger;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
     BatchState, Comparison, Decision, Durability, Expectation, Foretold, Guard, LedgerEntry, Metric, Mode,
@@ -24,8 +23,8 @@ use crate::folder::{RunFolder, read_record};
 use crate::places::Places;
 use crate::progress::Progress;
 use crate::require::Rule;
-use crate::show;
 use crate::standing::Standing;
+use crate::{ledger, show};
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -416,41 +415,56 @@ impl Session<'_> {
     /// Once, however often a run is resumed.
     fn enter_in_ledger(&self, index: usize, step: &ProofStep) -> Result<()> {
         let note = format!("steps/{:02}/ledger.json", index + 1);
-        if self.folder.read_note::<bool>(&note)?.is_some() {
-            return Ok(());
-        }
-        let comparison = step.comparison.as_ref();
-        let primary = comparison.and_then(Comparison::primary).map(|judgement| &judgement.estimate);
-        let verdict = comparison.map_or(Verdict::NotShown, Comparison::verdict);
-        let entry = LedgerEntry {
-            at_unix_ms: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_millis() as u64),
-            experiment: format!(
-                "batch {} {}",
-                if self.asked.is_card { "caching" } else { "prove" },
-                self.asked.target
-            ),
-            change: altitude(step),
-            workload: self.asked.workload.name.clone(),
-            metric: self.asked.primary,
-            ratio: primary.map(|estimate| [estimate.ratio, estimate.low, estimate.high]),
-            verdict,
-            // A card says what would be; nobody has decided anything.
-            decision: if self.asked.is_card { TRIED.to_owned() } else { step.decision.label().to_owned() },
-            why: [Some(&step.why), step.promise.as_ref()]
-                .into_iter()
-                .flatten()
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(" "),
-            foretold: foretold(step),
-            profile_sha256: None,
-            run: self.folder.path().display().to_string(),
+        let path = self.home.join(ledger::NAME);
+        let run = self.folder.path().display().to_string();
+        let entry = || {
+            let records = match &step.comparison {
+                Some(comparison) => ledger::records(self.folder, comparison)?,
+                None => Vec::new(),
+            };
+            Ok(LedgerEntry { records, ..of_step(self.asked, step, &run) })
         };
-        Ledger::open(self.home.join("ledger.jsonl"))?.append(&entry)?;
-        self.folder.write_note(&note, &true)
+        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
     }
+}
+
+/// What is said of a step, without the hashes of its windows.
+fn of_step(asked: &Asked, step: &ProofStep, run: &str) -> LedgerEntry {
+    let verb = if asked.is_card { "batch caching" } else { "batch prove" };
+    LedgerEntry { experiment: format!("{verb} {}", asked.target), ..entry_of(verb, step, &asked.rule(), run) }
+}
+
+/// The entry of a step by the command that tried it.
+pub(crate) fn entry_of(verb: &str, step: &ProofStep, rule: &str, run: &str) -> LedgerEntry {
+    let entry = match &step.comparison {
+        Some(comparison) => ledger::entry(verb).judged_by(comparison),
+        None => LedgerEntry { verdict: Some(Verdict::NotShown), ..ledger::entry(verb) },
+    };
+    // A card says what would be; nobody has decided anything.
+    let is_card = verb == "batch caching";
+    let is_kept = step.decision == Decision::Accepted && !is_card;
+    LedgerEntry {
+        change: altitude(step),
+        question: format!("Does {} help, beside the state kept until then?", step.change),
+        rule: rule.to_owned(),
+        decision: if is_card { TRIED.to_owned() } else { step.decision.label().to_owned() },
+        why: [Some(&step.why), step.promise.as_ref()]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" "),
+        foretold: foretold(step),
+        undo: is_kept.then(|| step.words.iter().map(|word| taken_back(word)).collect::<Vec<_>>().join("; ")),
+        run: run.to_owned(),
+        ..entry
+    }
+}
+
+/// `client.linger.ms: as it is -> 20`, the other way round.
+fn taken_back(word: &str) -> String {
+    let parts = word.split_once(": ").and_then(|(name, values)| Some((name, values.split_once(" -> ")?)));
+    parts.map_or_else(|| format!("not: {word}"), |(name, (from, to))| format!("{name}: {to} -> {from}"))
 }
 
 /// What was foretold of a step beside what was found, in the words of the ledger.

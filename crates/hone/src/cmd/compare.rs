@@ -8,7 +8,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use hone_compare::{Plan, SavedRule};
 use hone_load::{Admin, Security};
-use hone_record::{Change, Comparison, Design, Metric, Mode, PairOutcome, Pilot, Verdict, Workload};
+use hone_record::{
+    Change, Comparison, Design, LedgerEntry, Metric, Mode, PairOutcome, Pilot, Verdict, Workload,
+};
 use hone_tool::System;
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +24,9 @@ use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever};
 use crate::places::Places;
-use crate::show;
 use crate::standing::Standing;
 use crate::targets::process_behind;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, ledger, show};
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
@@ -298,8 +299,47 @@ fn judged(contest: &Contest<'_>, folder: &RunFolder, desk: &Desk) -> Result<Endi
     let comparison = compare(contest, &desk.progress)?;
     let ending = if comparison.verdict() == Verdict::Worse { Ending::Worse } else { Ending::Done };
     folder.write_record("comparison.json", comparison.clone())?;
+    let entered = enter_in_ledger(&comparison, folder, desk);
     desk.show(comparison, |comparison| with_place(comparison, folder.path()))?;
-    Ok(ending)
+    entered.map(|()| ending)
+}
+
+/// Once, however often a run is resumed. The ledger lies beside the run's folder.
+fn enter_in_ledger(comparison: &Comparison, folder: &RunFolder, desk: &Desk) -> Result<()> {
+    let home = folder.path().parent().unwrap_or(folder.path());
+    let entry = || {
+        let records = ledger::records(folder, comparison)?;
+        Ok(LedgerEntry { records, ..entry_of(comparison, folder.path()) })
+    };
+    ledger::enter_once(folder, "ledger.json", &home.join(ledger::NAME), entry, &desk.progress)
+}
+
+/// What a comparison says, without the hashes of its windows.
+pub(crate) fn entry_of(comparison: &Comparison, run: &Path) -> LedgerEntry {
+    let Comparison { a, b, change, .. } = comparison;
+    let question = match change {
+        Some(change) => format!("Does {} help?", change.words()),
+        None => format!("Is {b} better than {a}?"),
+    };
+    LedgerEntry {
+        experiment: format!("compare {}", run.file_name().unwrap_or_default().to_string_lossy()),
+        change: change.as_ref().map_or_else(|| format!("{b} in place of {a}"), altitude),
+        question,
+        decision: "compared".to_owned(),
+        why: show::comparison::sentence(comparison),
+        run: run.display().to_string(),
+        ..ledger::entry("compare").judged_by(comparison)
+    }
+}
+
+/// A change with its altitude: who owns the setting.
+fn altitude(change: &Change) -> String {
+    let altitude = match change.kind.as_str() {
+        "client" | "load" => "client",
+        "host" => "host",
+        _ => "broker",
+    };
+    format!("{altitude}: {}", change.words())
 }
 
 /// With a budget: the design and what it promises, from the folder or from a pilot. Both are on the disk before the first

@@ -11,7 +11,7 @@ use clap::Args;
 use hone_diagnose::model::Depth;
 use hone_diagnose::topdown::counted;
 use hone_diagnose::{callgrind, perf, topdown, verdict};
-use hone_record::{Diagnosed, Diagnosis, Evidence};
+use hone_record::{Diagnosed, Diagnosis, Evidence, LedgerEntry};
 use hone_tool::System;
 
 use super::{Desk, default_runs};
@@ -19,7 +19,7 @@ use crate::diagnose::branched;
 use crate::diagnose::gate::{self, Budget, Gate, Subject};
 use crate::folder::RunFolder;
 use crate::optimize::{self, Job};
-use crate::{Ending, bench, diagnose, experiment, show};
+use crate::{Ending, bench, diagnose, experiment, ledger, show};
 
 /// More than this is no output of `perf stat`, and no file of callgrind's.
 const MOST_BYTES: u64 = 256 << 20;
@@ -97,9 +97,12 @@ pub(crate) struct Arguments {
     /// Repeats that --learn learns from.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "learn")]
     repeats: u32,
-    /// Folder under which the run's folder is made.
+    /// Folder under which the run's folder is made; the ledger lies there.
     #[arg(short, long, value_name = "FOLDER", default_value_os_t = default_runs())]
     output: PathBuf,
+    /// Another ledger for what is foretold.
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    ledger: Option<PathBuf>,
     /// A command that ends by itself.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -124,8 +127,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     if let (Some(run), Some(candidate)) = (&arguments.replay, &arguments.on) {
-        desk.show(diagnose::of_replay(run, candidate)?, show::diagnosis::foretelling)?;
-        return Ok(Ending::Done);
+        return foretell(run, candidate, arguments, desk);
     }
     if let Some(pid) = arguments.pid {
         return of_process(pid, arguments, desk);
@@ -135,6 +137,32 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         (None, Some(file)) => of_experiment(file, arguments, desk),
         (None, None) => of_command(arguments, desk),
     }
+}
+
+/// What is said of a layout before it runs goes into the ledger, where it can be held against what came of it.
+fn foretell(run: &Path, candidate: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    let found = diagnose::of_replay(run, candidate)?;
+    let name = candidate.file_name().unwrap_or(candidate.as_os_str()).to_string_lossy();
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string();
+    let entry = LedgerEntry {
+        experiment: found.source.clone(),
+        change: format!("binary: {name}"),
+        question: format!("What will the layout of {} do?", whole(candidate)),
+        rule: found.rule.clone(),
+        decision: "foretold".to_owned(),
+        why: format!(
+            "{} is expected, by {} replayed instructions",
+            found.expected,
+            show::count(found.replayed)
+        ),
+        foretold: Some(found.ahead()),
+        run: whole(run),
+        ..ledger::entry("diagnose")
+    };
+    let path = arguments.ledger.clone().unwrap_or_else(|| arguments.output.join(ledger::NAME));
+    let entered = ledger::enter(&path, &entry, &desk.progress);
+    desk.show(found, show::diagnosis::foretelling)?;
+    entered.map(|()| Ending::Done)
 }
 
 fn of_experiment(file: &Path, arguments: &Arguments, desk: &Desk) -> Result<Ending> {

@@ -16,12 +16,13 @@ use crate::progress::Progress;
 mod batch;
 mod broker;
 pub(crate) mod client;
-mod compare;
+pub(crate) mod compare;
 mod diagnose;
 pub(crate) mod doctor;
 mod heatmap;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod ledger;
 mod load;
 mod merge;
 mod optimize;
@@ -73,6 +74,7 @@ enum Verb {
     Heatmap(heatmap::Arguments),
     Batch(batch::Arguments),
     Host(host::Arguments),
+    Ledger(ledger::Arguments),
     Report(report::Arguments),
 }
 
@@ -111,6 +113,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
         Verb::Batch(arguments) => batch::run(&arguments, &desk),
         Verb::Host(arguments) => host::run(&arguments, &desk),
+        Verb::Ledger(arguments) => ledger::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

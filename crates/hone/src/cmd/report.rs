@@ -6,59 +6,137 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::{Comparison, HostTrial, Optimization, PairOutcome, Proof, Window};
+use hone_record::{Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Window};
 
 use super::{Desk, print};
-use crate::Ending;
 use crate::folder::read_record;
+use crate::{Ending, Usage, ledger, show, story};
 
-/// Write one self-contained HTML page from a record or a run's folder.
+/// Write one self-contained HTML page from a record, a run's folder, or a ledger.
 ///
-/// Needs no network to be read and no machine to be made: everything comes from the record files.
+/// Needs no network to be read and no machine to be made: everything comes from the record files. The page of a run, or of a whole ledger,
+/// says where the time went, what was tried at each altitude, what was kept, percentiles step by step, what was foretold beside what came,
+/// and has all numbers inside, to take along. The same as Markdown, as a few lines for a pull request, or as a record (--json).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone report runs/broker-pgo-001
+  hone report runs/ledger.jsonl          all that was tried, at every altitude
+  hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, or a record file (optimization, comparison, proof, host trial, capacity, curve, window).
+    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, comparison, proof, host trial, capacity, curve, window).
     path: PathBuf,
-    /// The page; next to the record unless named: report.html for a run, the record's name for a window.
+    /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
+    /// --markdown, --comment or --json, the file in place of stdout.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Markdown in place of a page.
+    #[arg(long, conflicts_with = "comment")]
+    markdown: bool,
+    /// A short text for a pull request in place of a page.
+    #[arg(long)]
+    comment: bool,
 }
 
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
-    let record = find_record(&arguments.path)?;
-    let page = write(&record, arguments.output.as_deref())?;
+    let source = find(&arguments.path)?;
+    if arguments.markdown || arguments.comment || desk.json {
+        let told = story_of(&source)?;
+        let text = match (arguments.markdown, arguments.comment) {
+            (true, _) => show::story::markdown(&told),
+            (_, true) => show::story::comment(&told),
+            _ => Envelope::new(told).to_text()?,
+        };
+        desk.progress.clear();
+        match &arguments.output {
+            Some(path) => keep(path, &text)?,
+            None => print(&text)?,
+        }
+        return Ok(Ending::Done);
+    }
+    let page = match &source {
+        Source::Record(record) => write(record, arguments.output.as_deref())?,
+        Source::Ledger(ledger) => {
+            let page = arguments.output.unwrap_or_else(|| ledger.with_file_name("story.html"));
+            keep(&page, &hone_report::story_page(&story::of_ledger(ledger)?))?;
+            page
+        }
+    };
     desk.progress.clear();
     print(&format!("{}\n", page.display()))?;
     Ok(Ending::Done)
+}
+
+/// What a page is made of.
+enum Source {
+    Record(PathBuf),
+    Ledger(PathBuf),
 }
 
 /// The records that stand for a whole run.
 const RESULTS: [&str; 6] =
     ["optimization.json", "comparison.json", "capacity.json", "curve.json", "proof.json", "host-trial.json"];
 
-/// The record that stands for a path.
-fn find_record(path: &Path) -> Result<PathBuf> {
+/// The record that stands for a path, or the ledger.
+fn find(path: &Path) -> Result<Source> {
     if !path.is_dir() {
-        return Ok(path.to_owned());
+        let is_ledger = path.extension().is_some_and(|ending| ending == "jsonl");
+        return Ok(if is_ledger { Source::Ledger(path.to_owned()) } else { Source::Record(path.to_owned()) });
     }
     let found = RESULTS.map(|name| path.join(name)).into_iter().find(|record| record.is_file());
-    found.with_context(|| {
-        format!(
-            "{} holds none of {}: the run was broken off, or it is not a run's folder",
+    let ledger = path.join(ledger::NAME);
+    match found {
+        Some(record) => Ok(Source::Record(record)),
+        None if ledger.is_file() => Ok(Source::Ledger(ledger)),
+        None => bail!(
+            "{} holds none of {}, and no {}: the run was broken off, or it is not a run's folder",
             path.display(),
-            RESULTS.join(", ")
-        )
-    })
+            RESULTS.join(", "),
+            ledger::NAME
+        ),
+    }
+}
+
+/// What was tried, of a ledger, or of a run that tried something.
+fn story_of(source: &Source) -> Result<Story> {
+    let record = match source {
+        Source::Ledger(ledger) => return story::of_ledger(ledger),
+        Source::Record(record) => record,
+    };
+    let folder = folder_of(record);
+    match kind_of(record)?.as_deref() {
+        Some("optimization") => Ok(story::of_optimization(folder, &read_record(record)?)),
+        Some("proof") => Ok(story::of_proof(folder, &read_record(record)?)),
+        Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?)),
+        _ => bail!(Usage(format!(
+            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, batch prove and compare, and for \
+             a ledger",
+            record.display()
+        ))),
+    }
+}
+
+fn keep(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("the page {} can't be written", path.display()))
+}
+
+fn folder_of(record: &Path) -> &Path {
+    record.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What a record says that it is.
+fn kind_of(record: &Path) -> Result<Option<String>> {
+    let text = fs::read_to_string(record).with_context(|| format!("{} can't be read", record.display()))?;
+    let head = serde_json::from_str::<serde_json::Value>(&text)
+        .with_context(|| format!("{} is not a record", record.display()))?;
+    Ok(head.get("kind").and_then(serde_json::Value::as_str).map(str::to_owned))
 }
 
 /// Writes the page of a record and answers its path.
 pub(in crate::cmd) fn write(record: &Path, output: Option<&Path>) -> Result<PathBuf> {
     let html = page(record)?;
     let path = output.map_or_else(|| page_path(record), Path::to_owned);
-    fs::write(&path, html).with_context(|| format!("the page {} can't be written", path.display()))?;
+    keep(&path, &html)?;
     Ok(path)
 }
 
@@ -70,26 +148,23 @@ fn page_path(record: &Path) -> PathBuf {
 
 /// A record says itself what it holds.
 fn page(record: &Path) -> Result<String> {
-    let text = fs::read_to_string(record).with_context(|| format!("{} can't be read", record.display()))?;
-    let kind = serde_json::from_str::<serde_json::Value>(&text)
-        .with_context(|| format!("{} is not a record", record.display()))?;
-    let folder = record.parent().unwrap_or(Path::new("."));
-    match kind.get("kind").and_then(serde_json::Value::as_str) {
+    let folder = folder_of(record);
+    match kind_of(record)?.as_deref() {
         Some("optimization") => {
             let found: Optimization = read_record(record)?;
             let windows = windows(folder, found.comparisons.iter().flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::optimization_page(&found, &windows))
+            Ok(hone_report::optimization_story(&found, &windows, &story::of_optimization(folder, &found)))
         }
         Some("comparison") => {
             let found: Comparison = read_record(record)?;
             let windows = windows(folder, &found.pairs)?;
-            Ok(hone_report::comparison_page(&found, &windows))
+            Ok(hone_report::comparison_story(&found, &windows, &story::of_comparison(folder, &found)))
         }
         Some("proof") => {
             let found: Proof = read_record(record)?;
             let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::proof_page(&found, &windows))
+            Ok(hone_report::proof_story(&found, &windows, &story::of_proof(folder, &found)))
         }
         Some("host-trial") => {
             let found: HostTrial = read_record(record)?;

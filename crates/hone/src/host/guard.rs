@@ -13,9 +13,18 @@ use crate::{NotItsOwn, Usage};
 
 /// The guard is a unit of systemd where that runs the machine, since the end of a login session may end all processes that
 /// began in it; else a process with a session of its own.
-pub(crate) fn start(root: &Path, id: &str) -> Result<(), String> {
-    let root_text = root.to_str().ok_or_else(|| Usage("the root is no UTF-8".to_owned()).to_string())?;
-    let arguments = ["host", "guard", id, "--root", root_text];
+///
+/// # Errors
+/// When it can't be started, in words.
+pub(crate) fn start(root: &Path, id: &str, ledger: Option<&Path>) -> Result<(), String> {
+    let text = |path: &Path, what: &str| {
+        path.to_str().map(str::to_owned).ok_or_else(|| Usage(format!("the {what} is no UTF-8")).to_string())
+    };
+    let root_text = text(root, "root")?;
+    let ledger = ledger.map(std::path::absolute).transpose().map_err(|error| error.to_string())?;
+    let ledger = ledger.map(|path| text(&path, "ledger's path")).transpose()?;
+    let mut arguments = vec!["host", "guard", id, "--root", &root_text];
+    arguments.extend(ledger.iter().flat_map(|path| ["--ledger", path]));
     if root == Path::new("/") && Path::new("/run/systemd/system").is_dir() {
         return start_unit(id, &arguments);
     }
@@ -70,7 +79,7 @@ impl Held {
             disks: candidate.disks.clone(),
             confirm_within: Some(within),
         };
-        match commit::make(root, &order, &mut |id| start(root, id)) {
+        match commit::make(root, &order, &mut |id| start(root, id, None)) {
             Ok(applied) => Ok(Self { root: root.to_owned(), open: Some(applied.id.clone()), applied }),
             Err(CommitError::TakenBack { source, outcomes })
                 if outcomes.iter().all(|outcome| outcome.is_back()) =>

@@ -481,7 +481,7 @@ impl Session<'_> {
             disks: all.disks.clone(),
             confirm_within: Some(Duration::from_secs(keep_s)),
         };
-        let applied = commit::make(root, &order, &mut |id| guard::start(root, id))?;
+        let applied = commit::make(root, &order, &mut |id| guard::start(root, id, None))?;
         self.folder.write_note(IN_FORCE, &applied.id)?;
         Ok(applied.id)
     }

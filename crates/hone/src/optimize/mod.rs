@@ -18,7 +18,7 @@ mod harm;
 mod judge;
 mod kinds;
 mod layouts;
-mod ledger;
+pub(crate) mod ledger;
 mod matrix;
 mod provenance;
 mod provoke;

@@ -6,8 +6,7 @@ use super::table::table;
 use super::{bytes, count, number, span_us, wrapped};
 
 /// Rows that are quantiles of the latency.
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.999", 0.999_99)];
+const QUANTILES: [(&str, f64); 6] = hone_record::STORY_QUANTILES;
 /// A quantile with fewer than ten samples beyond it.
 const TOO_FEW: &str = "too few samples";
 

@@ -11,15 +11,16 @@ use hone_batch::whatif::client::Client;
 use hone_batch::whatif::predict::{Case, Change, Partitioner, what_if};
 use hone_batch::whatif::stream::Limits;
 use hone_load::Topics;
-use hone_record::WhatIf;
+use hone_record::{Expectation, Foretold, LedgerEntry, WhatIf};
 use hone_tool::interrupt;
 
 use super::Desk;
 use crate::batch::replaying::{self, Window, Wish};
+use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::notation::seconds;
 use crate::show::whatif as shown;
-use crate::{Ending, Usage};
+use crate::{Ending, Usage, ledger, show};
 
 /// Foresee what linger, batch size, codec, partitioner, partitions, fewer producers or another client would make of a topic's batches.
 ///
@@ -72,6 +73,9 @@ pub(crate) struct Arguments {
     /// For the client's own chance and for intervals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// The ledger that what is foreseen of a change goes into; runs/ledger.jsonl unless named.
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
     #[command(flatten)]
     security: SecurityOptions,
 }
@@ -210,8 +214,58 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     desk.progress.doing("replaying");
     let found = foresee(window, arguments)?;
     let ending = if found.refused.is_some() { Ending::CouldNot } else { Ending::Done };
+    let entered = enter_in_ledger(&found, arguments, desk);
     desk.show(found, shown::text)?;
-    Ok(ending)
+    entered.map(|()| ending)
+}
+
+/// What is foreseen of a change goes into the ledger, where it can be held against what came of it. Today alone is no change.
+fn enter_in_ledger(found: &WhatIf, arguments: &Arguments, desk: &Desk) -> Result<()> {
+    let Some(entry) = entry_of(found) else { return Ok(()) };
+    let path = arguments.ledger.clone().unwrap_or_else(|| default_runs().join(ledger::NAME));
+    ledger::enter(&path, &entry, &desk.progress)
+}
+
+/// Less than this more or fewer batches is no difference.
+const LEAST: f64 = 0.02;
+
+fn entry_of(found: &WhatIf) -> Option<LedgerEntry> {
+    let predicted = found.predicted.as_ref().filter(|_| !found.change.is_empty())?;
+    let today = found.replayed.as_ref().unwrap_or(&found.today);
+    let batches = predicted.batches_per_s;
+    let change = batches.value / today.batches_per_s - 1.0;
+    let expected = match change {
+        fewer if fewer < -LEAST => Expectation::Gain,
+        more if more > LEAST => Expectation::Harm,
+        same if same.is_finite() => Expectation::Nothing,
+        _ => Expectation::Open,
+    };
+    let rule = format!(
+        "batches/s {} -> {} ({} to {}), bytes a batch {} -> {}, requests/s -> {}; a gain is fewer batches, by more than {} %",
+        show::number(today.batches_per_s),
+        show::number(batches.value),
+        show::number(batches.low),
+        show::number(batches.high),
+        show::number(today.batch_bytes_mean),
+        show::number(predicted.batch_bytes_mean.value),
+        show::number(predicted.requests_per_s.value),
+        LEAST * 100.0
+    );
+    Some(LedgerEntry {
+        experiment: format!("batch whatif {}", found.topic),
+        change: format!("client: {}", found.change),
+        question: format!("What would {} make of the batches of {}?", found.change, found.topic),
+        rule: "The records of a window are replayed through the rules of the client that wrote them, once today comes out".to_owned(),
+        decision: "foretold".to_owned(),
+        why: format!(
+            "{} records over {} s, {} batches packed anew",
+            show::count(found.records),
+            show::number(found.window_s),
+            show::count(found.batches_packed)
+        ),
+        foretold: Some(Foretold { expected, rule, came_true: None }),
+        ..ledger::entry("batch whatif")
+    })
 }
 
 fn read(arguments: &Arguments, desk: &Desk) -> Result<Window> {

@@ -11,6 +11,7 @@ use hone_host::saved_plan;
 use serde::Serialize;
 
 use super::super::Desk;
+use super::Book;
 use super::plan::{What, kept, made};
 use crate::host::guard;
 use crate::{Ending, NotItsOwn, Usage, show};
@@ -62,7 +63,7 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time from 2s to 24h, as 60s or 10m".to_owned())
 }
 
-pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let what = &arguments.what;
     let plan = if saved_plan::is_name(&what.profile) {
         if what.on.names_something() {
@@ -89,11 +90,16 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, desk: &Desk) -> Result<End
             disks: plan.devices(),
             confirm_within: arguments.confirm_within,
         };
-        let made = make(root, &order, &mut |id| guard::start(root, id));
+        let made = make(root, &order, &mut |id| guard::start(root, id, Some(book.path())));
         Some(made.map_err(told)?)
     };
-    desk.show_found("host-applied", &Made { plan, applied }, show::host::applied)?;
-    Ok(Ending::Done)
+    let made = Made { plan, applied };
+    let entered = made
+        .applied
+        .as_ref()
+        .map_or(Ok(()), |applied| book.applied(&made.plan, applied, arguments.all, desk));
+    desk.show_found("host-applied", &made, show::host::applied)?;
+    entered.map(|()| Ending::Done)
 }
 
 /// What was not taken back after a failed step is part of what is told.

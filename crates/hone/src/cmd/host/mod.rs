@@ -9,6 +9,7 @@ use super::Desk;
 use crate::Ending;
 
 mod apply;
+mod book;
 mod export;
 mod lint;
 mod plan;
@@ -16,6 +17,8 @@ mod rollout;
 mod status;
 mod trial;
 mod undo;
+
+use book::Book;
 
 pub(crate) use apply::Made;
 pub(crate) use rollout::Gates;
@@ -46,6 +49,9 @@ pub(crate) struct Place {
     /// Where the machine's files are: another root than / is a recorded machine.
     #[arg(long, value_name = "DIR", default_value = "/", global = true, display_order = 800)]
     root: PathBuf,
+    /// The ledger for what is changed here; beside the journals (var/lib/hone/host/ledger.jsonl under the root) unless named.
+    #[arg(long, value_name = "FILE", global = true, display_order = 801)]
+    ledger: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,19 +74,20 @@ enum Verb {
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let root = std::path::absolute(&arguments.place.root)?;
+    let book = Book::of(&root, arguments.place.ledger.as_deref());
     match &arguments.verb {
         Verb::Status(arguments) => status::run(arguments, &root, desk),
         Verb::Plan(arguments) => plan::run(arguments, &root, desk),
-        Verb::Apply(arguments) => apply::run(arguments, &root, desk),
+        Verb::Apply(arguments) => apply::run(arguments, &root, &book, desk),
         Verb::Try(arguments) => trial::run(arguments, &root, desk),
-        Verb::Confirm(arguments) => undo::confirm(arguments, &root, desk),
+        Verb::Confirm(arguments) => undo::confirm(arguments, &root, &book, desk),
         Verb::Renew(arguments) => undo::renew(arguments, &root, desk),
-        Verb::Revert(arguments) => undo::revert(arguments, &root, desk),
-        Verb::Recover(arguments) => undo::recover(arguments, &root, desk),
+        Verb::Revert(arguments) => undo::revert(arguments, &root, &book, desk),
+        Verb::Recover(arguments) => undo::recover(arguments, &root, &book, desk),
         Verb::Uninstall(arguments) => undo::uninstall(arguments, &root, desk),
         Verb::Export(arguments) => export::run(arguments, &root, desk),
         Verb::Lint(arguments) => lint::run(arguments, &root, desk),
         Verb::Rollout(arguments) => rollout::run(arguments, desk),
-        Verb::Guard(arguments) => undo::guard(arguments, &root),
+        Verb::Guard(arguments) => undo::guard(arguments, &root, &book, desk),
     }
 }

@@ -8,6 +8,7 @@ use hone_host::commit::{self, Recovered, TakenBack};
 use serde::Serialize;
 
 use super::super::Desk;
+use super::Book;
 use crate::{Ending, show};
 
 /// Keep the last change: its guard is told to go, and the next boot gets the same values.
@@ -91,10 +92,11 @@ impl Found {
     }
 }
 
-pub(crate) fn confirm(arguments: &Confirm, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let confirmed = commit::confirm(root, !arguments.this_boot)?;
+    let entered = book.confirmed(&confirmed, desk);
     desk.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
-    Ok(Ending::Done)
+    entered.map(|()| Ending::Done)
 }
 
 pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Ending> {
@@ -108,14 +110,21 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Endin
     Ok(Ending::Done)
 }
 
-pub(crate) fn revert(arguments: &Revert, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn revert(arguments: &Revert, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let back = commit::take_last_back(root, arguments.force)?;
-    told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, desk)
+    let entered = book.taken_back("host revert", &back, desk);
+    let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, desk)?;
+    entered.map(|()| ending)
 }
 
-pub(crate) fn recover(arguments: &Recover, root: &Path, desk: &Desk) -> Result<Ending> {
+pub(crate) fn recover(arguments: &Recover, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let changes = commit::recover(root, arguments.force)?;
-    told(Found { changes, uninstalled: false }, desk)
+    let entered = changes.iter().try_for_each(|change| match change {
+        Recovered::TakenBack(back) => book.taken_back("host recover", back, desk),
+        Recovered::Waiting { .. } | Recovered::InForce { .. } => Ok(()),
+    });
+    let ending = told(Found { changes, uninstalled: false }, desk)?;
+    entered.map(|()| ending)
 }
 
 pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, desk: &Desk) -> Result<Ending> {
@@ -139,7 +148,13 @@ fn told(found: Found, desk: &Desk) -> Result<Ending> {
     Ok(ending)
 }
 
-pub(crate) fn guard(arguments: &Guard, root: &Path) -> Result<Ending> {
+pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
+    if let Some(back) = &back {
+        // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.
+        if let Err(error) = book.taken_back("host guard", back, desk) {
+            desk.progress.line(&format!("{error:#}"));
+        }
+    }
     Ok(if back.is_none_or(|back| back.is_whole()) { Ending::Done } else { Ending::CouldNot })
 }

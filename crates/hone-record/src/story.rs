@@ -1,0 +1,229 @@
+//! What was tried on something, at all altitudes, one thing after the other, and what came of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BatchState, Ceiling, Diagnosis, LedgerEntry, Machine, RecordRole, Verdict, Window};
+
+/// What was tried, in the order of time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Story {
+    /// What it is of: an experiment, a target, a ledger.
+    pub title: String,
+    /// The file or folder that it is told from.
+    pub source: String,
+    /// Why the CPU stalled, before anything was tried.
+    pub diagnoses: Vec<Diagnosis>,
+    /// How much a build could bring at most.
+    pub ceilings: Vec<Ceiling>,
+    /// Each change with its figures.
+    pub chapters: Vec<Chapter>,
+    /// Where it ran, each machine once.
+    pub machines: Vec<Machine>,
+    /// The ledger's lines that no line follows, by their hashes: whoever keeps them knows later that nothing was cut off.
+    pub heads: Vec<String>,
+    /// What it can't tell, in words.
+    pub limits: Vec<String>,
+}
+
+/// One change.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Chapter {
+    /// Its line in the ledger; `None` where it is told from a record alone.
+    pub line: Option<usize>,
+    /// What the ledger says.
+    pub entry: LedgerEntry,
+    /// The state before, over all windows of it that count; without a window where they are not there any more.
+    pub before: BatchState,
+    /// The state with the change.
+    pub after: BatchState,
+    /// Each window.
+    pub windows: Vec<WindowRow>,
+}
+
+/// The figures of a window, for tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WindowRow {
+    /// Its file, in the run's folder.
+    pub path: String,
+    /// Of which state.
+    pub role: RecordRole,
+    /// Wall-clock start, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// Length.
+    pub duration_s: f64,
+    /// Requests that were due.
+    pub requests: u64,
+    /// Requests acknowledged.
+    pub acked_requests: u64,
+    /// Records acknowledged.
+    pub acked_records: u64,
+    /// CPU of the target; `None` where it is not known.
+    pub cpu_s: Option<f64>,
+    /// Bytes that the producers sent; `None` where it is not known.
+    pub sent_bytes: Option<u64>,
+    /// Latency from the intended time at each of [`STORY_QUANTILES`]; `None` with fewer than ten samples beyond it.
+    pub latency_us: [Option<f64>; 6],
+}
+
+/// The quantiles that a story's tables have, with their names.
+pub const STORY_QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p85", 0.85), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.999", 0.999_99)];
+
+impl WindowRow {
+    /// The figures of a window.
+    pub fn of(path: &str, role: RecordRole, window: &Window) -> Self {
+        let state = BatchState::of(std::slice::from_ref(window));
+        Self {
+            path: path.to_owned(),
+            role,
+            started_unix_ms: window.started_unix_ms,
+            duration_s: window.duration_s,
+            requests: window.facts.requests,
+            acked_requests: window.facts.acked_requests,
+            acked_records: window.facts.acked_records,
+            cpu_s: window.facts.target_cpu.map(|cpu| cpu.total_s),
+            sent_bytes: window.facts.socket_bytes.map(|bytes| bytes.sent),
+            latency_us: STORY_QUANTILES.map(|(_, quantile)| state.latency_us(quantile)),
+        }
+    }
+}
+
+/// What became of a change, for a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It stays.
+    Kept,
+    /// It was tried and put back.
+    Rejected,
+    /// It was measured, and nothing was shown.
+    NotShown,
+    /// It was said what it would do, or it was compared, and nobody decided.
+    Undecided,
+    /// It was there and was taken back.
+    TakenBack,
+}
+
+impl Fate {
+    /// The word for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Rejected => "rejected",
+            Self::NotShown => "not shown",
+            Self::Undecided => "undecided",
+            Self::TakenBack => "taken back",
+        }
+    }
+}
+
+impl LedgerEntry {
+    /// What became of it, by its decision and verdict.
+    pub fn fate(&self) -> Fate {
+        match (self.decision.as_str(), self.verdict) {
+            ("keep" | "accepted" | "applied" | "confirmed", _) => Fate::Kept,
+            ("taken back", _) => Fate::TakenBack,
+            ("drop" | "rejected", Some(Verdict::NotShown)) => Fate::NotShown,
+            ("drop" | "rejected", _) => Fate::Rejected,
+            _ => Fate::Undecided,
+        }
+    }
+}
+
+impl Story {
+    /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
+    /// fate.
+    pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
+        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut last: Vec<&Chapter> = Vec::new();
+        for chapter in &self.chapters {
+            let key = (chapter.entry.experiment.as_str(), chapter.entry.change.as_str());
+            let place = *places.entry(key).or_insert(last.len());
+            match last.get_mut(place) {
+                Some(known) => *known = chapter,
+                None => last.push(chapter),
+            }
+        }
+        let of_fate = last.into_iter().filter(|chapter| chapter.entry.fate() == fate);
+        let mut named = BTreeSet::new();
+        of_fate.map(|chapter| chapter.entry.change_alone()).filter(|change| named.insert(*change)).collect()
+    }
+
+    /// Chapters that were measured, in groups that have one target and load in common: only within these are figures of one kind.
+    pub fn groups(&self) -> Vec<Vec<&Chapter>> {
+        let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut groups: Vec<Vec<&Chapter>> = Vec::new();
+        for chapter in self.chapters.iter().filter(|chapter| chapter.after.windows > 0) {
+            let key = (chapter.entry.experiment.as_str(), chapter.entry.workload.as_str());
+            let place = *places.entry(key).or_insert(groups.len());
+            match groups.get_mut(place) {
+                Some(group) => group.push(chapter),
+                None => groups.push(vec![chapter]),
+            }
+        }
+        groups
+    }
+
+    /// Predictions that were decided, and those of them that came true.
+    pub fn predictions(&self) -> [usize; 2] {
+        let decided = self.chapters.iter().filter_map(|chapter| chapter.entry.foretold.as_ref()?.came_true);
+        let decided: Vec<bool> = decided.collect();
+        [decided.len(), decided.iter().filter(|came| **came).count()]
+    }
+
+    /// The whole in a sentence.
+    pub fn sentence(&self) -> String {
+        let told =
+            [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided, Fate::TakenBack].map(|fate| {
+                let changes = self.changes_of(fate);
+                let label = fate.label();
+                let first = label.chars().next().unwrap_or_default().to_uppercase();
+                let rest = label.get(1..).unwrap_or_default();
+                (!changes.is_empty()).then(|| format!("{first}{rest}: {}.", changes.join("; ")))
+            });
+        let told: Vec<String> = told.into_iter().flatten().collect();
+        if told.is_empty() { "Nothing was tried yet.".to_owned() } else { told.join(" ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chapter(change: &str, decision: &str, verdict: Option<Verdict>, workload: &str) -> Chapter {
+        let entry = LedgerEntry {
+            change: change.to_owned(),
+            decision: decision.to_owned(),
+            verdict,
+            workload: workload.to_owned(),
+            ..LedgerEntry::default()
+        };
+        let after = BatchState { windows: 1, ..BatchState::default() };
+        Chapter { entry, after, ..Chapter::default() }
+    }
+
+    #[test]
+    fn a_story_says_what_stays_and_what_does_not() {
+        let story = Story {
+            chapters: vec![
+                chapter("binary: pgo", "keep", Some(Verdict::Better), "a"),
+                chapter("binary: pgo", "keep", Some(Verdict::Better), "b"),
+                chapter("client: linger=5ms", "rejected", Some(Verdict::Worse), "a"),
+                chapter("binary: bolt", "drop", Some(Verdict::NotShown), "a"),
+                chapter("host: profile latency", "applied", None, ""),
+                chapter("host: profile kafka", "applied", None, ""),
+                chapter("host: profile kafka", "taken back", None, ""),
+            ],
+            ..Story::default()
+        };
+        let sentence = story.sentence();
+        assert_eq!(
+            sentence,
+            "Kept: pgo; profile latency. Rejected: linger=5ms. Not shown: bolt. Taken back: profile kafka.",
+            "each change once, without its altitude"
+        );
+        assert_eq!(story.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 3]);
+        assert_eq!(Story::default().sentence(), "Nothing was tried yet.");
+    }
+}

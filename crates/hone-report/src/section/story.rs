@@ -1,0 +1,395 @@
+//! What was tried at each altitude, percentiles step by step, what was foretold beside what came, and all numbers to take along.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hone_record::{
+    ALTITUDES, BatchState, Chapter, Envelope, LedgerEntry, RecordRole, STORY_QUANTILES, Story, WindowRow,
+};
+
+use super::{absent, paragraph, section};
+use crate::escape::{Element, Markup, el};
+use crate::plot::mark;
+use crate::quantity::{self, NONE};
+use crate::table::{Cell, Column, Table, lines};
+
+/// A page opens slowly with more than this inside; the rest lies in the run's folder.
+const MOST_BYTES: usize = 24 << 20;
+
+/// What each altitude is, for who does not know the word.
+fn owner(altitude: &str) -> &'static str {
+    match altitude {
+        "binary" => "how the service is built",
+        "broker" => "how the service is set",
+        "client" => "how those who write to it are set",
+        "host" => "how the machine is set",
+        _ => "at several altitudes, or at none that was named",
+    }
+}
+
+/// All that was tried, a table for each altitude.
+pub(crate) fn tried(story: &Story) -> Element {
+    let section = section("tried", "What was tried at each altitude");
+    let mut by_altitude: BTreeMap<usize, Vec<&Chapter>> = BTreeMap::new();
+    for chapter in &story.chapters {
+        let place = ALTITUDES.iter().position(|altitude| chapter.entry.altitude() == Some(altitude));
+        by_altitude.entry(place.unwrap_or(ALTITUDES.len())).or_default().push(chapter);
+    }
+    if by_altitude.is_empty() {
+        return section.child(absent("Nothing was tried yet."));
+    }
+    section.children(by_altitude.into_iter().map(|(place, chapters)| {
+        let altitude = ALTITUDES.get(place).copied().unwrap_or("other");
+        tried_at(altitude, &chapters)
+    }))
+}
+
+fn tried_at(altitude: &str, chapters: &[&Chapter]) -> Element {
+    let columns = vec![
+        Column::words("change"),
+        Column::words("metric"),
+        Column::numbers(Markup::text("before")),
+        Column::numbers(Markup::text("after")),
+        Column::numbers(lines(["ratio", "interval"])),
+        Column::words("verdict"),
+        Column::words("decision"),
+    ];
+    let name = format!(
+        "{}{}",
+        altitude.get(..1).unwrap_or_default().to_uppercase(),
+        altitude.get(1..).unwrap_or_default()
+    );
+    let mut table = Table::new(&name, columns).remark(owner(altitude));
+    for chapter in chapters {
+        table.row(title(chapter), cells(&chapter.entry));
+    }
+    el("div").child(table.finish()).child(reasons(chapters))
+}
+
+fn title(chapter: &Chapter) -> Markup {
+    let entry = &chapter.entry;
+    let when = (entry.at_unix_ms > 0).then(|| quantity::date_utc(entry.at_unix_ms));
+    let under = (!entry.workload.is_empty()).then(|| format!("under {}", entry.workload));
+    let small = [Some(entry.verb.clone()), under, when].into_iter().flatten().filter(|text| !text.is_empty());
+    let small = small.collect::<Vec<_>>().join(" · ");
+    Markup::text(entry.change_alone()).with(el("span").class("small path").text(&small))
+}
+
+fn cells(entry: &LedgerEntry) -> Vec<Cell> {
+    let value = |place: usize| {
+        let metric = entry.metric?;
+        let value = *entry.values?.get(place)?;
+        Some(if metric.unit() == "µs" {
+            quantity::time_us(value)
+        } else {
+            format!("{} {}", quantity::significant(value), metric.unit())
+        })
+    };
+    let known = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let ratio = entry.ratio.map_or_else(
+        || Markup::text(NONE),
+        |[ratio, low, high]| {
+            let interval = format!("[{}, {}]", quantity::ratio(low), quantity::ratio(high));
+            Markup::text(&quantity::ratio(ratio)).with(el("span").class("small word").text(&interval))
+        },
+    );
+    let verdict = entry.verdict.map_or_else(|| Markup::text("nothing was measured"), mark::verdict_words);
+    vec![
+        Cell::text(entry.metric.map_or(NONE, hone_record::Metric::label)),
+        Cell::number(&known(value(0))),
+        Cell::number(&known(value(1))),
+        Cell::numbers(ratio),
+        Cell::words(verdict),
+        Cell::words(el("span").class("word").text(if entry.decision.is_empty() {
+            NONE
+        } else {
+            &entry.decision
+        })),
+    ]
+}
+
+/// Why, and by which rule, folded: long, and the same for many.
+fn reasons(chapters: &[&Chapter]) -> Element {
+    let item = |chapter: &&Chapter| {
+        let entry = &chapter.entry;
+        let labelled = |name: &str, text: &str| {
+            (!text.is_empty()).then(|| el("p").child(el("b").text(&format!("{name}: "))).text(text))
+        };
+        let who = [&entry.who, &entry.hone].map(String::as_str).join(", Hone ");
+        let who = if entry.who.is_empty() { String::new() } else { who };
+        el("li")
+            .child(el("strong").text(entry.change_alone()))
+            .children(labelled("Question", &entry.question))
+            .children(labelled("Why", &entry.why))
+            .children(labelled("The rule, before the first window", &entry.rule))
+            .children(entry.undo.as_deref().and_then(|undo| labelled("To take it back", undo)))
+            .children(labelled("Run", &entry.run))
+            .children(labelled("By", &who))
+    };
+    el("details")
+        .child(el("summary").text("Questions, reasons, rules and the way back"))
+        .child(el("ol").children(chapters.iter().map(item)))
+}
+
+/// A table for each target and load: the state before the first change, then the state with each.
+pub(crate) fn percentiles(story: &Story) -> Element {
+    let section = section("percentiles", "Percentiles, step by step");
+    let groups = story.groups();
+    if groups.is_empty() {
+        return section.child(absent(
+            "There is no window of any step: nothing was loaded, or the runs are not there any more.",
+        ));
+    }
+    let tables = groups.iter().map(|group| steps_table(group));
+    section.children(tables).child(paragraph(
+        "Latency runs from the time a request was due to its acknowledgement, over all windows of a state that count. Columns were measured \
+         one after the other; only the ratio in the last row is of pairs of windows, each step beside its own state before.",
+    ))
+}
+
+fn steps_table(group: &[&Chapter]) -> Element {
+    let Some(first) = group.first() else { return el("div") };
+    let original = first.entry.change_alone().rsplit_once(" on ").map_or("before", |(_, parent)| parent);
+    let mut columns = vec![
+        Column::words("all windows of a state"),
+        Column::numbers(if original == "before" { Markup::text("original") } else { Markup::text(original) }),
+    ];
+    columns.extend(
+        group.iter().map(|chapter| {
+            Column::numbers(lines([chapter.entry.change_alone(), chapter.entry.fate().label()]))
+        }),
+    );
+    let name = match first.entry.workload.as_str() {
+        "" => first.entry.experiment.clone(),
+        workload => format!("{}, under {workload}", first.entry.experiment),
+    };
+    let mut table = Table::new(&name, columns);
+    let states: Vec<&BatchState> =
+        std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();
+    let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
+        let told = |state: &&BatchState| match state.windows {
+            0 => "not there any more".to_owned(),
+            _ => cell(state).unwrap_or_else(|| without.to_owned()),
+        };
+        table.row(Markup::text(name), states.iter().map(|state| Cell::number(&told(state))).collect());
+    };
+    for (name, quantile) in STORY_QUANTILES {
+        row(name, &|state| state.latency_us(quantile).map(quantity::time_us), "too few samples");
+    }
+    row("CPU, cores", &|state| state.cores().map(quantity::significant), "not known");
+    row("CPU a record", &|state| state.cpu_us_per_record().map(quantity::time_us), "not known");
+    let sent = |state: &BatchState| Some(quantity::bytes(state.sent_bytes_per_s()?.round() as u64));
+    row("network sent a second", &sent, "not known");
+    let reached = |state: &BatchState| {
+        (state.seconds > 0.0).then(|| quantity::significant(state.acked_records as f64 / state.seconds))
+    };
+    row("records a second", &reached, "not known");
+    row("windows", &|state| Some(quantity::count(state.windows.into())), "");
+    let metric = first.entry.metric.map_or("metric", hone_record::Metric::label);
+    let ratios = group.iter().map(|chapter| Cell::number(&ratio_words(&chapter.entry)));
+    table.row_of_class(
+        "primary",
+        Markup::text(&format!("{metric}, beside its own state before")),
+        std::iter::once(Cell::number(NONE)).chain(ratios).collect(),
+    );
+    table.finish()
+}
+
+fn ratio_words(entry: &LedgerEntry) -> String {
+    entry.ratio.map_or_else(|| NONE.to_owned(), |[ratio, ..]| quantity::change(ratio))
+}
+
+/// What was said before anything was measured, beside what came; none where nothing was said.
+pub(crate) fn predictions(story: &Story) -> Option<Element> {
+    let told: Vec<(&Chapter, _)> = story
+        .chapters
+        .iter()
+        .filter_map(|chapter| Some((chapter, chapter.entry.foretold.as_ref()?)))
+        .collect();
+    if told.is_empty() {
+        return None;
+    }
+    let columns = ["change", "foretold", "found", "came true", "by which rule"].map(Column::words).into();
+    let mut table = Table::new("What was foretold", columns).remark(
+        "Said before the first window of the change, by a simulation or a replay, and not changed since.",
+    );
+    for (chapter, foretold) in &told {
+        let entry = &chapter.entry;
+        let found = match (entry.verdict, entry.ratio) {
+            (Some(verdict), Some([ratio, ..])) => format!("{}, {}", verdict.label(), quantity::change(ratio)),
+            (Some(verdict), None) => verdict.label().to_owned(),
+            (None, _) => "not measured here".to_owned(),
+        };
+        let came = match foretold.came_true {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "not decided",
+        };
+        let cells = vec![
+            Cell::text(&foretold.expected.to_string()),
+            Cell::text(&found),
+            Cell::text(came),
+            Cell::text(&foretold.rule),
+        ];
+        table.row(Markup::text(entry.change_alone()), cells);
+    }
+    let [decided, came] = story.predictions();
+    let tally = match decided {
+        0 => "None of them is decided yet.".to_owned(),
+        _ => format!("{came} of {decided} that are decided came true."),
+    };
+    Some(section("foretold", "Foretold, and found").child(paragraph(&tally)).child(table.finish()))
+}
+
+/// Every number as a file, inside of the page.
+pub(crate) fn downloads(story: &Story) -> Element {
+    let record = Envelope::new(story.clone()).to_text().unwrap_or_default();
+    let files = [
+        ("steps.csv", "text/csv", "what was tried, a line for each change", steps_csv(story)),
+        ("windows.csv", "text/csv", "a line for each window that counts", windows_csv(story)),
+        (
+            "story.json",
+            "application/json",
+            "all of it as a record: the ledger’s entries, and the histogram of every state",
+            record,
+        ),
+    ];
+    let links = files.iter().map(|(name, kind, what, text)| {
+        let item = el("li");
+        if text.is_empty() || text.len() > MOST_BYTES {
+            return item.text(&format!("{name} is too large for a page; hone report --json writes it."));
+        }
+        let link = el("a")
+            .attr("download", name)
+            .attr("href", format!("data:{kind};charset=utf-8;base64,{}", STANDARD.encode(text)))
+            .text(name);
+        item.child(link).text(&format!(", {}: {what}", quantity::bytes(text.len() as u64)))
+    });
+    let mut section = section("numbers", "The numbers, to take along").child(el("ul").children(links));
+    if !story.heads.is_empty() {
+        section = section
+            .child(paragraph("The ledger ended with this when the page was made:"))
+            .children(story.heads.iter().map(|head| el("p").child(el("code").class("hash").text(head))))
+            .child(paragraph("hone ledger verify --head finds out whether it is still there."));
+    }
+    section.children(story.limits.iter().map(|limit| paragraph(limit)))
+}
+
+fn csv_line(cells: &[String]) -> String {
+    let cell = |text: &String| {
+        let needs = text.contains(['"', ',', '\n', '\r']);
+        if needs { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() }
+    };
+    cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+fn or_empty<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn quantile_names(prefix: &str) -> Vec<String> {
+    STORY_QUANTILES.iter().map(|(name, _)| format!("{prefix}latency_us_{}", name.replace('.', "_"))).collect()
+}
+
+fn steps_csv(story: &Story) -> String {
+    let mut head: Vec<String> = [
+        "experiment",
+        "change",
+        "workload",
+        "metric",
+        "ratio",
+        "low",
+        "high",
+        "verdict",
+        "decision",
+        "state",
+    ]
+    .map(str::to_owned)
+    .into();
+    head.extend(quantile_names(""));
+    head.extend(
+        ["cpu_cores", "cpu_us_per_record", "sent_bytes_per_s", "acked_records", "seconds", "windows"]
+            .map(str::to_owned),
+    );
+    let mut out = csv_line(&head);
+    for chapter in &story.chapters {
+        for (name, state) in [("before", &chapter.before), ("after", &chapter.after)] {
+            let entry = &chapter.entry;
+            let mut cells = vec![
+                entry.experiment.clone(),
+                entry.change.clone(),
+                entry.workload.clone(),
+                or_empty(entry.metric.map(hone_record::Metric::name)),
+                or_empty(entry.ratio.map(|[ratio, ..]| ratio)),
+                or_empty(entry.ratio.map(|[_, low, _]| low)),
+                or_empty(entry.ratio.map(|[.., high]| high)),
+                or_empty(entry.verdict.map(hone_record::Verdict::label)),
+                entry.decision.clone(),
+                name.to_owned(),
+            ];
+            cells.extend(STORY_QUANTILES.iter().map(|(_, quantile)| or_empty(state.latency_us(*quantile))));
+            cells.extend([
+                or_empty(state.cores()),
+                or_empty(state.cpu_us_per_record()),
+                or_empty(state.sent_bytes_per_s()),
+            ]);
+            cells.extend([
+                state.acked_records.to_string(),
+                state.seconds.to_string(),
+                state.windows.to_string(),
+            ]);
+            out.push_str(&csv_line(&cells));
+        }
+    }
+    out
+}
+
+fn windows_csv(story: &Story) -> String {
+    let mut head: Vec<String> = [
+        "change",
+        "workload",
+        "run",
+        "path",
+        "state",
+        "started_unix_ms",
+        "duration_s",
+        "requests",
+        "acked_requests",
+        "acked_records",
+        "cpu_s",
+        "sent_bytes",
+    ]
+    .map(str::to_owned)
+    .into();
+    head.extend(quantile_names(""));
+    let mut out = csv_line(&head);
+    for chapter in &story.chapters {
+        for window in &chapter.windows {
+            out.push_str(&csv_line(&window_cells(&chapter.entry, window)));
+        }
+    }
+    out
+}
+
+fn window_cells(entry: &LedgerEntry, window: &WindowRow) -> Vec<String> {
+    let state = if window.role == RecordRole::After { "after" } else { "before" };
+    let mut cells = vec![
+        entry.change.clone(),
+        entry.workload.clone(),
+        entry.run.clone(),
+        window.path.clone(),
+        state.to_owned(),
+    ];
+    cells.extend([
+        window.started_unix_ms.to_string(),
+        window.duration_s.to_string(),
+        window.requests.to_string(),
+        window.acked_requests.to_string(),
+        window.acked_records.to_string(),
+        or_empty(window.cpu_s),
+        or_empty(window.sent_bytes),
+    ]);
+    cells.extend(window.latency_us.iter().map(|us| or_empty(*us)));
+    cells
+}

@@ -1,0 +1,323 @@
+//! `hone ledger show`, `verify`, `export`: what was tried and decided, and whether that is what was written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use hone_ledger::{Checked, Fault, Head, Ledger, Line, Repeated};
+use hone_record::{LedgerEntry, RecordRef, Verdict};
+use serde::Serialize;
+
+use super::{Desk, default_runs, print};
+use crate::ledger::{NAME, hash_of};
+use crate::{Ending, Usage, show};
+
+/// What was tried, what was decided, and why; and whether anybody has changed it since.
+///
+/// Every command that decides something writes an entry: compare, optimize, diagnose --replay,
+/// batch prove, whatif and caching, host apply, confirm and revert. A ledger only grows, and each
+/// line is chained to those before it by their hashes. Branches that both wrote are merged by git
+/// (`ledger.jsonl merge=union` in .gitattributes).
+///
+/// Examples:
+///   hone ledger show --last 5
+///   hone ledger show --kind compare --verdict better
+///   hone ledger verify --records
+///   hone ledger export --csv > ledger.csv
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Show(Selection),
+    Verify(Verify),
+    Export(Export),
+}
+
+/// Show the entries, oldest first.
+#[derive(Debug, Args)]
+struct Selection {
+    #[command(flatten)]
+    place: Place,
+    /// Only so many, the newest.
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Only those of a command: compare, optimize, diagnose, batch, "batch prove", host, "host apply" ...
+    #[arg(long, value_name = "COMMAND")]
+    kind: Option<String>,
+    /// Only those with this verdict.
+    #[arg(long, value_enum, value_name = "VERDICT")]
+    verdict: Option<VerdictName>,
+    /// Only those of this altitude: binary, broker, client, host.
+    #[arg(long, value_name = "ALTITUDE", value_parser = hone_record::ALTITUDES)]
+    altitude: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The ledger, or a folder that has one; runs/ledger.jsonl unless named.
+    path: Option<PathBuf>,
+}
+
+/// Say whether the ledger is what was written, and the first line that is not.
+///
+/// A line that was changed, taken out or moved is found by its hash, or by that of a line behind it. Lines cut off at the end, and a ledger
+/// that was made anew from some line on, are found only by a hash that was kept elsewhere: --head. What a killed writer left is told and is
+/// no fault. Exit code 1 where something is wrong.
+#[derive(Debug, Args)]
+struct Verify {
+    #[command(flatten)]
+    place: Place,
+    /// A hash that must be in it: one that an earlier verify, a report or a colleague's copy has shown as its head.
+    #[arg(long, value_name = "SHA256")]
+    head: Vec<String>,
+    /// Also hold the record files that the entries rest on against their hashes.
+    #[arg(long)]
+    records: bool,
+}
+
+/// Write the entries as a table for other programs, or as records (--json).
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("form").args(["csv", "markdown"])))]
+struct Export {
+    #[command(flatten)]
+    selection: Selection,
+    /// Comma-separated values, a line for each entry.
+    #[arg(long)]
+    csv: bool,
+    /// A table in Markdown.
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum VerdictName {
+    Better,
+    Worse,
+    Equivalent,
+    NotShown,
+}
+
+impl VerdictName {
+    fn verdict(self) -> Verdict {
+        match self {
+            Self::Better => Verdict::Better,
+            Self::Worse => Verdict::Worse,
+            Self::Equivalent => Verdict::Equivalent,
+            Self::NotShown => Verdict::NotShown,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
+    match &arguments.verb {
+        Verb::Show(selection) => {
+            desk.show_found("ledger", &selected(selection)?, show::ledger::text)?;
+            Ok(Ending::Done)
+        }
+        Verb::Verify(arguments) => verify(arguments, desk),
+        Verb::Export(arguments) => export(arguments, desk),
+    }
+}
+
+/// An entry with its place in the chain, as it is shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown {
+    /// In the file, counted from 1.
+    pub(crate) line: usize,
+    pub(crate) hash: String,
+    pub(crate) parents: Vec<String>,
+    pub(crate) is_chained: bool,
+    pub(crate) entry: LedgerEntry,
+}
+
+impl Shown {
+    fn of(line: Line) -> Self {
+        let Line { number, hash, parents, is_chained, entry } = line;
+        Self { line: number, hash, parents, is_chained, entry }
+    }
+}
+
+/// What of a ledger was asked for.
+#[derive(Debug, Serialize)]
+pub(crate) struct Book {
+    pub(crate) path: String,
+    /// Entries that it has, and those that were not asked for.
+    pub(crate) entries_in_all: usize,
+    pub(crate) entries: Vec<Shown>,
+    /// Lines that are not as they were written.
+    pub(crate) faulty_lines: Vec<usize>,
+}
+
+/// Where the ledger lies.
+///
+/// # Errors
+/// When there is none.
+pub(in crate::cmd) fn found_at(path: Option<&Path>) -> Result<PathBuf> {
+    let named = path.map_or_else(default_runs, Path::to_owned);
+    let file = if named.is_dir() { named.join(NAME) } else { named };
+    let file = if path.is_none() && !file.exists() { default_runs().join(NAME) } else { file };
+    if !file.exists() {
+        bail!(
+            "there is no ledger {}\n  next: name it, or the folder of its runs; the first command that decides something makes it",
+            file.display()
+        );
+    }
+    Ok(file)
+}
+
+fn selected(selection: &Selection) -> Result<Book> {
+    let path = found_at(selection.place.path.as_deref())?;
+    let Checked { lines, faults, .. } = Ledger::at(&path).read()?;
+    let entries_in_all = lines.len();
+    let wanted: Vec<Line> = lines.into_iter().filter(|line| selection.wants(&line.entry)).collect();
+    let skipped = selection.last.map_or(0, |last| wanted.len().saturating_sub(last));
+    Ok(Book {
+        path: path.display().to_string(),
+        entries_in_all,
+        entries: wanted.into_iter().skip(skipped).map(Shown::of).collect(),
+        faulty_lines: faults.iter().map(|fault| fault.line).collect(),
+    })
+}
+
+impl Selection {
+    fn wants(&self, entry: &LedgerEntry) -> bool {
+        // `host` is all of `host apply`, `host revert` ...
+        let is_of = |kind: &String| {
+            entry.verb == *kind
+                || entry.verb.strip_prefix(kind.as_str()).is_some_and(|rest| rest.starts_with(' '))
+        };
+        self.kind.as_ref().is_none_or(is_of)
+            && self.verdict.is_none_or(|wanted| entry.verdict == Some(wanted.verdict()))
+            && self.altitude.as_ref().is_none_or(|wanted| entry.altitude() == Some(wanted))
+    }
+}
+
+fn export(arguments: &Export, desk: &Desk) -> Result<Ending> {
+    let book = selected(&arguments.selection)?;
+    if arguments.csv {
+        print(&show::ledger::csv(&book))?;
+    } else if arguments.markdown {
+        print(&show::ledger::markdown(&book))?;
+    } else if desk.json {
+        desk.show_found("ledger", &book, |_| String::new())?;
+    } else {
+        bail!(Usage("in which form? --csv, --markdown or --json".to_owned()));
+    }
+    Ok(Ending::Done)
+}
+
+/// What verify found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Verified {
+    pub(crate) path: String,
+    pub(crate) entries: usize,
+    /// Lines of builds from before there was a chain.
+    pub(crate) unchained_lines: Vec<usize>,
+    /// Pieces that killed writers left: their lines and what is there.
+    pub(crate) torn: Vec<(usize, String)>,
+    /// Lines that stand there again, with where they stood first.
+    pub(crate) repeated: Vec<(usize, usize)>,
+    /// The lines that no line follows yet.
+    pub(crate) heads: Vec<(usize, String)>,
+    pub(crate) faults: Vec<ShownFault>,
+    /// Hashes that must be in it and are not.
+    pub(crate) missing_heads: Vec<String>,
+    /// The record files; `None` where nobody asked.
+    pub(crate) records: Option<HeldRecords>,
+}
+
+/// A line that is not as it was written.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShownFault {
+    pub(crate) line: usize,
+    pub(crate) kind: &'static str,
+    pub(crate) means: &'static str,
+    pub(crate) expected: String,
+    pub(crate) found: String,
+}
+
+/// Record files held against the hashes of the entries.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct HeldRecords {
+    pub(crate) as_they_were: usize,
+    /// They are not there any more, which says nothing against the ledger.
+    pub(crate) gone: usize,
+    /// With the line of the entry that rests on it.
+    pub(crate) changed: Vec<(usize, String)>,
+}
+
+impl Verified {
+    /// Whether nothing is wrong.
+    pub(crate) fn is_good(&self) -> bool {
+        let records = self.records.as_ref().is_none_or(|held| held.changed.is_empty());
+        self.faults.is_empty() && self.missing_heads.is_empty() && records
+    }
+}
+
+fn verify(arguments: &Verify, desk: &Desk) -> Result<Ending> {
+    let path = found_at(arguments.place.path.as_deref())?;
+    let checked = Ledger::at(&path).check()?;
+    let records = arguments.records.then(|| held(&path, &checked.lines));
+    let found = verified(&path, checked, &arguments.head, records);
+    let ending = if found.is_good() { Ending::Done } else { Ending::CouldNot };
+    desk.show_found("ledger-verified", &found, show::ledger::verified)?;
+    Ok(ending)
+}
+
+fn verified(path: &Path, checked: Checked, wanted: &[String], records: Option<HeldRecords>) -> Verified {
+    let is_there = |hash: &String| checked.lines.iter().any(|line| line.hash == hash.to_ascii_lowercase());
+    let shown = |fault: Fault| ShownFault {
+        line: fault.line,
+        kind: fault.meaning.label(),
+        means: fault.meaning.words(),
+        expected: fault.expected,
+        found: fault.found,
+    };
+    Verified {
+        path: path.display().to_string(),
+        entries: checked.lines.len(),
+        unchained_lines: checked.unchained().map(|line| line.number).collect(),
+        missing_heads: wanted.iter().filter(|hash| !is_there(hash)).cloned().collect(),
+        torn: checked.torn.into_iter().map(|torn| (torn.line, torn.text)).collect(),
+        repeated: checked.repeated.iter().map(|Repeated { line, first }| (*line, *first)).collect(),
+        heads: checked.heads.into_iter().map(|Head { line, hash }| (line, hash)).collect(),
+        faults: checked.faults.into_iter().map(shown).collect(),
+        records,
+    }
+}
+
+/// Looks for each record in the run's folder, and, where runs were moved, beside the ledger.
+fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
+    let mut held = HeldRecords::default();
+    let mut known: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
+    for line in lines {
+        for record in &line.entry.records {
+            let Some(path) = place_of(ledger, &line.entry, record) else {
+                held.gone += 1;
+                continue;
+            };
+            match known.entry(path.clone()).or_insert_with(|| hash_of(&path).ok()) {
+                Some(hash) if *hash == record.sha256 => held.as_they_were += 1,
+                _ => held.changed.push((line.number, path.display().to_string())),
+            }
+        }
+    }
+    held
+}
+
+/// The file of a record; `None` where it is not there any more.
+pub(crate) fn place_of(ledger: &Path, entry: &LedgerEntry, record: &RecordRef) -> Option<PathBuf> {
+    let run = Path::new(&entry.run);
+    let beside = ledger.parent().unwrap_or(Path::new(".")).join(run.file_name()?);
+    // A path of a ledger is somebody else's text: it may not lead out of the run.
+    let path = Path::new(&record.path);
+    let is_inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let mut places = [run.to_owned(), beside].into_iter().map(|folder| folder.join(path));
+    places.find(|place| is_inside && place.is_file())
+}

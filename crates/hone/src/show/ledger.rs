@@ -1,0 +1,288 @@
+//! Entries of a ledger, and whether it is what was written.
+
+use std::fmt::Write as _;
+
+use hone_record::{Foretold, LedgerEntry};
+
+use super::{count, number, wrapped};
+use crate::cmd::ledger::{Book, Shown, Verified};
+
+/// Digits of a hash that are shown where all of it would be in the way.
+const SHORT: usize = 12;
+
+/// The entries, a paragraph for each.
+pub(crate) fn text(book: &Book) -> String {
+    let mut out: String = book.entries.iter().map(paragraph).collect();
+    let _ = writeln!(
+        out,
+        "{} of {} entries of {}",
+        book.entries.len(),
+        count(book.entries_in_all as u64),
+        book.path
+    );
+    if let Some(line) = book.faulty_lines.first() {
+        let _ = writeln!(out, "Line {line} is not as it was written; see: hone ledger verify {}", book.path);
+    }
+    out
+}
+
+fn paragraph(shown: &Shown) -> String {
+    let entry = &shown.entry;
+    let verdict = entry.verdict.map(|verdict| verdict.label().to_owned());
+    let found: Vec<String> =
+        verdict.into_iter().chain([entry.decision.clone()]).filter(|word| !word.is_empty()).collect();
+    let mut out = format!(
+        "{:>4}  {}  {}  {}\n      {}\n",
+        shown.line,
+        hone_report::date_utc(entry.at_unix_ms),
+        if entry.verb.is_empty() { "-" } else { &entry.verb },
+        found.join(", "),
+        entry.change
+    );
+    let lines = [
+        figures(entry),
+        entry.foretold.as_ref().map(foretold),
+        Some(entry.why.clone()),
+        entry.undo.as_ref().map(|undo| format!("to take it back: {undo}")),
+    ];
+    for line in lines.into_iter().flatten().filter(|line| !line.is_empty()) {
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(out, "      {}", wrapped(&line).replace('\n', "\n      "));
+    }
+    let _ = writeln!(out, "      {}\n", origin(shown));
+    out
+}
+
+/// Metric, values, ratio with its interval.
+fn figures(entry: &LedgerEntry) -> Option<String> {
+    let metric = entry.metric?;
+    let values = entry
+        .values
+        .map(|[before, after]| format!(" {} -> {} {},", number(before), number(after), metric.unit()));
+    let ratio = entry.ratio.map_or_else(
+        || " not estimated".to_owned(),
+        |[ratio, low, high]| format!(" {ratio:.3} [{low:.3}, {high:.3}]"),
+    );
+    let confidence = entry.confidence.map(|confidence| format!(", {} %", (confidence * 1e4).round() / 1e2));
+    let pairs = entry.pairs.map(|pairs| format!(", {pairs} pairs"));
+    let under = if entry.workload.is_empty() { String::new() } else { format!(", under {}", entry.workload) };
+    Some(format!(
+        "{}:{}{ratio}{}{}{under}",
+        metric.label(),
+        values.unwrap_or_default(),
+        confidence.unwrap_or_default(),
+        pairs.unwrap_or_default()
+    ))
+}
+
+/// What was said before beside what came.
+pub(crate) fn foretold(foretold: &Foretold) -> String {
+    format!("foretold: {}, {} ({})", foretold.expected, came(foretold), foretold.rule)
+}
+
+/// Whether it came true, in words.
+pub(crate) fn came(foretold: &Foretold) -> &'static str {
+    match foretold.came_true {
+        Some(true) => "came true",
+        Some(false) => "did not come true",
+        None => "not decided yet",
+    }
+}
+
+fn origin(shown: &Shown) -> String {
+    let entry = &shown.entry;
+    let hash = shown.hash.get(..SHORT).unwrap_or(&shown.hash);
+    let chain = if shown.is_chained { "" } else { ", from before the chain" };
+    let who = if entry.who.is_empty() { String::new() } else { format!(", by {}", entry.who) };
+    let hone = if entry.hone.is_empty() { String::new() } else { format!(" with hone {}", entry.hone) };
+    let run = if entry.run.is_empty() { String::new() } else { format!("{}, ", entry.run) };
+    format!("{run}{hash}{chain}{who}{hone}")
+}
+
+/// What verify says.
+pub(crate) fn verified(found: &Verified) -> String {
+    let mut out = format!("{}: {} entries", found.path, count(found.entries as u64));
+    let unchained = found.unchained_lines.len();
+    if unchained > 0 {
+        let _ = write!(out, ", {unchained} of them from before the chain");
+    }
+    out.push('\n');
+    match found.faults.split_first() {
+        None => out.push_str("Every line is as it was written, and none is missing between them.\n"),
+        Some((first, others)) => {
+            let _ = writeln!(
+                out,
+                "Line {} is {}: {}\n  expected: {}\n  there is: {}",
+                first.line, first.kind, first.means, first.expected, first.found
+            );
+            for other in others.iter().take(9) {
+                let _ = writeln!(out, "  also line {}: {}, {}", other.line, other.kind, other.means);
+            }
+            if others.len() > 9 {
+                let _ = writeln!(out, "  and {} more", others.len() - 9);
+            }
+            out.push_str(
+                "  next: hold it against another copy (git log -p of the file), and put back what was there\n",
+            );
+        }
+    }
+    for (line, text) in &found.torn {
+        let piece: String = text.chars().take(60).collect();
+        let _ = writeln!(
+            out,
+            "Line {line} is torn: its writer was killed, and its entry did not get in. Nothing else is missing for it. There is: {piece}..."
+        );
+    }
+    for (line, first) in &found.repeated {
+        let _ = writeln!(out, "Line {line} is line {first} again, as merges can make it; it counts once.");
+    }
+    for hash in &found.missing_heads {
+        let _ = writeln!(out, "No line has {hash}: the ledger was cut off, made anew, or is another one.");
+    }
+    if let Some(records) = &found.records {
+        let _ = writeln!(
+            out,
+            "Records: {} as they were, {} not there any more, {} changed",
+            count(records.as_they_were as u64),
+            count(records.gone as u64),
+            count(records.changed.len() as u64)
+        );
+        for (line, path) in &records.changed {
+            let _ = writeln!(out, "  line {line} rests on {path}, which has another content now");
+        }
+    }
+    for (line, hash) in &found.heads {
+        let _ = writeln!(out, "Head: line {line}, {hash}");
+    }
+    out
+}
+
+/// A column of the tables for other programs.
+type Column = (&'static str, fn(&Shown) -> String);
+
+fn of<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+const COLUMNS: [Column; 26] = [
+    ("line", |shown| shown.line.to_string()),
+    ("at_utc", |shown| hone_report::date_utc(shown.entry.at_unix_ms)),
+    ("at_unix_ms", |shown| shown.entry.at_unix_ms.to_string()),
+    ("verb", |shown| shown.entry.verb.clone()),
+    ("experiment", |shown| shown.entry.experiment.clone()),
+    ("altitude", |shown| of(shown.entry.altitude())),
+    ("change", |shown| shown.entry.change.clone()),
+    ("question", |shown| shown.entry.question.clone()),
+    ("rule", |shown| shown.entry.rule.clone()),
+    ("workload", |shown| shown.entry.workload.clone()),
+    ("metric", |shown| of(shown.entry.metric.map(hone_record::Metric::name))),
+    ("before", |shown| of(shown.entry.values.map(|[before, _]| before))),
+    ("after", |shown| of(shown.entry.values.map(|[_, after]| after))),
+    ("ratio", |shown| of(shown.entry.ratio.map(|[ratio, ..]| ratio))),
+    ("low", |shown| of(shown.entry.ratio.map(|[_, low, _]| low))),
+    ("high", |shown| of(shown.entry.ratio.map(|[_, _, high]| high))),
+    ("verdict", |shown| of(shown.entry.verdict.map(hone_record::Verdict::label))),
+    ("decision", |shown| shown.entry.decision.clone()),
+    ("why", |shown| shown.entry.why.clone()),
+    ("foretold", |shown| of(shown.entry.foretold.as_ref().map(|foretold| foretold.expected))),
+    ("came_true", |shown| of(shown.entry.foretold.as_ref().and_then(|foretold| foretold.came_true))),
+    ("undo", |shown| of(shown.entry.undo.as_ref())),
+    ("who", |shown| shown.entry.who.clone()),
+    ("hone", |shown| shown.entry.hone.clone()),
+    ("run", |shown| shown.entry.run.clone()),
+    ("sha256", |shown| shown.hash.clone()),
+];
+
+/// Comma-separated values as RFC 4180 has them.
+pub(crate) fn csv(book: &Book) -> String {
+    let cell = |text: &str| {
+        let needs = text.contains(['"', ',', '\n', '\r']);
+        if needs { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    };
+    let line =
+        |cells: Vec<String>| cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(",") + "\r\n";
+    let head = line(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let rows = book.entries.iter().map(|shown| line(COLUMNS.iter().map(|(_, value)| value(shown)).collect()));
+    std::iter::once(head).chain(rows).collect()
+}
+
+/// A table for people: what a reader asks first.
+pub(crate) fn markdown(book: &Book) -> String {
+    let mut out =
+        "| when | change | metric | ratio | verdict | decision | why |\n|---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for Shown { entry, .. } in &book.entries {
+        let ratio = entry.ratio.map(|[ratio, low, high]| format!("{ratio:.3} [{low:.3}, {high:.3}]"));
+        let cells = [
+            hone_report::date_utc(entry.at_unix_ms),
+            entry.change.clone(),
+            of(entry.metric.map(hone_record::Metric::label)),
+            of(ratio),
+            of(entry.verdict.map(hone_record::Verdict::label)),
+            entry.decision.clone(),
+            entry.why.clone(),
+        ];
+        let _ = writeln!(out, "| {} |", cells.map(|cell| in_a_cell(&cell)).join(" | "));
+    }
+    out
+}
+
+/// What would end a cell, or begin something else, is written so that it does not.
+pub(crate) fn in_a_cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "\\`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::{Expectation, Metric, Verdict};
+
+    fn book() -> Book {
+        let entry = LedgerEntry {
+            verb: "compare".to_owned(),
+            change: "client: a|b, \"c\"".to_owned(),
+            metric: Some(Metric::LatencyP99),
+            ratio: Some([0.5, 0.4, 0.6]),
+            values: Some([20.0, 10.0]),
+            confidence: Some(0.95),
+            pairs: Some(8),
+            verdict: Some(Verdict::Better),
+            decision: "keep".to_owned(),
+            why: "less\nof <b>it</b>".to_owned(),
+            foretold: Some(Foretold {
+                expected: Expectation::Gain,
+                rule: "r".to_owned(),
+                came_true: Some(true),
+            }),
+            ..LedgerEntry::default()
+        };
+        let shown = Shown { line: 3, hash: "ab".repeat(32), parents: Vec::new(), is_chained: true, entry };
+        Book { path: "l".to_owned(), entries_in_all: 7, entries: vec![shown], faulty_lines: vec![2] }
+    }
+
+    #[test]
+    fn an_entry_is_shown_with_its_figures_and_what_was_foretold() {
+        let text = text(&book());
+        for wanted in [
+            "p99: 20.0 -> 10.0 µs, 0.500 [0.400, 0.600], 95 %, 8 pairs",
+            "foretold: a gain, came true (r)",
+            "better, keep",
+            "1 of 7 entries",
+            "Line 2 is not as it was written",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    }
+
+    #[test]
+    fn tables_keep_their_cells_apart() {
+        let csv = csv(&book());
+        let rows: Vec<&str> = csv.split("\r\n").collect();
+        assert_eq!(rows[0].split(',').count(), COLUMNS.len());
+        assert!(rows[1].contains("\"client: a|b, \"\"c\"\"\"") && rows[1].contains("\"less\nof <b>it</b>\""));
+        let markdown = markdown(&book());
+        assert_eq!(markdown.lines().count(), 3);
+        assert!(markdown.contains("client: a\\|b") && markdown.contains("less of &lt;b>it"), "{markdown}");
+    }
+}

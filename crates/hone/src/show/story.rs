@@ -1,0 +1,246 @@
+//! A story as Markdown, and in a few lines for a pull request.
+
+use std::fmt::Write as _;
+
+use hone_record::{BatchState, Chapter, Fate, LedgerEntry, STORY_QUANTILES, Story};
+
+use super::ledger::{came, in_a_cell};
+use super::{bytes, count, number, span_us};
+
+/// Rows of a comment: a reviewer reads it between two other things.
+const MOST_ROWS: usize = 15;
+
+/// All of it.
+pub(crate) fn markdown(story: &Story) -> String {
+    let mut out = format!("# {}\n\n{}\n", in_a_cell(&story.title), in_a_cell(&story.sentence()));
+    for ceiling in &story.ceilings {
+        let _ = write!(out, "\n{}: {}\n", in_a_cell(&ceiling.workload), in_a_cell(&ceiling.words));
+    }
+    for diagnosis in &story.diagnoses {
+        for verdict in diagnosis.parts.iter().filter_map(|part| part.verdict.as_ref()) {
+            let _ = write!(
+                out,
+                "\nWill a better layout help? {}: {} ({})\n",
+                verdict.likelihood,
+                in_a_cell(&verdict.rule),
+                in_a_cell(&diagnosis.source)
+            );
+        }
+    }
+    out.push_str("\n## What was tried\n\n");
+    out.push_str(&tried(story.chapters.iter()));
+    for group in story.groups() {
+        out.push_str(&steps(&group));
+    }
+    out.push_str(&foretold(story));
+    out.push_str("\n## Why\n\n");
+    for chapter in &story.chapters {
+        let entry = &chapter.entry;
+        let _ = writeln!(
+            out,
+            "- **{}**: {}. {}",
+            in_a_cell(&entry.change),
+            entry.fate().label(),
+            in_a_cell(&entry.why)
+        );
+        if let Some(undo) = &entry.undo {
+            let _ = writeln!(out, "  To take it back: {}", in_a_cell(undo));
+        }
+    }
+    story.limits.iter().for_each(|limit| {
+        let _ = write!(out, "\n{}\n", in_a_cell(limit));
+    });
+    out
+}
+
+/// What a reviewer wants to know, and where the rest is.
+pub(crate) fn comment(story: &Story) -> String {
+    let kept = story.changes_of(Fate::Kept).len();
+    let all: usize = [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided]
+        .map(|fate| story.changes_of(fate).len())
+        .iter()
+        .sum();
+    let mut out = format!("**hone, {}**: {kept} of {all} changes kept\n\n", in_a_cell(&story.title));
+    let skipped = story.chapters.len().saturating_sub(MOST_ROWS);
+    out.push_str(&tried(story.chapters.iter().skip(skipped)));
+    if skipped > 0 {
+        let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
+    }
+    for line in story.groups().iter().filter_map(|group| tail(group)) {
+        let _ = write!(out, "\n{line}\n");
+    }
+    let [decided, came_true] = story.predictions();
+    if decided > 0 {
+        let _ = write!(out, "\n{came_true} of {decided} predictions came true.\n");
+    }
+    let machine =
+        story.machines.first().map(|machine| format!(" on {} cores of {}", machine.cores, machine.cpu_model));
+    let _ = write!(
+        out,
+        "\n<sub>Ratios with their intervals over pairs of windows, after against before{}; measured by hone.</sub>\n",
+        in_a_cell(&machine.unwrap_or_default())
+    );
+    out
+}
+
+fn tried<'a>(chapters: impl Iterator<Item = &'a Chapter>) -> String {
+    let mut out = "| change | metric | ratio | verdict | |\n|---|---|---:|---|---|\n".to_owned();
+    for Chapter { entry, .. } in chapters {
+        let ratio = entry.ratio.map_or_else(
+            || "-".to_owned(),
+            |[ratio, low, high]| format!("{} [{}, {}]", percent(ratio), percent(low), percent(high)),
+        );
+        let under = if entry.workload.is_empty() { String::new() } else { format!(" ({})", entry.workload) };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {ratio} | {} | {} |",
+            in_a_cell(&format!("{}{under}", entry.change)),
+            entry.metric.map_or("-", hone_record::Metric::label),
+            entry.verdict.map_or("-", hone_record::Verdict::label),
+            entry.fate().label()
+        );
+    }
+    out
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// The state before the first change, and that with each.
+fn steps(group: &[&Chapter]) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let states: Vec<&BatchState> =
+        std::iter::once(&first.before).chain(group.iter().map(|chapter| &chapter.after)).collect();
+    let of = |entry: &LedgerEntry| match entry.workload.as_str() {
+        "" => entry.experiment.clone(),
+        workload => format!("{}, under {workload}", entry.experiment),
+    };
+    let mut out = format!("\n## Percentiles, step by step: {}\n\n| | before |", in_a_cell(&of(&first.entry)));
+    for chapter in group {
+        let _ =
+            write!(out, " {} ({}) |", in_a_cell(chapter.entry.change_alone()), chapter.entry.fate().label());
+    }
+    let _ = write!(out, "\n|---|{}\n", "---:|".repeat(states.len()));
+    let mut row = |name: &str, cell: &dyn Fn(&BatchState) -> Option<String>, without: &str| {
+        let cells: Vec<String> =
+            states.iter().map(|state| cell(state).unwrap_or_else(|| without.to_owned())).collect();
+        let _ = writeln!(out, "| {name} | {} |", cells.join(" | "));
+    };
+    for (name, quantile) in STORY_QUANTILES {
+        row(name, &|state| state.latency_us(quantile).map(span_us), "too few samples");
+    }
+    row("CPU, cores", &|state| state.cores().map(number), "not known");
+    row("CPU a record", &|state| state.cpu_us_per_record().map(span_us), "not known");
+    row(
+        "network sent/s",
+        &|state| state.sent_bytes_per_s().map(|rate| bytes(rate.round() as u64)),
+        "not known",
+    );
+    row("windows", &|state| Some(count(state.windows.into())), "-");
+    out
+}
+
+/// The tail before the first change and after the last one that was kept: what a review asks for beside the verdict.
+fn tail(group: &[&Chapter]) -> Option<String> {
+    let first = group.first()?;
+    let last = group.iter().rev().find(|chapter| chapter.entry.fate() == Fate::Kept)?;
+    let told: Vec<String> = STORY_QUANTILES
+        .iter()
+        .filter_map(|(name, quantile)| {
+            let (before, after) = (first.before.latency_us(*quantile)?, last.after.latency_us(*quantile)?);
+            Some(format!("{name} {} → {}", span_us(before), span_us(after)))
+        })
+        .collect();
+    let under =
+        if first.entry.workload.is_empty() { String::new() } else { format!(", {}", first.entry.workload) };
+    (!told.is_empty()).then(|| {
+        format!(
+            "Before → with {}{}: {} (states, not pairs)",
+            in_a_cell(last.entry.change_alone()),
+            in_a_cell(&under),
+            told.join(", ")
+        )
+    })
+}
+
+fn foretold(story: &Story) -> String {
+    let told =
+        story.chapters.iter().filter_map(|chapter| Some((&chapter.entry, chapter.entry.foretold.as_ref()?)));
+    let rows: String = told
+        .map(|(entry, foretold)| {
+            format!(
+                "| {} | {} | {} | {} | {} |\n",
+                in_a_cell(&entry.change),
+                foretold.expected,
+                entry.verdict.map_or("not measured here", hone_record::Verdict::label),
+                came(foretold),
+                in_a_cell(&foretold.rule)
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\n## Foretold, and found\n\n| change | foretold | found | | by which rule |\n|---|---|---|---|---|\n{rows}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_record::{Expectation, Foretold, Hdr, Metric, Verdict};
+
+    fn state(us: u64) -> BatchState {
+        let mut latency = Hdr::new();
+        (0..1_000).for_each(|_| latency.record_ns(us * 1_000));
+        BatchState { windows: 2, seconds: 1.0, latency, ..BatchState::default() }
+    }
+
+    fn story() -> Story {
+        let entry = LedgerEntry {
+            change: "binary: p|go".to_owned(),
+            experiment: "broker".to_owned(),
+            workload: "plain".to_owned(),
+            metric: Some(Metric::CpuPerRecord),
+            ratio: Some([0.9, 0.85, 0.95]),
+            verdict: Some(Verdict::Better),
+            decision: "keep".to_owned(),
+            why: "less\n# no heading <script>".to_owned(),
+            foretold: Some(Foretold {
+                expected: Expectation::Gain,
+                rule: "r".to_owned(),
+                came_true: Some(true),
+            }),
+            ..LedgerEntry::default()
+        };
+        let chapter = Chapter { entry, before: state(200), after: state(100), ..Chapter::default() };
+        Story { title: "broker".to_owned(), chapters: vec![chapter; 20], ..Story::default() }
+    }
+
+    #[test]
+    fn markdown_has_every_table_and_no_foreign_markup() {
+        let text = markdown(&story());
+        for wanted in [
+            "## What was tried",
+            "## Percentiles, step by step",
+            "| p99.999 | too few samples",
+            "## Foretold, and found",
+            "p\\|go",
+            "-10.0 % [-15.0 %, -5.0 %]",
+        ] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        assert!(!text.contains("<script") && !text.contains("\n# no heading"), "{text}");
+    }
+
+    #[test]
+    fn a_comment_is_short_however_much_was_tried() {
+        let text = comment(&story());
+        assert!(text.lines().count() < 40 && text.contains("5 earlier ones"), "{text}");
+        assert!(text.starts_with("**hone, broker**: 1 of 1 changes kept"), "{text}");
+        assert!(text.contains("p50 200 µs → 100 µs"), "{text}");
+        assert!(text.contains("20 of 20 predictions came true"), "{text}");
+    }
+}

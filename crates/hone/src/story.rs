@@ -1,0 +1,243 @@
+//! The story of a run, or of a whole ledger: its entries, with the figures of the windows that they rest on.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use hone_ledger::{Checked, Ledger};
+use hone_record::{
+    BatchState, Chapter, Comparison, Diagnosis, LedgerEntry, Machine, Optimization, Proof, RecordRef,
+    RecordRole, Story, VariantState, Window, WindowRow,
+};
+
+use crate::batch::prove;
+use crate::cmd::compare;
+use crate::folder::read_record;
+use crate::ledger::{NAME, hash_of};
+use crate::optimize::ledger as edges;
+
+/// What was found of the runs behind a ledger, beside the entries.
+#[derive(Default)]
+struct Around {
+    diagnoses: Vec<Diagnosis>,
+    optimizations: Vec<Optimization>,
+    machines: Vec<Machine>,
+}
+
+/// All of a ledger.
+///
+/// # Errors
+/// When it can't be read.
+pub(crate) fn of_ledger(path: &Path) -> Result<Story> {
+    let Checked { lines, heads, faults, .. } = Ledger::at(path).read()?;
+    let mut limits: Vec<String> = faults
+        .iter()
+        .take(1)
+        .map(|fault| {
+            format!(
+                "Line {} of the ledger is not as it was written ({}): hone ledger verify {} says more.",
+                fault.line,
+                fault.meaning.label(),
+                path.display()
+            )
+        })
+        .collect();
+    let mut runs: Vec<String> = Vec::new();
+    let chapters: Vec<Chapter> = lines
+        .into_iter()
+        .map(|line| {
+            if !line.entry.run.is_empty() && !runs.contains(&line.entry.run) {
+                runs.push(line.entry.run.clone());
+            }
+            Chapter { line: Some(line.number), ..chapter(path, line.entry, &mut limits) }
+        })
+        .collect();
+    let around = around(path, &runs);
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Ok(Story {
+        title: title(&chapters, &whole),
+        source: path.display().to_string(),
+        ceilings: around.optimizations.iter().flat_map(|found| found.ceilings.clone()).collect(),
+        diagnoses: around.diagnoses,
+        chapters,
+        machines: around.machines,
+        heads: heads.into_iter().map(|head| head.hash).collect(),
+        limits,
+    })
+}
+
+/// The experiment where there is one, else the folder.
+fn title(chapters: &[Chapter], ledger: &Path) -> String {
+    let mut names: Vec<&str> = chapters.iter().map(|chapter| chapter.entry.experiment.as_str()).collect();
+    names.dedup();
+    match names[..] {
+        [only] if !only.is_empty() => only.to_owned(),
+        _ => ledger.display().to_string(),
+    }
+}
+
+/// An entry with the figures of its windows. What is not there any more, or has changed, is left out and told.
+fn chapter(ledger: &Path, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapter {
+    let place = |record: &RecordRef| crate::cmd::ledger::place_of(ledger, &entry, record);
+    let (mut gone, mut changed) = (0_usize, 0_usize);
+    let mut windows = Vec::new();
+    for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
+        let Some(path) = place(record) else {
+            gone += 1;
+            continue;
+        };
+        let is_as_it_was = hash_of(&path).is_ok_and(|hash| hash == record.sha256);
+        match read_record::<Window>(&path) {
+            Ok(window) if is_as_it_was => windows.push((record.path.clone(), record.role, window)),
+            _ => changed += 1,
+        }
+    }
+    for (count, what) in [(gone, "are not there any more"), (changed, "have changed since, and are left out")]
+    {
+        if count > 0 {
+            limits.push(format!(
+                "Of {}, {count} of {} windows {what}.",
+                entry.change_alone(),
+                count + windows.len()
+            ));
+        }
+    }
+    with_windows(entry, windows)
+}
+
+fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) -> Chapter {
+    let rows = windows.iter().map(|(path, role, window)| WindowRow::of(path, *role, window)).collect();
+    let (after, before): (Vec<_>, Vec<_>) =
+        windows.into_iter().partition(|(_, role, _)| *role == RecordRole::After);
+    let state = |windows: Vec<(String, RecordRole, Window)>| {
+        BatchState::of(&windows.into_iter().map(|(_, _, window)| window).collect::<Vec<_>>())
+    };
+    Chapter { line: None, entry, before: state(before), after: state(after), windows: rows }
+}
+
+/// What the runs' own records say of where the time went, and where it was.
+fn around(ledger: &Path, runs: &[String]) -> Around {
+    let mut found = Around::default();
+    let beside = ledger.parent().unwrap_or(Path::new("."));
+    for run in runs.iter().map(Path::new) {
+        let moved = run.file_name().map(|name| beside.join(name));
+        let Some(folder) = [Some(run.to_owned()), moved].into_iter().flatten().find(|run| run.is_dir())
+        else {
+            continue;
+        };
+        if let Ok(diagnosis) = read_record::<Diagnosis>(&folder.join("diagnosis.json")) {
+            found.diagnoses.push(diagnosis);
+        }
+        let mut ran_on = None;
+        if let Ok(optimization) = read_record::<Optimization>(&folder.join("optimization.json")) {
+            found.diagnoses.extend(optimization.diagnosis.clone());
+            ran_on = Some(optimization.machine.clone());
+            found.optimizations.push(optimization);
+        } else if let Ok(proof) = read_record::<Proof>(&folder.join("proof.json")) {
+            ran_on = Some(proof.machine);
+        } else if let Ok(comparison) = read_record::<Comparison>(&folder.join("comparison.json")) {
+            ran_on = Some(comparison.machine);
+        }
+        // Load and steal differ from run to run on one machine.
+        let is_known = |machine: &Machine| {
+            found
+                .machines
+                .iter()
+                .any(|known| (&known.cpu_model, &known.kernel) == (&machine.cpu_model, &machine.kernel))
+        };
+        if let Some(machine) = ran_on.filter(|machine| !is_known(machine)) {
+            found.machines.push(machine);
+        }
+    }
+    found
+}
+
+/// The entries of a run in the ledger beside it; none where it has none, or can't be read.
+fn entries_of(folder: &Path) -> Vec<LedgerEntry> {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let Some((home, name)) = whole.parent().zip(whole.file_name()) else { return Vec::new() };
+    let checked = Ledger::at(home.join(NAME)).check().unwrap_or_default();
+    let is_own = |entry: &LedgerEntry| Path::new(&entry.run).file_name() == Some(name);
+    checked.lines.into_iter().map(|line| line.entry).filter(is_own).collect()
+}
+
+/// The windows of a comparison in a run's folder. One that can't be read is left out.
+fn windows_in(folder: &Path, comparison: &Comparison) -> Vec<(String, RecordRole, Window)> {
+    let read = |(name, role): (&str, RecordRole)| {
+        Some((name.to_owned(), role, read_record::<Window>(&folder.join(name)).ok()?))
+    };
+    comparison.counted_windows().into_iter().filter_map(read).collect()
+}
+
+/// The ledger's own entry about a comparison where there is one, else what the record says.
+fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
+    let same = |entry: &&LedgerEntry| (&entry.change, &entry.workload) == (&told.change, &told.workload);
+    let known = entries.iter().rev().find(same).cloned();
+    // The clock of now has nothing to do with what was measured then, nor has who looks at it.
+    known.unwrap_or(LedgerEntry { at_unix_ms: 0, who: String::new(), hone: String::new(), ..told })
+}
+
+/// An optimisation in its folder.
+pub(crate) fn of_optimization(folder: &Path, found: &Optimization) -> Story {
+    let run = folder.display().to_string();
+    let entries = entries_of(folder);
+    let judged = found.comparisons.iter().map(|comparison| {
+        with_windows(
+            known_or(&entries, edges::of_edge(found, comparison, &run)),
+            windows_in(folder, comparison),
+        )
+    });
+    let left_out = found.variants.iter().filter_map(|variant| match &variant.state {
+        VariantState::LeftOut { why } => {
+            let entry = known_or(&entries, edges::of_left_out(found, variant, why, &run));
+            Some(with_windows(entry, Vec::new()))
+        }
+        VariantState::Made => None,
+    });
+    Story {
+        title: found.name.clone(),
+        source: run.clone(),
+        diagnoses: found.diagnosis.iter().cloned().collect(),
+        ceilings: found.ceilings.clone(),
+        chapters: judged.chain(left_out).collect(),
+        machines: vec![found.machine.clone()],
+        ..Story::default()
+    }
+}
+
+/// A proof in its folder.
+pub(crate) fn of_proof(folder: &Path, found: &Proof) -> Story {
+    let run = folder.display().to_string();
+    let entries = entries_of(folder);
+    let chapter = |step: &hone_record::ProofStep| {
+        let told = LedgerEntry {
+            experiment: found.target.clone(),
+            ..prove::entry_of("batch prove", step, &found.rule, &run)
+        };
+        let entry = known_or(&entries, told);
+        let windows = step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison)).collect();
+        // The record's own states are those by which it was decided.
+        Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
+    };
+    Story {
+        title: found.target.clone(),
+        source: run.clone(),
+        chapters: found.steps.iter().map(chapter).collect(),
+        machines: vec![found.machine.clone()],
+        limits: found.limits.clone(),
+        ..Story::default()
+    }
+}
+
+/// A comparison in its folder.
+pub(crate) fn of_comparison(folder: &Path, found: &Comparison) -> Story {
+    let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let entry = known_or(&entries_of(folder), compare::entry_of(found, &run));
+    Story {
+        title: entry.experiment.clone(),
+        source: run.display().to_string(),
+        chapters: vec![with_windows(entry, windows_in(folder, found))],
+        machines: vec![found.machine.clone()],
+        ..Story::default()
+    }
+}

@@ -29,6 +29,7 @@ mod proof;
 mod requirement;
 mod saved;
 mod selftest;
+mod tuning;
 mod watched;
 mod whatif;
 mod window;
@@ -73,6 +74,7 @@ pub use proof::{BatchForetold, BatchState, BatchesBefore, Decision, FigureOutcom
 pub use requirement::Requirement;
 pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
+pub use tuning::{Altitude, Hope, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

@@ -20,4 +20,6 @@ mod table;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
-pub use page::{capacity_page, comparison_page, curve_page, optimization_page, proof_page, window_page};
+pub use page::{
+    capacity_page, comparison_page, curve_page, optimization_page, proof_page, tuning_page, window_page,
+};

@@ -14,6 +14,7 @@ pub(crate) mod proof;
 pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;
+pub(crate) mod tuning;
 pub(crate) mod variants;
 pub(crate) mod workloads;
 

@@ -30,6 +30,7 @@ mod report;
 mod saved;
 mod security;
 mod shard;
+mod tune;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -71,7 +72,18 @@ enum Verb {
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
     Batch(batch::Arguments),
+    Tune(tune::Arguments),
     Report(report::Arguments),
+}
+
+/// This program's own broker, with a fresh data folder for every window.
+pub(crate) fn embedded_broker() -> Result<String> {
+    let own = std::env::current_exe().context("the path of this program is not known")?;
+    let own = own
+        .to_str()
+        .context("the path of this program is no text; name the broker's command as the target")?;
+    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
+    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
 }
 
 /// What every verb may need of the command line and the terminal.
@@ -108,6 +120,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),
         Verb::Batch(arguments) => batch::run(&arguments, &desk),
+        Verb::Tune(arguments) => tune::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::{Comparison, Optimization, PairOutcome, Proof, Window};
+use hone_record::{Comparison, Optimization, PairOutcome, Proof, Tuning, Window};
 
 use super::{Desk, print};
 use crate::Ending;
@@ -20,7 +20,7 @@ use crate::folder::read_record;
   hone report runs/broker-pgo-001
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, or a record file (optimization, comparison, proof, capacity, curve, window).
+    /// A run's folder, or a record file (optimization, comparison, proof, tuning, capacity, curve, window).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window.
     #[arg(short, long, value_name = "FILE")]
@@ -36,8 +36,8 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
 }
 
 /// The records that stand for a whole run.
-const RESULTS: [&str; 5] =
-    ["optimization.json", "comparison.json", "capacity.json", "curve.json", "proof.json"];
+const RESULTS: [&str; 6] =
+    ["optimization.json", "comparison.json", "capacity.json", "curve.json", "proof.json", "tuning.json"];
 
 /// The record that stands for a path.
 fn find_record(path: &Path) -> Result<PathBuf> {
@@ -90,6 +90,13 @@ fn page(record: &Path) -> Result<String> {
             let comparisons = found.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
             Ok(hone_report::proof_page(&found, &windows))
+        }
+        Some("tuning") => {
+            let found: Tuning = read_record(record)?;
+            let proof = found.as_proof();
+            let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
+            let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::tuning_page(&found, &windows))
         }
         Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
         Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),

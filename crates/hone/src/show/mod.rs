@@ -20,6 +20,7 @@ pub(crate) mod proof;
 pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod table;
+pub(crate) mod tuning;
 mod watched;
 pub(crate) mod whatif;
 pub(crate) mod window;

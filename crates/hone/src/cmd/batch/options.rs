@@ -10,9 +10,9 @@ use super::Desk;
 use crate::Usage;
 use crate::batch::prove::{Asked, topic_prefix};
 use crate::batch::step::Step;
-use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
 use crate::cmd::workload::WorkloadOptions;
+use crate::cmd::{default_runs, embedded_broker};
 use crate::experiment::WorkloadFile;
 use crate::require::Rule;
 use crate::show;
@@ -81,7 +81,7 @@ impl ProofOptions {
     pub(super) fn asked(&self, target: Option<&str>, steps: Vec<Step>, desk: &Desk) -> Result<Asked> {
         let (shown, place) = match target {
             Some(target) => (target.to_owned(), target.to_owned()),
-            None => ("an embedded broker".to_owned(), embedded()?),
+            None => ("an embedded broker".to_owned(), embedded_broker()?),
         };
         // The batch is the question, so it has to be an output: a real client makes it.
         let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
@@ -154,14 +154,4 @@ impl ProofOptions {
             standing: None,
         })
     }
-}
-
-/// This program's own broker, with a fresh data folder for every window.
-fn embedded() -> Result<String> {
-    let own = std::env::current_exe().context("the path of this program is not known")?;
-    let own = own
-        .to_str()
-        .context("the path of this program is no text; name the broker's command as the target")?;
-    let own = shlex::try_quote(own).context("the path of this program can't be quoted")?;
-    Ok(format!("{own} broker --listen 127.0.0.1:{{port}} --metrics off --data {{data}}"))
 }

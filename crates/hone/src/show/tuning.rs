@@ -1,0 +1,149 @@
+//! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
+
+use hone_record::{Comparison, ProofStep, Together, Tuning, TuningStep};
+
+use super::{number, proof, wrapped};
+use crate::tune::candidate::Candidate;
+use crate::tune::file::Asked;
+
+/// All of it, for a terminal.
+pub(crate) fn text(tuning: &Tuning) -> String {
+    let mut out = format!("{}\n\n{}\n", wrapped(&headline(tuning)), proof::states_text(&tuning.as_proof()));
+    for (index, step) in tuning.steps.iter().enumerate() {
+        out.push_str(&format!("{}\n", wrapped(&step_line(index, step))));
+        out.push_str(&proof::details_text(&step.step));
+    }
+    for line in tuning.together.iter().flat_map(together) {
+        out.push_str(&format!("\n{}\n", wrapped(&line)));
+    }
+    for line in notes(tuning) {
+        out.push_str(&format!("\n{}\n", wrapped(&line)));
+    }
+    out
+}
+
+/// The same as Markdown.
+pub(crate) fn markdown(tuning: &Tuning) -> String {
+    let mut out = format!("{}\n\n{}\n", headline(tuning), proof::states_markdown(&tuning.as_proof()));
+    for (index, step) in tuning.steps.iter().enumerate() {
+        out.push_str(&format!("{}\n", step_line(index, step)));
+        out.push_str(&proof::details_markdown(&step.step));
+    }
+    for line in tuning.together.iter().flat_map(together).chain(notes(tuning)) {
+        out.push_str(&format!("\n{line}\n"));
+    }
+    out
+}
+
+/// What the run came to, in one sentence or two.
+pub(crate) fn headline(tuning: &Tuning) -> String {
+    let kept: Vec<&str> = tuning.kept_changes().iter().map(|step| &*step.step.change).collect();
+    let what = tuning.objective.label();
+    let head = format!("{}: {}, {}.", tuning.name, tuning.target, tuning.load);
+    let tried = tuning.steps.len();
+    if kept.is_empty() {
+        return format!(
+            "{head} {tried} changes were tried for {what}, and none was shown to help. It ended because {}.",
+            tuning.stopped
+        );
+    }
+    let worth = worth(tuning).map_or(String::new(), |worth| format!(" {what} is {worth} of what it was."));
+    format!(
+        "{head}{worth} Kept, of {tried} that were tried: {}. It ended because {}.",
+        kept.join("; "),
+        tuning.stopped
+    )
+}
+
+/// The ratio of what was kept to the first state, with its interval.
+fn worth(tuning: &Tuning) -> Option<String> {
+    let all = tuning.together.as_ref().and_then(|together| together.all.as_ref());
+    let one = tuning.kept_changes().first().map(|step| &step.step);
+    ratio(all.or(one)?)
+}
+
+fn ratio(step: &ProofStep) -> Option<String> {
+    let estimate = &step.comparison.as_ref().and_then(Comparison::primary)?.estimate;
+    Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
+}
+
+/// What would be tried first, and how long that takes at least.
+pub(crate) fn plan(asked: &Asked) -> String {
+    let allowed: Vec<&str> = asked.allowed.iter().map(|altitude| altitude.label()).collect();
+    let mut candidates: Vec<&Candidate> = asked.candidates.iter().collect();
+    candidates.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
+    let lines = candidates.iter().map(|candidate| {
+        format!(
+            "  {} ({}), hoped to save {} %: {}",
+            candidate.name,
+            candidate.altitude.label(),
+            number(candidate.hope.share * 100.0),
+            candidate.hope.why
+        )
+    });
+    let named: Vec<String> = lines.collect();
+    let named = if named.is_empty() { "  none".to_owned() } else { named.join("\n") };
+    let found = if asked.find {
+        "Hone looks at the service first, and adds what follows from its batches, requests and codecs."
+    } else {
+        "find = false: nothing else is tried."
+    };
+    let budget = match asked.budget_s {
+        Some(budget_s) => format!("at most {}", crate::show::span_us(budget_s * 1e6)),
+        None => "as long as there is something to try".to_owned(),
+    };
+    format!(
+        "{}: {}\nAllowed: {}. Objective: {}. Budget: {budget}; one change takes {} of windows, with starts and warm-ups more.\n\n\
+         Candidates of the file:\n{named}\n\n{}\n\n{}\n",
+        asked.name,
+        asked.target,
+        allowed.join(", "),
+        asked.objective.label(),
+        crate::show::span_us(asked.windows_s() * 1e6),
+        wrapped(found),
+        wrapped(&asked.rule())
+    )
+}
+
+fn step_line(index: usize, step: &TuningStep) -> String {
+    let next = match &step.passed_over[..] {
+        [] => String::new(),
+        names => format!(" Next would have been {}.", names.join("; ")),
+    };
+    format!(
+        "{}. {} ({}): {}. {} Tried because {}; hoped to save {} %.{next}",
+        index + 1,
+        step.step.change,
+        step.altitude.label(),
+        step.step.decision.label(),
+        step.step.why,
+        step.hope.why,
+        number(step.hope.share * 100.0)
+    )
+}
+
+fn together(together: &Together) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(worth) = together.all.as_ref().and_then(ratio) {
+        lines.push(format!(
+            "All that was kept, against the first state: {worth}. The product of the single ratios is {:.3}.",
+            together.product
+        ));
+    }
+    lines.extend(together.without.iter().map(|step| {
+        let kept = if together.kept.contains(&step.change) { "kept" } else { "put back" };
+        let worth = ratio(step).map_or(String::new(), |worth| format!(" {worth}"));
+        format!("{} among the others:{worth} ({kept}). {}", step.change, step.why)
+    }));
+    lines
+}
+
+fn notes(tuning: &Tuning) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !tuning.to_keep.is_empty() {
+        notes.push("Everything is as it was before the run. To make it last:".to_owned());
+        notes.extend(tuning.to_keep.iter().map(|line| format!("- {line}")));
+    }
+    notes.extend(proof::notes(&tuning.as_proof()));
+    notes
+}

@@ -60,8 +60,6 @@ pub struct TuningStep {
 /// What is kept, held against the state before the first change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
-    /// The changes.
-    pub kept: Vec<String>,
     /// All of them against none; `None` where the budget did not reach so far.
     pub all: Option<ProofStep>,
     /// The product of the ratios that the changes had when they were accepted.
@@ -82,7 +80,7 @@ pub struct Tuning {
     /// The load before the first change.
     pub workload: Workload,
     /// The load with all that was kept.
-    pub kept: Workload,
+    pub workload_kept: Workload,
     /// What decides.
     pub objective: Metric,
     /// What an acknowledgement promised before the first change.
@@ -99,7 +97,9 @@ pub struct Tuning {
     pub first: BatchState,
     /// In the order in which they were tried.
     pub steps: Vec<TuningStep>,
-    /// What the kept changes are worth together; `None` where fewer than two were kept, since the step says it then.
+    /// The changes that are kept in the end, without those that a later one has taken the place of.
+    pub kept: Vec<String>,
+    /// What the kept changes are worth together; `None` where fewer than two were accepted, since the step says it then.
     pub together: Option<Together>,
     /// Why it ended, in words.
     pub stopped: String,
@@ -114,13 +114,12 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// The changes that are kept in the end.
-    pub fn kept_changes(&self) -> Vec<&TuningStep> {
-        let kept = |step: &&TuningStep| match &self.together {
-            Some(together) => together.kept.contains(&step.step.change),
-            None => step.step.decision == Decision::Accepted,
-        };
-        self.steps.iter().filter(|step| step.step.decision == Decision::Accepted).filter(kept).collect()
+    /// The step that says what all that was kept is worth: all together, or the only one that was accepted.
+    pub fn worth(&self) -> Option<&ProofStep> {
+        let all = self.together.as_ref().and_then(|together| together.all.as_ref());
+        let accepted =
+            self.steps.iter().map(|step| &step.step).find(|step| step.decision == Decision::Accepted);
+        all.or(accepted).filter(|_| !self.kept.is_empty())
     }
 
     /// Its steps as a proof, for tables of their states: the last column is all that was kept, where that was measured.
@@ -131,7 +130,7 @@ impl Tuning {
             target: self.target.clone(),
             load: self.load.clone(),
             workload: self.workload.clone(),
-            kept: self.kept.clone(),
+            kept: self.workload_kept.clone(),
             durability: self.durability.clone(),
             rule: self.rule.clone(),
             steps,

@@ -82,7 +82,7 @@ fn what_is_planted_is_sorted_and_what_helps_is_found() {
     let all = &together["all"]["comparison"]["judgements"][0]["estimate"]["ratio"];
     assert!(all.as_f64().unwrap() < 0.7, "{all}");
     assert_eq!(together["without"].as_array().unwrap().len(), 2, "{together:#}");
-    assert_eq!(body["kept"]["compression"], "gzip");
+    assert_eq!(body["workload_kept"]["compression"], "gzip");
 
     let run = folder.path().join("runs/orders-001");
     let page = fs::read_to_string(run.join("report.html")).unwrap();

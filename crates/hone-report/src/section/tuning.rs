@@ -10,17 +10,14 @@ use crate::table::{Cell, Column, Table};
 /// What it came to.
 pub(crate) fn sentence(tuning: &Tuning) -> String {
     let what = tuning.objective.label();
-    let kept: Vec<&str> = tuning.kept_changes().iter().map(|step| &*step.step.change).collect();
-    if kept.is_empty() {
+    if tuning.kept.is_empty() {
         return format!("{} changes were tried for {what}, and none was shown to help.", tuning.steps.len());
     }
-    let all = tuning.together.as_ref().and_then(|together| together.all.as_ref());
-    let one = tuning.kept_changes().first().map(|step| &step.step);
-    let worth = all
-        .or(one)
+    let worth = tuning
+        .worth()
         .and_then(ratio)
         .map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
-    format!("{worth}Kept, of {} that were tried: {}.", tuning.steps.len(), kept.join("; "))
+    format!("{worth}Kept, of {} that were tried: {}.", tuning.steps.len(), tuning.kept.join("; "))
 }
 
 fn ratio(step: &ProofStep) -> Option<String> {
@@ -73,7 +70,7 @@ pub(crate) fn together(tuning: &Tuning) -> Option<Element> {
     ];
     let mut table = Table::new("Without each", columns);
     for step in &together.without {
-        let kept = if together.kept.contains(&step.change) { "kept" } else { "put back" };
+        let kept = if tuning.kept.contains(&step.change) { "kept" } else { "put back" };
         let cells = vec![
             Cell::number(&ratio(step).unwrap_or_else(|| "not measured".to_owned())),
             Cell::text(kept),

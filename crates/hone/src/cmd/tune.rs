@@ -10,13 +10,13 @@ use hone_record::{Tuning, Verdict};
 use hone_tool::System;
 
 use super::security::SecurityOptions;
-use super::{Desk, default_runs, report};
+use super::{Desk, default_runs, optimize, report};
 use crate::folder::RunFolder;
 use crate::lever;
 use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
-use crate::tune::file::{Asked, parse};
+use crate::tune::file::{Asked, Built, parse};
 use crate::tune::session::Session;
 use crate::{Ending, Usage};
 
@@ -41,6 +41,7 @@ A file:
   require = [\"p99<100ms\"]          # what every state has to meet
   budget = \"30m\"                   # as long as there is something to try without it
   allow = [\"broker\", \"client\"]     # and \"binary\", \"host\"
+  # build = \"optimize.toml\"        # an experiment of hone optimize whose builds are tried; target = \"{program} --listen ...\"
   durability = false               # true: changes of what an acknowledgement promises may be tried
 
   [[tune.candidate]]               # beside what Hone finds; find = false tries these alone
@@ -78,6 +79,8 @@ pub(crate) struct Arguments {
 }
 
 const ASKED: &str = "asked.json";
+const BUILT: &str = "built.json";
+const STANDING: &str = "standing.json";
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.security.security()?;
@@ -88,8 +91,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
     let mut asked = parse(&text, path, &super::embedded_broker()?)?;
-    let base = asked.base(&security)?;
-    base.check(&asked.candidates)?;
+    if asked.build.is_none() {
+        asked.base(&security)?.check(&asked.candidates)?;
+    }
     if arguments.dry_run {
         return desk.show_found("tuning-plan", &asked, show::tuning::plan).map(|()| Ending::Done);
     }
@@ -101,9 +105,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
-    asked.standing = Some(standing(&asked, &security)?);
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
+    let asked = built(asked, &folder, desk)?;
+    folder.write_note(STANDING, &standing(&asked, &security)?)?;
     go(&asked, &arguments.output, &folder, arguments.markdown, &security, desk)
 }
 
@@ -115,11 +120,32 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
-    if let Some(then) = &asked.standing {
-        then.same_as(&standing(&asked, security)?, folder.path())?;
+    let asked = built(asked, &folder, desk)?;
+    let now = standing(&asked, security)?;
+    match folder.read_note::<Standing>(STANDING)? {
+        Some(then) => then.same_as(&now, folder.path())?,
+        None => folder.write_note(STANDING, &now)?,
     }
     let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
     go(&asked, &home, &folder, arguments.markdown, security, desk)
+}
+
+/// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt.
+fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Asked> {
+    let Some(file) = asked.build.clone() else { return Ok(asked) };
+    let built = match folder.read_note::<Built>(BUILT)? {
+        Some(built) => built,
+        None => {
+            desk.progress.line(&format!("Builds: by {}", file.display()));
+            let (plain, variants) = optimize::programs(&file, &folder.join("builds"), desk)?;
+            let built = Built { plain, variants };
+            folder.write_note(BUILT, &built)?;
+            built
+        }
+    };
+    let asked = asked.with_builds(&built)?;
+    asked.base(&Security::default())?.check(&asked.candidates)?;
+    Ok(asked)
 }
 
 fn standing(asked: &Asked, security: &Security) -> Result<Standing> {

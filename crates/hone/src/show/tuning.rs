@@ -1,6 +1,6 @@
 //! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
 
-use hone_record::{Comparison, ProofStep, Together, Tuning, TuningStep};
+use hone_record::{Comparison, ProofStep, Tuning, TuningStep};
 
 use super::{number, proof, wrapped};
 use crate::tune::candidate::Candidate;
@@ -13,7 +13,7 @@ pub(crate) fn text(tuning: &Tuning) -> String {
         out.push_str(&format!("{}\n", wrapped(&step_line(index, step))));
         out.push_str(&proof::details_text(&step.step));
     }
-    for line in tuning.together.iter().flat_map(together) {
+    for line in together(tuning) {
         out.push_str(&format!("\n{}\n", wrapped(&line)));
     }
     for line in notes(tuning) {
@@ -29,7 +29,7 @@ pub(crate) fn markdown(tuning: &Tuning) -> String {
         out.push_str(&format!("{}\n", step_line(index, step)));
         out.push_str(&proof::details_markdown(&step.step));
     }
-    for line in tuning.together.iter().flat_map(together).chain(notes(tuning)) {
+    for line in together(tuning).chain(notes(tuning)) {
         out.push_str(&format!("\n{line}\n"));
     }
     out
@@ -37,29 +37,24 @@ pub(crate) fn markdown(tuning: &Tuning) -> String {
 
 /// What the run came to, in one sentence or two.
 pub(crate) fn headline(tuning: &Tuning) -> String {
-    let kept: Vec<&str> = tuning.kept_changes().iter().map(|step| &*step.step.change).collect();
     let what = tuning.objective.label();
     let head = format!("{}: {}, {}.", tuning.name, tuning.target, tuning.load);
     let tried = tuning.steps.len();
-    if kept.is_empty() {
+    if tuning.kept.is_empty() {
         return format!(
             "{head} {tried} changes were tried for {what}, and none was shown to help. It ended because {}.",
             tuning.stopped
         );
     }
-    let worth = worth(tuning).map_or(String::new(), |worth| format!(" {what} is {worth} of what it was."));
+    let worth = tuning
+        .worth()
+        .and_then(ratio)
+        .map_or(String::new(), |worth| format!(" {what} is {worth} of what it was."));
     format!(
         "{head}{worth} Kept, of {tried} that were tried: {}. It ended because {}.",
-        kept.join("; "),
+        tuning.kept.join("; "),
         tuning.stopped
     )
-}
-
-/// The ratio of what was kept to the first state, with its interval.
-fn worth(tuning: &Tuning) -> Option<String> {
-    let all = tuning.together.as_ref().and_then(|together| together.all.as_ref());
-    let one = tuning.kept_changes().first().map(|step| &step.step);
-    ratio(all.or(one)?)
 }
 
 fn ratio(step: &ProofStep) -> Option<String> {
@@ -122,7 +117,8 @@ fn step_line(index: usize, step: &TuningStep) -> String {
     )
 }
 
-fn together(together: &Together) -> Vec<String> {
+fn together(tuning: &Tuning) -> Vec<String> {
+    let Some(together) = &tuning.together else { return Vec::new() };
     let mut lines: Vec<String> = Vec::new();
     if let Some(worth) = together.all.as_ref().and_then(ratio) {
         lines.push(format!(
@@ -131,7 +127,7 @@ fn together(together: &Together) -> Vec<String> {
         ));
     }
     lines.extend(together.without.iter().map(|step| {
-        let kept = if together.kept.contains(&step.change) { "kept" } else { "put back" };
+        let kept = if tuning.kept.contains(&step.change) { "kept" } else { "put back" };
         let worth = ratio(step).map_or(String::new(), |worth| format!(" {worth}"));
         format!("{} among the others:{worth} ({kept}). {}", step.change, step.why)
     }));

@@ -67,6 +67,18 @@ impl Candidate {
         Self { name, altitude: Altitude::Binary, steps, outside, program: Some(program), hope }
     }
 
+    /// What is set, without its value.
+    pub(crate) fn family(&self) -> &str {
+        family(&self.name)
+    }
+
+    /// Whether nothing of another one is left where this is made after it.
+    pub(crate) fn takes_the_place_of(&self, other: &Self) -> bool {
+        let both_build = self.program.is_some() && other.program.is_some();
+        let is_one = |candidate: &Self| candidate.steps.len() + candidate.outside.len() == 1;
+        both_build || (is_one(self) && is_one(other) && self.family() == other.family())
+    }
+
     /// All its changes but that of the program, in words of `hone compare`.
     ///
     /// # Errors
@@ -96,6 +108,11 @@ impl Candidate {
         let outside = self.outside.iter().map(Change::words);
         Ok(of_load.into_iter().flatten().chain(outside).chain(program).collect())
     }
+}
+
+/// What a name sets, without the value.
+pub(crate) fn family(name: &str) -> &str {
+    name.split_once('=').map_or(name, |(family, _)| family)
 }
 
 fn altitude(steps: &[Step], outside: &[Change]) -> Option<Altitude> {
@@ -135,6 +152,17 @@ mod tests {
         ] {
             assert_eq!(of(settings).unwrap().altitude, expected, "{settings:?}");
         }
+    }
+
+    #[test]
+    fn the_same_setting_takes_the_place_of_its_earlier_value() {
+        let of = |setting: &str| of(&[setting]).unwrap();
+        assert!(of("linger=50ms").takes_the_place_of(&of("linger=20ms")));
+        assert!(!of("linger=50ms").takes_the_place_of(&of("codec=lz4")));
+        assert!(!of("linger=50ms,batch-size=64KiB").takes_the_place_of(&of("batch-size=64KiB")));
+        let build = |name: &str| Candidate::of_program(name.to_owned(), PathBuf::from(name), Hope::default());
+        assert!(build("pgo+bolt").takes_the_place_of(&build("pgo")));
+        assert!(!build("pgo").takes_the_place_of(&of("linger=50ms")));
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::Usage;
 use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
 use crate::notation::seconds;
 use crate::require::Rule;
-use crate::standing::Standing;
 
 /// All that was asked for, as it is kept for the next attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +21,9 @@ pub(crate) struct Asked {
     pub(crate) target: String,
     /// `host:port`, or a command line.
     pub(crate) place: String,
+    /// An experiment of `hone optimize` whose builds are tried; its plain one stands for `{program}` in the place.
+    #[serde(default)]
+    pub(crate) build: Option<PathBuf>,
     /// Where commands and their relative paths were meant.
     pub(crate) working_folder: PathBuf,
     pub(crate) storage: String,
@@ -48,8 +50,6 @@ pub(crate) struct Asked {
     pub(crate) ready_timeout_s: f64,
     pub(crate) stop_timeout_s: f64,
     pub(crate) host_root: PathBuf,
-    #[serde(default)]
-    pub(crate) standing: Option<Standing>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,6 +64,7 @@ struct File {
 #[serde(deny_unknown_fields, default)]
 struct Table {
     target: Option<String>,
+    build: Option<PathBuf>,
     storage: Option<String>,
     workload: Option<String>,
     objective: Metric,
@@ -89,6 +90,7 @@ impl Default for Table {
     fn default() -> Self {
         Self {
             target: None,
+            build: None,
             storage: None,
             workload: None,
             objective: Metric::CpuPerRecord,
@@ -126,6 +128,17 @@ struct CandidateTable {
     why: String,
 }
 
+/// Programs that an experiment of `hone optimize` made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Built {
+    pub(crate) plain: PathBuf,
+    /// Each behind the one that it builds on.
+    pub(crate) variants: Vec<(String, PathBuf)>,
+}
+
+/// What a build by a profile is hoped to save: services have been seen to use 3 to 11 % less CPU (docs/results.md).
+const HOPE_OF_A_BUILD: f64 = 0.07;
+
 /// One setting, or several that belong together.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
@@ -133,6 +146,9 @@ enum Settings {
     One(String),
     Several(Vec<String>),
 }
+
+/// Stands for the program that `build` makes.
+pub(crate) const PROGRAM: &str = "{program}";
 
 /// What a candidate of the file is hoped to save where it does not say: enough to be tried before what Hone finds on a guess.
 const HOPE_OF_THE_FILE: f64 = 0.05;
@@ -172,10 +188,12 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         (None, []) => vec![Metric::LatencyP99],
         (None, _) => Vec::new(),
     };
+    check_build(table.build.as_deref(), &place)?;
     let asked = Asked {
         name: file.name,
         target,
         place,
+        build: table.build,
         working_folder: std::env::current_dir().context("the working folder is gone")?,
         storage,
         workload,
@@ -197,10 +215,25 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         ready_timeout_s: table.ready_timeout_s,
         stop_timeout_s: table.stop_timeout_s,
         host_root: PathBuf::from("/"),
-        standing: None,
     };
     asked.check()?;
     Ok(asked)
+}
+
+fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
+    let names = place.contains(PROGRAM);
+    match build {
+        Some(_) if !names => bail!(Usage(format!(
+            "[tune]: `build` makes programs to try, so `target` says where they go: target = \"{PROGRAM} --listen 127.0.0.1:{{port}} ...\""
+        ))),
+        None if names => bail!(Usage(format!(
+            "[tune]: `target` has {PROGRAM}, so `build` has to name the experiment of hone optimize that makes it"
+        ))),
+        Some(build) if !build.is_file() => {
+            bail!(Usage(format!("[tune]: build = {}: there is no such file", build.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn workload(file: &File) -> Result<Workload> {
@@ -281,6 +314,24 @@ impl Asked {
         Ok(())
     }
 
+    /// With its builds: the plain one as the target's program, the others as candidates.
+    pub(crate) fn with_builds(mut self, built: &Built) -> Result<Self> {
+        let plain = built.plain.to_str().context("the path of the plain build is no text")?;
+        let quoted = shlex::try_quote(plain).context("the path of the plain build can't be quoted")?;
+        self.place = self.place.replace(PROGRAM, &quoted);
+        if self.allowed.contains(&Altitude::Binary) {
+            let candidates = built.variants.iter().map(|(name, path)| {
+                let hope = Hope {
+                    share: HOPE_OF_A_BUILD,
+                    why: "its profile says how the code runs under this load".to_owned(),
+                };
+                Candidate::of_program(format!("build {name}"), path.clone(), hope)
+            });
+            self.candidates.extend(candidates);
+        }
+        Ok(self)
+    }
+
     /// Whether settings of the machine's kernel are among what is tried.
     pub(crate) fn changes_the_host(&self) -> bool {
         self.candidates.iter().any(|candidate| candidate.altitude == Altitude::Host)
@@ -356,6 +407,28 @@ mod tests {
             "{allowed}[[tune.candidate]]\nset = \"acks=1\"\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n"
         );
         assert_eq!(read(&text).unwrap().candidates.len(), 2);
+    }
+
+    #[test]
+    fn builds_take_the_place_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let experiment = folder.path().join("hone.toml");
+        std::fs::write(&experiment, "").unwrap();
+        let build = format!("build = '{}'\nbudget", experiment.display());
+        let message = format!("{:#}", read(&PLAIN.replace("budget", &build)).unwrap_err());
+        assert!(message.contains("{program} --listen"), "{message}");
+        let target = format!("target = \"{{program}} --listen 127.0.0.1:{{port}}\"\n{build}");
+        let asked = read(&PLAIN.replace("budget", &target)).unwrap();
+        let built = Built {
+            plain: PathBuf::from("/a b/broker"),
+            variants: vec![("pgo".to_owned(), PathBuf::from("/pgo/broker"))],
+        };
+        let asked = asked.with_builds(&built).unwrap();
+        assert!(asked.place.starts_with("'/a b/broker' --listen"), "{}", asked.place);
+        assert_eq!(
+            (asked.candidates[0].name.as_str(), asked.candidates[0].altitude),
+            ("build pgo", Altitude::Binary)
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use hone_record::{
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
-use super::candidate::Candidate;
+use super::candidate::{Candidate, family};
 use super::file::Asked;
 use super::propose::{Costs, LEAST_HOPE, Seen, propose};
 use super::side::{Base, Side};
@@ -408,25 +408,22 @@ impl Session<'_> {
         first: Option<&Window>,
         stopped: String,
     ) -> Result<Tuning> {
-        let is_kept = |candidate: &&Candidate| match &together {
-            Some(together) => together.kept.contains(&candidate.name),
-            None => true,
-        };
-        let kept: Vec<&Candidate> = standing.kept.iter().filter(is_kept).collect();
-        let side = self.base.with(kept.iter().copied())?;
+        let side = self.base.with(&standing.kept)?;
         let clients = first.into_iter().flat_map(|window| &window.client);
         let broker = first.and_then(|window| window.environment.as_ref()?.broker_software.clone());
         let software: BTreeMap<String, String> = clients
             .map(|client| ("client".to_owned(), client.software.clone()))
             .chain(broker.map(|broker| ("broker".to_owned(), broker)))
             .collect();
-        let to_keep = kept.iter().map(|candidate| to_keep(candidate, &self.base)).collect::<Result<_>>()?;
+        let to_keep =
+            standing.kept.iter().map(|candidate| to_keep(candidate, &self.base)).collect::<Result<_>>()?;
         Ok(Tuning {
             name: self.asked.name.clone(),
             target: self.asked.target.clone(),
             load: load_in_words(&self.asked.workload),
             workload: self.asked.workload.clone(),
-            kept: side.workload,
+            workload_kept: side.workload,
+            kept: standing.kept.into_iter().map(|candidate| candidate.name).collect(),
             objective: self.asked.objective,
             durability: Durability { acks: self.asked.workload.acks, storage: self.asked.storage.clone() },
             rule: self.asked.rule(),
@@ -462,6 +459,8 @@ impl Standing {
         }
         if found.step.decision == Decision::Accepted {
             self.now = found.step.after.clone();
+            // A longer linger takes the place of a shorter one, a build that of another.
+            self.kept.retain(|kept| !candidate.takes_the_place_of(kept));
             self.kept.push(candidate);
         }
         self.steps.push(found);
@@ -489,17 +488,12 @@ impl Standing {
         let rejected = |step: &&TuningStep| step.step.decision == Decision::Rejected;
         self.steps.iter().enumerate().filter(|(_, step)| rejected(step)).any(|(index, step)| {
             let is_same = step.step.change == candidate.name;
-            let is_of_family = family(&step.step.change) == family(&candidate.name)
-                && since.is_none_or(|since| index > since);
+            let is_of_family =
+                family(&step.step.change) == candidate.family() && since.is_none_or(|since| index > since);
             let is_asked_for = self.candidates.contains(candidate);
             (is_same || (is_of_family && !is_asked_for)) && candidate.hope.share < AGAIN * step.hope.share
         })
     }
-}
-
-/// What is set, without its value.
-fn family(name: &str) -> &str {
-    name.split_once('=').map_or(name, |(family, _)| family)
 }
 
 /// Comparisons that follow when so many changes are kept: all against none, and all against all but each.

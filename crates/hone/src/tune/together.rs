@@ -1,7 +1,7 @@
 //! What the kept changes are worth together, and whether each still helps among the others.
 
 use anyhow::Result;
-use hone_record::{Comparison, Decision, ProofStep, Together, Verdict};
+use hone_record::{Comparison, Decision, ProofStep, Together, TuningStep, Verdict};
 
 use super::candidate::Candidate;
 use super::session::{Session, Standing, Trial};
@@ -16,12 +16,14 @@ impl Session<'_> {
     /// # Errors
     /// As for a trial.
     pub(super) fn together(&self, standing: &mut Standing) -> Result<Option<Together>> {
-        if standing.kept.len() < 2 {
+        let accepted = |step: &&TuningStep| step.step.decision == Decision::Accepted;
+        if standing.steps.iter().filter(accepted).count() < 2 {
             return Ok(None);
         }
         let product = product(standing);
         let mut without = Vec::new();
-        for (index, one) in standing.kept.iter().enumerate() {
+        let several = standing.kept.iter().filter(|_| standing.kept.len() > 1);
+        for (index, one) in several.enumerate() {
             let found = self.once(&format!("without/{:02}", index + 1), || {
                 let rest = self.base.with(standing.kept.iter().filter(|other| *other != one))?;
                 let all = self.base.with(&standing.kept)?;
@@ -39,8 +41,8 @@ impl Session<'_> {
         };
         let kept: Vec<Candidate> = standing.kept.iter().filter(|one| !harms(one)).cloned().collect();
         let all = self.all(&kept)?;
-        let kept = kept.into_iter().map(|candidate| candidate.name).collect();
-        Ok(Some(Together { kept, all, product, without }))
+        standing.kept = kept;
+        Ok(Some(Together { all, product, without }))
     }
 
     fn all(&self, kept: &[Candidate]) -> Result<Option<ProofStep>> {

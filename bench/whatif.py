@@ -32,6 +32,8 @@ ARGS = A.parse_args()
 # Records a second, bytes, keys, partitions.
 LOADS = [(2_000, 100, "uniform:500", 6), (600, 300, "zipf:200", 12), (5_000, 100, "none", 6)]
 COLD_S = 4
+# By their own defaults.
+IDEMPOTENT = ("java", "franz-go")
 # Linger in ms, batch size, codec: of today, and the changes.
 TODAY = (5, None, "none")
 CHANGES = [(1, None, "none"), (20, None, "none"), (50, None, "none"), (20, 4_000, "none"), (20, None, "zstd")]
@@ -90,7 +92,7 @@ def load(client, topic, shape, linger_ms, batch, codec):
         body, _ = hone(
             "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
             "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1",
-            "--compression", codec, "--hgrm", path)
+            "--compression", codec, "--hgrm", path, *(["--idempotent"] if client in IDEMPOTENT else []))
         with open(path, encoding="utf-8") as file:
             mean_us = float(re.search(r"Mean *= *([0-9.]+)", file.read()).group(1))
     requests = body["facts"].get("produce_requests")

@@ -32,8 +32,11 @@ ARGS = A.parse_args()
 # Records a second, bytes, keys, partitions.
 LOADS = [(2_000, 100, "uniform:500", 6), (600, 300, "zipf:200", 12), (5_000, 100, "none", 6)]
 COLD_S = 4
-# Linger of A in ms, and the changes: linger, batch size.
-CHANGES = [(1, None), (20, None), (50, None), (20, 4_000)]
+# By their own defaults.
+IDEMPOTENT = ("java", "franz-go")
+# Linger in ms, batch size, codec: of today, and the changes.
+TODAY = (5, None, "none")
+CHANGES = [(1, None, "none"), (20, None, "none"), (50, None, "none"), (20, 4_000, "none"), (20, None, "zstd")]
 
 
 def create(topic, partitions):
@@ -80,7 +83,7 @@ def hone(*arguments, may_fail=False):
     return json.loads(done.stdout)["body"], done.stderr.strip()
 
 
-def load(client, topic, shape, linger_ms, batch):
+def load(client, topic, shape, linger_ms, batch, codec):
     """Requests a second by the client's own count, and the mean latency in ms from when a record was due to its acknowledgement."""
     rate, size, keys, partitions = shape
     create(topic, partitions)
@@ -89,7 +92,7 @@ def load(client, topic, shape, linger_ms, batch):
         body, _ = hone(
             "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
             "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1",
-            "--compression", "none", "--hgrm", path)
+            "--compression", codec, "--hgrm", path, *(["--idempotent"] if client in IDEMPOTENT else []))
         with open(path, encoding="utf-8") as file:
             mean_us = float(re.search(r"Mean *= *([0-9.]+)", file.read()).group(1))
     requests = body["facts"].get("produce_requests")
@@ -108,13 +111,15 @@ def read_back(topic):
     return {"bytes": found["mean_bytes"]["value"], "batches_per_s": found["batches_per_s"]}
 
 
-def options(linger_ms, batch):
-    return ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
+def options(linger_ms, batch, codec):
+    found = ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
+    return found + (["--codec", codec] if codec != "none" else [])
 
 
-def row(client, shape, today_ms, linger_ms, batch, foreseen, why, measured):
+def row(client, shape, today_ms, change, foreseen, why, measured):
+    linger_ms, batch, codec = change
     found = {"broker": ARGS.name, "client": client, "load": shape, "today_linger_ms": today_ms, "linger_ms": linger_ms, "batch": batch,
-             "measured": measured}
+             "codec": codec, "measured": measured}
     if foreseen is None or foreseen.get("predicted") is None:
         found["refused"] = why if foreseen is None else foreseen["refused"]
         return found
@@ -130,6 +135,7 @@ def row(client, shape, today_ms, linger_ms, batch, foreseen, why, measured):
 def told(found):
     rate, size, keys, partitions = found["load"]
     change = f"{found['today_linger_ms']} -> {found['linger_ms']} ms" + (f", {found['batch']} B" if found["batch"] else "")
+    change += f", {found['codec']}" if found["codec"] != "none" else ""
     head = f"{found['broker']:<8}{found['client']:<11}{rate:>6}/s {size:>4} B {keys:<12}{partitions:>3}  {change:<20}"
     if "refused" in found:
         return f"{head}refused: {found['refused'][:140]}"
@@ -148,16 +154,16 @@ def main():
     for client in clients:
         for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS[:ARGS.loads]):
             prefix = f"whatif-{client}-{number}-{int(time.time())}"
-            today = load(client, f"{prefix}-today", shape, 5, None)
+            today = load(client, f"{prefix}-today", shape, *TODAY)
             changes = CHANGES[1:3] if ARGS.few else CHANGES
             # At once, while the last seconds are still those.
-            said = [whatif(f"{prefix}-today", *options(linger_ms, batch)) for linger_ms, batch in changes]
-            for (linger_ms, batch), (foreseen, why) in zip(changes, said):
-                topic = f"{prefix}-{linger_ms}-{batch or 0}"
-                window = load(client, topic, shape, linger_ms, batch)
+            said = [whatif(f"{prefix}-today", *options(*change)) for change in changes]
+            for change, (foreseen, why) in zip(changes, said):
+                topic = "-".join([prefix, *(str(part or 0) for part in change)])
+                window = load(client, topic, shape, *change)
                 measured = {**read_back(topic), "requests_per_s": window["requests_per_s"],
                             "more_latency_ms": window["latency_ms"] - today["latency_ms"]}
-                rows.append(row(client, shape, 5, linger_ms, batch, foreseen, why, measured))
+                rows.append(row(client, shape, TODAY[0], change, foreseen, why, measured))
                 print(told(rows[-1]), flush=True)
     errors = [abs(found["error"]) for found in rows if "error" in found]
     if errors:

@@ -30,8 +30,8 @@ requests_per_s = 2500
 record_bytes = 300
 connections = 2
 partitions = 2
-warmup_requests = 200
-duration_s = 0.6
+warmup_requests = 100
+duration_s = 0.4
 "#;
 
 /// One that does harm, and two that do nothing; what helps is not named.
@@ -106,7 +106,7 @@ target = "HONE broker --listen 127.0.0.1:{port} --metrics off --data {data} --fa
 objective = "latency-p50"
 guards = []
 mode = "duet"
-pairs = 6
+pairs = 5
 control_pairs = 0
 alpha = 0.02
 keep_disturbed = true
@@ -127,7 +127,7 @@ seed = SEED
 
 /// Five changes: two that help, one that harms, two of no effect.
 const FIVE: [(&str, bool); 5] = [
-    ("arg.--fault=write-delay,ms=1", true),
+    (r"arg.--fault=write-delay\,ms=1", true),
     ("linger=0", true),
     ("linger=40ms", false),
     ("env.HONE_OF_NO_USE=1", false),
@@ -138,7 +138,7 @@ const FIVE: [(&str, bool); 5] = [
 fn sorted(seed: u64) -> Vec<(String, String)> {
     let mut planted = FIVE;
     planted.rotate_left(seed as usize % 5);
-    let lines = planted.map(|(set, _)| format!("[[tune.candidate]]\nset = \"{set}\"\n")).concat();
+    let lines = planted.map(|(set, _)| format!("[[tune.candidate]]\nset = '{set}'\n")).concat();
     let folder = tempfile::tempdir().unwrap();
     let text = LATE
         .replace("CANDIDATES", &lines)
@@ -231,8 +231,8 @@ fn what_can_not_be_tuned_is_told_before_anything_starts() {
     refused("[[tune.candidate]]\nset = \"acks=1\"\n", 2, "durability = true");
     refused("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "`allow` does not name");
     refused("allow = [\"host\"]\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", 2, "say --yes");
-    refused("bugdet = \"1m\"\n", 2, "unknown field `bugdet`");
-    refused("[[tune.candidate]]\nset = \"topic.retention.ms=1,2\"\n", 1, "topic.retention.ms");
+    refused("bugdet = \"1m\"\n", 2, "did you mean `budget`");
+    refused("[[tune.candidate]]\nset = \"env.X=1,2\"\n", 2, "sets both sides");
     file(folder.path(), PLANTED);
     let plan = tune(folder.path(), &["hone.toml", "--dry-run"]).expect_code(0);
     for told in

@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let path = arguments.file.as_deref().context("a file is there without --resume")?;
     let text = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
-    let mut asked = parse(&text, path, &super::embedded_broker()?)?;
+    let asked = parse(&text, path, &super::embedded_broker()?)?;
     if asked.build.is_none() {
         asked.base(&security)?.check(&asked.candidates)?;
     }

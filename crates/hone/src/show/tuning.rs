@@ -29,7 +29,7 @@ pub(crate) fn markdown(tuning: &Tuning) -> String {
         out.push_str(&format!("{}\n", step_line(index, step)));
         out.push_str(&proof::details_markdown(&step.step));
     }
-    for line in together(tuning).chain(notes(tuning)) {
+    for line in together(tuning).into_iter().chain(notes(tuning)) {
         out.push_str(&format!("\n{line}\n"));
     }
     out

@@ -143,3 +143,83 @@ fn notes(tuning: &Tuning) -> Vec<String> {
     notes.extend(proof::notes(&tuning.as_proof()));
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use hone_record::{Altitude, Decision, Hope, Metric, Together};
+
+    use super::*;
+    use crate::show::proof::tests::proof as a_proof;
+
+    /// Two changes that were accepted, one that was not.
+    fn tuning() -> Tuning {
+        let proof = a_proof();
+        let mut single = proof.steps[0].clone();
+        let mut step = |change: &str, decision: Decision| {
+            (single.change, single.decision) = (change.to_owned(), decision);
+            TuningStep {
+                altitude: Altitude::Client,
+                hope: Hope { share: 0.25, why: "batches are small".to_owned() },
+                passed_over: vec!["codec=lz4".to_owned()],
+                step: single.clone(),
+            }
+        };
+        let steps = vec![
+            step("linger=20ms", Decision::Accepted),
+            step("env.X=1", Decision::Rejected),
+            step("codec=zstd", Decision::Accepted),
+        ];
+        let together = Together {
+            all: Some(steps[2].step.clone()),
+            product: 0.5,
+            without: vec![steps[0].step.clone(), steps[2].step.clone()],
+        };
+        Tuning {
+            name: "orders".to_owned(),
+            target: proof.target,
+            load: proof.load,
+            workload: proof.workload.clone(),
+            workload_kept: proof.workload,
+            objective: Metric::CpuPerRecord,
+            durability: proof.durability,
+            rule: proof.rule,
+            allowed: vec![Altitude::Client],
+            budget_s: None,
+            took_s: 10.0,
+            first: steps[0].step.before.clone(),
+            steps,
+            kept: vec!["codec=zstd".to_owned()],
+            together: Some(together),
+            stopped: "nothing is left that is hoped to help".to_owned(),
+            to_keep: vec!["codec=zstd: set it".to_owned()],
+            limits: proof.limits,
+            machine: proof.machine,
+            software: proof.software,
+        }
+    }
+
+    #[test]
+    fn the_story_says_what_was_seen_tried_and_kept() {
+        for told in [text(&tuning()), markdown(&tuning())] {
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            for expected in [
+                "Kept, of 3 that were tried: codec=zstd.",
+                "nothing is left that is hoped to help",
+                "Tried because batches are small; hoped to save 25 %. Next would have been codec=lz4.",
+                "The product of the single ratios is 0.500.",
+                "linger=20ms among the others:",
+                "(put back)",
+                "(kept)",
+                "To make it last: - codec=zstd: set it",
+            ] {
+                assert!(told.contains(expected), "`{expected}` is not told: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_kept_nothing_says_so() {
+        let found = Tuning { kept: Vec::new(), together: None, to_keep: Vec::new(), ..tuning() };
+        assert!(headline(&found).contains("none was shown to help"), "{}", headline(&found));
+    }
+}

@@ -432,6 +432,19 @@ mod tests {
     }
 
     #[test]
+    fn the_examples_can_be_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for name in ["embedded.toml", "kafka.toml"] {
+            let path = root.join("examples/tune").join(name);
+            let text = std::fs::read_to_string(&path).unwrap();
+            // Its build is meant from the top of the checkout.
+            let text = text.replace("\"examples/broker", &format!("\"{}/examples/broker", root.display()));
+            let asked = parse(&text, &path, "hone broker --listen 127.0.0.1:{port}").unwrap();
+            assert!(!asked.candidates.is_empty() && asked.find, "{name}");
+        }
+    }
+
+    #[test]
     fn the_wire_engine_has_no_linger() {
         let text = "name = \"x\"\n[tune]\n[[tune.candidate]]\nset = \"linger=5ms\"\n[workload.a]\n";
         let message = format!("{:#}", read(text).unwrap_err());

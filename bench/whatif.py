@@ -16,9 +16,10 @@ import tempfile
 import time
 
 A = argparse.ArgumentParser()
-A.add_argument("--hone", required=True)
-A.add_argument("--broker", required=True)
-A.add_argument("--name", required=True, help="of the broker, for the table")
+A.add_argument("--table", metavar="FILE", help="no load: rows of an earlier --out as Markdown")
+A.add_argument("--hone")
+A.add_argument("--broker")
+A.add_argument("--name", help="of the broker, for the table")
 A.add_argument("--seconds", type=int, default=20)
 A.add_argument("--java", help="folder of kafka-clients' jars")
 A.add_argument("--franz-go", help="the program of examples/clients/franz-go")
@@ -146,6 +147,34 @@ def told(found):
             f"{own['requests_per_s']:>8.0f} {requests:>8} {own['more_wait_ms']:>+9.1f} {came['more_latency_ms']:>+8.1f}")
 
 
+def table(path):
+    """Rows of --out as Markdown: one line for each client, broker and load."""
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    print("| client | broker | load | settings | bytes a batch off, median (worst) | within the range | requests/s off, worst | wait off, worst |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
+    groups = {}
+    for found in rows:
+        groups.setdefault((found["client"], found["broker"], tuple(found["load"])), []).append(found)
+    for (client, broker, (rate, size, keys, partitions)), group in groups.items():
+        head = f"| {client} | {broker} | {rate}/s, {size} B, {keys}, {partitions} partitions | {len(group)} |"
+        told = [found for found in group if "foreseen" in found]
+        if not told:
+            print(f"{head} refused: {group[0]['refused']} | | | |")
+            continue
+        off = sorted((found["error"] for found in told), key=abs)
+        inside = sum(found["foreseen"]["low"] <= found["measured"]["bytes"] <= found["foreseen"]["high"] for found in told)
+        asked = [found["foreseen"]["requests_per_s"] / found["measured"]["requests_per_s"] - 1 for found in told
+                 if found["measured"]["requests_per_s"]]
+        waits = [found["foreseen"]["more_wait_ms"] - found["measured"]["more_latency_ms"] for found in told]
+        requests = f"{100 * max(asked, key=abs):+.1f} %" if asked else "not told"
+        print(f"{head} {100 * statistics.median(map(abs, off)):.1f} % ({100 * off[-1]:+.1f} %) | {inside} of {len(told)} | {requests} | "
+              f"{max(waits, key=abs):+.1f} ms |")
+    errors = [abs(found["error"]) for found in rows if "error" in found]
+    print(f"\n{len(rows)} settings, {len(rows) - len(errors)} refused; off by {100 * statistics.median(errors):.1f} % in the median, "
+          f"{100 * max(errors):.1f} % at worst.")
+
+
 def main():
     rows = []
     print(f"{'broker':<8}{'client':<11}{'load':<33}{'change':<20}{'bytes a batch: foreseen, measured, error':<46}"
@@ -175,4 +204,9 @@ def main():
                 out.write(json.dumps(found) + "\n")
 
 
-main()
+if ARGS.table:
+    table(ARGS.table)
+elif not (ARGS.hone and ARGS.broker and ARGS.name):
+    A.error("--hone, --broker and --name say what is measured")
+else:
+    main()

@@ -16,8 +16,10 @@ const SLOW: &str = r#"
 name = "orders"
 [tune]
 mode = "duet"
-pairs = 5
+pairs = 6
 control_pairs = 0
+# What helps or harms does so many times over; what has no effect is to be taken for better once in hundreds of runs.
+alpha = 0.01
 keep_disturbed = true
 lateness_limit_ms = 5000
 require = ["p99<10s"]
@@ -166,13 +168,8 @@ fn planted_changes_are_sorted_rightly_in_18_of_20_runs() {
     if std::env::var_os("HONE_LONG").is_none() {
         return;
     }
-    let right = (0..20).filter(|seed| {
-        let found = sorted(*seed);
-        let right = is_right(&found, &FIVE);
-        eprintln!("seed {seed}: {}", if right { "right".to_owned() } else { format!("{found:?}") });
-        right
-    });
-    assert!(right.count() >= 18);
+    let wrong: Vec<_> = (0..20).map(sorted).filter(|found| !is_right(found, &FIVE)).collect();
+    assert!(wrong.len() <= 2, "{wrong:?}");
 }
 
 fn started(folder: &Path) -> Child {

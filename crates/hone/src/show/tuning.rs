@@ -205,7 +205,7 @@ mod tests {
             for expected in [
                 "Kept, of 3 that were tried: codec=zstd.",
                 "nothing is left that is hoped to help",
-                "Tried because batches are small; hoped to save 25 %. Next would have been codec=lz4.",
+                "Tried because batches are small; hoped to save 25.0 %. Next would have been codec=lz4.",
                 "The product of the single ratios is 0.500.",
                 "linger=20ms among the others:",
                 "(put back)",

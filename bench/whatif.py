@@ -16,9 +16,10 @@ import tempfile
 import time
 
 A = argparse.ArgumentParser()
-A.add_argument("--hone", required=True)
-A.add_argument("--broker", required=True)
-A.add_argument("--name", required=True, help="of the broker, for the table")
+A.add_argument("--table", metavar="FILE", help="no load: rows of an earlier --out as Markdown")
+A.add_argument("--hone")
+A.add_argument("--broker")
+A.add_argument("--name", help="of the broker, for the table")
 A.add_argument("--seconds", type=int, default=20)
 A.add_argument("--java", help="folder of kafka-clients' jars")
 A.add_argument("--franz-go", help="the program of examples/clients/franz-go")
@@ -32,8 +33,11 @@ ARGS = A.parse_args()
 # Records a second, bytes, keys, partitions.
 LOADS = [(2_000, 100, "uniform:500", 6), (600, 300, "zipf:200", 12), (5_000, 100, "none", 6)]
 COLD_S = 4
-# Linger of A in ms, and the changes: linger, batch size.
-CHANGES = [(1, None), (20, None), (50, None), (20, 4_000)]
+# By their own defaults.
+IDEMPOTENT = ("java", "franz-go")
+# Linger in ms, batch size, codec: of today, and the changes.
+TODAY = (5, None, "none")
+CHANGES = [(1, None, "none"), (20, None, "none"), (50, None, "none"), (20, 4_000, "none"), (20, None, "zstd")]
 
 
 def create(topic, partitions):
@@ -80,7 +84,7 @@ def hone(*arguments, may_fail=False):
     return json.loads(done.stdout)["body"], done.stderr.strip()
 
 
-def load(client, topic, shape, linger_ms, batch):
+def load(client, topic, shape, linger_ms, batch, codec):
     """Requests a second by the client's own count, and the mean latency in ms from when a record was due to its acknowledgement."""
     rate, size, keys, partitions = shape
     create(topic, partitions)
@@ -89,7 +93,7 @@ def load(client, topic, shape, linger_ms, batch):
         body, _ = hone(
             "load", ARGS.broker, "--client", command(client), *settings(client, linger_ms, batch), "--topic", topic, "--rate", str(rate),
             "--bytes", str(size), "--keys", keys, "--duration", f"{ARGS.seconds}s", "--warmup", "1", "--connections", "1",
-            "--compression", "none", "--hgrm", path)
+            "--compression", codec, "--hgrm", path, *(["--idempotent"] if client in IDEMPOTENT else []))
         with open(path, encoding="utf-8") as file:
             mean_us = float(re.search(r"Mean *= *([0-9.]+)", file.read()).group(1))
     requests = body["facts"].get("produce_requests")
@@ -108,13 +112,15 @@ def read_back(topic):
     return {"bytes": found["mean_bytes"]["value"], "batches_per_s": found["batches_per_s"]}
 
 
-def options(linger_ms, batch):
-    return ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
+def options(linger_ms, batch, codec):
+    found = ["--linger", f"{linger_ms}ms"] + (["--batch-size", str(batch)] if batch else [])
+    return found + (["--codec", codec] if codec != "none" else [])
 
 
-def row(client, shape, today_ms, linger_ms, batch, foreseen, why, measured):
+def row(client, shape, today_ms, change, foreseen, why, measured):
+    linger_ms, batch, codec = change
     found = {"broker": ARGS.name, "client": client, "load": shape, "today_linger_ms": today_ms, "linger_ms": linger_ms, "batch": batch,
-             "measured": measured}
+             "codec": codec, "measured": measured}
     if foreseen is None or foreseen.get("predicted") is None:
         found["refused"] = why if foreseen is None else foreseen["refused"]
         return found
@@ -130,6 +136,7 @@ def row(client, shape, today_ms, linger_ms, batch, foreseen, why, measured):
 def told(found):
     rate, size, keys, partitions = found["load"]
     change = f"{found['today_linger_ms']} -> {found['linger_ms']} ms" + (f", {found['batch']} B" if found["batch"] else "")
+    change += f", {found['codec']}" if found["codec"] != "none" else ""
     head = f"{found['broker']:<8}{found['client']:<11}{rate:>6}/s {size:>4} B {keys:<12}{partitions:>3}  {change:<20}"
     if "refused" in found:
         return f"{head}refused: {found['refused'][:140]}"
@@ -140,6 +147,34 @@ def told(found):
             f"{own['requests_per_s']:>8.0f} {requests:>8} {own['more_wait_ms']:>+9.1f} {came['more_latency_ms']:>+8.1f}")
 
 
+def table(path):
+    """Rows of --out as Markdown: one line for each client, broker and load."""
+    with open(path, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    print("| client | broker | load | settings | bytes a batch off, median (worst) | within the range | requests/s off, worst | wait off, worst |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
+    groups = {}
+    for found in rows:
+        groups.setdefault((found["client"], found["broker"], tuple(found["load"])), []).append(found)
+    for (client, broker, (rate, size, keys, partitions)), group in groups.items():
+        head = f"| {client} | {broker} | {rate}/s, {size} B, {keys}, {partitions} partitions | {len(group)} |"
+        told = [found for found in group if "foreseen" in found]
+        if not told:
+            print(f"{head} refused: {group[0]['refused']} | | | |")
+            continue
+        off = sorted((found["error"] for found in told), key=abs)
+        inside = sum(found["foreseen"]["low"] <= found["measured"]["bytes"] <= found["foreseen"]["high"] for found in told)
+        asked = [found["foreseen"]["requests_per_s"] / found["measured"]["requests_per_s"] - 1 for found in told
+                 if found["measured"]["requests_per_s"]]
+        waits = [found["foreseen"]["more_wait_ms"] - found["measured"]["more_latency_ms"] for found in told]
+        requests = f"{100 * max(asked, key=abs):+.1f} %" if asked else "not told"
+        print(f"{head} {100 * statistics.median(map(abs, off)):.1f} % ({100 * off[-1]:+.1f} %) | {inside} of {len(told)} | {requests} | "
+              f"{max(waits, key=abs):+.1f} ms |")
+    errors = [abs(found["error"]) for found in rows if "error" in found]
+    print(f"\n{len(rows)} settings, {len(rows) - len(errors)} refused; off by {100 * statistics.median(errors):.1f} % in the median, "
+          f"{100 * max(errors):.1f} % at worst.")
+
+
 def main():
     rows = []
     print(f"{'broker':<8}{'client':<11}{'load':<33}{'change':<20}{'bytes a batch: foreseen, measured, error':<46}"
@@ -148,16 +183,16 @@ def main():
     for client in clients:
         for number, shape in enumerate(LOADS[:1] if ARGS.few else LOADS[:ARGS.loads]):
             prefix = f"whatif-{client}-{number}-{int(time.time())}"
-            today = load(client, f"{prefix}-today", shape, 5, None)
+            today = load(client, f"{prefix}-today", shape, *TODAY)
             changes = CHANGES[1:3] if ARGS.few else CHANGES
             # At once, while the last seconds are still those.
-            said = [whatif(f"{prefix}-today", *options(linger_ms, batch)) for linger_ms, batch in changes]
-            for (linger_ms, batch), (foreseen, why) in zip(changes, said):
-                topic = f"{prefix}-{linger_ms}-{batch or 0}"
-                window = load(client, topic, shape, linger_ms, batch)
+            said = [whatif(f"{prefix}-today", *options(*change)) for change in changes]
+            for change, (foreseen, why) in zip(changes, said):
+                topic = "-".join([prefix, *(str(part or 0) for part in change)])
+                window = load(client, topic, shape, *change)
                 measured = {**read_back(topic), "requests_per_s": window["requests_per_s"],
                             "more_latency_ms": window["latency_ms"] - today["latency_ms"]}
-                rows.append(row(client, shape, 5, linger_ms, batch, foreseen, why, measured))
+                rows.append(row(client, shape, TODAY[0], change, foreseen, why, measured))
                 print(told(rows[-1]), flush=True)
     errors = [abs(found["error"]) for found in rows if "error" in found]
     if errors:
@@ -169,4 +204,9 @@ def main():
                 out.write(json.dumps(found) + "\n")
 
 
-main()
+if ARGS.table:
+    table(ARGS.table)
+elif not (ARGS.hone and ARGS.broker and ARGS.name):
+    A.error("--hone, --broker and --name say what is measured")
+else:
+    main()

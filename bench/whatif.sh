@@ -4,7 +4,8 @@
 #   bench/whatif.sh reality [--few] [--loads N] [--seconds N] [--clients LIST]
 #       librdkafka, Java and franz-go write topics with one setting, on the embedded broker and on Apache Kafka (bench/kafka.sh); other
 #       settings are foreseen from those topics, then sent by the same schedule, and read back: a row for each, and the errors.
-#       Takes some 40 minutes of a machine that is quiet; --few is two settings for each client and broker.
+#       Takes some 50 minutes of a machine that is quiet; --few is two settings for each client and broker.
+#   bench/whatif.sh table FILE      rows of an earlier OUT as Markdown
 # Environment: HONE (the program; a release build otherwise), BROKERS (hone,kafka), OUT (rows as JSON lines).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -65,5 +66,6 @@ reality() {
 case ${1:-} in
   speed) speed ;;
   reality) shift; reality "$@" ;;
-  *) sed -n 2,9p "$0"; exit 2 ;;
+  table) python3 bench/whatif.py --table "$2" ;;
+  *) sed -n 2,10p "$0"; exit 2 ;;
 esac

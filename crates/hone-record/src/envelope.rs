@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, HostTrial,
-    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, WhatIf, Window,
+    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning, WhatIf, Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -67,6 +67,9 @@ impl Body for WhatIf {
 }
 impl Body for Proof {
     const KIND: &'static str = "proof";
+}
+impl Body for Tuning {
+    const KIND: &'static str = "tuning";
 }
 impl Body for LedgerEntry {
     const KIND: &'static str = "ledger-entry";

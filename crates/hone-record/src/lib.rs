@@ -33,6 +33,7 @@ mod saved;
 mod selftest;
 mod stall;
 mod story;
+mod tuning;
 mod watched;
 mod whatif;
 mod window;
@@ -81,6 +82,7 @@ pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
+pub use tuning::{Altitude, Hope, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

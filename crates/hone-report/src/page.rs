@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use hone_record::{
-    Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Story, Window, Workload,
+    Capacity, Comparison, Curve, HostTrial, Optimization, Proof, Story, Tuning, Window, Workload,
 };
 
 use crate::escape::{Element, Markup, el};
 use crate::section::{
     builds, ceiling, circumstances, design, diagnosis, go, headline, host_trial, in_order, load_run, method,
-    proof, rates, results, steps, story, variants, workloads,
+    proof, rates, results, steps, story, tuning, variants, workloads,
 };
 
 /// The style sheet; part of the page.
@@ -188,6 +188,28 @@ pub fn story_page(told: &Story) -> String {
         .children(told.machines.first().map(circumstances::machine))
         .child(story::downloads(told));
     document(&format!("{} – Hone", told.title), headline::story(told), main)
+}
+
+/// The page of a service that was tuned. `windows` as for [`proof_page`].
+pub fn tuning_page(found: &Tuning, windows: &BTreeMap<String, Window>) -> String {
+    let proof = found.as_proof();
+    let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
+        let title = format!("{}: {}", step.change, step.decision.label());
+        Some(results::of(&format!("comparison-{}", index + 1), &title, step.comparison.as_ref()?, windows))
+    });
+    let first = proof.steps.iter().find_map(|step| step.comparison.as_ref());
+    let main = el("main")
+        .child(tuning::choices(found))
+        .children(tuning::together(found))
+        .children(tuning::to_keep(found))
+        .child(proof::states(&proof))
+        .child(proof::decisions(&proof))
+        .children(judged)
+        .child(workloads::alone(&found.workload))
+        .children(circumstances::durability(&found.durability, &[&found.workload]))
+        .child(circumstances::machine(&found.machine))
+        .children(first.map(|first| method::of_comparison(first, windows)));
+    document(&format!("{} tuned – Hone", found.name), headline::tuning(found), main)
 }
 
 /// The page of one load run.

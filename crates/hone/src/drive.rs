@@ -21,7 +21,7 @@ use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::folder::RunFolder;
-use crate::lever::Lever;
+use crate::lever::{Held, Lever, Set};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -37,8 +37,8 @@ pub(crate) struct Contest<'a> {
     pub(crate) workloads: [Workload; 2],
     /// The one thing that differs, where both arms are the same target.
     pub(crate) change: Option<Change>,
-    /// What carries out a change of the world outside the arms.
-    pub(crate) lever: Option<Lever>,
+    /// What of the world outside is set for the windows of A and of B, in this order.
+    pub(crate) sets: [Vec<Set>; 2],
     pub(crate) design: Design,
     /// What was promised.
     pub(crate) pilot: Option<Pilot>,
@@ -77,8 +77,8 @@ struct Side {
     index: usize,
     arm: Arm,
     workload: Workload,
-    /// Value of the contest's lever; `None` leaves it as it is.
-    set: Option<String>,
+    /// What of the world outside is set for its windows.
+    sets: Vec<Set>,
 }
 
 /// Both arms of a duet begin this long after both are warm: time for two threads to get to their start.
@@ -262,16 +262,11 @@ impl Contest<'_> {
             let workload = self.workloads[side].clone();
             Workload { seed: workload.seed.wrapping_add(index as u64), ..workload }
         };
-        let change = self.change.as_ref().filter(|_| self.lever.is_some());
-        let set = |arm: usize| match arm {
-            0 => change.and_then(|change| change.from.clone()),
-            _ => change.map(|change| change.to.clone()),
-        };
         let side = |index: usize, arm: usize| Side {
             index,
             arm: build(arm),
             workload: workload(arm),
-            set: set(arm),
+            sets: self.sets[arm.min(1)].clone(),
         };
         let [first, second] = self.design.arms(index);
         let (first, mut second) = (side(0, first), side(1, second));
@@ -340,22 +335,10 @@ impl Contest<'_> {
         let mut seen = Seen::default();
         for index in order {
             let side = &sides[index];
-            let was = self.change.as_ref().and_then(|change| change.was.as_deref());
-            let held = match (&self.lever, &side.set, &side.arm.place) {
-                // The machine is set before the arm starts, a broker that runs already before it is loaded.
-                (Some(lever @ Lever::Host { .. }), Some(value), _) => {
-                    Some(lever.set(value, "", self.folder.path(), was)?)
-                }
-                (Some(lever), Some(value), Place::Address(address)) => {
-                    Some(lever.set(value, address, self.folder.path(), was)?)
-                }
-                _ => None,
-            };
+            let held = self.held(side)?;
             let part = of_arm(self.window_alone(side, progress));
-            let part = match held {
-                Some(held) => held.end(part),
-                None => part,
-            };
+            // The last one that was set goes back first.
+            let part = held.into_iter().rev().fold(part, |part, held| held.end(part));
             match part? {
                 Ok(window) => seen.windows[index] = Some(window),
                 // The other window would have nothing to be held against.
@@ -366,6 +349,27 @@ impl Contest<'_> {
             }
         }
         Ok(seen)
+    }
+
+    /// Sets what of the world outside is set before an arm starts: the machine, and brokers that run already.
+    fn held(&self, side: &Side) -> Result<Vec<Held>> {
+        let mut held = Vec::new();
+        for set in &side.sets {
+            let address = match (&set.lever, &side.arm.place) {
+                (Lever::Host { .. }, _) => "",
+                (Lever::Cluster { .. }, Place::Address(address)) => address,
+                (Lever::Cluster { .. }, Place::Program(_)) => continue,
+            };
+            match set.lever.set(&set.value, address, self.folder.path(), set.was.as_deref()) {
+                Ok(one) => held.push(one),
+                // What is set already goes back before anybody hears of it.
+                refused => {
+                    held.into_iter().rev().fold(refused.map(drop), |done, held| held.end(done))?;
+                    bail!("a refused setting is set");
+                }
+            }
+        }
+        Ok(held)
     }
 
     fn start(&self, side: &Side) -> Result<Running> {
@@ -392,12 +396,11 @@ impl Contest<'_> {
 
     /// A setting of a broker that Hone started goes with the broker.
     fn set_for_good(&self, side: &Side, running: &Running) -> Result<()> {
-        match (&self.lever, &side.set) {
-            (Some(lever @ Lever::Cluster { .. }), Some(value)) if running.child().is_some() => {
-                lever.set_for_good(value, &running.address)
-            }
-            _ => Ok(()),
+        if running.child().is_none() {
+            return Ok(());
         }
+        let of_the_broker = side.sets.iter().filter(|set| matches!(set.lever, Lever::Cluster { .. }));
+        of_the_broker.into_iter().try_for_each(|set| set.lever.set_for_good(&set.value, &running.address))
     }
 
     fn prepare(&self, side: &Side, running: &Running, progress: &Progress) -> Result<Prepared> {

@@ -726,7 +726,7 @@ fn check_other_loads(training: &[Training], judging: &[Workload], compare: &Comp
 }
 
 /// Names become folders.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         return Err(format!(

@@ -15,7 +15,26 @@ pub(crate) struct RunFolder {
     path: PathBuf,
 }
 
+/// A run's folder that is nobody else's as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Held {
+    _lock: File,
+}
+
 impl RunFolder {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub(crate) fn held(&self) -> Result<Held> {
+        let path = self.join("lock");
+        let lock = File::create(&path).with_context(|| format!("{} can't be written", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Held { _lock: lock }),
+            Err(_) => bail!("the run in {} still goes on; wait for it, or end it", self.path.display()),
+        }
+    }
+
     /// Makes `parent/name-NNN` with the next free number, and proves that it can be written.
     pub(crate) fn create(parent: &Path, name: &str) -> Result<Self> {
         let cannot =

@@ -13,10 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::progress::{Progress, alarm};
 
-/// Name of the file in a run's folder.
+/// Name of the file in a run's folder; those of further settings that are set at the same time have a number in it.
 const UNDO: &str = "undo.json";
-/// Name of one that was left alone, because somebody had decided otherwise.
-const DRIFTED: &str = "undo-drifted.json";
+/// What the name of one gets that was left alone, because somebody had decided otherwise.
+const DRIFTED: &str = "-drifted.json";
+/// So many settings are set at the same time at most.
+const MOST: usize = 32;
 
 /// A setting outside of the arms.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +50,15 @@ enum WayBack {
         ruling: String,
         value: String,
     },
+}
+
+/// A setting outside of an arm, and what it is for that arm's windows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Set {
+    pub(crate) lever: Lever,
+    pub(crate) value: String,
+    /// What was in force when the run began, where that is known.
+    pub(crate) was: Option<String>,
 }
 
 /// How putting back ended.
@@ -229,7 +240,8 @@ impl WayBack {
                 Ok(None)
             }
             Back::Drifted(now) => {
-                let kept = file.with_file_name(DRIFTED);
+                let name = file.file_stem().unwrap_or_default().to_string_lossy();
+                let kept = file.with_file_name(format!("{name}{DRIFTED}"));
                 fs::rename(file, &kept).with_context(|| format!("{} can't be renamed", file.display()))?;
                 Ok(Some(self.drifted(&now, &kept)))
             }
@@ -239,7 +251,10 @@ impl WayBack {
 
 impl Held {
     fn keep(way_back: WayBack, security: Security, folder: &Path) -> Result<Self> {
-        let file = folder.join(UNDO);
+        let free = (0..MOST).map(|place| undo_file(folder, place)).find(|file| !file.exists());
+        let file = free.with_context(|| {
+            format!("{} settings are set already, so nothing more is; see {}", MOST, folder.display())
+        })?;
         let failed = || format!("{} can't be written, so nothing is set", file.display());
         let temporary = folder.join("undo.part");
         let lock = File::create(&temporary).with_context(failed)?;
@@ -289,7 +304,21 @@ fn not_put_back(way_back: &WayBack, file: &Path) -> String {
     )
 }
 
-/// What a folder says of a setting.
+/// Where the way back of the setting that was set as this one, from 0 on, is kept.
+fn undo_file(folder: &Path, place: usize) -> PathBuf {
+    folder.join(if place == 0 { UNDO.to_owned() } else { format!("undo-{place}.json") })
+}
+
+/// What a folder says of its settings, the last one that was set first.
+///
+/// # Errors
+/// When a file can't be read.
+fn left_overs(folder: &Path) -> Result<Vec<LeftOver>> {
+    let all = (0..MOST).rev().map(|place| left_over(undo_file(folder, place)));
+    all.filter(|found| !matches!(found, Ok(LeftOver::Nothing))).collect()
+}
+
+/// What a file says of a setting.
 enum LeftOver {
     Nothing,
     /// The run goes on and puts it back itself.
@@ -302,8 +331,7 @@ enum LeftOver {
     },
 }
 
-fn left_over(folder: &Path) -> Result<LeftOver> {
-    let file = folder.join(UNDO);
+fn left_over(file: PathBuf) -> Result<LeftOver> {
     let unreadable = || format!("{} can't be read", file.display());
     let lock = match File::options().read(true).write(true).open(&file) {
         Ok(lock) => lock,
@@ -338,21 +366,20 @@ fn left_over(folder: &Path) -> Result<LeftOver> {
 /// # Errors
 /// When the run still goes on, or the setting can't be put back.
 pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &Progress) -> Result<bool> {
-    match left_over(folder)? {
-        LeftOver::Nothing => Ok(false),
-        LeftOver::Held => {
-            bail!("the run in {} still goes on; it puts its setting back itself", folder.display())
-        }
-        LeftOver::Left { way_back, file, _lock } => {
-            match way_back.go_and_clear(security, &file)? {
-                None => {
-                    progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
-                }
-                Some(drift) => alarm(&format!("of an earlier run, {drift}")),
-            }
-            Ok(true)
+    let found = left_overs(folder)?;
+    if found.iter().any(|left| matches!(left, LeftOver::Held)) {
+        bail!("the run in {} still goes on; it puts its setting back itself", folder.display());
+    }
+    let mut was_left = false;
+    for left in found {
+        let LeftOver::Left { way_back, file, _lock } = left else { continue };
+        was_left = true;
+        match way_back.go_and_clear(security, &file)? {
+            None => progress.line(&format!("Put back what an earlier run left set: {}", way_back.words())),
+            Some(drift) => alarm(&format!("of an earlier run, {drift}")),
         }
     }
+    Ok(was_left)
 }
 
 /// Puts back what runs under this folder left set when they died. Runs that go on are left alone.
@@ -361,7 +388,9 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
 /// When one can't be put back: a run that starts now would measure on top of it.
 pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) -> Result<()> {
     for run in fs::read_dir(runs).into_iter().flatten().flatten() {
-        if matches!(left_over(&run.path())?, LeftOver::Left { .. }) {
+        let found = left_overs(&run.path())?;
+        if !found.is_empty() && found.iter().all(|left| matches!(left, LeftOver::Left { .. })) {
+            drop(found);
             put_back_left_over(&run.path(), security, progress).context(
                 "a setting that an earlier run left set has to be put back before anything is measured",
             )?;
@@ -427,6 +456,23 @@ mod tests {
     }
 
     #[test]
+    fn several_settings_go_back_the_last_one_first() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let first = lever(&root).set("1", "", run.path(), None).unwrap();
+        let mut second = lever(&root).set("2", "", run.path(), None).unwrap();
+        assert!(run.path().join(UNDO).exists() && run.path().join("undo-1.json").exists());
+        assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).is_err());
+        let mut first = first;
+        // As kill -9 would: in the wrong order the value of the second would be taken for somebody else's.
+        (first.way_back, second.way_back) = (None, None);
+        drop((first, second));
+        assert_eq!(value(&root), "2");
+        assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap());
+        assert_eq!(value(&root), "60");
+        assert!(!run.path().join("undo-1.json").exists() && !run.path().join(UNDO).exists());
+    }
+
+    #[test]
     fn nothing_is_set_when_the_way_back_can_not_be_kept() {
         let root = machine("60\n");
         let message = lever(&root).set("1", "", Path::new("/no/such/folder"), None).unwrap_err().to_string();
@@ -458,7 +504,7 @@ mod tests {
         fs::write(&file, "30").unwrap();
         put_back_left_overs(runs.path(), &Security::default(), &Progress::new(true)).unwrap();
         assert_eq!(value(&root), "30");
-        assert!(!run.join(UNDO).exists() && run.join(DRIFTED).exists());
+        assert!(!run.join(UNDO).exists() && run.join("undo-drifted.json").exists());
     }
 
     #[test]
@@ -467,7 +513,7 @@ mod tests {
         killed(&root, run.path());
         fs::write(root.path().join("proc/sys/vm/swappiness"), "60").unwrap();
         assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap());
-        assert!(!run.path().join(UNDO).exists() && !run.path().join(DRIFTED).exists());
+        assert!(!run.path().join(UNDO).exists() && !run.path().join("undo-drifted.json").exists());
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod clients;
 mod cmd;
 mod compiler;
 mod curve;
+mod decide;
 mod diagnose;
 mod drive;
 mod experiment;
@@ -51,6 +52,7 @@ mod starter;
 mod story;
 mod survey;
 mod targets;
+mod tune;
 
 /// How a verb ended; the exit code is an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -272,6 +272,16 @@ impl Rule {
         }
     }
 
+    /// The latency in microseconds that it allows; `None` for a rule of something else.
+    pub(crate) fn latency_limit_us(&self) -> Option<f64> {
+        let is_latency = matches!(
+            self.what,
+            What::Latency(_) | What::Max | What::Mean | What::EndToEnd(_) | What::EndToEndMax
+        );
+        let is_upper = matches!(self.relation, Relation::Below | Relation::AtMost);
+        (is_latency && is_upper).then_some(self.limit)
+    }
+
     /// What a window says to it.
     pub(crate) fn judge(&self, window: &Window) -> Requirement {
         let unbounded =

@@ -59,10 +59,13 @@ pub struct Signs {
 pub fn signs(producer: &Producer) -> Signs {
     let written = &producer.written;
     let clipped_at = clip(written);
-    let span_ms_p99 = span(written, clipped_at);
+    let spans = spans(written, clipped_at);
+    let at =
+        |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().saturating_sub(1))).copied();
+    let span_ms_p99 = at(99);
     Signs {
         clients: clients(producer),
-        lingers_us: lingers(span_ms_p99),
+        lingers_us: lingers(at(90), span_ms_p99),
         caps: caps(written, clipped_at),
         clipped_at,
         span_ms_p99,
@@ -127,7 +130,8 @@ fn usual_cap(most: u32, record: u32) -> Option<u32> {
     USUAL_CAPS.iter().copied().find(|cap| *cap >= most && *cap <= most.saturating_add(2 * record))
 }
 
-fn span(written: &[Written], clipped_at: Option<u32>) -> Option<u64> {
+/// Of batches with several records that were not cut off, ascending.
+fn spans(written: &[Written], clipped_at: Option<u32>) -> Vec<u64> {
     let is_cut = |batch: &Written| clipped_at.is_some_and(|most| plain_size(batch) > most - most / 20);
     let mut spans: Vec<u64> = written
         .iter()
@@ -135,7 +139,7 @@ fn span(written: &[Written], clipped_at: Option<u32>) -> Option<u64> {
         .map(|batch| batch.span_ms)
         .collect();
     spans.sort_unstable();
-    spans.get((spans.len() * 99 / 100).min(spans.len().saturating_sub(1))).copied()
+    spans
 }
 
 /// Whether people set such a linger.
@@ -144,13 +148,14 @@ pub(crate) fn is_usual(linger_us: u64) -> bool {
 }
 
 /// What people set, from somewhat below the spans on: a span can't be longer than the linger but by a late timer, and can be much shorter
-/// where batches are rarely of more than one record or are taken along with others.
-fn lingers(span_ms_p99: Option<u64>) -> Vec<u64> {
-    let seen = span_ms_p99.unwrap_or(0);
+/// where batches are rarely of more than one record or are taken along with others. Timers are late now and then, and so the longest spans
+/// bound nothing: a tenth of them may lie above the linger.
+fn lingers(span_ms_p90: Option<u64>, span_ms_p99: Option<u64>) -> Vec<u64> {
+    let (most, seen) = (span_ms_p90.unwrap_or(0), span_ms_p99.unwrap_or(0));
     let mut all: Vec<u64> =
-        USUAL_LINGERS_MS.iter().copied().filter(|ms| ms * 10 >= seen * 8 || ms + 4 >= seen).collect();
+        USUAL_LINGERS_MS.iter().copied().filter(|ms| ms * 10 >= most * 8 || ms + 4 >= most).collect();
     // A producer whose batches wait for the broker has spans without any linger.
-    all.extend([0, seen, seen + 1]);
+    all.extend([0, most, seen, seen + 1]);
     all.sort_unstable();
     all.dedup();
     all.into_iter().map(|ms| ms * 1_000).collect()
@@ -458,6 +463,15 @@ pub(crate) mod tests {
         let open = signs(&producer(Who::AtLeast(0), &batches[150..]));
         assert_eq!(open.clients[0].0, Client::Librdkafka);
         assert_eq!(open.caps[0], 16_384);
+    }
+
+    #[test]
+    fn timers_that_are_late_hide_no_linger() {
+        // One in twenty waits for 6 to 20 ms more.
+        let span = |index: u64| if index % 20 == 0 { 11 + index % 15 } else { 3 + index % 3 };
+        let batches: Vec<_> = (0..400).map(|index| (index * 30, 2 + index as u32 % 3, span(index))).collect();
+        let found = signs(&producer(Who::Id(1), &batches));
+        assert!(found.lingers_us.contains(&5_000), "{:?}", found.lingers_us);
     }
 
     #[test]

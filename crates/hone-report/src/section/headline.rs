@@ -1,7 +1,7 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, VariantFacts, Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, Tuning, VariantFacts, Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};
@@ -95,6 +95,18 @@ pub(crate) fn curve(found: &Curve) -> Element {
     let sentence = rates::batch_sentence(found).map(|text| el("p").class("sentence").text(&text));
     header(kind, &format!("{} under {}", found.variant, found.workload.name)).children(sentence).child(
         el("p").class("meta").text(&format!("{} · {}", found.address, machine_in_short(&found.machine))),
+    )
+}
+
+/// Of a service that was tuned.
+pub(crate) fn tuning(found: &Tuning) -> Element {
+    header("Tuned", &found.name).child(el("p").class("sentence").text(&super::tuning::sentence(found))).child(
+        el("p").class("meta").text(&format!(
+            "{} · {} · {}",
+            found.target,
+            found.load,
+            machine_in_short(&found.machine)
+        )),
     )
 }
 

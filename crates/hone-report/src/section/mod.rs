@@ -16,6 +16,7 @@ pub(crate) mod rates;
 pub(crate) mod results;
 pub(crate) mod steps;
 pub(crate) mod story;
+pub(crate) mod tuning;
 pub(crate) mod variants;
 pub(crate) mod workloads;
 

@@ -1,16 +1,15 @@
 //! `hone batch prove`: one step after the other against the state that was kept until then, by the comparator of `hone compare`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use hone_compare::Plan;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Comparison, Decision, Durability, Expectation, Foretold, Guard, LedgerEntry, Metric, Mode,
-    PairKind, Proof, ProofStep, Verdict, Window, Workload,
+    BatchState, Comparison, Decision, Durability, Expectation, Foretold, LedgerEntry, Metric, Mode, Proof,
+    ProofStep, Verdict, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
@@ -18,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::step::{Step, promise};
 use crate::Usage;
 use crate::arm::{Arm, Place};
+use crate::decide::{FAILED_MORE, LAG_S, decide, guards, required, windows};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
 use crate::places::Places;
@@ -68,15 +68,8 @@ pub(crate) struct Asked {
 pub(crate) const ASKED: &str = "asked.json";
 /// Topics that may be there, as long as the note is.
 const TOPICS: &str = "topics.json";
-const LOCK: &str = "lock";
 /// What the ledger says of a card.
 const TRIED: &str = "tried";
-/// More failed requests than before, as a share of all, that no step may bring.
-const FAILED_MORE: f64 = 0.001;
-/// Seconds' worth of records that consumers may lag in any case: less is what a batch or a poll makes.
-const LAG_S: f64 = 0.1;
-/// Share of the windows in which a rule of the user must be met.
-const FEWEST_MET: f64 = 0.5;
 
 /// A name for topics that no other run has.
 pub(crate) fn topic_prefix() -> String {
@@ -91,27 +84,6 @@ struct TopicsNote {
     prefix: String,
 }
 
-/// The state in which a run goes on: its folder is nobody else's as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Held {
-    _lock: File,
-}
-
-impl Held {
-    /// Takes the folder.
-    ///
-    /// # Errors
-    /// When another process has it.
-    pub(crate) fn take(folder: &RunFolder) -> Result<Self> {
-        let path = folder.join(LOCK);
-        let lock = File::create(&path).with_context(|| format!("{} can't be written", path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { _lock: lock }),
-            Err(_) => bail!("the run in {} still goes on; wait for it, or end it", folder.path().display()),
-        }
-    }
-}
-
 /// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
 /// left for later; so is another than this run's where there is a login, which is this run's alone.
 pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, progress: &Progress) {
@@ -121,7 +93,7 @@ pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, pr
         }
         let Ok(folder) = RunFolder::open(&run.path()) else { continue };
         // One that goes on looks after its own.
-        let Ok(_held) = Held::take(&folder) else { continue };
+        let Ok(_held) = folder.held() else { continue };
         if let Some(address) = elsewhere(&folder, place, security) {
             progress.line(&format!(
                 "{} left topics on {address}, which may not see this run's login; delete them with: hone batch prove --resume, or by hand",
@@ -255,7 +227,7 @@ impl Session<'_> {
     /// # Errors
     /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
     pub(crate) fn run(&self) -> Result<Proof> {
-        let _held = Held::take(self.folder)?;
+        let _held = self.folder.held()?;
         // Before the first window, so that nobody can wonder which came first.
         self.folder.write_text("rule.txt", &format!("{}\n", self.asked.rule()))?;
         let arm = self.asked.arm("kept", self.security)?;
@@ -305,7 +277,7 @@ impl Session<'_> {
         let first = steps.iter().find_map(|step| step.comparison.as_ref()?.pairs.first());
         let first = first
             .filter(|pair| !pair.window_a.is_empty())
-            .map(|pair| self.window(&pair.window_a))
+            .map(|pair| read_record::<Window>(&self.folder.join(&pair.window_a)))
             .transpose()?;
         let software = first.iter().flat_map(|window| &window.client);
         let broker = first.iter().filter_map(|window| window.environment.as_ref()?.broker_software.clone());
@@ -359,7 +331,7 @@ impl Session<'_> {
             ],
             workloads: loads.map(Clone::clone),
             change: single,
-            lever: None,
+            sets: Default::default(),
             design: hone_compare::plan(&self.asked.plan(loads))?,
             pilot: None,
             clock: None,
@@ -386,7 +358,7 @@ impl Session<'_> {
     }
 
     fn judged(&self, found: ProofStep, comparison: Comparison, loads: [&Workload; 2]) -> Result<ProofStep> {
-        let [before, after] = self.windows(&comparison)?;
+        let [before, after] = windows(self.folder, &comparison)?;
         let states = [BatchState::of(&before), BatchState::of(&after)];
         let records_per_s = loads[1].requests_per_s * f64::from(loads[1].records_per_batch);
         let mut guards = guards(&states, records_per_s);
@@ -395,21 +367,6 @@ impl Session<'_> {
         let (decision, why) = decide(&comparison, &guards);
         let [before, after] = states;
         Ok(ProofStep { decision, why, guards, comparison: Some(comparison), before, after, ..found })
-    }
-
-    /// The windows that count, of the state before and of the candidate.
-    fn windows(&self, comparison: &Comparison) -> Result<[Vec<Window>; 2]> {
-        let mut found = [Vec::new(), Vec::new()];
-        for pair in comparison.pairs.iter().filter(|pair| pair.dropped.is_none()) {
-            let second = usize::from(pair.kind == PairKind::Test);
-            found[0].push(self.window(&pair.window_a)?);
-            found[second].push(self.window(&pair.window_b)?);
-        }
-        Ok(found)
-    }
-
-    fn window(&self, name: &str) -> Result<Window> {
-        read_record(&self.folder.join(name))
     }
 
     /// Once, however often a run is resumed.
@@ -490,119 +447,9 @@ fn altitude(step: &ProofStep) -> String {
     format!("{altitude}: {}", step.change)
 }
 
-/// The comparator's verdict first, then what it does not look at.
-fn decide(comparison: &Comparison, guards: &[Guard]) -> (Decision, String) {
-    let sentence = show::comparison::sentence(comparison);
-    let broken: Vec<String> = guards
-        .iter()
-        .filter(|guard| !guard.held)
-        .map(|guard| format!("{} ({})", guard.rule, guard.seen))
-        .collect();
-    match comparison.verdict() {
-        Verdict::Better if broken.is_empty() => (Decision::Accepted, sentence),
-        Verdict::Better => (
-            Decision::Rejected,
-            format!("better by the comparator, but a guard rail broke: {}", broken.join("; ")),
-        ),
-        Verdict::Worse | Verdict::Equivalent | Verdict::NotShown => (Decision::Rejected, sentence),
-    }
-}
-
-/// Guard rails that are counts, which the comparator's ratios can't hold.
-fn guards([before, after]: &[BatchState; 2], records_per_s: f64) -> Vec<Guard> {
-    let percent = |share: f64| format!("{} %", show::number(share * 100.0));
-    let mut guards = vec![Guard {
-        rule: "failed requests".to_owned(),
-        seen: format!("{} before, {} after", percent(before.failed_share()), percent(after.failed_share())),
-        held: after.failed_share() <= before.failed_share() + FAILED_MORE,
-    }];
-    if let (Some(lag), Some(now)) = (before.lag_records, after.lag_records) {
-        let most = lag.saturating_mul(2).max((records_per_s * LAG_S) as u64);
-        guards.push(Guard {
-            rule: "consumer lag".to_owned(),
-            seen: format!(
-                "{} records before, {} after, at most {}",
-                show::count(lag),
-                show::count(now),
-                show::count(most)
-            ),
-            held: now <= most,
-        });
-        guards.push(Guard {
-            rule: "missing records".to_owned(),
-            seen: format!(
-                "{} of {} before, {} of {} after",
-                show::count(before.missing_records),
-                show::count(before.acked_records),
-                show::count(after.missing_records),
-                show::count(after.acked_records)
-            ),
-            held: missing_share(after) <= missing_share(before),
-        });
-    }
-    guards
-}
-
-/// Of the acknowledged records: the state before has the windows of the control, too, and so more of all.
-fn missing_share(state: &BatchState) -> f64 {
-    state.missing_records as f64 / state.acked_records.max(1) as f64
-}
-
-/// A rule of the user's over the candidate's windows.
-fn required(rule: &Rule, windows: &[Window]) -> Guard {
-    let told: Vec<bool> = windows.iter().filter_map(|window| rule.judge(window).met).collect();
-    let met = told.iter().filter(|met| **met).count();
-    Guard {
-        rule: rule.to_string(),
-        seen: format!("met in {met} of {} windows that can tell", told.len()),
-        held: !told.is_empty() && met as f64 / told.len() as f64 >= FEWEST_MET,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn state(records: u64, failed: u64, lag: Option<u64>) -> BatchState {
-        BatchState {
-            acked_records: records,
-            failed_requests: failed,
-            lag_records: lag,
-            ..BatchState::default()
-        }
-    }
-
-    fn held(before: BatchState, after: BatchState) -> Vec<(String, bool)> {
-        guards(&[before, after], 10_000.0).into_iter().map(|guard| (guard.rule, guard.held)).collect()
-    }
-
-    #[test]
-    fn failures_lag_and_loss_break_a_guard_rail() {
-        let quiet = || state(10_000, 0, Some(800));
-        assert!(held(quiet(), quiet()).iter().all(|(_, held)| *held));
-        assert!(held(quiet(), state(9_990, 10, Some(800)))[0].1, "one in a thousand may fail");
-        assert!(!held(quiet(), state(9_980, 20, Some(800)))[0].1);
-        assert!(held(quiet(), state(10_000, 0, Some(1_600)))[1].1);
-        assert!(!held(quiet(), state(10_000, 0, Some(1_601)))[1].1);
-        assert!(held(state(1, 0, Some(3)), state(1, 0, Some(1_000)))[1].1, "a tenth of a second is no lag");
-        let lossy = BatchState { missing_records: 1, ..quiet() };
-        assert!(!held(quiet(), lossy)[2].1);
-        assert_eq!(held(state(1, 0, None), state(1, 0, None)).len(), 1, "no consumers, no lag");
-        // Three times as many windows before, with the control's: as many lost records are a larger share after.
-        let lost = |acked, missing| BatchState { missing_records: missing, ..state(acked, 0, Some(800)) };
-        assert!(!held(lost(30_000, 3), lost(10_000, 3))[2].1);
-        assert!(held(lost(30_000, 3), lost(10_000, 1))[2].1);
-    }
-
-    #[test]
-    fn a_rule_that_no_window_can_tell_does_not_hold() {
-        let rule: Rule = "lag<=2".parse().unwrap();
-        assert!(!required(&rule, &[]).held);
-        let told: Rule = "errors<100%".parse().unwrap();
-        let window = crate::show::window::tests::window();
-        let guard = required(&told, &[window.clone(), window]);
-        assert!(guard.held && guard.seen.contains("2 of 2"), "{guard:?}");
-    }
 
     #[test]
     fn a_login_is_shown_to_no_other_cluster() {

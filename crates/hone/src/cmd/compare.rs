@@ -22,7 +22,7 @@ use crate::budget::{self, Wanted};
 use crate::change;
 use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
-use crate::lever::{self, Lever};
+use crate::lever::{self, Lever, Set};
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets::process_behind;
@@ -262,12 +262,13 @@ fn standing(sides: &Sides) -> Result<Standing> {
 /// Measures what is not measured yet, judges, shows.
 fn go(asked: &Asked, sides: Sides, plan: &Plan, folder: &RunFolder, desk: &Desk) -> Result<Ending> {
     let runner = System::new(folder.join("logs"))?;
+    let sets = sides.sets(asked.change.as_ref());
     let mut contest = Contest {
         names: ["A", "B"].map(str::to_owned),
         builds: sides.builds,
         workloads: sides.workloads,
         change: asked.change.clone(),
-        lever: sides.lever,
+        sets,
         design: hone_compare::plan(plan)?,
         pilot: None,
         clock: asked.budget_s.map(|total_s| clock(total_s, folder)).transpose()?,
@@ -393,6 +394,18 @@ struct Sides {
     builds: [Vec<Arm>; 2],
     workloads: [Workload; 2],
     lever: Option<Lever>,
+}
+
+impl Sides {
+    /// What the change sets outside of the arms, for each of them.
+    fn sets(&self, change: Option<&Change>) -> [Vec<Set>; 2] {
+        let Some((lever, change)) = self.lever.as_ref().zip(change) else { return Default::default() };
+        [change.from.as_ref(), Some(&change.to)].map(|value| {
+            let set =
+                |value: &String| Set { lever: lever.clone(), value: value.clone(), was: change.was.clone() };
+            value.map(set).into_iter().collect()
+        })
+    }
 }
 
 impl Asked {

@@ -32,6 +32,7 @@ mod report;
 mod saved;
 mod security;
 mod shard;
+mod tune;
 mod workload;
 
 /// Makes streaming services faster, and proves it.
@@ -75,6 +76,7 @@ enum Verb {
     Batch(batch::Arguments),
     Host(host::Arguments),
     Ledger(ledger::Arguments),
+    Tune(tune::Arguments),
     Report(report::Arguments),
 }
 
@@ -114,6 +116,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Batch(arguments) => batch::run(&arguments, &desk),
         Verb::Host(arguments) => host::run(&arguments, &desk),
         Verb::Ledger(arguments) => ledger::run(&arguments, &desk),
+        Verb::Tune(arguments) => tune::run(&arguments, &desk),
         Verb::Report(arguments) => report::run(arguments, &desk),
     };
     desk.progress.clear();

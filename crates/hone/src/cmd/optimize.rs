@@ -13,6 +13,7 @@ use crate::bench;
 use crate::experiment::{self, Asked, Experiment};
 use crate::folder::RunFolder;
 use crate::optimize::steps::{Phase, PhaseEnd};
+use crate::optimize::tree::BASELINE;
 use crate::optimize::{Job, dry, is_worse, optimize, rule};
 use crate::show;
 
@@ -90,6 +91,38 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let worse = is_worse(&found.comparisons, &found.variants, found.best.is_some(), asked);
     desk.show(found, |found| format!("{}\nReport: {}\n", show::optimization::text(found), page.display()))?;
     Ok(if worse { Ending::Worse } else { Ending::Done })
+}
+
+/// The plain program of an experiment and its variants, each behind the one that it builds on: everything up to the judging, by a run in
+/// `output`.
+///
+/// # Errors
+/// As for the phases.
+pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
+    for phase in [Phase::Baseline, Phase::Train, Phase::Build] {
+        let arguments = Arguments {
+            file: file.to_owned(),
+            output: output.to_owned(),
+            resume: None,
+            dry_run: false,
+            only: Some(phase),
+            matrix: false,
+            variants: None,
+        };
+        run(arguments, desk)?;
+    }
+    let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+    let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
+    let made = newest(output, &experiment.name)?.join("bin");
+    let program = |variant: &str| -> Option<PathBuf> {
+        let mut files = fs::read_dir(made.join(variant)).ok()?.flatten().map(|entry| entry.path());
+        files.find(|path| path.is_file())
+    };
+    let plain = program(BASELINE).with_context(|| format!("{} holds no plain build", made.display()))?;
+    let variants = experiment.variants.iter().map(|variant| variant.name.clone());
+    let of_variants =
+        variants.filter(|name| name != BASELINE).filter_map(|name| Some((name.clone(), program(&name)?)));
+    Ok((plain, of_variants.collect()))
 }
 
 /// How a run is begun where another one was to be gone on with.

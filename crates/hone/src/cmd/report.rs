@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::{Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Window};
+use hone_record::{Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window};
 
 use super::{Desk, print};
 use crate::folder::read_record;
@@ -24,7 +24,7 @@ use crate::{Ending, Usage, ledger, show, story};
   hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, comparison, proof, host trial, capacity, curve, window).
+    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, comparison, proof, host trial, tuning, capacity, curve, window).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.
@@ -74,8 +74,15 @@ enum Source {
 }
 
 /// The records that stand for a whole run.
-const RESULTS: [&str; 6] =
-    ["optimization.json", "comparison.json", "capacity.json", "curve.json", "proof.json", "host-trial.json"];
+const RESULTS: [&str; 7] = [
+    "optimization.json",
+    "comparison.json",
+    "capacity.json",
+    "curve.json",
+    "proof.json",
+    "host-trial.json",
+    "tuning.json",
+];
 
 /// The record that stands for a path, or the ledger.
 fn find(path: &Path) -> Result<Source> {
@@ -171,6 +178,13 @@ fn page(record: &Path) -> Result<String> {
             let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
             let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
             Ok(hone_report::host_trial_page(&found, &windows))
+        }
+        Some("tuning") => {
+            let found: Tuning = read_record(record)?;
+            let proof = found.as_proof();
+            let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
+            let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
+            Ok(hone_report::tuning_page(&found, &windows))
         }
         Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
         Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),

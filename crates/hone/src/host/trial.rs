@@ -10,7 +10,6 @@ use hone_compare::{BASELINE, RoundPlan, StallPair, TWIN, judge_stalls};
 use hone_host::commit::{self, Order, Turn};
 use hone_host::kernel::Files;
 use hone_host::under_load::UnderLoad;
-use hone_ledger::Ledger;
 use hone_load::Security;
 use hone_record::{
     BatchState, Comparison, Decision, Durability, Engine, HostTrial, LedgerEntry, Metric, PairKind,
@@ -23,6 +22,7 @@ use super::candidate::{Candidate, together};
 use super::service::Service;
 use super::sitting::{RUN, Sat, Sitting, refused};
 use super::{guard, look};
+use crate::ledger;
 use crate::arm::{Arm, Place};
 use crate::batch::prove::Held as FolderHeld;
 use crate::bench::{self, Bench};
@@ -489,32 +489,31 @@ impl Session<'_> {
     /// Once, however often a run is resumed.
     fn enter_in_ledger(&self, name: &str, knob: &TriedKnob) -> Result<()> {
         let note = format!("ledger-{name}.json");
-        if self.folder.read_note::<bool>(&note)?.is_some() {
-            return Ok(());
-        }
-        let primary = knob.comparison.primary().map(|judgement| &judgement.estimate);
+        let path = self.home.join(ledger::NAME);
+        let entry = || {
+            Ok(LedgerEntry { records: ledger::records(self.folder, &knob.comparison)?, ..self.entry(knob) })
+        };
+        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
+    }
+
+    fn entry(&self, knob: &TriedKnob) -> LedgerEntry {
         let settings: Vec<String> = knob
             .settings
             .iter()
             .map(|setting| format!("/{}: {} -> {}", setting.path, setting.was, setting.value))
             .collect();
         let why = [Some(&knob.why), knob.promise.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>();
-        let entry = LedgerEntry {
-            at_unix_ms: now_unix_ms(),
+        LedgerEntry {
             experiment: format!("host try {}", self.asked.target),
             change: format!("host: {}", settings.join(", ")),
+            question: format!("Does {} help, beside the host as it is?", settings.join(", ")),
+            rule: knob.comparison.design.rule.words.clone(),
             workload: self.asked.workload.name.clone(),
-            metric: self.asked.primary,
-            ratio: primary.map(|estimate| [estimate.ratio, estimate.low, estimate.high]),
-            verdict: knob.verdict,
             decision: knob.decision.label().to_owned(),
             why: format!("acks={}. {}", acks_word(knob.durability.acks), why.join(" ")),
-            foretold: None,
-            profile_sha256: None,
             run: self.folder.path().display().to_string(),
-        };
-        Ledger::open(self.home.join("ledger.jsonl"))?.append(&entry)?;
-        self.folder.write_note(&note, &true)
+            ..ledger::entry("host try").judged_by(&knob.comparison)
+        }
     }
 
     fn trial(

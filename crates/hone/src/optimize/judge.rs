@@ -103,7 +103,7 @@ impl Job<'_> {
                 builds,
                 workloads: [workload.clone(), workload.clone()],
                 change: None,
-                lever: None,
+                sets: Default::default(),
                 design: design.clone(),
                 pilot: None,
                 clock: None,

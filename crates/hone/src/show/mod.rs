@@ -26,6 +26,7 @@ pub(crate) mod saved;
 pub(crate) mod selftest;
 pub(crate) mod story;
 pub(crate) mod table;
+pub(crate) mod tuning;
 mod watched;
 pub(crate) mod whatif;
 pub(crate) mod window;

@@ -12,8 +12,7 @@ const TOO_FEW: &str = "too few samples";
 
 /// All of it, for a terminal.
 pub(crate) fn text(proof: &Proof) -> String {
-    let mut out = format!("{}\n\n{}", wrapped(&headline(proof)), table(&rows(proof)));
-    out.push('\n');
+    let mut out = format!("{}\n\n{}\n", wrapped(&headline(proof)), states_text(proof));
     proof.steps.iter().enumerate().for_each(|(index, step)| out.push_str(&step_text(index, step)));
     for note in notes(proof) {
         out.push_str(&format!("\n{}\n", wrapped(&note)));
@@ -23,16 +22,7 @@ pub(crate) fn text(proof: &Proof) -> String {
 
 /// The same as Markdown.
 pub(crate) fn markdown(proof: &Proof) -> String {
-    let rows = rows(proof);
-    let cells = |row: &Vec<String>| format!("| {} |\n", row.join(" | "));
-    let mut out = format!("{}\n\n", headline(proof));
-    for (index, row) in rows.iter().enumerate() {
-        out.push_str(&cells(row));
-        if index == 0 {
-            out.push_str(&format!("|---{}|\n", "|---:".repeat(row.len().saturating_sub(1))));
-        }
-    }
-    out.push('\n');
+    let mut out = format!("{}\n\n{}\n", headline(proof), states_markdown(proof));
     for (index, step) in proof.steps.iter().enumerate() {
         out.push_str(&format!(
             "{}. `{}`: **{}**. {}\n",
@@ -41,7 +31,7 @@ pub(crate) fn markdown(proof: &Proof) -> String {
             step.decision.label(),
             step.why
         ));
-        details(step).iter().for_each(|line| out.push_str(&format!("   - {line}\n")));
+        out.push_str(&details_markdown(step));
     }
     notes(proof).iter().for_each(|note| out.push_str(&format!("\n{note}\n")));
     out
@@ -132,8 +122,34 @@ fn step_text(index: usize, step: &ProofStep) -> String {
         "{}\n",
         wrapped(&format!("{}. {}: {}. {}", index + 1, step.change, step.decision.label(), step.why))
     );
-    for line in details(step) {
-        out.push_str(&format!("   {}\n", wrapped(&line).replace("\n  ", "\n     ")));
+    out.push_str(&details_text(step));
+    out
+}
+
+/// What stands behind a decision, indented.
+pub(crate) fn details_text(step: &ProofStep) -> String {
+    let lines = details(step);
+    lines.iter().map(|line| format!("   {}\n", wrapped(line).replace("\n  ", "\n     "))).collect()
+}
+
+/// The same as a list.
+pub(crate) fn details_markdown(step: &ProofStep) -> String {
+    details(step).iter().map(|line| format!("   - {line}\n")).collect()
+}
+
+/// The table of all states.
+pub(crate) fn states_text(proof: &Proof) -> String {
+    table(&rows(proof))
+}
+
+/// The same as Markdown.
+pub(crate) fn states_markdown(proof: &Proof) -> String {
+    let mut out = String::new();
+    for (index, row) in rows(proof).iter().enumerate() {
+        out.push_str(&format!("| {} |\n", row.join(" | ")));
+        if index == 0 {
+            out.push_str(&format!("|---{}|\n", "|---:".repeat(row.len().saturating_sub(1))));
+        }
     }
     out
 }
@@ -154,7 +170,8 @@ fn details(step: &ProofStep) -> Vec<String> {
     lines
 }
 
-fn notes(proof: &Proof) -> Vec<String> {
+/// What all of it rests on.
+pub(crate) fn notes(proof: &Proof) -> Vec<String> {
     let software: Vec<String> = proof.software.iter().map(|(who, what)| format!("{who} {what}")).collect();
     let mut notes = vec![
         proof.rule.clone(),

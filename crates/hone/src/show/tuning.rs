@@ -1,0 +1,225 @@
+//! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
+
+use hone_record::{Comparison, ProofStep, Tuning, TuningStep};
+
+use super::{number, proof, wrapped};
+use crate::tune::candidate::Candidate;
+use crate::tune::file::Asked;
+
+/// All of it, for a terminal.
+pub(crate) fn text(tuning: &Tuning) -> String {
+    let mut out = format!("{}\n\n{}\n", wrapped(&headline(tuning)), proof::states_text(&tuning.as_proof()));
+    for (index, step) in tuning.steps.iter().enumerate() {
+        out.push_str(&format!("{}\n", wrapped(&step_line(index, step))));
+        out.push_str(&proof::details_text(&step.step));
+    }
+    for line in together(tuning) {
+        out.push_str(&format!("\n{}\n", wrapped(&line)));
+    }
+    for line in notes(tuning) {
+        out.push_str(&format!("\n{}\n", wrapped(&line)));
+    }
+    out
+}
+
+/// The same as Markdown.
+pub(crate) fn markdown(tuning: &Tuning) -> String {
+    let mut out = format!("{}\n\n{}\n", headline(tuning), proof::states_markdown(&tuning.as_proof()));
+    for (index, step) in tuning.steps.iter().enumerate() {
+        out.push_str(&format!("{}\n", step_line(index, step)));
+        out.push_str(&proof::details_markdown(&step.step));
+    }
+    for line in together(tuning).into_iter().chain(notes(tuning)) {
+        out.push_str(&format!("\n{line}\n"));
+    }
+    out
+}
+
+/// What the run came to, in one sentence or two.
+pub(crate) fn headline(tuning: &Tuning) -> String {
+    let what = tuning.objective.label();
+    let head = format!("{}: {}, {}.", tuning.name, tuning.target, tuning.load);
+    let tried = tuning.steps.len();
+    if tuning.kept.is_empty() {
+        return format!(
+            "{head} {tried} changes were tried for {what}, and none was shown to help. It ended because {}.",
+            tuning.stopped
+        );
+    }
+    let worth = tuning
+        .worth()
+        .and_then(ratio)
+        .map_or(String::new(), |worth| format!(" {what} is {worth} of what it was."));
+    format!(
+        "{head}{worth} Kept, of {tried} that were tried: {}. It ended because {}.",
+        tuning.kept.join("; "),
+        tuning.stopped
+    )
+}
+
+fn ratio(step: &ProofStep) -> Option<String> {
+    let estimate = &step.comparison.as_ref().and_then(Comparison::primary)?.estimate;
+    Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
+}
+
+/// What would be tried first, and how long that takes at least.
+pub(crate) fn plan(asked: &Asked) -> String {
+    let allowed: Vec<&str> = asked.allowed.iter().map(|altitude| altitude.label()).collect();
+    let mut candidates: Vec<&Candidate> = asked.candidates.iter().collect();
+    candidates.sort_by(|one, other| other.hope.share.total_cmp(&one.hope.share));
+    let lines = candidates.iter().map(|candidate| {
+        format!(
+            "  {} ({}), hoped to save {} %: {}",
+            candidate.name,
+            candidate.altitude.label(),
+            number(candidate.hope.share * 100.0),
+            candidate.hope.why
+        )
+    });
+    let named: Vec<String> = lines.collect();
+    let named = if named.is_empty() { "  none".to_owned() } else { named.join("\n") };
+    let found = if asked.find {
+        "Hone looks at the service first, and adds what follows from its batches, requests and codecs."
+    } else {
+        "find = false: nothing else is tried."
+    };
+    let budget = match asked.budget_s {
+        Some(budget_s) => format!("at most {}", crate::show::span_us(budget_s * 1e6)),
+        None => "as long as there is something to try".to_owned(),
+    };
+    format!(
+        "{}: {}\nAllowed: {}. Objective: {}. Budget: {budget}; one change takes {} of windows, with starts and warm-ups more.\n\n\
+         Candidates of the file:\n{named}\n\n{}\n\n{}\n",
+        asked.name,
+        asked.target,
+        allowed.join(", "),
+        asked.objective.label(),
+        crate::show::span_us(asked.windows_s() * 1e6),
+        wrapped(found),
+        wrapped(&asked.rule())
+    )
+}
+
+fn step_line(index: usize, step: &TuningStep) -> String {
+    let next = match &step.passed_over[..] {
+        [] => String::new(),
+        names => format!(" Next would have been {}.", names.join("; ")),
+    };
+    format!(
+        "{}. {} ({}): {}. {} Tried because {}; hoped to save {} %.{next}",
+        index + 1,
+        step.step.change,
+        step.altitude.label(),
+        step.step.decision.label(),
+        step.step.why,
+        step.hope.why,
+        number(step.hope.share * 100.0)
+    )
+}
+
+fn together(tuning: &Tuning) -> Vec<String> {
+    let Some(together) = &tuning.together else { return Vec::new() };
+    let mut lines: Vec<String> = Vec::new();
+    if let Some(worth) = together.all.as_ref().and_then(ratio) {
+        lines.push(format!(
+            "All that was kept, against the first state: {worth}. The product of the single ratios is {:.3}.",
+            together.product
+        ));
+    }
+    lines.extend(together.without.iter().map(|step| {
+        let kept = if tuning.kept.contains(&step.change) { "kept" } else { "put back" };
+        let worth = ratio(step).map_or(String::new(), |worth| format!(" {worth}"));
+        format!("{} among the others:{worth} ({kept}). {}", step.change, step.why)
+    }));
+    lines
+}
+
+fn notes(tuning: &Tuning) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !tuning.to_keep.is_empty() {
+        notes.push("Everything is as it was before the run. To make it last:".to_owned());
+        notes.extend(tuning.to_keep.iter().map(|line| format!("- {line}")));
+    }
+    notes.extend(proof::notes(&tuning.as_proof()));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::{Altitude, Decision, Hope, Metric, Together};
+
+    use super::*;
+    use crate::show::proof::tests::proof as a_proof;
+
+    /// Two changes that were accepted, one that was not.
+    fn tuning() -> Tuning {
+        let proof = a_proof();
+        let mut single = proof.steps[0].clone();
+        let mut step = |change: &str, decision: Decision| {
+            (single.change, single.decision) = (change.to_owned(), decision);
+            TuningStep {
+                altitude: Altitude::Client,
+                hope: Hope { share: 0.25, why: "batches are small".to_owned() },
+                passed_over: vec!["codec=lz4".to_owned()],
+                step: single.clone(),
+            }
+        };
+        let steps = vec![
+            step("linger=20ms", Decision::Accepted),
+            step("env.X=1", Decision::Rejected),
+            step("codec=zstd", Decision::Accepted),
+        ];
+        let together = Together {
+            all: Some(steps[2].step.clone()),
+            product: 0.5,
+            without: vec![steps[0].step.clone(), steps[2].step.clone()],
+        };
+        Tuning {
+            name: "orders".to_owned(),
+            target: proof.target,
+            load: proof.load,
+            workload: proof.workload.clone(),
+            workload_kept: proof.workload,
+            objective: Metric::CpuPerRecord,
+            durability: proof.durability,
+            rule: proof.rule,
+            allowed: vec![Altitude::Client],
+            budget_s: None,
+            took_s: 10.0,
+            first: steps[0].step.before.clone(),
+            steps,
+            kept: vec!["codec=zstd".to_owned()],
+            together: Some(together),
+            stopped: "nothing is left that is hoped to help".to_owned(),
+            to_keep: vec!["codec=zstd: set it".to_owned()],
+            limits: proof.limits,
+            machine: proof.machine,
+            software: proof.software,
+        }
+    }
+
+    #[test]
+    fn the_story_says_what_was_seen_tried_and_kept() {
+        for told in [text(&tuning()), markdown(&tuning())] {
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            for expected in [
+                "Kept, of 3 that were tried: codec=zstd.",
+                "nothing is left that is hoped to help",
+                "Tried because batches are small; hoped to save 25.0 %. Next would have been codec=lz4.",
+                "The product of the single ratios is 0.500.",
+                "linger=20ms among the others:",
+                "(put back)",
+                "(kept)",
+                "To make it last: - codec=zstd: set it",
+            ] {
+                assert!(told.contains(expected), "`{expected}` is not told: {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_kept_nothing_says_so() {
+        let found = Tuning { kept: Vec::new(), together: None, to_keep: Vec::new(), ..tuning() };
+        assert!(headline(&found).contains("none was shown to help"), "{}", headline(&found));
+    }
+}

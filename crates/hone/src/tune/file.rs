@@ -1,0 +1,461 @@
+//! The `[tune]` part of an experiment file: text to settings, with errors that name the line.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_record::{Altitude, Engine, Hope, Metric, Mode, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::candidate::Candidate;
+use crate::Usage;
+use crate::experiment::{WorkloadFile, check_name, did_you_mean, explain, nearest};
+use crate::notation::seconds;
+use crate::require::Rule;
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    /// For people: an address, a command, or the broker that Hone starts.
+    pub(crate) target: String,
+    /// `host:port`, or a command line.
+    pub(crate) place: String,
+    /// An experiment of `hone optimize` whose builds are tried; its plain one stands for `{program}` in the place.
+    #[serde(default)]
+    pub(crate) build: Option<PathBuf>,
+    /// Where commands and their relative paths were meant.
+    pub(crate) working_folder: PathBuf,
+    pub(crate) storage: String,
+    pub(crate) workload: Workload,
+    pub(crate) objective: Metric,
+    pub(crate) guards: Vec<Metric>,
+    /// Rules that each state has to meet.
+    pub(crate) require: Vec<String>,
+    pub(crate) budget_s: Option<f64>,
+    pub(crate) allowed: Vec<Altitude>,
+    /// Whether what an acknowledgement promises may be another.
+    pub(crate) durability: bool,
+    /// Whether Hone looks for candidates of its own.
+    pub(crate) find: bool,
+    /// Those that the file names, in its order.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) pairs: u32,
+    pub(crate) control_pairs: u32,
+    pub(crate) mode: Mode,
+    pub(crate) alpha: f64,
+    pub(crate) equivalence: f64,
+    pub(crate) keep_disturbed: bool,
+    pub(crate) lateness_limit_us: f64,
+    pub(crate) ready_timeout_s: f64,
+    pub(crate) stop_timeout_s: f64,
+    pub(crate) host_root: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    tune: Table,
+    workload: BTreeMap<String, WorkloadFile>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Table {
+    target: Option<String>,
+    build: Option<PathBuf>,
+    storage: Option<String>,
+    workload: Option<String>,
+    objective: Metric,
+    guards: Option<Vec<Metric>>,
+    require: Vec<String>,
+    budget: Option<String>,
+    allow: Vec<Altitude>,
+    durability: bool,
+    find: bool,
+    candidate: Vec<CandidateTable>,
+    pairs: u32,
+    control_pairs: u32,
+    mode: Mode,
+    alpha: f64,
+    equivalence: f64,
+    keep_disturbed: bool,
+    lateness_limit_ms: f64,
+    ready_timeout_s: f64,
+    stop_timeout_s: f64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            target: None,
+            build: None,
+            storage: None,
+            workload: None,
+            objective: Metric::CpuPerRecord,
+            guards: None,
+            require: Vec::new(),
+            budget: None,
+            // The machine's settings only where they are asked for.
+            allow: vec![Altitude::Binary, Altitude::Broker, Altitude::Client],
+            durability: false,
+            find: true,
+            candidate: Vec::new(),
+            pairs: 8,
+            control_pairs: 5,
+            mode: Mode::Solo,
+            alpha: 0.05,
+            equivalence: 0.02,
+            keep_disturbed: false,
+            lateness_limit_ms: crate::experiment::DEFAULT_LATENESS_LIMIT_MS,
+            ready_timeout_s: 30.0,
+            stop_timeout_s: 30.0,
+        }
+    }
+}
+
+impl Table {
+    /// Files that it names lie beside it.
+    fn beside(&mut self, folder: &Path) {
+        let programs = self.candidate.iter_mut().filter_map(|candidate| candidate.program.as_mut());
+        self.build.iter_mut().chain(programs).for_each(|path| *path = folder.join(&*path));
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CandidateTable {
+    set: Option<Settings>,
+    /// Another build of the target's program.
+    program: Option<PathBuf>,
+    /// Share of the objective that it is hoped to save; candidates without one come in the file's order, behind what Hone finds more promising.
+    #[serde(default)]
+    hope: Option<f64>,
+    #[serde(default)]
+    why: String,
+}
+
+/// Programs that an experiment of `hone optimize` made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Built {
+    pub(crate) plain: PathBuf,
+    /// Each behind the one that it builds on.
+    pub(crate) variants: Vec<(String, PathBuf)>,
+}
+
+/// What a build by a profile is hoped to save: services have been seen to use 3 to 11 % less CPU (docs/results.md).
+const HOPE_OF_A_BUILD: f64 = 0.07;
+
+/// One setting, or several that belong together.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Settings {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// Stands for the program that `build` makes.
+pub(crate) const PROGRAM: &str = "{program}";
+
+/// What a candidate of the file is hoped to save where it does not say: enough to be tried before what Hone finds on a guess.
+const HOPE_OF_THE_FILE: f64 = 0.05;
+
+/// Reads a file's text; `path` is for the errors, `embedded` the command of the broker that stands in where no target is named.
+///
+/// # Errors
+/// With the line where that is known, and what is wrong there.
+pub(crate) fn parse(text: &str, path: &Path, embedded: &str) -> Result<Asked> {
+    let mut file: File =
+        toml::from_str(text).map_err(|error| Usage(explain(&error, text, path).to_string()))?;
+    file.tune.beside(path.parent().unwrap_or(Path::new("")));
+    asked(file, embedded).map_err(|error| match error.downcast::<Usage>() {
+        Ok(Usage(problem)) => Usage(format!("{}: {problem}", path.display())).into(),
+        Err(error) => error.context(path.display().to_string()),
+    })
+}
+
+fn asked(file: File, embedded: &str) -> Result<Asked> {
+    check_name(&file.name).map_err(Usage)?;
+    let workload = workload(&file)?;
+    let table = file.tune;
+    let (target, place) = match &table.target {
+        Some(target) => (target.clone(), target.clone()),
+        None => ("an embedded broker".to_owned(), embedded.to_owned()),
+    };
+    let storage = match (&table.storage, &table.target) {
+        (Some(storage), _) => storage.clone(),
+        (None, None) => "fsync before an acknowledgement".to_owned(),
+        (None, Some(_)) => "unknown".to_owned(),
+    };
+    for rule in &table.require {
+        rule.parse::<Rule>().map_err(|problem| Usage(format!("require: {problem}")))?;
+    }
+    let budget_s = table.budget.as_deref().map(budget_s).transpose()?;
+    // A wait may cost what it waits as long as the user's own rules hold.
+    let guards = match (table.guards, &table.require[..]) {
+        (Some(guards), _) => guards,
+        (None, []) => vec![Metric::LatencyP99],
+        (None, _) => Vec::new(),
+    };
+    check_build(table.build.as_deref(), &place)?;
+    let asked = Asked {
+        name: file.name,
+        target,
+        place,
+        build: table.build,
+        working_folder: std::env::current_dir().context("the working folder is gone")?,
+        storage,
+        workload,
+        guards: guards.into_iter().filter(|guard| *guard != table.objective).collect(),
+        objective: table.objective,
+        require: table.require,
+        budget_s,
+        allowed: table.allow,
+        durability: table.durability,
+        find: table.find,
+        candidates: table.candidate.into_iter().map(candidate).collect::<Result<_>>()?,
+        pairs: table.pairs,
+        control_pairs: table.control_pairs,
+        mode: table.mode,
+        alpha: table.alpha,
+        equivalence: table.equivalence,
+        keep_disturbed: table.keep_disturbed,
+        lateness_limit_us: table.lateness_limit_ms * 1e3,
+        ready_timeout_s: table.ready_timeout_s,
+        stop_timeout_s: table.stop_timeout_s,
+        host_root: PathBuf::from("/"),
+    };
+    asked.check()?;
+    Ok(asked)
+}
+
+fn check_build(build: Option<&Path>, place: &str) -> Result<()> {
+    let names = place.contains(PROGRAM);
+    match build {
+        Some(_) if !names => bail!(Usage(format!(
+            "[tune]: `build` makes programs to try, so `target` says where they go: target = \"{PROGRAM} --listen 127.0.0.1:{{port}} ...\""
+        ))),
+        None if names => bail!(Usage(format!(
+            "[tune]: `target` has {PROGRAM}, so `build` has to name the experiment of hone optimize that makes it"
+        ))),
+        Some(build) if !build.is_file() => {
+            bail!(Usage(format!("[tune]: build = {}: there is no such file", build.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn workload(file: &File) -> Result<Workload> {
+    let name = match (&file.tune.workload, file.workload.len()) {
+        (Some(name), _) => name,
+        (None, 1) => file.workload.keys().next().context("one is there")?,
+        (None, count) => bail!(Usage(format!(
+            "[tune]: there are {count} workloads; say which one is tuned for: workload = \"NAME\""
+        ))),
+    };
+    let Some(found) = file.workload.get(name) else {
+        let near = nearest(name, file.workload.keys().map(String::as_str));
+        bail!(Usage(format!("[tune]: there is no workload `{name}`{}", did_you_mean(near))));
+    };
+    found.named(name).map_err(|problem| Usage(format!("[workload.{name}]: {problem}")).into())
+}
+
+fn candidate(table: CandidateTable) -> Result<Candidate> {
+    let share = table.hope.unwrap_or(HOPE_OF_THE_FILE);
+    if !(0.0..=1.0).contains(&share) {
+        bail!(Usage(format!("[[tune.candidate]]: hope is a share, 0 to 1, got {share}")));
+    }
+    let why = if table.why.is_empty() { "the file asks for it".to_owned() } else { table.why };
+    let hope = Hope { share, why };
+    match (table.set, table.program) {
+        (Some(Settings::One(one)), None) => Candidate::of_settings(&[one], hope),
+        (Some(Settings::Several(several)), None) => Candidate::of_settings(&several, hope),
+        (None, Some(program)) => {
+            let path = program.canonicalize().map_err(|error| {
+                Usage(format!("[[tune.candidate]] program = {}: {error}", program.display()))
+            })?;
+            Ok(Candidate::of_program(format!("program {}", program.display()), path, hope))
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            bail!(Usage("[[tune.candidate]]: one of `set` and `program` says what is tried".to_owned()))
+        }
+    }
+}
+
+fn budget_s(text: &str) -> Result<f64> {
+    let found = seconds(text).map_err(|problem| Usage(format!("budget: {problem}")))?;
+    if !(1.0..=604_800.0).contains(&found) {
+        bail!(Usage(format!("budget `{text}`: from a second to a week")));
+    }
+    Ok(found)
+}
+
+impl Asked {
+    /// What can be known before anything is started: every candidate alone on the first state, and what it promises.
+    fn check(&self) -> Result<()> {
+        hone_load::check(&self.workload)?;
+        for candidate in &self.candidates {
+            if !self.allowed.contains(&candidate.altitude) {
+                bail!(Usage(format!(
+                    "candidate `{}` is of the altitude {}, which `allow` does not name",
+                    candidate.name,
+                    candidate.altitude.label()
+                )));
+            }
+            if self.workload.engine == Engine::Wire && candidate.altitude == Altitude::Client {
+                bail!(Usage(format!(
+                    "candidate `{}`: the engine `wire` makes its own batches; send by client = \"librdkafka\" or a command",
+                    candidate.name
+                )));
+            }
+            if let Some(promise) = candidate.promise(&self.workload.engine)?.filter(|_| !self.durability) {
+                bail!(Usage(format!(
+                    "candidate `{}`: {promise}. Say durability = true to have it tried all the same",
+                    candidate.name
+                )));
+            }
+        }
+        let mut names: Vec<&str> = self.candidates.iter().map(|candidate| &*candidate.name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!(Usage(format!("candidate `{}` is named twice", twice[0])));
+        }
+        Ok(())
+    }
+
+    /// With its builds: the plain one as the target's program, the others as candidates.
+    pub(crate) fn with_builds(mut self, built: &Built) -> Result<Self> {
+        let plain = built.plain.to_str().context("the path of the plain build is no text")?;
+        let quoted = shlex::try_quote(plain).context("the path of the plain build can't be quoted")?;
+        self.place = self.place.replace(PROGRAM, &quoted);
+        if self.allowed.contains(&Altitude::Binary) {
+            let candidates = built.variants.iter().map(|(name, path)| {
+                let hope = Hope {
+                    share: HOPE_OF_A_BUILD,
+                    why: "its profile says how the code runs under this load".to_owned(),
+                };
+                Candidate::of_program(format!("build {name}"), path.clone(), hope)
+            });
+            self.candidates.extend(candidates);
+        }
+        Ok(self)
+    }
+
+    /// Whether settings of the machine's kernel are among what is tried.
+    pub(crate) fn changes_the_host(&self) -> bool {
+        self.candidates.iter().any(|candidate| candidate.altitude == Altitude::Host)
+    }
+
+    /// Seconds of the windows of one comparison, without starts and warm-ups.
+    pub(crate) fn windows_s(&self) -> f64 {
+        let windows = if self.mode == Mode::Solo { 2.0 } else { 1.0 };
+        f64::from(self.pairs + self.control_pairs) * windows * self.workload.duration_s
+    }
+
+    /// Rules of the user's.
+    ///
+    /// # Errors
+    /// When one is none; they were read before.
+    pub(crate) fn rules(&self) -> Result<Vec<Rule>> {
+        self.require.iter().map(|text| text.parse().map_err(|problem| Usage(problem).into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str =
+        "name = \"orders\"\n[tune]\nbudget = \"10m\"\n[workload.orders]\nclient = \"librdkafka\"\n";
+
+    fn read(text: &str) -> Result<Asked> {
+        parse(text, Path::new("hone.toml"), "hone broker --listen 127.0.0.1:{port}")
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_careful_choice() {
+        let asked = read(PLAIN).unwrap();
+        assert_eq!((asked.budget_s, asked.objective), (Some(600.0), Metric::CpuPerRecord));
+        assert_eq!(asked.guards, [Metric::LatencyP99]);
+        assert!(!asked.allowed.contains(&Altitude::Host) && !asked.durability && asked.find);
+        assert_eq!(asked.target, "an embedded broker");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, expected) in [
+            ("name = \"x\"\n[tune]\nbugdet = \"1m\"\n[workload.a]\n", "hone.toml:3"),
+            ("name = \"x\"\n[tune]\nbudget = \"soon\"\n[workload.a]\n", "budget"),
+            ("name = \"x\"\n[tune]\nworkload = \"ordres\"\n[workload.orders]\n", "did you mean `orders`"),
+            ("name = \"x\"\n[tune]\n[workload.a]\n[workload.b]\n", "there are 2 workloads"),
+            ("name = \"x\"\n[tune]\nrequire = [\"p99\"]\n[workload.a]\n", "require"),
+        ] {
+            let message = format!("{:#}", read(text).unwrap_err());
+            assert!(message.contains(expected) && message.contains("hone.toml"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn candidates_are_refused_before_anything_is_started() {
+        for (lines, expected) in [
+            ("[[tune.candidate]]\nhope = 0.1\n", "one of `set` and `program`"),
+            ("[[tune.candidate]]\nprogram = \"/no/such\"\n", "/no/such"),
+            ("[[tune.candidate]]\nset = \"acks=1\"\n", "durability = true"),
+            ("[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n", "`allow` does not name"),
+            ("[[tune.candidate]]\nset = \"linger=5ms\"\nhope = 7\n", "a share, 0 to 1"),
+            (
+                "[[tune.candidate]]\nset = \"linger=5ms\"\n[[tune.candidate]]\nset = [\"linger=5ms\"]\n",
+                "named twice",
+            ),
+        ] {
+            let message = format!("{:#}", read(&format!("{PLAIN}{lines}")).unwrap_err());
+            assert!(message.contains(expected), "{lines}: {message}");
+        }
+        let allowed = PLAIN.replace("budget", "durability = true\nallow = [\"host\", \"client\"]\nbudget");
+        let text = format!(
+            "{allowed}[[tune.candidate]]\nset = \"acks=1\"\n[[tune.candidate]]\nset = \"host.vm.swappiness=1\"\n"
+        );
+        assert_eq!(read(&text).unwrap().candidates.len(), 2);
+    }
+
+    #[test]
+    fn builds_take_the_place_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let experiment = folder.path().join("hone.toml");
+        std::fs::write(&experiment, "").unwrap();
+        let build = format!("build = '{}'\nbudget", experiment.display());
+        let message = format!("{:#}", read(&PLAIN.replace("budget", &build)).unwrap_err());
+        assert!(message.contains("{program} --listen"), "{message}");
+        let target = format!("target = \"{{program}} --listen 127.0.0.1:{{port}}\"\n{build}");
+        let asked = read(&PLAIN.replace("budget", &target)).unwrap();
+        let built = Built {
+            plain: PathBuf::from("/a b/broker"),
+            variants: vec![("pgo".to_owned(), PathBuf::from("/pgo/broker"))],
+        };
+        let asked = asked.with_builds(&built).unwrap();
+        assert!(asked.place.starts_with("'/a b/broker' --listen"), "{}", asked.place);
+        assert_eq!(
+            (asked.candidates[0].name.as_str(), asked.candidates[0].altitude),
+            ("build pgo", Altitude::Binary)
+        );
+    }
+
+    #[test]
+    fn the_examples_can_be_read() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for name in ["embedded.toml", "kafka.toml"] {
+            let path = root.join("examples/tune").join(name);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let asked = parse(&text, &path, "hone broker --listen 127.0.0.1:{port}").unwrap();
+            assert!(!asked.candidates.is_empty() && asked.find, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_wire_engine_has_no_linger() {
+        let text = "name = \"x\"\n[tune]\n[[tune.candidate]]\nset = \"linger=5ms\"\n[workload.a]\n";
+        let message = format!("{:#}", read(text).unwrap_err());
+        assert!(message.contains("wire"), "{message}");
+    }
+}

@@ -1,0 +1,153 @@
+//! One side of a comparison: the first state with some of the changes.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use hone_load::Security;
+use hone_record::Workload;
+
+use super::candidate::Candidate;
+use crate::Usage;
+use crate::arm::{Arm, Place};
+use crate::change;
+use crate::lever::{Lever, Set};
+
+/// What changes are made to: the first state.
+#[derive(Debug, Clone)]
+pub(crate) struct Base {
+    pub(super) place: Place,
+    pub(super) workload: Workload,
+    /// Where the kernel's settings lie; `/` but in tests.
+    pub(super) host_root: PathBuf,
+    pub(super) security: Security,
+}
+
+/// A state that can be loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Side {
+    pub(super) place: Place,
+    pub(super) workload: Workload,
+    pub(super) sets: Vec<Set>,
+}
+
+impl Base {
+    /// Every candidate alone: what can't be made is found before the first window.
+    ///
+    /// # Errors
+    /// With the candidate.
+    pub(crate) fn check(&self, candidates: &[Candidate]) -> Result<()> {
+        candidates.iter().try_for_each(|candidate| {
+            let side = self.with([candidate])?;
+            hone_load::check(&side.workload).with_context(|| format!("candidate `{}`", candidate.name))
+        })
+    }
+
+    /// An arm in the first state.
+    pub(crate) fn first(&self) -> Arm {
+        Arm { name: "first".to_owned(), place: self.place.clone(), security: self.security.clone() }
+    }
+
+    /// The state with these changes, made in this order.
+    ///
+    /// # Errors
+    /// When one can't be made.
+    pub(super) fn with<'a>(&self, changes: impl IntoIterator<Item = &'a Candidate>) -> Result<Side> {
+        let mut side = Side { place: self.place.clone(), workload: self.workload.clone(), sets: Vec::new() };
+        for candidate in changes {
+            self.make(candidate, &mut side).with_context(|| format!("candidate `{}`", candidate.name))?;
+        }
+        Ok(side)
+    }
+
+    fn make(&self, candidate: &Candidate, side: &mut Side) -> Result<()> {
+        for step in &candidate.steps {
+            side.workload = step.applied(&side.workload)?;
+        }
+        for change in &candidate.outside {
+            match Lever::of(change, &self.host_root, &self.security) {
+                Some(lever) => {
+                    side.sets.retain(|set| set.lever != lever);
+                    side.sets.push(Set { lever, value: change.to.clone(), was: None });
+                }
+                None => {
+                    let [_, changed] = change::places(change, &side.place)?;
+                    side.place = changed;
+                }
+            }
+        }
+        match (&candidate.program, &mut side.place) {
+            (None, _) => Ok(()),
+            (Some(path), Place::Program(program)) => {
+                path.clone_into(&mut program.path);
+                Ok(())
+            }
+            (Some(_), Place::Address(address)) => bail!(Usage(format!(
+                "{address} runs already, so no other build of it can be tried; name the command that starts it as the target"
+            ))),
+        }
+    }
+
+    /// An arm in that state.
+    pub(super) fn arm(&self, name: &str, side: &Side) -> Arm {
+        Arm { name: name.to_owned(), place: side.place.clone(), security: self.security.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hone_record::{Engine, Hope};
+
+    use super::*;
+    use crate::experiment::WorkloadFile;
+
+    fn base() -> Base {
+        let limit = Duration::from_secs(1);
+        let file = WorkloadFile { client: "librdkafka".to_owned(), ..WorkloadFile::default() };
+        Base {
+            place: Place::parse("sh --port {port} --threads 2", limit, limit).unwrap(),
+            workload: file.named("w").unwrap(),
+            host_root: PathBuf::from("/"),
+            security: Security::default(),
+        }
+    }
+
+    fn candidate(setting: &str) -> Candidate {
+        Candidate::of_settings(&[setting.to_owned()], Hope::default()).unwrap()
+    }
+
+    #[test]
+    fn changes_of_all_altitudes_are_made_in_their_order() {
+        let all = [
+            "linger=5ms",
+            "linger=20ms",
+            "arg.--threads=1",
+            "env.X=1",
+            "host.vm.swappiness=1",
+            "host.vm.swappiness=2",
+        ];
+        let all: Vec<Candidate> = all.into_iter().map(candidate).collect();
+        let side = base().with(&all).unwrap();
+        let Engine::Librdkafka { settings } = &side.workload.engine else { panic!("{side:?}") };
+        assert_eq!(settings.get("linger.ms").map(String::as_str), Some("20"));
+        let Place::Program(program) = &side.place else { panic!("{side:?}") };
+        assert_eq!(program.args.last().map(String::as_str), Some("1"));
+        assert!(program.env.contains_key("X"));
+        assert_eq!(side.sets.iter().map(|set| &*set.value).collect::<Vec<_>>(), ["2"]);
+        // All but one.
+        let without = base().with(all.iter().filter(|one| one.name != "linger=20ms")).unwrap();
+        let Engine::Librdkafka { settings } = &without.workload.engine else { panic!("{without:?}") };
+        assert_eq!(settings.get("linger.ms").map(String::as_str), Some("5"));
+    }
+
+    #[test]
+    fn a_broker_that_runs_has_no_other_build() {
+        let mut base = base();
+        base.place = Place::Address("127.0.0.1:9092".to_owned());
+        let built = Candidate::of_program("pgo".to_owned(), PathBuf::from("/bin/sh"), Hope::default());
+        let message = format!("{:#}", base.with([&built]).unwrap_err());
+        assert!(message.contains("runs already"), "{message}");
+        assert!(base.with([&candidate("arg.--threads=1")]).is_err());
+    }
+}

@@ -21,7 +21,7 @@ mod table;
 mod sample;
 
 pub use page::{
-    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, optimization_page, optimization_story,
-    proof_page, proof_story, story_page, tuning_page, window_page,
+    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, optimization_page,
+    optimization_story, proof_page, proof_story, story_page, tuning_page, window_page,
 };
 pub use quantity::date_utc;

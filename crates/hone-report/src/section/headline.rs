@@ -1,7 +1,8 @@
 //! The top of a page: what was found, in one sentence, and what stands beside it.
 
 use hone_record::{
-    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, Tuning, VariantFacts, Verdict, Window,
+    Capacity, Comparison, Curve, CurveOver, HostTrial, Optimization, Proof, Story, Tuning, VariantFacts,
+    Verdict, Window,
 };
 
 use super::{in_order, is_ground, paragraph, rates};

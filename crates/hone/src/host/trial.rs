@@ -22,12 +22,10 @@ use super::candidate::{Candidate, together};
 use super::service::Service;
 use super::sitting::{RUN, Sat, Sitting, refused};
 use super::{guard, look};
-use crate::ledger;
 use crate::arm::{Arm, Place};
-use crate::batch::prove::Held as FolderHeld;
 use crate::bench::{self, Bench};
 use crate::folder::{RunFolder, read_record};
-use crate::moment::now_unix_ms;
+use crate::ledger;
 use crate::progress::Progress;
 use crate::standing::Standing;
 use crate::{NotItsOwn, show};
@@ -242,7 +240,7 @@ pub(crate) fn sweep(root: &Path, progress: &Progress) -> Result<()> {
         };
         // One that goes on holds its folder; a folder that is gone has no run.
         if let Ok(folder) = RunFolder::open(Path::new(run)) {
-            let _held = FolderHeld::take(&folder)?;
+            let _held = folder.held()?;
             take_back(root, id, progress)?;
         } else {
             take_back(root, id, progress)?;
@@ -285,7 +283,7 @@ impl Session<'_> {
         if self.folder.read_note::<String>(IN_FORCE)?.is_none() {
             sweep(&self.asked.root, self.progress)?;
         }
-        let _held = FolderHeld::take(self.folder)?;
+        let _held = self.folder.held()?;
         let asked = self.sifted()?;
         Session { asked: &asked, ..*self }.rounds()
     }

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 use hone_compare::Plan;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Comparison, Decision, Durability, LedgerEntry, Mode, PairOutcome, ProofStep, Together,
-    Tuning, TuningStep, Verdict, Window, Workload,
+    BatchState, Decision, Durability, LedgerEntry, Mode, PairOutcome, ProofStep, Together, Tuning,
+    TuningStep, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,9 @@ use super::file::Asked;
 use super::propose::{Costs, LEAST_HOPE, Seen, propose};
 use super::side::{Base, Side};
 use crate::arm::Place;
+use crate::batch::prove::entry_of;
 use crate::decide::{FAILED_MORE, decide, guards, required, windows};
 use crate::drive::{Contest, GaveUp, compare, fixed_before, measure_pairs};
-use crate::batch::prove::entry_of;
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
 use crate::places::Places;

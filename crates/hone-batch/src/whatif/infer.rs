@@ -468,7 +468,7 @@ pub(crate) mod tests {
     #[test]
     fn timers_that_are_late_hide_no_linger() {
         // One in twenty waits for 6 to 20 ms more.
-        let span = |index: u64| if index % 20 == 0 { 11 + index % 15 } else { 3 + index % 3 };
+        let span = |index: u64| if index.is_multiple_of(20) { 11 + index % 15 } else { 3 + index % 3 };
         let batches: Vec<_> = (0..400).map(|index| (index * 30, 2 + index as u32 % 3, span(index))).collect();
         let found = signs(&producer(Who::Id(1), &batches));
         assert!(found.lingers_us.contains(&5_000), "{:?}", found.lingers_us);

@@ -5,7 +5,7 @@
 #   bench/batch-story.sh                       against the embedded broker
 #   bench/batch-story.sh --kafka               against Apache Kafka (bench/kafka.sh: one node, its own defaults)
 #   bench/batch-story.sh --small               minutes in place of an hour; the figures then say little
-#   HONE=path RATE=records/s PRODUCERS=n OUT=folder bench/batch-story.sh
+#   HONE=path RATE=records/s PRODUCERS=n WINDOW_S=n PAIRS=n CONTROLS=n OUT=folder bench/batch-story.sh
 #
 # Leaves its records, the table (proof.md) and the page (report.html) in $OUT/batch-prove-NNN.
 set -euo pipefail
@@ -25,7 +25,7 @@ hone=${HONE:-${CARGO_TARGET_DIR:-target}/release/hone}
 out=${OUT:-runs}
 
 # So many producers that each has little to put into a batch; without linger every record is a request.
-rate=${RATE:-12000} producers=${PRODUCERS:-32} seconds=10 warmup=10000 pairs=10 controls=6
+rate=${RATE:-12000} producers=${PRODUCERS:-32} seconds=${WINDOW_S:-10} warmup=10000 pairs=${PAIRS:-10} controls=${CONTROLS:-6}
 more=()
 if [ -n "$small" ]; then
   rate=${RATE:-4000} producers=${PRODUCERS:-16} seconds=2 warmup=1000 pairs=5 controls=5

@@ -8,15 +8,15 @@ use crate::evidence::slot_of;
 pub(crate) const SINGLES: f64 = 0.99;
 /// Variance of counts over their mean: 1 for arrivals that know nothing of each other; a loop that waits for its answer, or a beat, is far
 /// below.
-pub(crate) const REGULAR: f64 = 0.35;
+const REGULAR: f64 = 0.35;
 /// Share of the stretches with most and fewest beginnings that are left out at each end, since any process pauses; and what that leaves of the
 /// variance of a normal distribution: `1 - 2 z phi(z) / 0.8` with z = 1.2816.
 const LEFT_OUT: f64 = 0.1;
 const VARIANCE_LEFT: f64 = 0.4377;
 /// Two records that come within this time of each other go into one batch, whatever the linger: a sender takes longer to wake up.
-pub(crate) const WAKE_UP_MS: f64 = 0.05;
+const WAKE_UP_MS: f64 = 0.05;
 /// So many pairs of that kind are expected where there is none.
-pub(crate) const PAIRS_EXPECTED: f64 = 10.0;
+const PAIRS_EXPECTED: f64 = 10.0;
 /// Slower than this, records are just rare.
 pub(crate) const RARE_GAP_MS: f64 = 50.0;
 /// Gaps that a mean rests on.
@@ -33,9 +33,28 @@ pub(crate) fn mean_gap_ms(begins: &[i64]) -> Option<f64> {
     (begins.len() > 1).then(|| last.abs_diff(*first) as f64 / (begins.len() - 1) as f64)
 }
 
+/// What says that each record waits for the one before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Waits {
+    /// Never two together, where chance would have brought so many pairs.
+    NoPairs(f64),
+    /// So much of the scatter of arrivals that know nothing of each other.
+    Regular(f64),
+}
+
+/// Whether single records that begin at these times (sorted, one in `gap_ms` in the mean), and `pairs` batches of several, are of a sender that
+/// waits for each answer, or for a beat.
+pub(crate) fn why_one_by_one(begins: &[i64], gap_ms: f64, pairs: usize) -> Option<Waits> {
+    let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
+    if pairs == 0 && expected >= PAIRS_EXPECTED {
+        return Some(Waits::NoPairs(expected));
+    }
+    regularity(begins).filter(|regular| *regular < REGULAR).map(Waits::Regular)
+}
+
 /// Variance over mean of the number of beginnings in stretches that hold some sixteen, without the emptiest and the fullest. `None` for too
 /// few stretches.
-pub(crate) fn regularity(begins: &[i64]) -> Option<f64> {
+fn regularity(begins: &[i64]) -> Option<f64> {
     const PER_STRETCH: f64 = 16.0;
     const LEAST_STRETCHES: usize = 32;
     let stretch_ms = (mean_gap_ms(begins)? * PER_STRETCH).ceil().max(1.0);

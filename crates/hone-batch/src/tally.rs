@@ -8,8 +8,8 @@ use crate::producers::Producers;
 use crate::scan::{Passed, Seen};
 use crate::verdict::BETTER_BYTES;
 
-/// A page of a disk.
-const PAGE_BYTES: u64 = 4_096;
+/// A page of an NVMe drive: what a batch that is flushed alone costs at least.
+pub const PAGE_BYTES: u64 = 4_096;
 /// Codecs, by their bits.
 pub(crate) const CODECS: usize = 5;
 

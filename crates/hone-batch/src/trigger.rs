@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hone_kafka::batch::HEADER_BYTES;
 use hone_record::{BatchCap, BatchTrigger};
 
-use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
+use crate::arrivals::{RARE_GAP_MS, SINGLES, Waits, mean_gap_ms, why_one_by_one};
 use crate::evidence::{Kept, are_near};
 
 /// Sizes at which clients end batches unless told otherwise, and what people write instead: Java's 16 KiB and its doublings,
@@ -311,28 +311,26 @@ impl<'a> Rest<'a> {
             return BatchTrigger::Alone;
         }
         let pairs = self.rest().filter(|batch| batch.records > 1).count();
-        let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
-        if pairs == 0 && expected >= PAIRS_EXPECTED {
-            habits.evidence.push(format!(
-                "{} single records, one in {gap_ms:.2} ms, and never two together, where chance would have brought {expected:.0} pairs: each \
-                 waits for the one before, or for a beat",
-                begins.len()
-            ));
-            return BatchTrigger::OneByOne;
-        }
-        match regularity(&begins).filter(|regular| *regular < REGULAR) {
-            Some(regular) => {
-                habits.evidence.push(format!(
+        let (waits, why) = match why_one_by_one(&begins, gap_ms, pairs) {
+            Some(Waits::NoPairs(expected)) => (
+                BatchTrigger::OneByOne,
+                format!(
+                    "{} single records, one in {gap_ms:.2} ms, and never two together, where chance would have brought {expected:.0} pairs: each \
+                     waits for the one before, or for a beat",
+                    begins.len()
+                ),
+            ),
+            Some(Waits::Regular(regular)) => (
+                BatchTrigger::OneByOne,
+                format!(
                     "single records, one in {gap_ms:.1} ms and so regularly ({regular:.2} of the scatter of arrivals that know nothing of each \
                      other) that each waits for the one before, or for a beat"
-                ));
-                BatchTrigger::OneByOne
-            }
-            None => {
-                habits.evidence.push("single records, sent before a second one came".to_owned());
-                BatchTrigger::Alone
-            }
-        }
+                ),
+            ),
+            None => (BatchTrigger::Alone, "single records, sent before a second one came".to_owned()),
+        };
+        habits.evidence.push(why);
+        waits
     }
 
     fn by_time(&self, habits: &mut Habits, singles: f64) -> Vec<(BatchTrigger, f64)> {
@@ -376,6 +374,9 @@ impl<'a> Rest<'a> {
     /// groups: the one that began first ends them all when its time is over, or one that is full does before. Where records came behind
     /// that end, the supposition is wrong, and each waited for itself.
     fn drained(&self, linger_ms: u64) -> f64 {
+        if linger_ms > LONGEST_LINGER_MS {
+            return 0.0;
+        }
         let mut by_leader: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (place, batch) in self.kept.iter().enumerate() {
             let leader = self.known.leaders.get(&batch.partition).copied().unwrap_or(usize::MAX);
@@ -383,9 +384,6 @@ impl<'a> Rest<'a> {
         }
         let mut brokers: Vec<Vec<usize>> = by_leader.into_values().collect();
         brokers.iter_mut().for_each(|places| places.sort_by_key(|place| self.kept[*place].begin_ms));
-        if linger_ms > LONGEST_LINGER_MS {
-            return 0.0;
-        }
         // Some spans are longer than the linger, and one that is taken too long shifts every group behind it.
         let shortest = (FLOOR * linger_ms as f64) as u64;
         let step = (linger_ms - shortest).div_ceil(MOST_TRIED).max(1);

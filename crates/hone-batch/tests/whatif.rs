@@ -115,6 +115,16 @@ fn near(found: f64, wanted: f64, off: f64) {
     assert!((found / wanted - 1.0).abs() <= off, "{found} is not within {off} of {wanted}");
 }
 
+/// Records of a thread that waits for each answer, which takes from `least_us` on.
+fn waiting(seed: u64, records: u32, least_us: f64, spread_us: f64) -> Vec<(u64, u32)> {
+    let (mut dice, mut at) = (Dice(seed), 0.0);
+    let next = |_| {
+        at += least_us + spread_us * dice.unit();
+        (at as u64, 0)
+    };
+    (0..records).map(next).collect()
+}
+
 #[test]
 fn a_longer_linger_is_foreseen_as_it_comes() {
     let arrivals = poisson(&[300.0; 6], 40.0, 1);
@@ -293,14 +303,7 @@ fn a_sender_who_waits_is_seen_beyond_the_largest_producers() {
         sets.extend(written(&poisson(&[30.0], 20.0, 200 + id), &usual, &one, id as i64));
     }
     for id in 64..84 {
-        let mut dice = Dice(id);
-        let mut at = 0.0;
-        let waiting: Vec<(u64, u32)> = (0..300)
-            .map(|_| {
-                at += 50e3 + 20e3 * dice.unit();
-                (at as u64, 0)
-            })
-            .collect();
+        let waiting = waiting(id, 300, 50e3, 20e3);
         sets.extend(written(&waiting, &Client::Java3.defaults(), &one, id as i64));
     }
     let gathered = gather(&sets, 1);
@@ -408,14 +411,7 @@ fn keys_that_lie_elsewhere_and_senders_who_wait_are_refused() {
     let found = what_if(&Case { told, ..case(&gathered, 4) }, &change, &|| true).unwrap();
     assert!(found.refused.as_ref().is_some_and(|why| why.contains("murmur2")), "{:?}", found.refused);
     assert!(found.predicted.is_none() && found.replayed.is_some());
-    let mut dice = Dice(4);
-    let mut at = 0.0;
-    let waiting: Vec<(u64, u32)> = (0..2_000)
-        .map(|_| {
-            at += 6e3 + 2e3 * dice.unit();
-            (at as u64, 0)
-        })
-        .collect();
+    let waiting = waiting(4, 2_000, 6e3, 2e3);
     let gathered = gather(&written(&waiting, &Client::Java3.defaults(), &Brokers::one(), 3), 1);
     let found =
         what_if(&case(&gathered, 1), &Change { linger_us: Some(20_000), ..Change::default() }, &|| true)

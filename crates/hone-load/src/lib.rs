@@ -48,6 +48,8 @@ mod sender;
 mod shape;
 pub mod sizes;
 mod smoke;
+#[cfg(test)]
+mod stand_in;
 mod steadiness;
 mod steward;
 mod stream;

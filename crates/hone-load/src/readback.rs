@@ -213,8 +213,8 @@ fn read_once(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use crate::stand_in::serve;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use hone_kafka::{BatchBuilder, Codec, batch};
     use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
@@ -235,29 +235,18 @@ mod tests {
 
     /// A broker that leads partition 0, and says so for the first `refusals` questions with this error.
     fn leader_that_does_not_know_yet(refusals: u32, code: i16) -> TopicLayout {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            let mut asked = 0;
-            for mut stream in listener.incoming().flatten() {
-                let mut length = [0; 4];
-                while stream.read_exact(&mut length).is_ok() {
-                    let mut body = vec![0; u32::from_be_bytes(length) as usize];
-                    stream.read_exact(&mut body).unwrap();
-                    let mut answer = body[4..8].to_vec();
-                    if body[1] == 1 {
-                        fetched(body).encode(&mut answer, 11).unwrap();
-                    } else if body[1] == 3 {
-                        metadata(port).encode(&mut answer, 7).unwrap();
-                    } else {
-                        asked += 1;
-                        offsets(if asked > refusals { 0 } else { code }).encode(&mut answer, 2).unwrap();
-                    }
-                    // In one write: two would wait for each other's acknowledgement.
-                    let length = (answer.len() as u32).to_be_bytes();
-                    stream.write_all(&[&length[..], &answer].concat()).unwrap();
-                }
+        let asked = AtomicU32::new(0);
+        let port = serve(move |port, body| {
+            let mut answer = Vec::new();
+            if body[1] == 1 {
+                fetched(body).encode(&mut answer, 11).unwrap();
+            } else if body[1] == 3 {
+                metadata(port).encode(&mut answer, 7).unwrap();
+            } else {
+                let is_told = asked.fetch_add(1, Ordering::SeqCst) >= refusals;
+                offsets(if is_told { 0 } else { code }).encode(&mut answer, 2).unwrap();
             }
+            answer
         });
         TopicLayout { topic: "t".to_owned(), leaders: vec![(format!("127.0.0.1:{port}"), vec![0])] }
     }

@@ -581,8 +581,6 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -601,6 +599,7 @@ mod tests {
     use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
     use super::*;
+    use crate::stand_in::serve;
 
     const RECORDS: i64 = 7;
     /// Offsets of each of two partitions.
@@ -616,34 +615,20 @@ mod tests {
 
     /// A broker that leads two partitions whose logs begin at `begin`, and answers each part of a Fetch with an error of `manner`'s.
     fn broker(begin: i64, manner: impl Fn(u64, i32, i64) -> i16 + Send + Sync + 'static) -> Fake {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let metadata_error = Arc::new(AtomicU64::new(0));
-        let (error, manner): (_, Arc<Manner>) = (Arc::clone(&metadata_error), Arc::new(manner));
-        let fetches = Arc::new(AtomicU64::new(0));
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let (error, manner, fetches) =
-                    (Arc::clone(&error), Arc::clone(&manner), Arc::clone(&fetches));
-                std::thread::spawn(move || {
-                    let mut length = [0; 4];
-                    while stream.read_exact(&mut length).is_ok() {
-                        let mut body = vec![0; u32::from_be_bytes(length) as usize];
-                        stream.read_exact(&mut body).unwrap();
-                        let mut answer = body[4..8].to_vec();
-                        match body[1] {
-                            1 => {
-                                let number = fetches.fetch_add(1, Ordering::SeqCst);
-                                fetched(body, number, &*manner).encode(&mut answer, 11).unwrap();
-                            }
-                            2 => offsets(begin).encode(&mut answer, 2).unwrap(),
-                            _ => metadata(port, error.load(Ordering::SeqCst)).encode(&mut answer, 7).unwrap(),
-                        }
-                        let length = (answer.len() as u32).to_be_bytes();
-                        stream.write_all(&[&length[..], &answer].concat()).unwrap();
-                    }
-                });
+        let error = Arc::clone(&metadata_error);
+        let fetches = AtomicU64::new(0);
+        let port = serve(move |port, body| {
+            let mut answer = Vec::new();
+            match body[1] {
+                1 => {
+                    let number = fetches.fetch_add(1, Ordering::SeqCst);
+                    fetched(body, number, &manner).encode(&mut answer, 11).unwrap();
+                }
+                2 => offsets(begin).encode(&mut answer, 2).unwrap(),
+                _ => metadata(port, error.load(Ordering::SeqCst)).encode(&mut answer, 7).unwrap(),
             }
+            answer
         });
         Fake { address: format!("127.0.0.1:{port}"), metadata_error }
     }
@@ -749,27 +734,17 @@ mod tests {
     #[test]
     fn a_broker_that_fills_its_answer_from_the_first_partition_leaves_none_out() {
         // Whoever stands behind the first one gets nothing, as where a batch is larger than an answer.
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let mut length = [0; 4];
-                while stream.read_exact(&mut length).is_ok() {
-                    let mut body = vec![0; u32::from_be_bytes(length) as usize];
-                    stream.read_exact(&mut body).unwrap();
-                    let mut answer = body[4..8].to_vec();
-                    if body[1] == 1 {
-                        let mut whole = fetched(body, 0, &|_, _, _| 0);
-                        let behind = whole.responses[0].partitions.iter_mut().skip(1);
-                        behind.for_each(|partition| partition.records = Some(Bytes::new()));
-                        whole.encode(&mut answer, 11).unwrap();
-                    } else {
-                        metadata(port, 0).encode(&mut answer, 7).unwrap();
-                    }
-                    let length = (answer.len() as u32).to_be_bytes();
-                    stream.write_all(&[&length[..], &answer].concat()).unwrap();
-                }
+        let port = serve(|port, body| {
+            let mut answer = Vec::new();
+            if body[1] == 1 {
+                let mut whole = fetched(body, 0, &|_, _, _| 0);
+                let behind = whole.responses[0].partitions.iter_mut().skip(1);
+                behind.for_each(|partition| partition.records = Some(Bytes::new()));
+                whole.encode(&mut answer, 11).unwrap();
+            } else {
+                metadata(port, 0).encode(&mut answer, 7).unwrap();
             }
+            answer
         });
         let fake = Fake { address: format!("127.0.0.1:{port}"), metadata_error: Arc::default() };
         let (reading, seen) = read(&fake, unlimited());

@@ -4,34 +4,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 mod stage;
-use stage::clients::python;
+use stage::clients::{alone, make_topics_of_memory, python};
 use stage::{Broker, Ran, hone};
-
-/// What closes a batch is a matter of milliseconds, so those that write don't disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when there is no
-/// Python with kafka-python.
-fn make(broker: &Broker, topics: &[(&str, u32)]) -> bool {
-    let program = "import sys\nfrom kafka.admin import KafkaAdminClient, NewTopic\n\
-                   admin = KafkaAdminClient(bootstrap_servers=sys.argv[1])\n\
-                   admin.create_topics([NewTopic(*(lambda n, p: (n, int(p), 1))(*one.split(':')), \
-                   topic_configs={'write.caching': 'true'}) for one in sys.argv[2:]])";
-    let wanted = topics.iter().map(|(name, partitions)| format!("{name}:{partitions}"));
-    let Some(python) = python() else { return false };
-    let made = Command::new(python).args(["-c", program, &broker.address]).args(wanted).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    true
-}
 
 /// The same schedule each time, by librdkafka with a linger.
 fn load(broker: &Broker, topic: &str, linger_ms: u32) {
@@ -75,7 +53,7 @@ fn number(value: &Value) -> f64 {
 fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
     let _alone = alone();
     let broker = Broker::start();
-    if !make(&broker, &[("first", 4), ("second", 4), ("third", 4), ("then", 4)]) {
+    if !make_topics_of_memory(&broker, &[("first", 4), ("second", 4), ("third", 4), ("then", 4)]) {
         return;
     }
     let options = ["--linger", "40ms", "--last", "all", "--today-client", "librdkafka"];
@@ -129,7 +107,7 @@ fn a_longer_linger_of_librdkafka_is_foreseen_as_it_comes() {
 fn a_sender_who_waits_for_each_answer_is_refused() {
     let _alone = alone();
     let broker = Broker::start();
-    if !make(&broker, &[("waits", 1)]) {
+    if !make_topics_of_memory(&broker, &[("waits", 1)]) {
         return;
     }
     let program = "import sys\nfrom kafka import KafkaProducer\n\

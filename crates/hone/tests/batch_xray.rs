@@ -5,22 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 mod stage;
-use stage::clients::{franz_go, java_jars, python};
+use stage::clients::{alone, franz_go, java_jars, make_topics_of_memory, python};
 use stage::papers::Papers;
 use stage::tools::{of_checkout, skip};
 use stage::{Broker, hone, hone_command};
-
-/// What closes a batch is a matter of milliseconds, so those that write don't disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// How long producers write.
 const SECONDS: &str = "7";
@@ -38,19 +30,6 @@ fn undisturbed(check: fn(&Broker)) {
         }
     }
     check(&Broker::start());
-}
-
-/// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when there is no Python with kafka-python.
-fn make(broker: &Broker, topics: &[(&str, u32)]) -> bool {
-    let program = "import sys\nfrom kafka.admin import KafkaAdminClient, NewTopic\n\
-                   admin = KafkaAdminClient(bootstrap_servers=sys.argv[1])\n\
-                   admin.create_topics([NewTopic(*(lambda n, p: (n, int(p), 1))(*one.split(':')), \
-                   topic_configs={'write.caching': 'true'}) for one in sys.argv[2:]])";
-    let wanted = topics.iter().map(|(name, partitions)| format!("{name}:{partitions}"));
-    let Some(python) = python() else { return false };
-    let made = Command::new(python).args(["-c", program, &broker.address]).args(wanted).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    true
 }
 
 /// Records that were acknowledged, by topic; `None` where there is no Java.
@@ -102,7 +81,7 @@ fn habits_of_java_producers_are_named() {
 fn check_java(broker: &Broker) {
     let topics = [("time", 1), ("drained", 8), ("full", 1), ("hot", 10), ("waits", 1), ("flushes", 1)];
     let more = [("commits", 1), ("dealt", 6), ("keyed", 24), ("packed", 1), ("rare", 4)];
-    if !make(broker, &[&topics[..], &more[..]].concat()) {
+    if !make_topics_of_memory(broker, &[&topics[..], &more[..]].concat()) {
         return;
     }
     let round_robin = "org.apache.kafka.clients.producer.RoundRobinPartitioner";
@@ -180,7 +159,7 @@ fn habits_of_librdkafka_are_named() {
 }
 
 fn check_librdkafka(broker: &Broker) {
-    if !make(broker, &[("time", 1), ("full", 1), ("own", 1)]) {
+    if !make_topics_of_memory(broker, &[("time", 1), ("full", 1), ("own", 1)]) {
         return;
     }
     load(broker, "time", "800", "librdkafka", &["linger.ms=20"]);
@@ -206,7 +185,7 @@ fn habits_of_franz_go_are_named() {
 
 fn check_franz_go(broker: &Broker) {
     let Some(client) = franz_go() else { return };
-    if !make(broker, &[("time", 1), ("full", 1), ("keyed", 6)]) {
+    if !make_topics_of_memory(broker, &[("time", 1), ("full", 1), ("keyed", 6)]) {
         return;
     }
     load(broker, "time", "800", &client, &["linger_ms=20"]);
@@ -224,7 +203,7 @@ fn check_franz_go(broker: &Broker) {
 fn segments_of_a_disk_tell_the_same_as_the_broker() {
     let _alone = alone();
     let mut broker = Broker::start();
-    if !make(&broker, &[("both", 3)]) {
+    if !make_topics_of_memory(&broker, &[("both", 3)]) {
         return;
     }
     load(&broker, "both", "500", "wire", &[]);
@@ -340,7 +319,7 @@ fn check_a_sample(broker: &Broker, topic: &str, budget_mib: &str) -> Value {
 fn more_than_the_budget_is_sampled() {
     let _alone = alone();
     let broker = Broker::start();
-    if !make(&broker, &[("by-time", 2), ("by-offset", 2)]) {
+    if !make_topics_of_memory(&broker, &[("by-time", 2), ("by-offset", 2)]) {
         return;
     }
     load(&broker, "by-time", "5000", "librdkafka", &["linger.ms=5"]);
@@ -368,7 +347,7 @@ fn more_than_the_budget_is_sampled() {
 fn what_can_not_be_read_is_told_and_the_rest_goes_on() {
     let _alone = alone();
     let broker = Broker::start();
-    if !make(&broker, &[("one", 1), ("two", 2)]) {
+    if !make_topics_of_memory(&broker, &[("one", 1), ("two", 2)]) {
         return;
     }
     load(&broker, "one", "200", "wire", &[]);

@@ -5,7 +5,7 @@ use hone_kafka::codec::Codec;
 
 use super::client::Client;
 use super::stream::{Producer, Who, Written};
-use crate::arrivals::{PAIRS_EXPECTED, RARE_GAP_MS, REGULAR, SINGLES, WAKE_UP_MS, mean_gap_ms, regularity};
+use crate::arrivals::{RARE_GAP_MS, SINGLES, mean_gap_ms, why_one_by_one};
 
 /// Batches below which nothing is said of gaps.
 const FEWEST_GAPS: usize = 100;
@@ -98,7 +98,8 @@ fn clients(producer: &Producer) -> Vec<(Client, &'static str)> {
     }
 }
 
-fn codec(written: &[Written]) -> Codec {
+/// How most bytes are packed.
+pub(super) fn codec(written: &[Written]) -> Codec {
     let bytes = |codec: Codec| -> u64 {
         written.iter().filter(|batch| batch.codec == codec).map(|batch| u64::from(batch.wire_bytes)).sum()
     };
@@ -207,13 +208,7 @@ fn one_by_one(written: &[Written], times_ms: &[f64]) -> Option<ClosedLoop> {
     }
     let begins: Vec<i64> = times_ms.iter().map(|at_ms| *at_ms as i64).collect();
     let gap_ms = mean_gap_ms(&begins).filter(|gap_ms| *gap_ms <= RARE_GAP_MS)?;
-    let pairs = written.len() - alone;
-    let expected = begins.len() as f64 * WAKE_UP_MS / gap_ms;
-    let has_no_pairs = pairs == 0 && expected >= PAIRS_EXPECTED;
-    let is_regular = || regularity(&begins).is_some_and(|regular| regular < REGULAR);
-    if !has_no_pairs && !is_regular() {
-        return None;
-    }
+    why_one_by_one(&begins, gap_ms, written.len() - alone)?;
     let mut gaps: Vec<f64> = times_ms.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_by(f64::total_cmp);
     Some(ClosedLoop { threads: None, gap_ms, least_gap_ms: quantile(&gaps, 0.05) })
@@ -468,7 +463,7 @@ pub(crate) mod tests {
     #[test]
     fn timers_that_are_late_hide_no_linger() {
         // One in twenty waits for 6 to 20 ms more.
-        let span = |index: u64| if index % 20 == 0 { 11 + index % 15 } else { 3 + index % 3 };
+        let span = |index: u64| if index.is_multiple_of(20) { 11 + index % 15 } else { 3 + index % 3 };
         let batches: Vec<_> = (0..400).map(|index| (index * 30, 2 + index as u32 % 3, span(index))).collect();
         let found = signs(&producer(Who::Id(1), &batches));
         assert!(found.lingers_us.contains(&5_000), "{:?}", found.lingers_us);

@@ -16,11 +16,12 @@ use super::calibrate::{
     Fit, MOST_EXPLAINED, MOST_OFF, Told, Unexplained, borrow, calibrate, shrink_of_today,
 };
 use super::client::{Client, Keyless, Rules};
-use super::infer::signs;
+use super::infer::codec;
 use super::shrink::{Shrink, measure};
-use super::simulate::{Block, Brokers, PAGE_BYTES, Placing, Plan, Replay, Trigger, replay};
+use super::simulate::{Block, Brokers, Placing, Plan, Replay, Trigger, replay};
 use super::stream::{Circumstances, Gathered, NO_KEY, Producer, Stream, Who};
 use crate::histogram::Histogram;
+use crate::tally::PAGE_BYTES;
 
 /// Settings of explained producers that the others are tried with.
 const MOST_LENDERS: usize = 4;
@@ -179,7 +180,7 @@ fn off_together(included: &[&Explained<'_>], today: &Replay) -> Option<String> {
 /// batches: the ratios are those that bring today's bytes.
 fn packing(gathered: &Gathered, then: Option<Codec>) -> Result<Packing, CodecError> {
     let mut shrinks: Vec<(Codec, Shrink)> = Vec::new();
-    let used = gathered.producers.iter().map(|producer| signs(producer).codec);
+    let used = gathered.producers.iter().map(|producer| codec(&producer.written));
     for codec in used.chain(then).filter(|codec| *codec != Codec::None) {
         if shrinks.iter().any(|(known, _)| *known == codec) {
             continue;
@@ -212,13 +213,13 @@ fn explain<'a>(case: &'a Case<'_>, packing: &Packing, go_on: &dyn Fn() -> bool) 
     let brokers = maps(case);
     let mut all: Vec<Explained<'a>> = Vec::new();
     for producer in case.gathered.producers.iter().take(MOST_EXPLAINED) {
-        let codec = signs(producer).codec;
+        let codec = codec(&producer.written);
         let found = calibrate(producer, &case.told, &brokers, packing.of(codec), go_on);
         all.push(Explained::new(producer, codec, found, Source::Own));
     }
     let lenders = lenders(&all);
     for producer in case.gathered.producers.iter().skip(MOST_EXPLAINED) {
-        let codec = signs(producer).codec;
+        let codec = codec(&producer.written);
         let found = if go_on() {
             let of_its_codec: Vec<Fit> = lenders.iter().map(|fit| fit.with_codec(codec)).collect();
             borrow(producer, &case.told, &of_its_codec, packing.of(codec)).map(|fit| vec![fit])

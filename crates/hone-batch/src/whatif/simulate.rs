@@ -17,6 +17,7 @@ use super::client::{Clock, FullBy, Keyless, Rules, Turn};
 use super::shrink::Shrink;
 use super::stream::{NO_KEY, Stream};
 use crate::histogram::Histogram;
+use crate::tally::PAGE_BYTES;
 
 /// Java's safety factor on the guessed size of packed records (`MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR`).
 const GUESS_FACTOR: f32 = 1.05;
@@ -27,8 +28,6 @@ const RATIO_WORSE: f32 = 0.05;
 const HEADER: u32 = HEADER_BYTES as u32;
 /// A record's framing that librdkafka does not count before it writes a batch: attributes, two lengths, count of headers.
 const FRAMING_BYTES: u64 = 5;
-/// A page of an NVMe drive: what a batch that is flushed alone costs at least.
-pub const PAGE_BYTES: u64 = 4_096;
 /// Nothing is to come.
 const NEVER: u64 = u64::MAX;
 /// Marks an event of the heap as a sender that is free again.

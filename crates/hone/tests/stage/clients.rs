@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::Broker;
 use super::tools::{of_checkout, skip};
 
 /// Whether a tool is there. A missing one is a printed skip, or a failure under HONE_REQUIRE_TOOLS=1.
@@ -55,4 +56,24 @@ pub fn python() -> Option<PathBuf> {
         std::env::var_os("HONE_PYTHON").map_or_else(|| of_checkout(".hone/venv/bin/python"), PathBuf::from);
     let there = works(Command::new(&python).args(["-c", "import kafka"]));
     have("Python with kafka-python (script/bootstrap --test)", there).then_some(python)
+}
+
+/// What closes a batch is a matter of milliseconds, so tests that write don't disturb each other.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes topics whose acknowledgements don't wait for a disk, which would be one more thing that closes batches; `false` when
+/// there is no Python with kafka-python.
+pub fn make_topics_of_memory(broker: &Broker, topics: &[(&str, u32)]) -> bool {
+    let program = "import sys\nfrom kafka.admin import KafkaAdminClient, NewTopic\n\
+                   admin = KafkaAdminClient(bootstrap_servers=sys.argv[1])\n\
+                   admin.create_topics([NewTopic(*(lambda n, p: (n, int(p), 1))(*one.split(':')), \
+                   topic_configs={'write.caching': 'true'}) for one in sys.argv[2:]])";
+    let wanted = topics.iter().map(|(name, partitions)| format!("{name}:{partitions}"));
+    let Some(python) = python() else { return false };
+    let made = Command::new(python).args(["-c", program, &broker.address]).args(wanted).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
 }

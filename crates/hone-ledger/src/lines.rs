@@ -69,10 +69,18 @@ fn read_line(number: usize, line: &[u8]) -> Found {
     match serde_json::from_str::<Head>(text) {
         Ok(head) => entry(number, text, head).unwrap_or_else(|found| found),
         // A cut makes JSON that stops too early, or, behind `0.`, a malformed number. Well-formed JSON of another shape
-        // was written on purpose by somebody else.
-        Err(error) if !error.is_data() => unreadable(number, line, error.to_string()),
+        // was written on purpose by somebody else, and behind a whole one stands what no cut leaves: another line.
+        Err(error) if !error.is_data() && !begins_whole(text) => unreadable(number, line, error.to_string()),
         Err(error) => Found::Foreign(error.to_string()),
     }
+}
+
+/// Whether a whole line stands at the beginning: two that lost the line feed between them.
+fn begins_whole(text: &str) -> bool {
+    matches!(
+        serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().next(),
+        Some(Ok(_))
+    )
 }
 
 /// What stands around an entry.

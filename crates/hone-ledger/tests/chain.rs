@@ -167,6 +167,15 @@ fn what_stands_there_twice_counts_once() {
 }
 
 #[test]
+fn two_lines_without_a_line_feed_between_them_are_no_torn_one() {
+    let lines = lines(3);
+    for between in ["", " ", "x"] {
+        let found = checked(&format!("{}{}{between}{}", lines[0], lines[1].trim_end(), lines[2]));
+        assert_eq!((found.torn.len(), found.faults.len(), found.lines.len()), (0, 1, 1), "`{between}`");
+    }
+}
+
+#[test]
 fn behind_a_torn_line_an_entry_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger_of(folder.path(), [1]);

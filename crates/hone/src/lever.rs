@@ -387,11 +387,12 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
 /// # Errors
 /// When one can't be put back: a run that starts now would measure on top of it.
 pub(crate) fn put_back_left_overs(runs: &Path, security: &Security, progress: &Progress) -> Result<()> {
-    for run in fs::read_dir(runs).into_iter().flatten().flatten() {
-        let found = left_overs(&run.path())?;
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten().map(|entry| entry.path());
+    for run in entries.filter(|entry| entry.is_dir()) {
+        let found = left_overs(&run)?;
         if !found.is_empty() && found.iter().all(|left| matches!(left, LeftOver::Left { .. })) {
             drop(found);
-            put_back_left_over(&run.path(), security, progress).context(
+            put_back_left_over(&run, security, progress).context(
                 "a setting that an earlier run left set has to be put back before anything is measured",
             )?;
         }
@@ -444,6 +445,8 @@ mod tests {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
+        // Files lie beside the runs, too.
+        fs::write(runs.path().join("ledger.jsonl"), "").unwrap();
         let mut held = lever(&root).set("1", "", &run, None).unwrap();
         // As kill -9 would: the lock goes, the setting and its file stay.
         held.way_back = None;

@@ -6,6 +6,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use hone_ledger::Ledger;
 use hone_record::{Envelope, Evidence, Foretelling, LedgerEntry, Optimization, PairKind, VariantState};
 use hone_tool::{Call, Runner as _, Tool};
 
@@ -80,8 +81,9 @@ impl Bench {
 
     /// The newest line of the ledger about a change.
     fn entered(&self, change: &str) -> LedgerEntry {
-        let text = fs::read_to_string(self.path("runs/ledger.jsonl")).unwrap();
-        let mut entries = text.lines().map(|line| Envelope::<LedgerEntry>::parse(line).unwrap());
+        let checked = Ledger::at(self.path("runs/ledger.jsonl")).check().unwrap();
+        assert!(checked.faults.is_empty());
+        let mut entries = checked.lines.into_iter().map(|line| line.entry);
         entries.rfind(|entry| entry.change.starts_with(change)).unwrap()
     }
 
@@ -639,7 +641,8 @@ fn a_server_is_sampled_as_it_is() {
     let (ran, found) = bench.judged(&[]);
     let edges: Vec<(&str, &str)> =
         found.comparisons.iter().map(|one| (one.a.as_str(), one.b.as_str())).collect();
-    assert_eq!(edges, [("baseline", "relocs"), ("relocs", "sampled-bolt")]);
+    let why: Vec<_> = found.variants.iter().map(|variant| (&variant.name, &variant.state)).collect();
+    assert_eq!(edges, [("baseline", "relocs"), ("relocs", "sampled-bolt")], "{why:#?}");
     let note = |step: &str| &found.steps.iter().find(|found| found.step == step).unwrap().note;
     assert!(note("profile-kind").contains("for sampled-bolt samples of"), "{}", note("profile-kind"));
     let trained = note("train-sampled-bolt");

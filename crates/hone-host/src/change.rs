@@ -79,6 +79,10 @@ pub fn apply(
             return Err(ChangeError::Refused { path: step.path.clone(), value: step.value.clone(), why });
         }
     }
+    // Whoever was stopped in front of its last write may have made it behind the guard.
+    if late() {
+        return Err(ChangeError::Late);
+    }
     log.append(&Entry::Applied)?;
     Ok(())
 }

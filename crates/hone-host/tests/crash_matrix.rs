@@ -377,6 +377,40 @@ fn without_room_for_the_journal_nothing_is_changed_and_everything_comes_back() {
     assert!(willing.unkept.is_some());
 }
 
+/// Whoever is stopped between its last look at the clock and its last write goes on behind a guard that was at work meanwhile: the
+/// writes are not called a change then, and are taken back once more.
+#[test]
+fn a_last_write_behind_the_guard_is_taken_back() {
+    let mut behind = 0;
+    for seed in 0..60 {
+        let case = case(&mut Dice(seed + 9_000));
+        let before = case.model.all();
+        let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+        let mut paper = Paper { text: &case.text, fuse: fuse.clone() };
+        paper.append(&Entry::Begun(Box::new(case.begun.clone()))).unwrap();
+        let looks = Cell::new(0_usize);
+        let late = || {
+            looks.set(looks.get() + 1);
+            if looks.get() > case.steps.len() {
+                return true;
+            }
+            if looks.get() == case.steps.len() {
+                // In time by the clock; the guard comes between this answer and the write.
+                drop(recovered(&case, &fuse, false));
+            }
+            false
+        };
+        let ended = apply(&case.model, &mut paper, &case.steps, &late);
+        assert_eq!(looks.get(), case.steps.len() + 1, "seed {seed}: nobody looked behind the last write");
+        assert!(ended.is_err(), "seed {seed}: what a guard took back is called a change");
+        behind += u32::from(case.model.all() != before);
+        let state = reopened(&case.text);
+        revert(&case.model, &mut paper, &state, false).unwrap();
+        assert_eq!(case.model.all(), before, "seed {seed}");
+    }
+    assert!(behind > 10, "only {behind} writes came behind the guard");
+}
+
 #[test]
 fn what_the_kernel_refuses_or_rounds_ends_the_change() {
     let model = Model::new(&[("vda", "none")]);

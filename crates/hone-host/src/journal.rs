@@ -187,6 +187,8 @@ pub trait Log {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// How long it was before a line that could not be written, and of which a part may be there.
+    torn_at: Option<u64>,
 }
 
 fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
@@ -210,7 +212,7 @@ impl Journal {
             .map_err(io_error(&path, "created"))?;
         // The name itself must outlive a loss of power.
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
-        let mut journal = Self { path, file };
+        let mut journal = Self { path, file, torn_at: None };
         journal.append(&Entry::Begun(Box::new(begun)))?;
         Ok(journal)
     }
@@ -227,21 +229,42 @@ impl Journal {
         if whole < bytes.len() {
             file.set_len(u64::try_from(whole).unwrap_or(u64::MAX)).map_err(&failed)?;
         }
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, torn_at: None })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    fn try_append(&mut self, entry: &Entry) -> io::Result<()> {
+        let line = serde_json::to_string(entry)? + "\n";
+        self.cut()?;
+        self.torn_at = Some(self.file.metadata()?.len());
+        // One write: a line of the guard never comes in between.
+        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data())?;
+        self.torn_at = None;
+        Ok(())
+    }
+
+    /// Takes away what there is of a line that could not be written.
+    fn cut(&mut self) -> io::Result<()> {
+        if let Some(whole) = self.torn_at {
+            self.file.set_len(whole)?;
+            self.torn_at = None;
+        }
+        Ok(())
+    }
 }
 
 impl Log for Journal {
     fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
-        let failed = io_error(&self.path, "written");
-        let line = serde_json::to_string(entry).map_err(|error| failed(error.into()))? + "\n";
-        // One write: a line of the guard never comes in between.
-        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(failed)
+        let kept = self.try_append(entry);
+        if kept.is_err() {
+            // A full disk takes a part of a line; the next one must not be glued to that.
+            let _ = self.cut();
+        }
+        kept.map_err(io_error(&self.path, "written"))
     }
 }
 

@@ -19,6 +19,8 @@ use crate::persist;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the guard waits. A change that hangs for longer is not waited for.
 const GUARDS_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a run waits for its turn: those that have it keep it for minutes.
+const TURNS_PATIENCE: Duration = Duration::from_millis(200);
 /// How long a guard may need to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -380,7 +382,7 @@ pub fn take_last_back(root: &Path, force: bool) -> Result<TakenBack, CommitError
 /// however that ends.
 #[derive(Debug)]
 pub struct Turn {
-    _lock: std::fs::File,
+    _lock: Lock,
 }
 
 impl Turn {
@@ -389,13 +391,10 @@ impl Turn {
     /// # Errors
     /// When another run has it, or the folder of journals can't be written, in which case nothing can be changed either.
     pub fn take(root: &Path) -> Result<Self, CommitError> {
-        // Makes the folder, and says who may.
-        drop(Lock::take(root, PATIENCE)?);
-        let path = root.join(journal::FOLDER).join("trial.lock");
-        let lock = std::fs::File::create(&path)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { _lock: lock }),
-            Err(_) => Err(CommitError::Busy { path }),
+        match Lock::named(root, "trial.lock", TURNS_PATIENCE) {
+            Ok(lock) => Ok(Self { _lock: lock }),
+            Err(JournalError::Locked { path }) => Err(CommitError::Busy { path }),
+            Err(error) => Err(error.into()),
         }
     }
 }

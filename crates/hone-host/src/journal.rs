@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -397,20 +397,18 @@ impl Lock {
     /// # Errors
     /// When somebody else holds it, or its file can't be made.
     pub fn take(root: &Path, patience: Duration) -> Result<Self, JournalError> {
-        let folder = root.join(FOLDER);
-        make_folder(root, &folder)?;
-        let path = folder.join("lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(io_error(&path, "created"))?;
+        Self::named(root, "lock", patience)
+    }
+
+    /// Takes another right, by the name of its file beside the journals.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn named(root: &Path, name: &str, patience: Duration) -> Result<Self, JournalError> {
+        let path = root.join(FOLDER).join(name);
         let until = Instant::now() + patience;
         loop {
-            // SAFETY: a call on a file that is open.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            if let Some(file) = Self::tried(root, &path)? {
                 return Ok(Self { _file: file });
             }
             if Instant::now() >= until {
@@ -418,6 +416,27 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Tries once. A file that was deleted between its opening and its lock is no lock: whoever comes next makes another one.
+    fn tried(root: &Path, path: &Path) -> Result<Option<File>, JournalError> {
+        let failed = io_error(path, "created");
+        make_folder(root, &root.join(FOLDER))?;
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let file = match opened {
+            Ok(file) => file,
+            // The folder went between the two.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // SAFETY: a call on a file that is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Ok(None);
+        }
+        let held = file.metadata().map_err(&failed)?;
+        let named = fs::metadata(path).ok();
+        let is_it = named.is_some_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino()));
+        Ok(is_it.then_some(file))
     }
 }
 
@@ -480,6 +499,25 @@ mod tests {
         let held = Lock::take(root.path(), Duration::ZERO).unwrap();
         assert!(matches!(Lock::take(root.path(), Duration::ZERO), Err(JournalError::Locked { .. })));
         drop(held);
+        Lock::take(root.path(), Duration::ZERO).unwrap();
+    }
+
+    /// Whoever waits for a lock that is deleted meanwhile holds the one that has its name, or none.
+    #[test]
+    fn a_lock_that_was_deleted_is_no_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Lock::take(root.path(), Duration::ZERO).unwrap();
+        let waiting = std::thread::spawn({
+            let root = root.path().to_owned();
+            move || Lock::take(&root, Duration::from_secs(20)).unwrap()
+        });
+        // It has opened the file by then; if not, it opens the next one, and the test shows nothing.
+        std::thread::sleep(Duration::from_millis(300));
+        fs::remove_dir_all(root.path().join(FOLDER)).unwrap();
+        drop(first);
+        let second = waiting.join().unwrap();
+        assert!(matches!(Lock::take(root.path(), Duration::ZERO), Err(JournalError::Locked { .. })));
+        drop(second);
         Lock::take(root.path(), Duration::ZERO).unwrap();
     }
 

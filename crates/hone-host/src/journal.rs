@@ -62,6 +62,18 @@ pub enum Entry {
     },
     /// Somebody said that it stays.
     Confirmed,
+    /// The machine has booted since, and files of the change have set values again: what of it is in force in this boot, with what
+    /// stood there before the change. From here on the journal is one of this boot.
+    Again {
+        /// The kernel's name of this boot.
+        boot_id: String,
+        /// The devices, by the names that they have now.
+        disks: Vec<Disk>,
+        /// What each attribute said before the change.
+        before: Values,
+        /// What each says now.
+        left: Values,
+    },
     /// The way back has begun, or goes on after a crash.
     Reverting {
         /// What was found and is ours.
@@ -73,7 +85,8 @@ pub enum Entry {
     },
     /// The end: it was taken back, as far as this says.
     Reverted {
-        /// Attributes that say something else than before, since somebody else set them or the kernel refused.
+        /// Attributes that say something else than before, since somebody else set them or the kernel refused, and files of the next
+        /// boot that are still there.
         left: Vec<String>,
     },
     /// The end: the machine has booted since, and the change went with that boot.
@@ -106,8 +119,10 @@ pub struct Begun {
 /// What a journal says when it is read from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// The first line.
+    /// The first line; of the boot and the names of devices that the journal was last carried over to.
     pub begun: Begun,
+    /// The first line as it was written, if the journal was carried over to another boot.
+    pub first: Option<Box<Begun>>,
     /// What we left behind: the last read-back of every attribute.
     pub left: Values,
     /// A write that was announced, and of which nothing else is known.
@@ -128,6 +143,8 @@ pub struct State {
     pub files: Vec<String>,
     /// Whether nothing remains to be done.
     pub closed: bool,
+    /// What was left behind when it was closed.
+    pub left_behind: Vec<String>,
 }
 
 /// A write of which it is not known whether it happened.
@@ -362,6 +379,15 @@ impl State {
             Entry::Applied => self.applied = true,
             Entry::Persisting { files } => self.files = files,
             Entry::Confirmed => self.confirmed = true,
+            Entry::Again { boot_id, disks, before, left } => {
+                let first = Box::new(self.begun.clone());
+                self.first.get_or_insert(first);
+                self.begun = Begun { boot_id, disks, before, ..self.begun.clone() };
+                self.left = left;
+                (self.in_flight, self.armed, self.reverting) = (None, None, false);
+                self.unclear.clear();
+                self.foreign.clear();
+            }
             Entry::Reverting { ours, unclear, foreign } => {
                 self.reverting = true;
                 self.left.extend(ours);
@@ -369,20 +395,29 @@ impl State {
                 self.foreign.extend(foreign);
                 self.in_flight = None;
             }
-            Entry::Reverted { .. } | Entry::Void => self.closed = true,
+            Entry::Reverted { left } => (self.closed, self.left_behind) = (true, left),
+            Entry::Void => (self.closed, self.left_behind) = (true, Vec::new()),
         }
     }
 }
 
 /// All journals under a root, the oldest first.
-pub fn all(root: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(root.join(FOLDER)) else { return Vec::new() };
+///
+/// # Errors
+/// When their folder is there and can't be read.
+pub fn all(root: &Path) -> Result<Vec<PathBuf>, JournalError> {
+    let folder = root.join(FOLDER);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(&folder, "read")(error)),
+    };
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "journal"))
         .collect();
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// The right to change this host, as long as it is held.
@@ -469,7 +504,7 @@ mod tests {
         let state = read(journal.path()).unwrap();
         assert_eq!(state.left["a"].as_deref(), Some("2"));
         assert!(state.applied && !state.closed && state.in_flight.is_none());
-        assert_eq!(all(root.path()), [journal.path()]);
+        assert_eq!(all(root.path()).unwrap(), [journal.path()]);
         assert!(Journal::begin(root.path(), begun()).is_err(), "a journal is never written over");
     }
 

@@ -508,6 +508,33 @@ fn the_status_is_for_everybody() {
     );
 }
 
+/// The next boot gets what was so already, too, unless a file or the kernel itself sees to that.
+#[test]
+fn what_was_set_by_hand_before_stays_with_the_rest() {
+    let host = Host::new();
+    host.profile(
+        "all.toml",
+        &[
+            ("vm.dirty_ratio", "11"),
+            ("vm.swappiness", "1"),
+            ("vm.stat_interval", "10"),
+            ("queue.nomerges", "0"),
+        ],
+    );
+    host.set(SWAPPINESS, "1");
+    host.set(INTERVAL, "10");
+    fs::create_dir_all(host.root().join("etc/sysctl.d")).unwrap();
+    fs::write(host.root().join("etc/sysctl.d/10-ours.conf"), "vm.stat_interval = 10\n").unwrap();
+    host.apply("all.toml", &[]);
+    host.ok(&["confirm"]);
+    let text = host.says(SYSCTL);
+    assert!(text.contains("vm/dirty_ratio = 11") && text.contains("vm/swappiness = 1"), "{text}");
+    assert!(!text.contains("stat_interval"), "a file sets it: {text}");
+    assert!(!host.root().join(RULES).exists(), "the kernel starts with it");
+    host.ok(&["revert"]);
+    assert_eq!(host.values(), ["20", "1", "0"]);
+}
+
 /// A run that tries settings goes on with its journals.
 #[test]
 fn nothing_is_uninstalled_under_a_run() {

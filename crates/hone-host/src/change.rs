@@ -79,11 +79,15 @@ pub fn apply(
             return Err(ChangeError::Refused { path: step.path.clone(), value: step.value.clone(), why });
         }
     }
+    // Whoever was stopped in front of its last write may have made it behind the guard.
+    if late() {
+        return Err(ChangeError::Late);
+    }
     log.append(&Entry::Applied)?;
     Ok(())
 }
 
-fn says(kernel: &dyn Kernel, path: &str, value: &str) -> bool {
+pub(crate) fn says(kernel: &dyn Kernel, path: &str, value: &str) -> bool {
     kernel.read(path).is_ok_and(|text| plain_value(&text) == plain_value(value))
 }
 
@@ -172,11 +176,31 @@ enum Standing {
 const ATTEMPTS: usize = 3;
 const BETWEEN_ATTEMPTS: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Takes a change back. `force` also writes over what somebody else has set since.
+/// Takes a change back, and closes its journal. `force` also writes over what somebody else has set since.
 ///
 /// # Errors
 /// When the journal can't be kept. What the kernel refuses is an outcome, and the others are still taken back.
 pub fn revert(
+    kernel: &dyn Kernel,
+    log: &mut dyn Log,
+    state: &State,
+    force: bool,
+) -> Result<Vec<Outcome>, JournalError> {
+    let outcomes = restore(kernel, log, state, force)?;
+    log.append(&Entry::Reverted { left: not_back(&outcomes) })?;
+    Ok(outcomes)
+}
+
+/// The attributes that do not say what they said before.
+pub(crate) fn not_back(outcomes: &[Outcome]) -> Vec<String> {
+    outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.clone()).collect()
+}
+
+/// Takes the values of a change back, and leaves its journal open for what else there is of it.
+///
+/// # Errors
+/// As [`revert`].
+pub(crate) fn restore(
     kernel: &dyn Kernel,
     log: &mut dyn Log,
     state: &State,
@@ -200,10 +224,7 @@ pub fn revert(
             break;
         }
     }
-    let outcomes = outcomes(kernel, state, &found, &standing, &lost, &refused);
-    let left = outcomes.iter().filter(|outcome| !outcome.is_back()).map(|outcome| outcome.path.clone());
-    log.append(&Entry::Reverted { left: left.collect() })?;
-    Ok(outcomes)
+    Ok(outcomes(kernel, state, &found, &standing, &lost, &refused))
 }
 
 /// What an attribute shall say in the end: what it said before, or what somebody else has set since. The latter is
@@ -255,7 +276,7 @@ fn pass(
             continue;
         }
         wrote = true;
-        let closure = closure_of(path, state);
+        let closure = closure_of(path, &state.begun.before);
         match write(kernel, log, path, &value, &closure)? {
             Some(why) => refused.insert((*path).clone(), why),
             None => refused.remove(*path),
@@ -277,8 +298,8 @@ fn skips(kernel: &dyn Kernel, path: &str, value: &str, rival_target: Option<&str
     }
 }
 
-/// Attributes of the journal that a write of this one can change.
-fn closure_of(path: &str, state: &State) -> Vec<String> {
+/// Of these attributes those that a write of this one can change.
+pub(crate) fn closure_of(path: &str, among: &Values) -> Vec<String> {
     let queue = path.rsplit_once("/queue/").map(|(device, _)| format!("{device}/queue/"));
     let resets = rank(path) <= 1;
     let touched = |other: &&String| match (&queue, rival(path)) {
@@ -286,7 +307,7 @@ fn closure_of(path: &str, state: &State) -> Vec<String> {
         (_, Some(rival)) => **other == rival || *other == path,
         _ => *other == path,
     };
-    state.begun.before.keys().filter(touched).cloned().collect()
+    among.keys().filter(touched).cloned().collect()
 }
 
 /// Devices of the journal whose name belongs to another one now.

@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::change::{ChangeError, Outcome, Step, apply, revert, snapshot, touched};
+use crate::change::{ChangeError, Outcome, Step, apply, not_back, restore, revert, snapshot, touched};
 use crate::disks::Disk;
 use crate::journal::{self, Begun, Entry, FORMAT, Journal, JournalError, Lock, Log as _, State, Willing};
 use crate::kernel::{Files, Kernel as _};
-use crate::persist;
+use crate::later_boot::{self, Here};
+use crate::persist::{self, BootFiles, Layer, LeftFile};
 
 /// How long a verb waits for another one to be done with this host.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the guard waits. A change that hangs for longer is not waited for.
 const GUARDS_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a run waits for its turn: those that have it keep it for minutes.
+const TURNS_PATIENCE: Duration = Duration::from_millis(200);
 /// How long a guard may need to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -36,6 +39,28 @@ pub enum CommitError {
     Open {
         /// Its name.
         id: String,
+    },
+    /// There is no change of this name.
+    #[error("there is no change {id} of this host; `hone host status` tells which there are")]
+    Unknown {
+        /// The name.
+        id: String,
+    },
+    /// It was taken back before.
+    #[error("the change {id} of this host is taken back already")]
+    Closed {
+        /// Its name.
+        id: String,
+    },
+    /// Another change was made on top of it, and found its values.
+    #[error(
+        "the change {newer} was made on top of the change {id}; take that one back first (`hone host revert --change {newer}`)"
+    )]
+    Below {
+        /// Its name.
+        id: String,
+        /// The one on top.
+        newer: String,
     },
     /// There is no change to go on with.
     #[error("there is no change of this host to {what}; `hone host apply` makes one")]
@@ -130,11 +155,11 @@ pub struct Applied {
 pub struct TakenBack {
     /// Its name.
     pub id: String,
-    /// What came of each attribute; none if the machine has booted since.
+    /// What came of each attribute; none where all went with another boot.
     pub outcomes: Vec<Outcome>,
-    /// Files of the next boot that somebody has edited, and that are still there.
-    pub files_left: Vec<String>,
-    /// Whether the machine has booted since.
+    /// Files of the next boot that are still there, and why.
+    pub files_left: Vec<LeftFile>,
+    /// Whether the machine has booted since: then the outcomes are of what its files had set again.
     pub other_boot: bool,
     /// Why the journal does not say so, if it does not: the next recovery looks at this change again.
     pub unkept: Option<String>,
@@ -155,20 +180,87 @@ pub fn since_boot_s() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0)
 }
 
-fn boot_id(files: &Files) -> Result<String, CommitError> {
+pub(crate) fn boot_id(files: &Files) -> Result<String, CommitError> {
     let text = files.read("proc/sys/kernel/random/boot_id").map_err(|_| CommitError::NoBoot)?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty()).ok_or(CommitError::NoBoot)
 }
 
-/// The journals of this host with what they say, the oldest first.
-///
-/// # Errors
-/// When one can't be read.
-pub fn known(root: &Path) -> Result<Vec<(PathBuf, State)>, JournalError> {
-    journal::all(root).into_iter().map(|path| journal::read(&path).map(|state| (path, state))).collect()
+/// The journals of this host.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Those that can be read, with what they say, the oldest first.
+    pub states: Vec<(PathBuf, State)>,
+    /// Those that can't: a change may be in force of which nothing is known.
+    pub unreadable: Vec<Unreadable>,
 }
 
-fn name_of(path: &Path) -> String {
+/// A journal that can't be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its change; empty where it is the folder of all journals.
+    pub id: String,
+    /// Why.
+    pub why: JournalError,
+}
+
+/// The journals of this host with what they say. One that can't be read hides no other one.
+pub fn known(root: &Path) -> Known {
+    let mut known = Known::default();
+    let paths = journal::all(root).unwrap_or_else(|why| {
+        known.unreadable.push(Unreadable { id: String::new(), why });
+        Vec::new()
+    });
+    for path in paths {
+        match journal::read(&path) {
+            Ok(state) => known.states.push((path, state)),
+            Err(why) => known.unreadable.push(Unreadable { id: name_of(&path), why }),
+        }
+    }
+    known
+}
+
+impl Known {
+    /// The number of the last change, read or not: no name is given twice.
+    fn newest_id(&self) -> u32 {
+        let readable = self.states.iter().map(|(path, _)| name_of(path));
+        let ids = readable.chain(self.unreadable.iter().map(|one| one.id.clone()));
+        ids.filter_map(|id| id.parse().ok()).max().unwrap_or(0)
+    }
+
+    /// Nothing is done beside a change of which nothing is known.
+    fn whole(self) -> Result<Vec<(PathBuf, State)>, CommitError> {
+        match self.unreadable.into_iter().next() {
+            Some(one) => Err(one.why.into()),
+            None => Ok(self.states),
+        }
+    }
+
+    /// The change of this name, or the last one that is not closed.
+    fn open(mut self, id: Option<&str>, what: &'static str) -> Result<(PathBuf, State), CommitError> {
+        let Some(id) = id else {
+            let states = self.whole()?;
+            let last = states.into_iter().rev().find(|(_, state)| !state.closed);
+            return last.ok_or(CommitError::None { what });
+        };
+        let (path, state) = self.take(id)?;
+        if state.closed { Err(CommitError::Closed { id: id.to_owned() }) } else { Ok((path, state)) }
+    }
+
+    fn take(&mut self, id: &str) -> Result<(PathBuf, State), CommitError> {
+        if let Some(at) = self.unreadable.iter().position(|one| one.id == id) {
+            return Err(self.unreadable.swap_remove(at).why.into());
+        }
+        let at = self.states.iter().position(|(path, _)| name_of(path) == id);
+        at.map(|at| self.states.swap_remove(at)).ok_or_else(|| CommitError::Unknown { id: id.to_owned() })
+    }
+}
+
+/// Whether it was confirmed, and nobody has begun to take it back.
+fn stays(state: &State) -> bool {
+    state.confirmed && !state.reverting
+}
+
+pub(crate) fn name_of(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -184,16 +276,13 @@ pub fn make(
     let _lock = Lock::take(root, PATIENCE)?;
     let files = Files::new(root);
     let boot = boot_id(&files)?;
-    let known = known(root)?;
-    let open =
-        known.iter().find(|(_, state)| !(state.closed || state.confirmed && state.begun.boot_id != boot));
+    let known = known(root);
+    let id = format!("{:05}", known.newest_id() + 1);
+    // On top of what stays another change can be made; it is taken back first then.
+    let open = known.whole()?.into_iter().find(|(_, state)| !state.closed && !stays(state));
     if let Some((path, _)) = open {
-        return Err(CommitError::Open { id: name_of(path) });
+        return Err(CommitError::Open { id: name_of(&path) });
     }
-    let id = format!(
-        "{:05}",
-        known.iter().filter_map(|(path, _)| name_of(path).parse::<u32>().ok()).max().unwrap_or(0) + 1
-    );
     let begun = Begun {
         journal: FORMAT,
         id: id.clone(),
@@ -259,9 +348,17 @@ fn armed(
 /// When the journal can't be read or kept.
 pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
     let path = journal_of(root, id);
+    if !path.exists() {
+        // Only what is closed is deleted.
+        return Ok(None);
+    }
     let state = journal::read(&path)?;
-    let Some(within_s) = state.begun.confirm_within_s else { return Ok(None) };
-    let deadline_s = since_boot_s().saturating_add(within_s);
+    let Some(within_s) = state.begun.confirm_within_s.filter(|_| !state.closed && !state.confirmed) else {
+        return Ok(None);
+    };
+    // One that follows another that was killed keeps its time.
+    let first_s = || since_boot_s().saturating_add(within_s);
+    let deadline_s = state.armed.map_or_else(first_s, |(_, deadline_s)| deadline_s);
     let entry = Entry::Armed { pid: std::process::id(), deadline_s };
     Journal::resume(&path)?.append(&entry)?;
     let mut deadline_s = deadline_s;
@@ -283,17 +380,16 @@ pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
     }
 }
 
-/// Gives the last change more time: from now on `within`, if its guard would come before. Whoever renews from afar is known to be
+/// Gives a change, or the last one, more time: from now on `within`, if its guard would come before. Whoever renews from afar is known to be
 /// alive, and once it does not, the guard comes.
 ///
 /// Answers its name and the seconds that are left.
 ///
 /// # Errors
 /// When there is none that waits for its confirmation, or its guard is gone.
-pub fn renew(root: &Path, within: Duration) -> Result<(String, u64), CommitError> {
+pub fn renew(root: &Path, id: Option<&str>, within: Duration) -> Result<(String, u64), CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let last = known(root)?.into_iter().rev().find(|(_, state)| !state.closed);
-    let (path, state) = last.ok_or(CommitError::None { what: "give more time" })?;
+    let (path, state) = known(root).open(id, "give more time")?;
     let id = name_of(&path);
     let refused = |why| CommitError::NotRenewable { id: id.clone(), why };
     if boot_id(&Files::new(root))? != state.begun.boot_id {
@@ -309,7 +405,7 @@ pub fn renew(root: &Path, within: Duration) -> Result<(String, u64), CommitError
     if now_s >= before_s {
         return Err(refused("its time is over, and its guard takes it back"));
     }
-    if !Path::new(&format!("/proc/{pid}")).exists() {
+    if !is_guard(pid, &id) {
         return Err(refused("its guard is gone; take it back by `hone host revert`"));
     }
     let deadline_s = before_s.max(now_s.saturating_add(within.as_secs()));
@@ -349,38 +445,101 @@ fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
     }
 }
 
+/// Values first: whatever keeps a file from being deleted keeps no value from being had back.
 fn take_back(root: &Path, path: &Path, state: &State, force: bool) -> Result<TakenBack, CommitError> {
     let files = Files::new(root);
     let id = name_of(path);
-    let files_left = persist::delete(root, &state.begun.id, &state.files)?;
+    let boot = boot_id(&files)?;
+    let known = known(root).states;
+    if let Some(newer) = on_top(&files, &known, &id, &boot) {
+        return Err(CommitError::Below { id, newer });
+    }
     let mut journal = Willing::over(Journal::resume(path));
-    let other_boot = boot_id(&files)? != state.begun.boot_id;
-    let outcomes = if other_boot {
-        journal.append(&Entry::Void)?;
-        Vec::new()
-    } else {
-        revert(&files, &mut journal, state, force)?
+    let other_boot = boot != state.begun.boot_id;
+    let outcomes = match later_boot::here(&files, state, &boot) {
+        None => Vec::new(),
+        Some(Here { state, .. }) => {
+            if other_boot {
+                journal.append(&later_boot::again(&state))?;
+            }
+            restore(&files, &mut journal, &state, force)?
+        }
     };
+    let files_left = persist::take_away(root, &id, &state.files, &below(&known, &id));
+    // A file of ours that is still there would set everything again at the next boot: nothing is closed with that.
+    if !files_left.iter().any(|file| file.is_tried_again) {
+        let mut left = not_back(&outcomes);
+        left.extend(files_left.iter().map(|file| file.path.clone()));
+        let is_void = other_boot && outcomes.is_empty() && left.is_empty();
+        journal.append(&if is_void { Entry::Void } else { Entry::Reverted { left } })?;
+    }
     Ok(TakenBack { id, outcomes, files_left, other_boot, unkept: journal.unkept })
 }
 
-/// Takes the last change back, confirmed or not. With `force` also what somebody else has set since, and then also of a change
-/// that is closed.
+/// A change that was made after this one, and of which there is something in this boot.
+fn on_top(files: &Files, known: &[(PathBuf, State)], id: &str, boot: &str) -> Option<String> {
+    let newer = known.iter().map(|(path, state)| (name_of(path), state));
+    let mut newer = newer.filter(|(name, state)| name.as_str() > id && !state.closed);
+    newer.find(|(_, state)| later_boot::here(files, state, boot).is_some()).map(|(name, _)| name)
+}
+
+/// Changes before this one that the next boot has, the oldest first.
+fn persistent<'a>(known: &'a [(PathBuf, State)], id: &str) -> Vec<(String, Layer<'a>)> {
+    let older = known.iter().map(|(path, state)| (name_of(path), state));
+    let older = older.filter(|(name, state)| name.as_str() < id && !state.closed && stays(state));
+    let older = older.filter(|(_, state)| !state.files.is_empty());
+    older.map(|(name, state)| (name, layer(state))).collect()
+}
+
+fn layer(state: &State) -> Layer<'_> {
+    // As it was made: names of devices, and what these were then, belong together.
+    let begun = state.first.as_deref().unwrap_or(&state.begun);
+    let is_changed = |path: &&String| state.left.get(*path) != begun.before.get(*path);
+    let changed = begun.before.keys().filter(is_changed).map(String::as_str).collect();
+    Layer { wanted: &begun.wanted, changed, disks: &begun.disks }
+}
+
+/// The files as they were before this change.
+fn below(known: &[(PathBuf, State)], id: &str) -> BootFiles {
+    let (names, mut layers): (Vec<String>, Vec<Layer<'_>>) = persistent(known, id).into_iter().unzip();
+    match (names.last(), layers.pop()) {
+        (Some(name), Some(newest)) => persist::stacked(name, &layers, newest),
+        _ => BootFiles::default(),
+    }
+}
+
+/// Takes a change back, or the last one, confirmed or not. With `force` also what somebody else has set since, and then also a
+/// change that is closed and left something behind, if there is no open one.
 ///
 /// # Errors
-/// When there is none, or its journal can't be kept.
-pub fn take_last_back(root: &Path, force: bool) -> Result<TakenBack, CommitError> {
+/// When there is none, another one was made on top of it, or its journal can't be kept.
+pub fn take_last_back(root: &Path, id: Option<&str>, force: bool) -> Result<TakenBack, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let last = known(root)?.into_iter().rev().find(|(_, state)| force || !state.closed);
-    let (path, state) = last.ok_or(CommitError::None { what: "take back" })?;
-    take_back(root, &path, &state, force)
+    let found = match known(root).open(id, "take back") {
+        Err(CommitError::None { .. } | CommitError::Closed { .. }) if force => left_over(root, id)?,
+        found => found?,
+    };
+    take_back(root, &found.0, &found.1, force)
+}
+
+/// The last change of this boot that was closed and left something behind.
+fn left_over(root: &Path, id: Option<&str>) -> Result<(PathBuf, State), CommitError> {
+    let boot = boot_id(&Files::new(root))?;
+    let is_left = |state: &State| !state.left_behind.is_empty() && state.begun.boot_id == boot;
+    let is_meant = |path: &Path| id.is_none_or(|id| name_of(path) == id);
+    let states = known(root).states.into_iter().rev();
+    let mut left = states.filter(|(path, state)| is_left(state) && is_meant(path));
+    left.next().ok_or(match id {
+        Some(id) => CommitError::Closed { id: id.to_owned() },
+        None => CommitError::None { what: "take back" },
+    })
 }
 
 /// The turn of a run that tries many changes, one after the other: as long as this lives no other run has it. It ends with its process,
 /// however that ends.
 #[derive(Debug)]
 pub struct Turn {
-    _lock: std::fs::File,
+    _lock: Lock,
 }
 
 impl Turn {
@@ -389,13 +548,10 @@ impl Turn {
     /// # Errors
     /// When another run has it, or the folder of journals can't be written, in which case nothing can be changed either.
     pub fn take(root: &Path) -> Result<Self, CommitError> {
-        // Makes the folder, and says who may.
-        drop(Lock::take(root, PATIENCE)?);
-        let path = root.join(journal::FOLDER).join("trial.lock");
-        let lock = std::fs::File::create(&path)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { _lock: lock }),
-            Err(_) => Err(CommitError::Busy { path }),
+        match Lock::named(root, "trial.lock", TURNS_PATIENCE) {
+            Ok(lock) => Ok(Self { _lock: lock }),
+            Err(JournalError::Locked { path }) => Err(CommitError::Busy { path }),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -434,9 +590,10 @@ fn journal_of(root: &Path, id: &str) -> PathBuf {
 }
 
 /// Whether this process is the guard of a change. Guards run on this machine, whatever the root.
-fn is_guard(pid: u32, id: &str) -> bool {
+pub(crate) fn is_guard(pid: u32, id: &str) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.split(|byte| *byte == 0).any(|word| word == id.as_bytes())
+    let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+    words.windows(2).any(|pair| pair == [b"guard".as_slice(), id.as_bytes()])
 }
 
 /// What a confirmation did.
@@ -450,16 +607,17 @@ pub struct Confirmed {
     pub left_out: Vec<String>,
 }
 
-/// Makes the last change stay: the guard is told to go, and with `persistent` the next boot has the values, too.
+/// Makes a change stay, or the last one: the guard is told to go, and with `persistent` the next boot has the values, too.
 ///
 /// # Errors
 /// When there is none that can be confirmed, or files can't be written; then nothing is confirmed.
-pub fn confirm(root: &Path, persistent: bool) -> Result<Confirmed, CommitError> {
+pub fn confirm(root: &Path, id: Option<&str>, for_next_boot: bool) -> Result<Confirmed, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let last = known(root)?.into_iter().rev().find(|(_, state)| !state.closed);
-    let (path, state) = last.ok_or(CommitError::None { what: "confirm" })?;
+    let (path, state) = known(root).open(id, "confirm")?;
     let id = name_of(&path);
-    if boot_id(&Files::new(root))? != state.begun.boot_id {
+    let files = Files::new(root);
+    let boot = boot_id(&files)?;
+    if later_boot::here(&files, &state, &boot).is_none() {
         return Err(CommitError::OtherBoot { id });
     }
     let why = if !state.applied {
@@ -468,22 +626,32 @@ pub fn confirm(root: &Path, persistent: bool) -> Result<Confirmed, CommitError> 
         Some("it is being taken back; `hone host recover` goes on with that")
     } else if !state.confirmed && state.armed.is_some_and(|(_, deadline_s)| since_boot_s() >= deadline_s) {
         Some("its time is over; make it again, with a longer --confirm-within")
+    } else if state.first.is_some() || boot != state.begun.boot_id {
+        Some("it is of an earlier boot, and this one has its values by its files")
     } else {
         None
     };
     if let Some(why) = why {
         return Err(CommitError::NotConfirmable { id, why });
     }
-    let mut journal = Journal::resume(&path)?;
     let mut confirmed = Confirmed { id, files: Vec::new(), left_out: Vec::new() };
-    if persistent {
-        let boot = persist::files(&state.begun.id, &state.begun.wanted, &state.begun.disks);
+    if for_next_boot {
+        let known = known(root).whole()?;
+        if let Some(newer) = on_top(&files, &known, &confirmed.id, &boot) {
+            return Err(CommitError::Below { id: confirmed.id, newer });
+        }
+        let (names, layers): (Vec<String>, Vec<Layer<'_>>) =
+            persistent(&known, &confirmed.id).into_iter().unzip();
+        let boot = persist::stacked(&confirmed.id, &layers, layer(&state));
         confirmed.files = boot.files.iter().map(|file| file.path.clone()).collect();
         confirmed.left_out = boot.left_out;
-        journal.append(&Entry::Persisting { files: confirmed.files.clone() })?;
-        persist::write(root, &state.begun.id, &boot.files)?;
+        let ours: Vec<&str> = names.iter().chain([&confirmed.id]).map(String::as_str).collect();
+        // Before the journal says that they are ours: a way back would find somebody else's there.
+        persist::may_write(root, &ours, &boot.files)?;
+        Journal::resume(&path)?.append(&Entry::Persisting { files: confirmed.files.clone() })?;
+        persist::write(root, &ours, &boot.files)?;
     }
-    journal.append(&Entry::Confirmed)?;
+    Journal::resume(&path)?.append(&Entry::Confirmed)?;
     Ok(confirmed)
 }
 
@@ -503,6 +671,13 @@ pub enum Recovered {
         /// Its name.
         id: String,
     },
+    /// Its journal can't be read, so nobody knows whether it is in force.
+    Unreadable {
+        /// Its name.
+        id: String,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Looks at every change that is not closed, and takes back what a crash has left.
@@ -511,21 +686,32 @@ pub enum Recovered {
 /// When a journal can't be read or kept.
 pub fn recover(root: &Path, force: bool) -> Result<Vec<Recovered>, CommitError> {
     let _lock = Lock::take(root, PATIENCE)?;
-    let boot = boot_id(&Files::new(root))?;
+    let files = Files::new(root);
+    let boot = boot_id(&files)?;
+    let known = known(root);
     let mut found = Vec::new();
-    for (path, state) in known(root)?.into_iter().filter(|(_, state)| !state.closed) {
+    // The last one first: it has found the values of those before it.
+    for (path, state) in known.states.into_iter().rev().filter(|(_, state)| !state.closed) {
         let id = name_of(&path);
-        let overdue = state.armed.is_some_and(|(_, deadline_s)| since_boot_s() >= deadline_s);
-        let is_other_boot = state.begun.boot_id != boot;
-        found.push(if state.confirmed && !state.reverting {
+        let is_there = later_boot::here(&files, &state, &boot).is_some();
+        found.push(if stays(&state) && is_there {
             Recovered::InForce { id }
-        } else if state.applied && !state.reverting && !overdue && !is_other_boot {
+        } else if is_waiting(&state, &id, &boot) {
             Recovered::Waiting { id }
         } else {
             Recovered::TakenBack(take_back(root, &path, &state, force)?)
         });
     }
+    found.reverse();
+    let unreadable = known.unreadable.into_iter();
+    found.extend(unreadable.map(|one| Recovered::Unreadable { id: one.id, why: one.why.to_string() }));
     Ok(found)
+}
+
+/// Whether it is whole, and somebody keeps what was promised of it: it was made without a guard, or its guard lives.
+fn is_waiting(state: &State, id: &str, boot: &str) -> bool {
+    let is_kept = |(pid, deadline_s)| since_boot_s() < deadline_s && is_guard(pid, id);
+    state.applied && !state.reverting && state.begun.boot_id == boot && state.armed.is_none_or(is_kept)
 }
 
 /// Deletes the journals. What is not closed has to be taken back first.
@@ -534,10 +720,11 @@ pub fn recover(root: &Path, force: bool) -> Result<Vec<Recovered>, CommitError> 
 /// When a change is not closed, or a file can't be deleted.
 pub fn forget(root: &Path) -> Result<(), CommitError> {
     let lock = Lock::take(root, PATIENCE)?;
-    if let Some((path, _)) = known(root)?.iter().find(|(_, state)| !state.closed) {
+    if let Some((path, _)) = known(root).whole()?.iter().find(|(_, state)| !state.closed) {
         return Err(CommitError::Open { id: name_of(path) });
     }
     let folder = root.join(journal::FOLDER);
+    // Whoever waits for a lock in here finds it gone, and makes another one.
     std::fs::remove_dir_all(&folder)?;
     // The folder above may hold other things of Hone's.
     if let Some(above) = folder.parent() {

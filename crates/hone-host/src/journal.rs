@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,18 @@ pub enum Entry {
     },
     /// Somebody said that it stays.
     Confirmed,
+    /// The machine has booted since, and files of the change have set values again: what of it is in force in this boot, with what
+    /// stood there before the change. From here on the journal is one of this boot.
+    Again {
+        /// The kernel's name of this boot.
+        boot_id: String,
+        /// The devices, by the names that they have now.
+        disks: Vec<Disk>,
+        /// What each attribute said before the change.
+        before: Values,
+        /// What each says now.
+        left: Values,
+    },
     /// The way back has begun, or goes on after a crash.
     Reverting {
         /// What was found and is ours.
@@ -73,7 +85,8 @@ pub enum Entry {
     },
     /// The end: it was taken back, as far as this says.
     Reverted {
-        /// Attributes that say something else than before, since somebody else set them or the kernel refused.
+        /// Attributes that say something else than before, since somebody else set them or the kernel refused, and files of the next
+        /// boot that are still there.
         left: Vec<String>,
     },
     /// The end: the machine has booted since, and the change went with that boot.
@@ -106,8 +119,10 @@ pub struct Begun {
 /// What a journal says when it is read from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// The first line.
+    /// The first line; of the boot and the names of devices that the journal was last carried over to.
     pub begun: Begun,
+    /// The first line as it was written, if the journal was carried over to another boot.
+    pub first: Option<Box<Begun>>,
     /// What we left behind: the last read-back of every attribute.
     pub left: Values,
     /// A write that was announced, and of which nothing else is known.
@@ -128,6 +143,8 @@ pub struct State {
     pub files: Vec<String>,
     /// Whether nothing remains to be done.
     pub closed: bool,
+    /// What was left behind when it was closed.
+    pub left_behind: Vec<String>,
 }
 
 /// A write of which it is not known whether it happened.
@@ -187,6 +204,8 @@ pub trait Log {
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// How long it was before a line that could not be written, and of which a part may be there.
+    torn_at: Option<u64>,
 }
 
 fn io_error<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
@@ -210,7 +229,7 @@ impl Journal {
             .map_err(io_error(&path, "created"))?;
         // The name itself must outlive a loss of power.
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(io_error(&path, "created"))?;
-        let mut journal = Self { path, file };
+        let mut journal = Self { path, file, torn_at: None };
         journal.append(&Entry::Begun(Box::new(begun)))?;
         Ok(journal)
     }
@@ -227,21 +246,42 @@ impl Journal {
         if whole < bytes.len() {
             file.set_len(u64::try_from(whole).unwrap_or(u64::MAX)).map_err(&failed)?;
         }
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, torn_at: None })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    fn try_append(&mut self, entry: &Entry) -> io::Result<()> {
+        let line = serde_json::to_string(entry)? + "\n";
+        self.cut()?;
+        self.torn_at = Some(self.file.metadata()?.len());
+        // One write: a line of the guard never comes in between.
+        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data())?;
+        self.torn_at = None;
+        Ok(())
+    }
+
+    /// Takes away what there is of a line that could not be written.
+    fn cut(&mut self) -> io::Result<()> {
+        if let Some(whole) = self.torn_at {
+            self.file.set_len(whole)?;
+            self.torn_at = None;
+        }
+        Ok(())
+    }
 }
 
 impl Log for Journal {
     fn append(&mut self, entry: &Entry) -> Result<(), JournalError> {
-        let failed = io_error(&self.path, "written");
-        let line = serde_json::to_string(entry).map_err(|error| failed(error.into()))? + "\n";
-        // One write: a line of the guard never comes in between.
-        self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data()).map_err(failed)
+        let kept = self.try_append(entry);
+        if kept.is_err() {
+            // A full disk takes a part of a line; the next one must not be glued to that.
+            let _ = self.cut();
+        }
+        kept.map_err(io_error(&self.path, "written"))
     }
 }
 
@@ -339,6 +379,15 @@ impl State {
             Entry::Applied => self.applied = true,
             Entry::Persisting { files } => self.files = files,
             Entry::Confirmed => self.confirmed = true,
+            Entry::Again { boot_id, disks, before, left } => {
+                let first = Box::new(self.begun.clone());
+                self.first.get_or_insert(first);
+                self.begun = Begun { boot_id, disks, before, ..self.begun.clone() };
+                self.left = left;
+                (self.in_flight, self.armed, self.reverting) = (None, None, false);
+                self.unclear.clear();
+                self.foreign.clear();
+            }
             Entry::Reverting { ours, unclear, foreign } => {
                 self.reverting = true;
                 self.left.extend(ours);
@@ -346,20 +395,29 @@ impl State {
                 self.foreign.extend(foreign);
                 self.in_flight = None;
             }
-            Entry::Reverted { .. } | Entry::Void => self.closed = true,
+            Entry::Reverted { left } => (self.closed, self.left_behind) = (true, left),
+            Entry::Void => (self.closed, self.left_behind) = (true, Vec::new()),
         }
     }
 }
 
 /// All journals under a root, the oldest first.
-pub fn all(root: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(root.join(FOLDER)) else { return Vec::new() };
+///
+/// # Errors
+/// When their folder is there and can't be read.
+pub fn all(root: &Path) -> Result<Vec<PathBuf>, JournalError> {
+    let folder = root.join(FOLDER);
+    let entries = match fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(&folder, "read")(error)),
+    };
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "journal"))
         .collect();
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// The right to change this host, as long as it is held.
@@ -374,20 +432,18 @@ impl Lock {
     /// # Errors
     /// When somebody else holds it, or its file can't be made.
     pub fn take(root: &Path, patience: Duration) -> Result<Self, JournalError> {
-        let folder = root.join(FOLDER);
-        make_folder(root, &folder)?;
-        let path = folder.join("lock");
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(io_error(&path, "created"))?;
+        Self::named(root, "lock", patience)
+    }
+
+    /// Takes another right, by the name of its file beside the journals.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn named(root: &Path, name: &str, patience: Duration) -> Result<Self, JournalError> {
+        let path = root.join(FOLDER).join(name);
         let until = Instant::now() + patience;
         loop {
-            // SAFETY: a call on a file that is open.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            if let Some(file) = Self::tried(root, &path)? {
                 return Ok(Self { _file: file });
             }
             if Instant::now() >= until {
@@ -395,6 +451,27 @@ impl Lock {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Tries once. A file that was deleted between its opening and its lock is no lock: whoever comes next makes another one.
+    fn tried(root: &Path, path: &Path) -> Result<Option<File>, JournalError> {
+        let failed = io_error(path, "created");
+        make_folder(root, &root.join(FOLDER))?;
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
+        let file = match opened {
+            Ok(file) => file,
+            // The folder went between the two.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // SAFETY: a call on a file that is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Ok(None);
+        }
+        let held = file.metadata().map_err(&failed)?;
+        let named = fs::metadata(path).ok();
+        let is_it = named.is_some_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino()));
+        Ok(is_it.then_some(file))
     }
 }
 
@@ -427,7 +504,7 @@ mod tests {
         let state = read(journal.path()).unwrap();
         assert_eq!(state.left["a"].as_deref(), Some("2"));
         assert!(state.applied && !state.closed && state.in_flight.is_none());
-        assert_eq!(all(root.path()), [journal.path()]);
+        assert_eq!(all(root.path()).unwrap(), [journal.path()]);
         assert!(Journal::begin(root.path(), begun()).is_err(), "a journal is never written over");
     }
 
@@ -457,6 +534,25 @@ mod tests {
         let held = Lock::take(root.path(), Duration::ZERO).unwrap();
         assert!(matches!(Lock::take(root.path(), Duration::ZERO), Err(JournalError::Locked { .. })));
         drop(held);
+        Lock::take(root.path(), Duration::ZERO).unwrap();
+    }
+
+    /// Whoever waits for a lock that is deleted meanwhile holds the one that has its name, or none.
+    #[test]
+    fn a_lock_that_was_deleted_is_no_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Lock::take(root.path(), Duration::ZERO).unwrap();
+        let waiting = std::thread::spawn({
+            let root = root.path().to_owned();
+            move || Lock::take(&root, Duration::from_secs(20)).unwrap()
+        });
+        // It has opened the file by then; if not, it opens the next one, and the test shows nothing.
+        std::thread::sleep(Duration::from_millis(300));
+        fs::remove_dir_all(root.path().join(FOLDER)).unwrap();
+        drop(first);
+        let second = waiting.join().unwrap();
+        assert!(matches!(Lock::take(root.path(), Duration::ZERO), Err(JournalError::Locked { .. })));
+        drop(second);
         Lock::take(root.path(), Duration::ZERO).unwrap();
     }
 

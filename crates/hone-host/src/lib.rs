@@ -13,7 +13,8 @@
 //! - [`knob`] lists the kernel's settings that Hone knows, [`disks`] finds the disks below a folder, [`profile`] reads what
 //!   somebody recommends, and [`plan`] says what that would change here, and what it can't; [`saved_plan`] keeps that for later.
 //! - [`journal`] keeps what was there before each write, [`change`] writes and takes back, through [`kernel`]; [`commit`] is
-//!   the whole way of a change, with the guard that takes it back unless it is confirmed, and [`persist`] the next boot.
+//!   the whole way of a change, with the guard that takes it back unless it is confirmed, [`persist`] the next boot, and
+//!   [`later_boot`] what of it is in force there, and [`held`] all that is not taken back.
 //! - [`export`] writes counters and settings for Prometheus.
 //! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
 //! - [`origin`] finds who set a value, [`relevance`] what can't matter here and [`under_load`] what a load can't touch, [`latency`] what delays a broker already, and
@@ -34,11 +35,13 @@ pub mod doctor;
 mod error;
 pub mod export;
 pub mod glob;
+pub mod held;
 pub mod journal;
 pub mod kernel;
 mod kernel_text;
 pub mod knob;
 pub mod latency;
+pub mod later_boot;
 pub mod lint;
 pub mod memory;
 pub mod observe;

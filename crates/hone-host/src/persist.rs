@@ -3,8 +3,9 @@
 //!
 //! Each file begins with the name of the change and a hash of the rest, so that only what nobody has edited is deleted.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
@@ -36,32 +37,90 @@ const SYSCTL: &str = "etc/sysctl.d/99-zz-hone.conf";
 const UDEV: &str = "etc/udev/rules.d/99-zz-hone.rules";
 const TMPFILES: &str = "etc/tmpfiles.d/zz-hone.conf";
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/";
+/// A line for each knob and disk: files of ours are far shorter, and a longer one is somebody's.
+const LONGEST_BYTES: u64 = 1 << 20;
+
+/// What one change asks of the next boot.
+#[derive(Debug, Clone)]
+pub struct Layer<'a> {
+    /// Attribute and value.
+    pub wanted: &'a [(String, String)],
+    /// All attributes that it has changed, also those that went along with others: of these nothing is left of older changes.
+    pub changed: BTreeSet<&'a str>,
+    /// The devices, by the names that they had then.
+    pub disks: &'a [Disk],
+}
 
 /// The files for values that are in force: attribute and value.
 pub fn files(id: &str, wanted: &[(String, String)], disks: &[Disk]) -> BootFiles {
-    let mut ordered: Vec<&(String, String)> = wanted.iter().collect();
-    ordered.sort_by_key(|(path, _)| rank(path));
-    let mut boot = BootFiles::default();
-    let (mut sysctl, mut udev, mut tmpfiles) = (String::new(), String::new(), String::new());
-    for (path, value) in ordered {
-        if let Some(name) = path.strip_prefix("proc/sys/") {
-            // With slashes a name may hold dots. A remark behind the value would be handed to the kernel.
-            sysctl += &format!("{name} = {value}\n");
-        } else if path.starts_with(HUGE_PAGES) {
-            tmpfiles += &format!("w /{path} - - - - {value}\n");
-        } else {
-            match udev_rule(path, value, disks) {
-                Ok(rule) => udev += &rule,
-                Err(why) => boot.left_out.push(why),
+    stacked(id, &[], Layer { wanted, changed: BTreeSet::new(), disks })
+}
+
+/// The files for a change that was made on top of others, the oldest first. There is one file of each kind, since systemd reads
+/// those of sysctl.d in one order and lets the first of tmpfiles.d rule.
+pub fn stacked(id: &str, older: &[Layer<'_>], newest: Layer<'_>) -> BootFiles {
+    let mut lines: Vec<Line> = Vec::new();
+    for layer in older {
+        lay(&mut lines, layer);
+    }
+    let left_out = lay(&mut lines, &newest);
+    lines.sort_by_key(|line| line.rank);
+    let text = |file: &str| -> String {
+        lines.iter().filter(|line| line.file == file).map(|line| line.text.as_str()).collect()
+    };
+    let bodies = [SYSCTL, UDEV, TMPFILES].map(|path| (path, text(path)));
+    let files = bodies.into_iter().filter(|(_, body)| !body.is_empty());
+    let sealed = |(path, body): (&str, String)| BootFile { path: path.to_owned(), text: sealed(id, &body) };
+    BootFiles { files: files.map(sealed).collect(), left_out }
+}
+
+/// A line of one of the files.
+struct Line {
+    file: &'static str,
+    /// What it sets, whatever the device is called.
+    target: String,
+    rank: u8,
+    text: String,
+}
+
+/// Puts a change on top; answers what of it can't be made to stay, and why.
+fn lay(lines: &mut Vec<Line>, layer: &Layer<'_>) -> Vec<String> {
+    let changed: BTreeSet<String> = layer.changed.iter().map(|path| target(path, layer.disks)).collect();
+    lines.retain(|line| !changed.contains(&line.target));
+    let mut left_out = Vec::new();
+    for (path, value) in layer.wanted {
+        match line(path, value, layer.disks) {
+            Ok(line) => {
+                lines.retain(|other| other.target != line.target);
+                lines.push(line);
             }
+            Err(why) => left_out.push(why),
         }
     }
-    for (path, body) in [(SYSCTL, sysctl), (UDEV, udev), (TMPFILES, tmpfiles)] {
-        if !body.is_empty() {
-            boot.files.push(BootFile { path: path.to_owned(), text: sealed(id, &body) });
-        }
-    }
-    boot
+    left_out
+}
+
+fn line(path: &str, value: &str, disks: &[Disk]) -> Result<Line, String> {
+    let (file, text) = if let Some(name) = path.strip_prefix("proc/sys/") {
+        // With slashes a name may hold dots. A remark behind the value would be handed to the kernel.
+        (SYSCTL, format!("{name} = {value}\n"))
+    } else if path.starts_with(HUGE_PAGES) {
+        (TMPFILES, format!("w /{path} - - - - {value}\n"))
+    } else {
+        (UDEV, udev_rule(path, value, disks)?)
+    };
+    Ok(Line { file, target: target(path, disks), rank: rank(path), text })
+}
+
+/// An attribute by what stays: of a queue that of its disk.
+fn target(path: &str, disks: &[Disk]) -> String {
+    let stable = || {
+        let (device, file) = path.strip_prefix("sys/block/")?.split_once("/queue/")?;
+        let disk = disks.iter().find(|disk| disk.name == device)?;
+        let (attribute, text) = disk.identity.stable.as_ref()?;
+        Some(format!("{attribute}={text}/{file}"))
+    };
+    stable().unwrap_or_else(|| path.to_owned())
 }
 
 fn udev_rule(path: &str, value: &str, disks: &[Disk]) -> Result<String, String> {
@@ -93,57 +152,108 @@ fn sealed(id: &str, body: &str) -> String {
     format!("{SEAL}{id} {}\n{body}", hash(&body))
 }
 
-/// Whether a text is of this change, and as it was written.
-fn is_ours(id: &str, text: &str) -> bool {
-    text.split_once('\n').is_some_and(|(seal, body)| seal == format!("{SEAL}{id} {}", hash(body)))
+/// The change that has written this text, if nobody has edited it since.
+fn writer(bytes: &[u8]) -> Option<&str> {
+    let (seal, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+    let (id, sum) = seal.strip_prefix(SEAL)?.split_once(' ')?;
+    (sum == hash(body)).then_some(id)
 }
 
-/// Writes the files, each whole or not at all. A file of somebody else of that name is an error.
+/// What stands in the place of a file of ours; `None` where there is nothing.
+fn there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match fs::File::open(path).and_then(|file| file.take(LONGEST_BYTES).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Looks whether the files may be written: what is there must be of one of these changes, and as it was written.
 ///
 /// # Errors
-/// As the file system answers.
-pub fn write(root: &Path, id: &str, files: &[BootFile]) -> io::Result<()> {
+/// When one is somebody else's, or can't be read.
+pub fn may_write(root: &Path, ids: &[&str], files: &[BootFile]) -> io::Result<()> {
     for file in files {
         let path = root.join(&file.path);
         let cannot = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let folder = path.parent().unwrap_or(root);
-        if let Ok(there) = fs::read_to_string(&path)
-            && !is_ours(id, &there)
-        {
-            let why = "it is there, and is not of this change; revert the older change first, or move the file away";
-            return Err(cannot(io::Error::new(io::ErrorKind::AlreadyExists, why)));
-        }
-        fs::create_dir_all(folder).map_err(cannot)?;
-        let write = || {
-            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-            temporary.write_all(file.text.as_bytes())?;
-            temporary.as_file().sync_all()?;
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-            temporary.as_file().set_permissions(mode)?;
-            temporary.persist(&path).map_err(|error| error.error)?;
-            fs::File::open(folder)?.sync_all()
+        let Some(bytes) = there(&path).map_err(cannot)? else { continue };
+        let why = match writer(&bytes) {
+            Some(id) if ids.contains(&id) => continue,
+            Some(id) => format!("it is there, and of the change {id}, which nobody knows here; move it away"),
+            None => "it is there, and somebody has written or edited it; move it away".to_owned(),
         };
-        write().map_err(cannot)?;
+        return Err(cannot(io::Error::new(io::ErrorKind::AlreadyExists, why)));
     }
     Ok(())
 }
 
-/// Deletes files of a change. Answers those that are left, since somebody has edited them.
+/// Writes the files, each whole or not at all. What is in their place must be of one of these changes.
 ///
 /// # Errors
-/// As the file system answers; a file that is gone is no error.
-pub fn delete(root: &Path, id: &str, files: &[String]) -> io::Result<Vec<String>> {
+/// As the file system answers, and as [`may_write`].
+pub fn write(root: &Path, ids: &[&str], files: &[BootFile]) -> io::Result<()> {
+    may_write(root, ids, files)?;
+    for file in files {
+        let path = root.join(&file.path);
+        write_one(root, &path, &file.text)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn write_one(root: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(root);
+    fs::create_dir_all(folder)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.as_file().sync_all()?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    temporary.as_file().set_permissions(mode)?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    fs::File::open(folder)?.sync_all()
+}
+
+/// A file of the next boot that is still there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftFile {
+    /// Under the root, without the leading `/`.
+    pub path: String,
+    /// Why, and what to do.
+    pub why: String,
+    /// Whether it may be ours, so that the change is not gone before it is.
+    pub is_tried_again: bool,
+}
+
+/// Takes files of a change away, or writes those of the older changes below it in their place. Answers what could not be done:
+/// nothing of that keeps the others from it.
+pub fn take_away(root: &Path, id: &str, files: &[String], older: &BootFiles) -> Vec<LeftFile> {
     let mut left = Vec::new();
     for name in files {
-        let path = root.join(name);
-        match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
-            Ok(text) if is_ours(id, &text) => fs::remove_file(&path)?,
-            Ok(_) => left.push(name.clone()),
+        let below = older.files.iter().find(|file| file.path == *name);
+        if let Err((why, is_tried_again)) = take_one_away(root, &root.join(name), id, below) {
+            left.push(LeftFile { path: name.clone(), why, is_tried_again });
         }
     }
-    Ok(left)
+    left
+}
+
+/// The error is why, and whether it shall be tried again.
+fn take_one_away(root: &Path, path: &Path, id: &str, below: Option<&BootFile>) -> Result<(), (String, bool)> {
+    let cannot = |error: io::Error| (format!("{error}; see to that, and say `hone host recover`"), true);
+    let Some(bytes) = there(path).map_err(cannot)? else { return Ok(()) };
+    if below.is_some_and(|below| below.text.as_bytes() == bytes) {
+        return Ok(());
+    }
+    match writer(&bytes) {
+        Some(known) if known == id => {}
+        Some(other) => return Err((format!("it is of the change {other}, and left to that one"), false)),
+        None => return Err(("somebody has edited it; delete it by hand".to_owned(), false)),
+    }
+    match below {
+        Some(below) => write_one(root, path, &below.text).map_err(cannot),
+        None => fs::remove_file(path).map_err(cannot),
+    }
 }
 
 #[cfg(test)]
@@ -193,15 +303,79 @@ mod tests {
     fn only_files_that_nobody_edited_are_deleted() {
         let root = tempfile::tempdir().unwrap();
         let boot = files("7", &wanted(), &disks());
-        write(root.path(), "7", &boot.files).unwrap();
-        write(root.path(), "7", &boot.files).unwrap();
-        assert!(write(root.path(), "8", &files("8", &wanted(), &disks()).files).is_err());
+        write(root.path(), &["7"], &boot.files).unwrap();
+        write(root.path(), &["7"], &boot.files).unwrap();
+        let of_another = write(root.path(), &["8"], &files("8", &wanted(), &disks()).files).unwrap_err();
+        assert!(of_another.to_string().contains("of the change 7"), "{of_another}");
         let names: Vec<String> = boot.files.iter().map(|file| file.path.clone()).collect();
         let edited = root.path().join(SYSCTL);
         let text = fs::read_to_string(&edited).unwrap() + "vm.swappiness = 10\n";
         fs::write(&edited, text).unwrap();
-        assert_eq!(delete(root.path(), "7", &names).unwrap(), [SYSCTL]);
+        let left = take_away(root.path(), "7", &names, &BootFiles::default());
+        assert_eq!(left.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [SYSCTL]);
+        assert!(left[0].why.contains("edited"), "{left:?}");
         assert!(edited.exists() && !root.path().join(UDEV).exists() && !root.path().join(TMPFILES).exists());
-        assert_eq!(delete(root.path(), "7", &names[1..]).unwrap(), Vec::<String>::new());
+        assert_eq!(take_away(root.path(), "7", &names[1..], &BootFiles::default()), []);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_somebodys() {
+        let root = tempfile::tempdir().unwrap();
+        let boot = files("7", &wanted(), &disks());
+        write(root.path(), &["7"], &boot.files).unwrap();
+        let names: Vec<String> = boot.files.iter().map(|file| file.path.clone()).collect();
+        fs::write(root.path().join(SYSCTL), b"\xff\xfe").unwrap();
+        // A folder in its place can be read by nobody, root included.
+        fs::remove_file(root.path().join(UDEV)).unwrap();
+        fs::create_dir(root.path().join(UDEV)).unwrap();
+        let error = write(root.path(), &["7"], &boot.files).unwrap_err();
+        assert!(error.to_string().contains("somebody has written or edited it"), "{error}");
+        assert_eq!(fs::read(root.path().join(SYSCTL)).unwrap(), b"\xff\xfe");
+        let left = take_away(root.path(), "7", &names, &BootFiles::default());
+        assert_eq!(left.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), [SYSCTL, UDEV]);
+        assert!(!root.path().join(TMPFILES).exists(), "one that is left keeps no other one");
+    }
+
+    #[test]
+    fn a_change_on_top_rules_and_gives_way_again() {
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect()
+        };
+        let below = pairs(&[
+            ("proc/sys/vm/dirty_ratio", "10"),
+            ("proc/sys/vm/swappiness", "1"),
+            ("sys/block/vda/queue/nr_requests", "64"),
+            ("sys/block/vda/queue/nomerges", "2"),
+        ]);
+        let above =
+            pairs(&[("proc/sys/vm/dirty_bytes", "1073741824"), ("sys/block/vdz/queue/scheduler", "none")]);
+        // The disk has another name by now, and its scheduler has taken the requests along.
+        let renamed = vec![Disk { name: "vdz".to_owned(), ..disks()[0].clone() }];
+        let changed = [
+            "proc/sys/vm/dirty_bytes",
+            "proc/sys/vm/dirty_ratio",
+            "sys/block/vdz/queue/scheduler",
+            "sys/block/vdz/queue/nr_requests",
+        ];
+        let all = disks();
+        let older = Layer { wanted: &below, changed: BTreeSet::new(), disks: &all };
+        let boot = stacked("8", &[older], Layer { wanted: &above, changed: changed.into(), disks: &renamed });
+        let text = |path: &str| boot.files.iter().find(|file| file.path == path).unwrap().text.clone();
+        assert!(text(SYSCTL).ends_with("\nvm/swappiness = 1\nvm/dirty_bytes = 1073741824\n"));
+        let udev = text(UDEV);
+        let rules: Vec<&str> = udev.lines().skip(2).map(|line| line.rsplit(' ').next().unwrap()).collect();
+        assert_eq!(rules, ["ATTR{queue/scheduler}=\"none\"", "ATTR{queue/nomerges}=\"2\""]);
+
+        let root = tempfile::tempdir().unwrap();
+        let first = files("7", &below, &all);
+        write(root.path(), &["7"], &first.files).unwrap();
+        write(root.path(), &["7", "8"], &boot.files).unwrap();
+        let names: Vec<String> = boot.files.iter().map(|file| file.path.clone()).collect();
+        for _ in 0..2 {
+            assert_eq!(take_away(root.path(), "8", &names, &first), []);
+            for file in &first.files {
+                assert_eq!(fs::read_to_string(root.path().join(&file.path)).unwrap(), file.text);
+            }
+        }
     }
 }

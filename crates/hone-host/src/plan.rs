@@ -7,7 +7,8 @@ use sha2::{Digest as _, Sha256};
 use crate::change::Step;
 use crate::disks::{DataPath, Disk, look};
 use crate::kernel::{Kernel, plain_value};
-use crate::knob::{Effect, Family, MOST_REQUESTS_OF_A_SCHEDULER, Place, Risk, by_name};
+use crate::knob::{Effect, Family, MOST_REQUESTS_OF_A_SCHEDULER, Place, Risk, by_name, of_path};
+use crate::origin::{self, Origin};
 use crate::profile::{Only, Profile, Wish};
 use crate::relevance::{Facts, cannot_matter, remark};
 
@@ -245,6 +246,11 @@ fn limit_requests(kernel: &dyn Kernel, rows: &mut [Row]) {
     }
 }
 
+fn step(row: &Row, value: &str) -> Step {
+    let closure = [&row.path].into_iter().chain(&row.takes_along).cloned().collect();
+    Step { path: row.path.clone(), value: value.to_owned(), closure }
+}
+
 impl Plan {
     /// All devices of which something is set, so that each can be known again.
     pub fn devices(&self) -> Vec<Disk> {
@@ -258,10 +264,18 @@ impl Plan {
             Action::Idle { .. } => idle,
             Action::Keep | Action::Cannot { .. } => false,
         };
-        let step = |row: &Row| {
-            let closure = [&row.path].into_iter().chain(&row.takes_along).cloned().collect();
-            Step { path: row.path.clone(), value: row.wanted.clone(), closure }
+        self.rows.iter().filter(meant).map(|row| step(row, &row.wanted)).collect()
+    }
+
+    /// What is so already, and by no file and no default of the kernel: nothing is to be written, but a change that stays has to keep
+    /// that, too, or the next boot has a part of the profile.
+    pub fn held_by_hand(&self, kernel: &dyn Kernel, origins: &[Origin]) -> Vec<Step> {
+        let by_hand = |row: &Row| {
+            let now = row.now.as_ref().filter(|_| row.action == Action::Keep)?;
+            let by_file = origin::of(origins, &row.path).is_some_and(|origin| origin.value == *now);
+            let usual = of_path(&row.path).and_then(|place| place.usual(kernel));
+            (!by_file && usual.as_ref() != Some(now)).then(|| step(row, now))
         };
-        self.rows.iter().filter(meant).map(step).collect()
+        self.rows.iter().filter_map(by_hand).collect()
     }
 }

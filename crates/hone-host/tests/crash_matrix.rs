@@ -7,9 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use hone_host::change::{Fate, Outcome, Step, apply, revert, snapshot, touched};
+use hone_host::disks::look;
 use hone_host::journal::{self, Begun, Entry, FORMAT, JournalError, Log, State, Willing};
 use hone_host::kernel::{Kernel, plain_value};
-use hone_host::knob::{Place, by_name, rival};
+use hone_host::knob::{Place, by_name, rank, rival};
+use hone_host::later_boot;
 
 mod model;
 use model::Model;
@@ -167,6 +169,8 @@ fn case(dice: &mut Dice) -> Case {
         journal: FORMAT,
         id: "case".to_owned(),
         before: snapshot(&model, &touched(&steps)),
+        wanted: steps.iter().map(|step| (step.path.clone(), step.value.clone())).collect(),
+        disks: ["vda", "vdb"].map(|disk| look(&model, disk)).into(),
         ..Begun::default()
     };
     Case { model, text: RefCell::default(), begun, steps }
@@ -353,6 +357,82 @@ fn by_force_everything_comes_back() {
     }
 }
 
+/// A change that was confirmed, and a boot in which its files have set what was asked for.
+fn booted(seed: u64) -> Case {
+    let mut case = case(&mut Dice(seed));
+    killed_within(FOR_EVER, |fuse| attempt(&case, fuse));
+    let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+    let mut paper = Paper { text: &case.text, fuse };
+    paper.append(&Entry::Persisting { files: vec!["etc/sysctl.d/99-zz-hone.conf".to_owned()] }).unwrap();
+    paper.append(&Entry::Confirmed).unwrap();
+    // Each boot begins with the kernel's own values.
+    case.model = Model::new(&[("vda", "mq-deadline"), ("vdb", "none")]);
+    set_by_files(&case);
+    case
+}
+
+fn set_by_files(case: &Case) {
+    let mut wanted = case.begun.wanted.clone();
+    wanted.sort_by_key(|(path, _)| rank(path));
+    for (path, value) in wanted {
+        // What the kernel does not take at a boot is not in force there.
+        let _ = case.model.write(&path, &value);
+    }
+}
+
+/// As a process that takes back in a later boot what its files have set.
+fn recovered_later(case: &Case, fuse: &Fuse) {
+    let state = reopened(&case.text);
+    if state.closed {
+        return;
+    }
+    let here = later_boot::here(&case.model, &state, "later").unwrap().state;
+    let kernel = Deadly { model: &case.model, fuse: fuse.clone() };
+    let mut paper = Paper { text: &case.text, fuse: fuse.clone() };
+    if state.begun.boot_id != "later" {
+        let Begun { boot_id, disks, before, .. } = here.begun.clone();
+        paper.append(&Entry::Again { boot_id, disks, before, left: here.left.clone() }).unwrap();
+    }
+    revert(&kernel, &mut paper, &here, false).unwrap();
+}
+
+#[test]
+fn over_a_boot_and_killed_after_every_step_what_the_files_set_comes_back() {
+    silence_kills();
+    let (mut cases, mut restored) = (0, 0);
+    for seed in 0..12 {
+        for steps in (0..).step_by(2) {
+            let case = booted(seed + 11_000);
+            let state = reopened(&case.text);
+            let here = later_boot::here(&case.model, &state, "later").unwrap();
+            let before = here.state.begun.before.clone();
+            let others = case.model.all();
+            let killed = killed_within(steps, |fuse| recovered_later(&case, fuse));
+            killed_within(FOR_EVER, |fuse| recovered_later(&case, fuse));
+            assert!(reopened(&case.text).closed);
+            let all = case.model.all();
+            for (path, text) in &before {
+                let text = text.as_deref().map(plain_value);
+                assert_eq!(all.get(path), text.as_ref(), "seed {seed}, killed after {steps} steps: {path}");
+                restored += u32::from(others.get(path) != all.get(path));
+            }
+            // What was asked for and is in force is all of ours; what the boot has of its own stays.
+            for (path, value) in &case.begun.wanted {
+                assert!(before.contains_key(path) || others.get(path) != Some(value), "seed {seed}: {path}");
+            }
+            let is_own = |path: &&String| !before.contains_key(*path) && !path.contains("/iosched/");
+            for path in others.keys().filter(is_own) {
+                assert_eq!(all.get(path), others.get(path), "seed {seed}: {path} is of this boot");
+            }
+            cases += 1;
+            if !killed {
+                break;
+            }
+        }
+    }
+    assert!(cases >= 200 && restored >= 200, "{cases} cases, {restored} values");
+}
+
 /// A disk on which nothing more fits.
 struct Full;
 
@@ -375,6 +455,40 @@ fn without_room_for_the_journal_nothing_is_changed_and_everything_comes_back() {
     revert(&case.model, &mut willing, &reopened(&case.text), false).unwrap();
     assert_eq!(case.model.all(), before);
     assert!(willing.unkept.is_some());
+}
+
+/// Whoever is stopped between its last look at the clock and its last write goes on behind a guard that was at work meanwhile: the
+/// writes are not called a change then, and are taken back once more.
+#[test]
+fn a_last_write_behind_the_guard_is_taken_back() {
+    let mut behind = 0;
+    for seed in 0..60 {
+        let case = case(&mut Dice(seed + 9_000));
+        let before = case.model.all();
+        let fuse = Fuse(Rc::new(Cell::new(FOR_EVER)));
+        let mut paper = Paper { text: &case.text, fuse: fuse.clone() };
+        paper.append(&Entry::Begun(Box::new(case.begun.clone()))).unwrap();
+        let looks = Cell::new(0_usize);
+        let late = || {
+            looks.set(looks.get() + 1);
+            if looks.get() > case.steps.len() {
+                return true;
+            }
+            if looks.get() == case.steps.len() {
+                // In time by the clock; the guard comes between this answer and the write.
+                drop(recovered(&case, &fuse, false));
+            }
+            false
+        };
+        let ended = apply(&case.model, &mut paper, &case.steps, &late);
+        assert_eq!(looks.get(), case.steps.len() + 1, "seed {seed}: nobody looked behind the last write");
+        assert!(ended.is_err(), "seed {seed}: what a guard took back is called a change");
+        behind += u32::from(case.model.all() != before);
+        let state = reopened(&case.text);
+        revert(&case.model, &mut paper, &state, false).unwrap();
+        assert_eq!(case.model.all(), before, "seed {seed}");
+    }
+    assert!(behind > 10, "only {behind} writes came behind the guard");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn confirmed(host: &str, profile: &str) -> Confirmed {
         confirm_within: None,
     };
     make(root.path(), &order, &mut |_| Err("no guard is asked for".to_owned())).unwrap();
-    assert!(confirm(root.path(), true).unwrap().left_out.is_empty());
+    assert!(confirm(root.path(), None, true).unwrap().left_out.is_empty());
     Confirmed { root, text, plan }
 }
 
@@ -88,6 +88,11 @@ impl Confirmed {
 
     fn says(&self, path: &str) -> String {
         plain_value(&Files::new(self.root.path()).read(path).unwrap())
+    }
+
+    /// As after a boot in which these programs have set everything.
+    fn booted(&self) {
+        fs::write(self.root.path().join("proc/sys/kernel/random/boot_id"), "the-next-boot\n").unwrap();
     }
 
     /// As after a boot: every value another one, and another boot's name. One byte, since attributes are written without being
@@ -206,7 +211,7 @@ fn all_of_it_comes_before_a_broker() {
 }
 
 #[test]
-fn a_change_of_an_older_boot_is_taken_back_by_deleting_its_files() {
+fn a_change_of_an_older_boot_is_taken_back_with_its_files() {
     let host = confirmed("md-nvme", "kafka-page-cache");
     // Readahead is of the device above the disks, which is known by its own uuid.
     let rules = fs::read_to_string(host.at("etc/udev/rules.d/99-zz-hone.rules")).unwrap_or_default();
@@ -217,9 +222,29 @@ fn a_change_of_an_older_boot_is_taken_back_by_deleting_its_files() {
         "{rules}"
     );
     assert!(host.at("etc/sysctl.d/99-zz-hone.conf").exists());
-    host.reboot();
-    let back = take_last_back(host.root.path(), false).unwrap();
-    assert!(back.other_boot && back.is_whole());
+    let before = tree::planted(&host.text);
+    host.booted();
+    let back = take_last_back(host.root.path(), None, false).unwrap();
+    assert!(back.other_boot && back.is_whole(), "{back:#?}");
+    let restored: Vec<&str> = back.outcomes.iter().map(|outcome| outcome.path.as_str()).collect();
+    for step in host.steps() {
+        assert!(restored.contains(&step.path.as_str()), "{} is not told", step.path);
+        let said = plain_value(&Files::new(before.path()).read(&step.path).unwrap());
+        assert_eq!(host.says(&step.path), said, "{}", step.path);
+    }
     assert!(!host.at("etc/sysctl.d/99-zz-hone.conf").exists());
     assert!(host.text.contains("raid0"));
+}
+
+/// Where the files did not come to work, nothing is ours to be taken back.
+#[test]
+fn values_of_another_boot_are_left_alone() {
+    let host = confirmed("md-nvme", "kafka-page-cache");
+    host.reboot();
+    let back = take_last_back(host.root.path(), None, false).unwrap();
+    assert!(back.other_boot && back.is_whole() && back.outcomes.is_empty(), "{back:#?}");
+    assert!(!host.at("etc/sysctl.d/99-zz-hone.conf").exists());
+    for step in host.steps() {
+        assert_eq!(host.says(&step.path), "-");
+    }
 }

@@ -224,7 +224,7 @@ fn real_settings_come_back_to_the_byte() {
     assert_eq!(files.read(&queue_path("nr_requests")).unwrap(), "32\n");
     assert_eq!(files.read("proc/sys/vm/dirty_ratio").unwrap(), "0\n");
     assert_ne!(raw(), before);
-    let back = take_last_back(root.path(), false).unwrap();
+    let back = take_last_back(root.path(), None, false).unwrap();
     assert!(back.is_whole(), "{back:#?}");
     assert_eq!(raw(), before);
 }
@@ -248,6 +248,6 @@ fn a_value_that_the_kernel_refuses_takes_the_others_back() {
     let error = make(root.path(), &order, &mut |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("reads `4` afterwards") && error.contains("was taken back"), "{error}");
     assert_eq!(queue(&disk.name), before);
-    assert!(take_last_back(root.path(), false).is_err(), "nothing is left to take back");
+    assert!(take_last_back(root.path(), None, false).is_err(), "nothing is left to take back");
     assert_eq!(fs::read_dir(root.path().join("var/lib/hone/host")).unwrap().count(), 2, "journal and lock");
 }

@@ -210,6 +210,12 @@ fn planned_brought_kept_told_and_taken_back() {
     // Once more: nothing is left to change, and nothing is waited for.
     let again = scene.run(&scene.with(&["--soak", "10m"])).expect_code(0);
     assert!(again.stdout.contains("k1, broker 1: nothing to change"), "{}", again.stdout);
+    // One that can't be reached is not forgotten: whoever asks once more takes it back.
+    fs::write(scene.path().join("k1.unreachable"), "").unwrap();
+    let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(1);
+    assert!(undone.stdout.contains("! k1: "), "{}", undone.stdout);
+    fs::remove_file(scene.path().join("k1.unreachable")).unwrap();
+    assert_eq!(scene.values("k1"), ["11", "1"]);
     let undone = scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
     assert!(undone.stdout.contains("= k1: every value is as it was"), "{}", undone.stdout);
     assert_eq!(scene.values("k1"), ["20", "60"]);
@@ -562,35 +568,10 @@ print(json.dumps(yaml.load(open(sys.argv[1]), Loader)))"#;
 fn the_play_takes_the_first_host_back_and_halts() {
     let Some(ansible) = in_venv("ansible-playbook") else { return };
     let scene = Scene::new(&["k1"]);
-    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
-    // The profile's place is the test's, and nobody becomes root.
-    let text = text.replace("/etc/hone", &format!("{}/etc", scene.path().display()));
-    fs::write(scene.path().join("play.yaml"), text.replace("become: true", "become: false")).unwrap();
-    let bin = scene.path().join("bin");
-    fs::create_dir_all(&bin).unwrap();
     let calls = scene.path().join("calls");
-    script(
-        &bin,
-        "hone",
-        &format!(
-            "printf '%s|' \"$@\" >> {calls}\necho >> {calls}\ncase \"$*\" in\n\
-             *'host apply'*) echo '{{\"body\": {{\"applied\": {{\"id\": \"00001\"}}}}}}' ;;\n\
-             *--against*) echo slower; exit 3 ;;\nesac",
-            calls = calls.display()
-        ),
-    );
-    let python = of_checkout(".hone/venv/bin/python");
-    let mut command = Command::new(&ansible);
-    command
-        .args(["-i", "k1,k2,k3,", "-c", "local", "-e", "hone_soak_s=0", "-e"])
-        .arg(format!("ansible_python_interpreter={}", python.display()))
-        .arg("play.yaml")
-        .env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()))
-        .env("ANSIBLE_HOME", scene.path().join("ansible"))
-        .env("LC_ALL", "C.UTF-8")
-        .current_dir(scene.path())
-        .stdin(Stdio::null());
-    let ran = Ran::of(command.output().unwrap()).expect_code(2);
+    let answers = "*'host apply'*) echo '{\"body\": {\"applied\": {\"id\": \"00001\"}}}' ;;\n\
+                   *--against*) echo slower; exit 3 ;;";
+    let ran = played(&scene, &ansible, &calls, answers);
     assert!(
         ran.stdout.contains("k1 was taken back: slower") || ran.stderr.contains("k1 was taken back: slower"),
         "{}",
@@ -602,6 +583,110 @@ fn the_play_takes_the_first_host_back_and_halts() {
     assert!(told[0].contains("|--gate-only|--keep|"), "{calls}");
     assert!(told[1].starts_with("host|apply|") && told[1].contains("|--data|/var/lib/it's|"), "{calls}");
     assert!(told[2].contains("|--against|"), "{calls}");
-    assert_eq!(told[3], "host|revert|");
+    assert_eq!(told[3], "host|revert|--change|00001|");
     assert_eq!(fs::read_to_string(scene.path().join("etc/profile.toml")).unwrap(), PROFILE);
+}
+
+/// Somebody else's change waits there for its confirmation: the roll-out's is refused, and the other one is not taken for it.
+#[test]
+fn a_change_of_somebody_else_is_left_alone() {
+    let scene = Scene::new(&["k1"]);
+    let root = scene.path().join("k1");
+    let mut apply = hone_command();
+    apply.args(["host", "apply", "-", "--confirm-within", "1h", "--root"]).arg(&root);
+    apply.current_dir(scene.path());
+    let theirs = PROFILE.replace("\"11\"", "\"33\"").replace("\"1\"", "\"5\"");
+    fs::write(scene.path().join("theirs.toml"), theirs).unwrap();
+    apply.stdin(fs::File::open(scene.path().join("theirs.toml")).unwrap());
+    Ran::of(apply.output().unwrap()).expect_code(0);
+    assert_eq!(scene.values("k1"), ["33", "5"]);
+    let ran = scene.run(&[&scene.with(&["--soak", "3s"])[..], &TOLERANT].concat()).expect_code(1);
+    assert!(ran.stdout.contains("00001 of this host is neither confirmed nor taken back"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
+    assert_eq!(scene.values("k1"), ["33", "5"]);
+    scene.run(&["--undo", "runs/rollout-001"]).expect_code(0);
+    assert_eq!(scene.values("k1"), ["33", "5"]);
+    let mut revert = hone_command();
+    revert.args(["host", "revert", "--change", "00001", "--root"]).arg(&root).current_dir(scene.path());
+    Ran::of(revert.output().unwrap()).expect_code(0);
+    assert_eq!(scene.values("k1"), ["20", "60"]);
+}
+
+/// An `apply` that fails has made nothing that the play could take back; what is confirmed there is somebody else's.
+#[test]
+fn the_play_takes_back_what_it_has_made_and_nothing_else() {
+    let Some(ansible) = in_venv("ansible-playbook") else { return };
+    let scene = Scene::new(&["k1"]);
+    let calls = scene.path().join("calls");
+    let answers = "*'host apply'*) echo 'refused' >&2; exit 1 ;;";
+    let ran = played(&scene, &ansible, &calls, answers);
+    assert!(ran.stdout.contains("k1 was not changed"), "{}", ran.stdout);
+    let calls = fs::read_to_string(calls).unwrap();
+    assert_eq!(calls.lines().count(), 2, "{calls}");
+    assert!(!calls.contains("revert"), "{calls}");
+}
+
+/// The play, carried out with a stand-in for hone that answers by these branches of a `case`.
+fn played(scene: &Scene, ansible: &Path, calls: &Path, answers: &str) -> Ran {
+    let text = scene.run(&[&PRINTED[..], &["--print", "ansible"]].concat()).expect_code(0).stdout;
+    // The profile's place is the test's, and nobody becomes root.
+    let text = text.replace("/etc/hone", &format!("{}/etc", scene.path().display()));
+    fs::write(scene.path().join("play.yaml"), text.replace("become: true", "become: false")).unwrap();
+    let bin = scene.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let calls = calls.display();
+    let program = format!("printf '%s|' \"$@\" >> {calls}\necho >> {calls}\ncase \"$*\" in\n{answers}\nesac");
+    script(&bin, "hone", &program);
+    let python = of_checkout(".hone/venv/bin/python");
+    let mut command = Command::new(ansible);
+    command
+        .args(["-i", "k1,k2,k3,", "-c", "local", "-e", "hone_soak_s=0", "-e"])
+        .arg(format!("ansible_python_interpreter={}", python.display()))
+        .arg("play.yaml")
+        .env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()))
+        .env("ANSIBLE_HOME", scene.path().join("ansible"))
+        .env("LC_ALL", "C.UTF-8")
+        .current_dir(scene.path())
+        .stdin(Stdio::null());
+    Ran::of(command.output().unwrap()).expect_code(2)
+}
+
+/// The DaemonSet's script with a gate that closes: on the node it takes back the change that it has made, by its name.
+#[test]
+fn the_daemonsets_script_takes_back_what_it_has_made_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let calls = at("calls");
+    let applied = r#"{"body": {"plan": {"id": "00001"},
+    "applied": {
+      "id": "00007",
+      "journal": "/var/lib/hone/host/00007.journal"
+    }}}"#;
+    let log = calls.display();
+    let hone = format!(
+        "echo \"$*\" >> {log}\ncase \"$*\" in *'host apply'*) echo '{applied}' ;; *--against*) exit 3 ;; esac"
+    );
+    script(folder.path(), "hone", &hone);
+    script(folder.path(), "nsenter", "while [ \"$1\" != -- ]; do shift; done\nshift 2\nexec hone \"$@\"");
+    let mut text = fs::read_to_string(of_checkout("crates/hone/src/rollout/daemonset.sh")).unwrap();
+    for place in ["/host/var", "/host$host_program", "/run/hone-ready"] {
+        let name = place.trim_start_matches('/');
+        text = text.replace(place, &at("").join(name).display().to_string());
+    }
+    fs::create_dir_all(at("run")).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let mut pod = Command::new("sh");
+    pod.args(["-c", &text, "hone", "latency", "60", "0", "--all", "--", "--bootstrap", "x:1"]);
+    std::os::unix::process::CommandExt::process_group(&mut pod, 0);
+    let said = fs::File::create(at("said")).unwrap();
+    let mut pod = pod.env("PATH", path).stdin(Stdio::null()).stdout(said).spawn().unwrap();
+    waits_for("the way back", || fs::read_to_string(at("said")).is_ok_and(|said| said.contains("worse")));
+    // SAFETY: the group of a child that has not been waited for.
+    unsafe { libc::kill(-(pod.id() as i32), libc::SIGTERM) };
+    pod.wait().unwrap();
+    let calls = fs::read_to_string(calls).unwrap();
+    let told: Vec<&str> = calls.lines().filter(|call| !call.contains("--gate-only")).collect();
+    assert_eq!(told[0], "host recover");
+    assert_eq!(told[1], "host apply latency --confirm-within 60s --json --all");
+    assert_eq!(told[2..], ["host revert --change 00007"]);
 }

@@ -1,6 +1,7 @@
 //! The journal of a roll-out: a line is on disk before what it announces is done to a host, so whoever goes on, or takes
 //! everything back, knows which hosts may be changed.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,9 @@ pub enum Entry {
         host: String,
         /// When, in milliseconds since 1970.
         unix_ms: u64,
+        /// Changes that are there before, and not ours.
+        #[serde(default)]
+        known: Vec<String>,
     },
     /// It says that it is changed.
     Applied {
@@ -129,6 +133,8 @@ pub enum Fate {
     },
     /// It was taken back.
     Reverted {
+        /// The change's name there, if not everything is as it was.
+        change: Option<String>,
         /// Whether every value is as it was.
         whole: bool,
         /// Why.
@@ -152,6 +158,8 @@ pub struct State {
     pub fates: Vec<(String, Fate)>,
     /// Names of the hosts in the order in which they were opened first.
     pub visited: Vec<String>,
+    /// Changes that each host had before it was opened.
+    pub known: BTreeMap<String, Vec<String>>,
     /// Why no further host is changed.
     pub halted: Option<String>,
     /// Whether all hosts were visited.
@@ -290,8 +298,8 @@ pub fn parse(text: &str) -> Result<State, (usize, String)> {
         _ => return Err((1, "its beginning is missing".to_owned())),
     };
     let fates = begun.hosts.iter().map(|host| (host.name.clone(), Fate::Waiting)).collect();
-    let (visited, canaries) = (Vec::new(), Vec::new());
-    let mut state = State { begun, fates, visited, halted: None, finished: false, canaries };
+    let (visited, canaries, known) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut state = State { begun, fates, visited, known, halted: None, finished: false, canaries };
     for (at, line) in lines {
         state.take(entry(at, line)?);
     }
@@ -307,11 +315,17 @@ impl State {
     /// The change's name on a host, as far as it was told.
     pub fn change(&self, host: &str) -> Option<String> {
         match self.fate(host)? {
-            Fate::Open { change } | Fate::Confirmed { change } | Fate::Unknown { change, .. } => {
-                change.clone()
-            }
-            Fate::Waiting | Fate::Reverted { .. } => None,
+            Fate::Open { change }
+            | Fate::Confirmed { change }
+            | Fate::Unknown { change, .. }
+            | Fate::Reverted { change, .. } => change.clone(),
+            Fate::Waiting => None,
         }
+    }
+
+    /// Changes that a host had before ours: none of these is to be taken back.
+    pub fn known(&self, host: &str) -> &[String] {
+        self.known.get(host).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Hosts on which something may have to be taken back, the last one that was opened first.
@@ -332,7 +346,8 @@ impl State {
             Entry::Canary { topic } => self.canaries.push(topic),
             Entry::CanaryGone { topic } => self.canaries.retain(|known| *known != topic),
             Entry::Resumed { .. } => self.halted = None,
-            Entry::Opened { host, .. } => {
+            Entry::Opened { host, known, .. } => {
+                self.known.insert(host.clone(), known);
                 if !self.visited.contains(&host) {
                     self.visited.push(host.clone());
                 }
@@ -343,7 +358,10 @@ impl State {
                 let change = self.change(&host);
                 self.set(&host, Fate::Confirmed { change });
             }
-            Entry::Reverted { host, whole, why } => self.set(&host, Fate::Reverted { whole, why }),
+            Entry::Reverted { host, whole, why } => {
+                let change = self.change(&host).filter(|_| !whole);
+                self.set(&host, Fate::Reverted { change, whole, why });
+            }
             Entry::Unknown { host, why } => {
                 let change = self.change(&host);
                 self.set(&host, Fate::Unknown { change, why });
@@ -381,11 +399,11 @@ mod tests {
     fn entries() -> Vec<Entry> {
         let host = |name: &str| name.to_owned();
         vec![
-            Entry::Opened { host: host("b"), unix_ms: 2 },
+            Entry::Opened { host: host("b"), unix_ms: 2, known: vec!["00000".to_owned()] },
             Entry::Applied { host: host("b"), change: Some("00001".to_owned()), lease_s: 60 },
             Entry::Gate { host: host("b"), passed: true, findings: vec![] },
             Entry::Confirmed { host: host("b") },
-            Entry::Opened { host: host("a"), unix_ms: 3 },
+            Entry::Opened { host: host("a"), unix_ms: 3, known: vec![] },
             Entry::Applied { host: host("a"), change: Some("00004".to_owned()), lease_s: 60 },
             Entry::Halted { why: "slower".to_owned() },
             Entry::Reverted { host: host("a"), whole: true, why: "slower".to_owned() },
@@ -417,6 +435,25 @@ mod tests {
         assert_eq!(state.halted.as_deref(), Some("slower"));
         assert_eq!(state.change("b").as_deref(), Some("00001"));
         assert_eq!(state.fate("c"), Some(&Fate::Waiting));
+        assert_eq!((state.known("b"), state.known("c")), (&["00000".to_owned()][..], &[][..]));
+    }
+
+    /// Whatever ends without everything being as it was keeps its name: nothing else says which change of a host is meant.
+    #[test]
+    fn a_change_that_is_not_gone_keeps_its_name() {
+        let (host, why) = ("b".to_owned(), "asked for".to_owned());
+        let unknown = Entry::Unknown { host: host.clone(), why: why.clone() };
+        let ended = |whole: bool| Entry::Reverted { host: host.clone(), whole, why: why.clone() };
+        for (more, name) in [
+            (vec![unknown.clone()], Some("00001")),
+            (vec![ended(false)], Some("00001")),
+            (vec![unknown.clone(), ended(false), unknown], Some("00001")),
+            (vec![ended(true)], None),
+        ] {
+            let state = parse(&text(&[&entries()[..4], &more].concat())).unwrap();
+            assert_eq!(state.change("b").as_deref(), name, "{more:?}");
+            assert_eq!(state.changed().is_empty(), name.is_none(), "{more:?}");
+        }
     }
 
     #[test]

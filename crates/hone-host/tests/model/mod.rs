@@ -227,6 +227,10 @@ impl Kernel for Model {
         if path.starts_with("sys/block/") && path.ends_with("/mq/0/nr_tags") {
             return Ok(format!("{TAGS}\n"));
         }
+        if let Some(disk) = path.strip_prefix("sys/block/").and_then(|path| path.strip_suffix("/serial")) {
+            let known = settings.queues.contains_key(disk);
+            return known.then(|| format!("of-{disk}\n")).ok_or_else(|| error(libc::ENOENT));
+        }
         if let Some(number) = settings.numbers.get(path) {
             return Ok(format!("{number}\n"));
         }
@@ -269,6 +273,9 @@ impl Kernel for Model {
 
     fn list(&self, folder: &str) -> Vec<String> {
         let settings = self.settings.borrow();
+        if folder == "sys/block" {
+            return settings.queues.keys().cloned().collect();
+        }
         let own = folder.strip_suffix("/iosched").and_then(|queue| {
             let disk = queue.strip_prefix("sys/block/")?.strip_suffix("/queue")?;
             Some(settings.queues.get(disk)?.own.keys().cloned().collect())

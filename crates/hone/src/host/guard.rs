@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use hone_host::commit::{self, Applied, CommitError, Order, TakenBack};
 use hone_host::journal::FOLDER;
+use hone_tool::Call;
 
 use super::candidate::Candidate;
 use crate::progress::alarm;
@@ -33,19 +34,33 @@ pub(crate) fn start(root: &Path, id: &str, ledger: Option<&Path>) -> Result<(), 
 }
 
 fn start_unit(id: &str, arguments: &[&str]) -> Result<(), String> {
-    use hone_tool::{Call, Runner as _, System, Tool};
+    use hone_tool::{Runner as _, System, Tool};
     let told = |error: hone_tool::ToolError| error.to_string();
     let found = Tool::new("systemd-run", "HONE_SYSTEMD_RUN").locate(&[]).map_err(told)?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let logs = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let unit = format!("--unit=hone-guard-{id}");
     let runner = System::new(logs.path()).map_err(told)?;
-    let call = Call::new("systemd-run", found.path(), "/")
-        .args(["--quiet", "--collect", &unit, "--"])
+    runner.run(&unit(found.path(), id, &program, arguments)).map(|_| ()).map_err(told)
+}
+
+/// systemd starts a guard again that was killed, which keeps its time then, and for as long as it does not end in order.
+fn unit(systemd_run: &Path, id: &str, program: &Path, arguments: &[&str]) -> Call {
+    let name = format!("--unit=hone-guard-{id}");
+    Call::new("systemd-run", systemd_run, "/")
+        .args(["--quiet", "--collect", &name])
+        .args(["--property=Restart=on-failure", "--property=RestartSec=5s"])
+        .args([format!("--property=OOMScoreAdjust={SPARED}").as_str(), "--"])
         .args([program.as_os_str()])
         .args(arguments.iter().copied())
-        .limit(Duration::from_secs(20));
-    runner.run(&call).map(|_| ()).map_err(told)
+        .limit(Duration::from_secs(20))
+}
+
+/// A kernel without memory ends other processes first. -1000 would be never, which is not ours to ask for.
+const SPARED: i32 = -900;
+
+/// Makes the kernel spare this process. Whoever may not ask for that is a guard all the same.
+pub(crate) fn outlive_others() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", SPARED.to_string());
 }
 
 /// A candidate that is in force, with an armed guard. Taken back when dropped; [`Held::end`] says when that fails.
@@ -144,4 +159,18 @@ fn not_whole(back: &TakenBack) -> String {
         back.id,
         told.join("; ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_started_again_and_spared() {
+        let call = unit(Path::new("/bin/systemd-run"), "00007", Path::new("/bin/hone"), &["host", "guard"]);
+        let words: Vec<String> =
+            call.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let expected = "--quiet --collect --unit=hone-guard-00007 --property=Restart=on-failure --property=RestartSec=5s --property=OOMScoreAdjust=-900 -- /bin/hone host guard";
+        assert_eq!(words.join(" "), expected);
+    }
 }

@@ -226,7 +226,11 @@ pub(crate) fn acks_word(acks: i16) -> String {
 /// When a change is in force that is no run's, or whose run goes on.
 pub(crate) fn sweep(root: &Path, progress: &Progress) -> Result<()> {
     let boot = hone_host::observe::boot_id(root);
-    for (_, state) in commit::known(root)?.into_iter().filter(|(_, state)| !state.closed) {
+    let known = commit::known(root);
+    if let Some(one) = known.unreadable.into_iter().next() {
+        return Err(one.why.into());
+    }
+    for (_, state) in known.states.into_iter().filter(|(_, state)| !state.closed) {
         // What was confirmed in another boot is what this one began with.
         if state.confirmed && boot.as_ref().is_some_and(|boot| *boot != state.begun.boot_id) {
             continue;

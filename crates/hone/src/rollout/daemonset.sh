@@ -13,8 +13,9 @@ mv "/host$host_program.part" "/host$host_program"
 on_host() { nsenter --target 1 --mount --uts --ipc --net --pid -- "$host_program" host "$@"; }
 # A pod that may not go on stays, and is not ready: one that ended would be started again, and try again.
 stay() { echo "$1"; while :; do sleep 3600 & wait $!; done; }
-applied=no
-back() { [ "$applied" = no ] || on_host revert || true; }
+# The change's name, once there is one: whatever else is changed on this node is not ours.
+change=
+back() { [ -z "$change" ] || on_host revert --change "$change" || true; }
 trap 'back; exit 1' TERM INT
 on_host recover || stay "an earlier change could not be taken back; look with hone host status on the node"
 # The words before "--" are of apply, those behind it of the gate.
@@ -43,13 +44,15 @@ result=$(apply "$@") || stay "the settings could not be applied"
 case $result in
   *'"applied": null'*) touch "$ready"; stay "nothing to change" ;;
 esac
-applied=yes
+change=${result##*'"applied": {'}
+change=${change#*'"id": "'}
+change=${change%%'"'*}
 sleep "$soak_s" & wait $!
-if gate "$@" --against /tmp/before && on_host confirm --this-boot; then
-  applied=no
+if gate "$@" --against /tmp/before && on_host confirm --change "$change" --this-boot; then
+  change=
   touch "$ready"
   stay "the settings stay until the next boot"
 fi
 back
-applied=no
+change=
 stay "worse: taken back; no other node is changed while this pod is not ready"

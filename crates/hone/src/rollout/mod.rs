@@ -29,7 +29,7 @@ mod remote;
 
 use gate::{Closed, Finding, Gate, Rules, Stretch, Watched};
 use placing::placed;
-use remote::{Lines, Planned, Remote, TakenBack};
+use remote::{Lines, OpenChange, Planned, Remote, TakenBack, told_as};
 
 pub(crate) use remote::Source;
 
@@ -167,7 +167,8 @@ pub(crate) fn resume(
             continue;
         };
         progress.line(&format!("{name}: it was left open; taken back before going on"));
-        let back = lines.to(host).and_then(|remote| take_back(&remote, state.change(name).as_deref()));
+        let ours = Ours::of(&state, name);
+        let back = lines.to(host).and_then(|remote| take_back(&remote, &ours));
         match back {
             Ok(None) => {
                 let why = "found closed".to_owned();
@@ -383,10 +384,8 @@ impl Course<'_> {
         visit.obstacles.clone_from(&planned.obstacles);
         if planned.changes.is_empty() {
             progress.line(&format!("{name}: nothing to change"));
-            log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms() })?;
-            log.append(&Entry::Applied { host: name.clone(), change: None, lease_s: 0 })?;
-            log.append(&Entry::Confirmed { host: name })?;
-            return Ok(Visited::Kept);
+            log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known: Vec::new() })?;
+            return nothing_to_change(&name, log);
         }
         let before = match self.before(host, visit) {
             Ok(before) => before,
@@ -398,19 +397,28 @@ impl Course<'_> {
                 }));
             }
         };
-        log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms() })?;
+        let known: Vec<String> = match remote.changes() {
+            Ok(changes) => changes.into_iter().map(|change| change.id).collect(),
+            Err(error) => {
+                return Ok(Visited::Halt(Harm::other(format!("{error:#}; {name} was not touched"))));
+            }
+        };
+        let profile = told_as(&self.source.name, self.source.file.is_some()).to_owned();
+        let mut ours = Ours { change: None, known: known.clone(), profile };
+        log.append(&Entry::Opened { host: name.clone(), unix_ms: now_unix_ms(), known })?;
         let lease = Duration::from_secs(self.settings.lease_s);
-        let mut made = None;
         let harm = match remote.apply(self.source, &planned.fingerprint, lease, self.settings.all) {
-            Ok(change) => {
+            Ok(None) => return nothing_to_change(&name, log),
+            Ok(Some(change)) => {
                 progress.line(&format!("{name}: changed, {} attributes", planned.changes.len()));
-                made.clone_from(&change);
+                ours.change = Some(change.clone());
                 let lease_s = self.settings.lease_s;
-                log.append(&Entry::Applied { host: name.clone(), change, lease_s })?;
-                match self.changed(host, &remote, &before, visit) {
+                let told = Entry::Applied { host: name.clone(), change: Some(change.clone()), lease_s };
+                log.append(&told)?;
+                match self.changed(host, &remote, &change, &before, visit) {
                     Ok(()) => {
                         self.gate_told(host, visit, log, true)?;
-                        match remote.confirm(self.settings.this_boot) {
+                        match remote.confirm(&change, self.settings.this_boot) {
                             Ok(()) => {
                                 log.append(&Entry::Confirmed { host: name.clone() })?;
                                 progress.line(&format!("{name}: keeps its change"));
@@ -425,7 +433,7 @@ impl Course<'_> {
             Err(error) => Harm::other(format!("{error:#}")),
         };
         self.gate_told(host, visit, log, false)?;
-        self.back(&name, &remote, made.as_deref(), harm, log)
+        self.back(&name, &remote, &ours, harm, log)
     }
 
     fn gate_told(&self, host: &Host, visit: &Visit, log: &mut Log, passed: bool) -> Result<()> {
@@ -455,10 +463,11 @@ impl Course<'_> {
         &mut self,
         host: &Host,
         remote: &Remote<'_>,
+        change: &str,
         before: &Stretch,
         visit: &mut Visit,
     ) -> Result<(), Harm> {
-        let mut lease = Lease::new(remote, Duration::from_secs(self.settings.lease_s), self.progress);
+        let mut lease = Lease::new(remote, change, Duration::from_secs(self.settings.lease_s), self.progress);
         let now =
             remote.plan(self.source, self.settings.all).map_err(|error| Harm::other(format!("{error:#}")))?;
         if let Some(first) = now.changes.first() {
@@ -512,12 +521,12 @@ impl Course<'_> {
         &self,
         name: &str,
         remote: &Remote<'_>,
-        change: Option<&str>,
+        ours: &Ours,
         harm: Harm,
         log: &mut Log,
     ) -> Result<Visited> {
         self.progress.doing(&format!("{name}: taking the change back"));
-        let (entry, told) = match take_back(remote, change) {
+        let (entry, told) = match take_back(remote, ours) {
             Ok(None) => (
                 Entry::Reverted { host: name.to_owned(), whole: true, why: harm.why.clone() },
                 format!("{name}: its guard has taken it back already, or nothing was changed"),
@@ -567,24 +576,58 @@ fn with_fates(mut visits: Vec<Visit>, state: &State) -> Vec<Visit> {
     visits
 }
 
-/// Takes the open change of a host back; with a name, only that one. `None` when there is none (any more).
-fn take_back(remote: &Remote<'_>, change: Option<&str>) -> Result<Option<TakenBack>> {
-    let changes = remote.changes()?;
-    let Some(last) = changes.last() else { return Ok(None) };
-    match change {
-        Some(known) if known != last.id => bail!(
-            "the last change there is {}, and the roll-out's {known}: somebody else changes this host, too",
-            last.id
-        ),
-        // One that is confirmed and unknown is another one's.
-        None if last.confirmed => Ok(None),
-        _ => remote.revert().map(Some),
+fn nothing_to_change(name: &str, log: &mut Log) -> Result<Visited> {
+    log.append(&Entry::Applied { host: name.to_owned(), change: None, lease_s: 0 })?;
+    log.append(&Entry::Confirmed { host: name.to_owned() })?;
+    Ok(Visited::Kept)
+}
+
+/// What is known of the roll-out's change of a host.
+struct Ours {
+    /// Its name, if the host has told it.
+    change: Option<String>,
+    /// Changes that the host had before.
+    known: Vec<String>,
+    /// What the host calls the profile.
+    profile: String,
+}
+
+impl Ours {
+    fn of(state: &State, host: &str) -> Self {
+        let profile = told_as(&state.begun.profile, state.begun.profile_text.is_some()).to_owned();
+        Self { change: state.change(host), known: state.known(host).to_vec(), profile }
     }
+
+    /// Our change among those of the host that are not taken back.
+    fn among<'a>(&self, changes: &'a [OpenChange]) -> Result<Option<&'a str>> {
+        if let Some(name) = &self.change {
+            return Ok(changes.iter().map(|change| change.id.as_str()).find(|id| id == name));
+        }
+        // Nobody has told its name: it is new since, and of our profile.
+        let is_new =
+            |change: &&OpenChange| !self.known.contains(&change.id) && change.profile == self.profile;
+        let new: Vec<&str> = changes.iter().filter(is_new).map(|change| change.id.as_str()).collect();
+        match new[..] {
+            [] => Ok(None),
+            [id] => Ok(Some(id)),
+            _ => bail!(
+                "the host has not told the name of the roll-out's change, and {} may be it; take it back there by hand (`hone host revert --change ID`)",
+                new.join(" or ")
+            ),
+        }
+    }
+}
+
+/// Takes our change of a host back, and no other one. `None` when there is none (any more).
+fn take_back(remote: &Remote<'_>, ours: &Ours) -> Result<Option<TakenBack>> {
+    let changes = remote.changes()?;
+    ours.among(&changes)?.map(|id| remote.revert(id)).transpose()
 }
 
 /// Tells a host now and then that we are alive.
 struct Lease<'a> {
     remote: &'a Remote<'a>,
+    change: &'a str,
     length: Duration,
     renewed: Instant,
     failed: Option<String>,
@@ -592,8 +635,8 @@ struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    fn new(remote: &'a Remote<'a>, length: Duration, progress: &'a Progress) -> Self {
-        Self { remote, length, renewed: Instant::now(), failed: None, progress }
+    fn new(remote: &'a Remote<'a>, change: &'a str, length: Duration, progress: &'a Progress) -> Self {
+        Self { remote, change, length, renewed: Instant::now(), failed: None, progress }
     }
 
     /// Renews when a third of the lease is over.
@@ -602,7 +645,7 @@ impl<'a> Lease<'a> {
             return;
         }
         self.renewed = Instant::now();
-        if let Err(error) = self.remote.renew(self.length) {
+        if let Err(error) = self.remote.renew(self.change, self.length) {
             let why = format!("{error:#}");
             self.progress.line(&format!("the lease could not be renewed: {why}"));
             self.failed = Some(why);
@@ -621,9 +664,23 @@ impl<'a> Lease<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Undone {
     pub(crate) host: String,
+    /// Whether it has answered; else its change may be in force.
+    pub(crate) reached: bool,
     /// Whether every value is as it was.
     pub(crate) whole: bool,
     pub(crate) told: String,
+}
+
+impl Undone {
+    fn of(host: &Host, taken: Result<Option<TakenBack>>) -> Self {
+        let (whole, told) = match &taken {
+            Ok(None) => (true, "nothing was left to take back".to_owned()),
+            Ok(Some(back)) if back.whole => (true, "every value is as it was".to_owned()),
+            Ok(Some(back)) => (false, format!("left as somebody else has set it: {}", back.left.join(", "))),
+            Err(error) => (false, format!("{error:#}")),
+        };
+        Self { host: host.name.clone(), reached: taken.is_ok(), whole, told }
+    }
 }
 
 /// Takes everything back that a roll-out has changed, the last host first. Behind no gate: a sick cluster may be the reason.
@@ -637,21 +694,20 @@ pub(crate) fn undo(folder: &RunFolder, security: &Security, progress: &Progress)
     for host in state.changed() {
         progress.doing(&format!("{}: taking the change back", host.name));
         let taken = lines.to(host).and_then(|remote| {
-            let back = take_back(&remote, state.change(&host.name).as_deref())?;
+            let back = take_back(&remote, &Ours::of(&state, &host.name))?;
             if back.as_ref().is_none_or(|back| back.whole) {
                 let _ = remote.remove_copy();
             }
             Ok(back)
         });
-        let (whole, told) = match taken {
-            Ok(None) => (true, "nothing was left to take back".to_owned()),
-            Ok(Some(back)) if back.whole => (true, "every value is as it was".to_owned()),
-            Ok(Some(back)) => (false, format!("left as somebody else has set it: {}", back.left.join(", "))),
-            Err(error) => (false, format!("{error:#}")),
-        };
-        let why = "asked for".to_owned();
-        log.append(&Entry::Reverted { host: host.name.clone(), whole, why })?;
-        undone.push(Undone { host: host.name.clone(), whole, told });
+        let ended = Undone::of(host, taken);
+        let (host, whole) = (host.name.clone(), ended.whole);
+        log.append(&match ended.reached {
+            true => Entry::Reverted { host, whole, why: "asked for".to_owned() },
+            // It may keep its change: whoever asks once more is to find its name.
+            false => Entry::Unknown { host, why: ended.told.clone() },
+        })?;
+        undone.push(ended);
     }
     delete_canaries(&state, &settings.bootstrap, security, &mut log, progress)?;
     Ok(undone)

@@ -92,6 +92,8 @@ impl Play<'_> {
     hone_apply_options: !unsafe {apply}
     hone_confirm_options: {confirm}
     hone_gate_options: !unsafe {gate}
+    # The change's name, once there is one: whatever else is changed on a host is not this play's.
+    hone_change: \"{{{{ ((hone_applied.stdout | default('') or '{{}}') | from_json).get('body', {{}}).get('applied', {{}}).get('id', '') if hone_applied is succeeded else '' }}}}\"
     hone_data: {data}
     hone_broker: {broker}
     hone_before: \"/tmp/hone-before-{{{{ inventory_hostname | replace('/', '_') }}}}.json\"
@@ -148,7 +150,7 @@ const PLAY_TASKS: &str = r#"    - name: The gate before the change, and latencie
           ansible.builtin.command:
             argv: "{{ ['hone', 'host', 'apply', hone_profile, '--json', '--confirm-within', hone_guard_s ~ 's'] + hone_apply_options + (['--data', hone_data] if hone_data else []) }}"
           register: hone_applied
-          changed_when: (hone_applied.stdout | from_json).body.applied is not none
+          changed_when: hone_applied.rc == 0 and (hone_applied.stdout | from_json).body.applied is not none
         - name: Soak
           ansible.builtin.pause: {seconds: "{{ hone_soak_s | int }}"}
           when: hone_applied is changed
@@ -161,16 +163,16 @@ const PLAY_TASKS: &str = r#"    - name: The gate before the change, and latencie
           when: hone_applied is changed
         - name: Confirm
           ansible.builtin.command:
-            argv: "{{ ['hone', 'host', 'confirm'] + hone_confirm_options }}"
+            argv: "{{ ['hone', 'host', 'confirm', '--change', hone_change] + hone_confirm_options }}"
           when: hone_applied is changed
       rescue:
         - name: Take the change back
           ansible.builtin.command:
-            argv: [hone, host, revert]
-          when: hone_applied is defined and hone_applied is changed
+            argv: [hone, host, revert, --change, "{{ hone_change }}"]
+          when: hone_applied is changed and hone_applied is succeeded
         - name: Halt
           ansible.builtin.fail:
-            msg: "{{ inventory_hostname }} was taken back: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
+            msg: "{{ inventory_hostname }} {{ 'was taken back' if hone_applied is changed and hone_applied is succeeded else 'was not changed, or goes back by its own guard' }}: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
 "#;
 
 /// A DaemonSet of Kubernetes.

@@ -74,6 +74,11 @@ pub(crate) struct Source {
     pub(crate) file: Option<PathBuf>,
 }
 
+/// What a host is told of a profile, and what its journal calls it: a text comes by standard input.
+pub(crate) fn told_as(name: &str, is_text: bool) -> &str {
+    if is_text { "-" } else { name }
+}
+
 /// What a plan of a host says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Planned {
@@ -88,7 +93,7 @@ pub(crate) struct Planned {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenChange {
     pub(crate) id: String,
-    pub(crate) confirmed: bool,
+    pub(crate) profile: String,
 }
 
 /// How a host's change was taken back.
@@ -239,7 +244,7 @@ impl Remote<'_> {
     }
 
     fn what<'b>(&'b self, source: &'b Source) -> Result<Vec<String>> {
-        let mut words = vec![if source.file.is_some() { "-".to_owned() } else { source.name.clone() }];
+        let mut words = vec![told_as(&source.name, source.file.is_some()).to_owned()];
         if let Some(data) = &self.host.data {
             words.extend(["--data".to_owned(), text_of(data)?]);
         }
@@ -283,14 +288,17 @@ impl Remote<'_> {
     }
 
     /// Tells the host that we are alive: its guard waits this long from now on.
-    pub(crate) fn renew(&self, lease: Duration) -> Result<()> {
-        self.ask(&["renew", &format!("{}s", lease.as_secs())], None).map(|_| ())
+    pub(crate) fn renew(&self, change: &str, lease: Duration) -> Result<()> {
+        self.ask(&["renew", &format!("{}s", lease.as_secs()), "--change", change], None).map(|_| ())
     }
 
-    /// Keeps the change.
-    pub(crate) fn confirm(&self, this_boot: bool) -> Result<()> {
-        let verb = if this_boot { &["confirm", "--this-boot"][..] } else { &["confirm"] };
-        match self.ask(verb, None)? {
+    /// Keeps a change.
+    pub(crate) fn confirm(&self, change: &str, this_boot: bool) -> Result<()> {
+        let mut verb = vec!["confirm", "--change", change];
+        if this_boot {
+            verb.push("--this-boot");
+        }
+        match self.ask(&verb, None)? {
             (0, _) => Ok(()),
             (code, _) => bail!("{}: hone host confirm ended with code {code}", self.host.name),
         }
@@ -299,19 +307,28 @@ impl Remote<'_> {
     /// Changes that are not taken back.
     pub(crate) fn changes(&self) -> Result<Vec<OpenChange>> {
         let (_, body) = self.ask(&["status", "--watch", "0"], None)?;
-        let changes = body.get("changes").and_then(Value::as_array).cloned().unwrap_or_default();
-        let one = |change: &Value| {
-            let id = change.get("id")?.as_str()?.to_owned();
-            Some(OpenChange { id, confirmed: change.get("confirmed")?.as_bool()? })
-        };
-        Ok(changes.iter().filter_map(one).collect())
+        open_changes(&body).with_context(|| format!("{}: what is changed there is not known", self.host.name))
     }
 
-    /// Takes the last change back.
-    pub(crate) fn revert(&self) -> Result<TakenBack> {
-        let (code, body) = self.ask(&["revert"], None)?;
+    /// Takes a change back.
+    pub(crate) fn revert(&self, change: &str) -> Result<TakenBack> {
+        let (code, body) = self.ask(&["revert", "--change", change], None)?;
         Ok(taken_back(code, &body))
     }
+}
+
+/// Changes that are not taken back, of what `hone host status` says.
+fn open_changes(status: &Value) -> Result<Vec<OpenChange>> {
+    let list = |name: &str| status.get(name).and_then(Value::as_array);
+    if let Some(one) = list("unreadable").and_then(|unreadable| unreadable.first()) {
+        bail!("{}", one.get("why").and_then(Value::as_str).unwrap_or("a journal can't be read"));
+    }
+    let one = |change: &Value| {
+        let text = |name: &str| change.get(name)?.as_str().map(str::to_owned);
+        Some(OpenChange { id: text("id")?, profile: text("profile")? })
+    };
+    let changes = list("changes").context("it tells of no changes")?;
+    changes.iter().map(|change| one(change).context("a change has no name")).collect()
 }
 
 /// The record in what came back; a login shell may have said something before it.
@@ -438,6 +455,15 @@ mod tests {
         let body = json!({"changes": [{"found": "taken-back", "outcomes": [outcome("restored"), outcome("drifted")]}]});
         assert_eq!(taken_back(1, &body), TakenBack { whole: false, left: vec!["drifted".to_owned()] });
         assert!(taken_back(0, &body).whole);
+        let change = |id: &str| json!({"id": id, "profile": "p", "confirmed": true});
+        let told = open_changes(&json!({"changes": [change("00001"), change("00002")], "unreadable": []}));
+        assert_eq!(
+            told.unwrap().iter().map(|change| change.id.as_str()).collect::<Vec<_>>(),
+            ["00001", "00002"]
+        );
+        let hidden = json!({"changes": [], "unreadable": [{"id": "00003", "why": "line 2"}]});
+        assert!(open_changes(&hidden).unwrap_err().to_string().contains("line 2"));
+        assert!(open_changes(&json!({})).is_err() && open_changes(&json!({"changes": [{}]})).is_err());
         assert_eq!(record_in("Welcome {you}!\n{\"body\": 1}\n"), Some(json!({"body": 1})));
         assert_eq!(record_in("{\"body\": 1}"), Some(json!({"body": 1})));
         assert!(record_in("no record").is_none() && record_in("").is_none() && record_in("\n{").is_none());

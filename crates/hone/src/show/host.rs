@@ -9,7 +9,7 @@ use hone_host::knob::{Effect, Risk};
 use hone_host::latency::{DiskTimes, Latency, Times};
 use hone_host::plan::{Action, Plan, Row};
 
-use crate::cmd::host::{Found, Made, Status};
+use crate::cmd::host::{Change, Found, Made, Status};
 
 const fn effect(effect: Effect) -> &'static str {
     match effect {
@@ -147,6 +147,9 @@ pub(crate) fn taken_back(found: &Found) -> String {
             Recovered::InForce { id } => {
                 let _ = writeln!(out, "Change {id} is in force and confirmed.");
             }
+            Recovered::Unreadable { id, why } => {
+                let _ = writeln!(out, "! change {id}: {why}");
+            }
         }
     }
     if found.changes.is_empty() {
@@ -160,17 +163,18 @@ pub(crate) fn taken_back(found: &Found) -> String {
 
 fn one_back(back: &TakenBack) -> String {
     let mut out = String::new();
-    if back.other_boot {
-        let _ = writeln!(
+    let whole = back.outcomes.iter().filter(|outcome| outcome.is_back()).count();
+    let (id, all) = (&back.id, back.outcomes.len());
+    let _ = match (back.other_boot, all) {
+        (true, 0) => {
+            writeln!(out, "Change {id}: the machine has booted since, and its values went with that boot.")
+        }
+        (true, _) => writeln!(
             out,
-            "Change {}: the machine has booted since, and its values went with that boot.",
-            back.id
-        );
-    } else {
-        let whole = back.outcomes.iter().filter(|outcome| outcome.is_back()).count();
-        let _ =
-            writeln!(out, "Change {}: {whole} of {} attributes are as before.", back.id, back.outcomes.len());
-    }
+            "Change {id}: the machine has booted since, and its files had set values again: {whole} of {all} attributes are as before."
+        ),
+        (false, _) => writeln!(out, "Change {id}: {whole} of {all} attributes are as before."),
+    };
     for outcome in back.outcomes.iter().filter(|outcome| outcome.fate != Fate::Already) {
         out.push_str(&outcome_line(outcome));
     }
@@ -178,7 +182,7 @@ fn one_back(back: &TakenBack) -> String {
         let _ = writeln!(out, "  ! {why}; `hone host recover` looks at this change again");
     }
     for file in &back.files_left {
-        let _ = writeln!(out, "  ! /{file}: somebody has edited it; delete it by hand");
+        let _ = writeln!(out, "  ! /{}: {}", file.path, file.why);
     }
     out
 }
@@ -230,17 +234,30 @@ pub(crate) fn status(status: &Status) -> String {
     times("Timers of 1 ms were late by", status.timers.as_ref(), &mut out);
     times("4 KiB with fdatasync took", status.fsync.as_ref(), &mut out);
     for change in &status.changes {
-        let state = match (change.confirmed, change.seconds_left) {
-            (true, _) => "confirmed".to_owned(),
-            (false, Some(left)) => format!("taken back in {left} s unless confirmed"),
-            (false, None) => "not confirmed".to_owned(),
-        };
+        let state = standing(change);
         let _ = writeln!(out, "\nChange {} ({}): {state}", change.id, change.profile);
         for path in &change.drifted {
             let _ = writeln!(out, "  ! /{path}: somebody else has set it since");
         }
     }
+    for one in &status.unreadable {
+        let _ = writeln!(out, "\n! what is changed here is not known as a whole: {}", one.why);
+    }
     out
+}
+
+/// What is to be expected of a change.
+fn standing(change: &Change) -> String {
+    match (change.gone, change.confirmed, change.guarded, change.seconds_left) {
+        (true, ..) => "of an earlier boot, and gone with it; `hone host recover` closes it".to_owned(),
+        (_, true, ..) if change.earlier_boot => "confirmed, and set again by its files".to_owned(),
+        (_, true, ..) => "confirmed".to_owned(),
+        (_, _, Some(true), Some(left)) => format!("taken back in {left} s unless confirmed"),
+        (_, _, Some(false), _) => {
+            "not confirmed, and its guard is gone; `hone host recover` takes it back".to_owned()
+        }
+        _ => "not confirmed".to_owned(),
+    }
 }
 
 /// `md0 (raid0) > nvme0n1, nvme1n1`: what lies on others, and the disks.

@@ -56,10 +56,11 @@ fn fate(fate: &Fate) -> String {
         Fate::Open { change } => format!("open{}, its guard takes it back", named(change.as_deref())),
         Fate::Confirmed { change: None } => "nothing to change".to_owned(),
         Fate::Confirmed { change } => format!("keeps its change{}", named(change.as_deref())),
-        Fate::Reverted { whole: true, why } => format!("taken back ({why})"),
-        Fate::Reverted { whole: false, why } => {
+        Fate::Reverted { whole: true, why, .. } => format!("taken back ({why})"),
+        Fate::Reverted { whole: false, why, change } => {
             format!(
-                "taken back, but not everything is as it was ({why}); `hone host status` there tells what"
+                "taken back{}, but not everything is as it was ({why}); `hone host status` there tells what",
+                named(change.as_deref())
             )
         }
         Fate::Unknown { why, .. } => format!("unknown: {why}"),

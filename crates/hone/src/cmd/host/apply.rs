@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hone_host::commit::{Applied, CommitError, Order, make};
+use hone_host::kernel::Files;
+use hone_host::origin;
 use hone_host::plan::Plan;
 use hone_host::saved_plan;
 use serde::Serialize;
@@ -80,10 +82,13 @@ pub(crate) fn run(arguments: &Arguments, root: &Path, book: &Book, desk: &Desk) 
         );
         return Err(NotItsOwn(why).into());
     }
-    let steps = plan.steps(arguments.all);
+    let mut steps = plan.steps(arguments.all);
     let applied = if steps.is_empty() {
         None
     } else {
+        let files = Files::new(root);
+        let origins = origin::origins(&files, false);
+        steps.extend(plan.held_by_hand(&files, &origins));
         let order = Order {
             profile: plan.profile.clone(),
             steps,

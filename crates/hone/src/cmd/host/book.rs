@@ -39,6 +39,10 @@ impl Book {
         if known.is_empty() { format!("host: change {id}") } else { format!("host: profile {known}") }
     }
 
+    fn undo(&self, id: &str) -> String {
+        format!("hone host revert --change {id}{}", self.options)
+    }
+
     pub(super) fn applied(&self, plan: &Plan, applied: &Applied, all: bool, desk: &Desk) -> Result<()> {
         let written: Vec<String> =
             plan.steps(all).iter().map(|step| format!("{} = {}", step.path, step.value)).collect();
@@ -52,7 +56,7 @@ impl Book {
                 question: format!("{}: {}", plan.profile, plan.about),
                 decision: "applied".to_owned(),
                 why: format!("{}; {until}", written.join("; ")),
-                undo: Some(format!("hone host revert{}", self.options)),
+                undo: Some(self.undo(&applied.id)),
                 experiment: format!("host change {}", applied.id),
                 run: applied.journal.display().to_string(),
                 ..ledger::entry("host apply")
@@ -73,7 +77,7 @@ impl Book {
                 question: format!("Does change {} stay?", confirmed.id),
                 decision: "confirmed".to_owned(),
                 why: format!("{stays}{left_out}"),
-                undo: Some(format!("hone host revert{}", self.options)),
+                undo: Some(self.undo(&confirmed.id)),
                 experiment: format!("host change {}", confirmed.id),
                 ..ledger::entry("host confirm")
             },
@@ -82,14 +86,12 @@ impl Book {
     }
 
     pub(super) fn taken_back(&self, verb: &str, back: &TakenBack, desk: &Desk) -> Result<()> {
-        let left: Vec<&str> = back
-            .outcomes
-            .iter()
-            .filter(|outcome| !outcome.is_back())
-            .map(|outcome| outcome.path.as_str())
-            .collect();
+        let attributes = back.outcomes.iter().filter(|outcome| !outcome.is_back());
+        let attributes = attributes.map(|outcome| outcome.path.as_str());
+        let files = back.files_left.iter().map(|file| file.path.as_str());
+        let left: Vec<&str> = attributes.chain(files).collect();
         let why = match &left[..] {
-            _ if back.other_boot => {
+            [] if back.other_boot && back.outcomes.is_empty() => {
                 "the machine has booted since, and the change went with that boot".to_owned()
             }
             [] => format!("{} attributes say what they said before", back.outcomes.len()),

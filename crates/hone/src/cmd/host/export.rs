@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use hone_host::commit;
 use hone_host::export::{Kept, page};
-use hone_host::kernel::{Files, Kernel as _, plain_value};
+use hone_host::held::held;
+use hone_host::kernel::Files;
 use hone_host::relevance;
 use hone_tool::interrupt;
 
@@ -37,18 +38,22 @@ fn text(on: &On, root: &Path) -> Result<String> {
     let files = Files::new(root);
     let data = on.data_path(&files, root)?;
     let facts = relevance::look(&files, root, on.folder().as_deref());
-    Ok(page(&files, &data, &facts, kept(&files, root).as_ref()))
+    Ok(page(&files, &data, &facts, kept(root).as_ref()))
 }
 
-/// What Hone has changed here and not taken back; nothing where the journals can't be read.
-fn kept(files: &Files, root: &Path) -> Option<Kept> {
+/// What Hone has changed here and not taken back; nothing where the journals can't be read. What a change could have touched, and
+/// has not, is not held.
+fn kept(root: &Path) -> Option<Kept> {
+    let known = commit::known(root);
+    if !known.unreadable.is_empty() {
+        return None;
+    }
     let mut kept = Kept::default();
-    for (_, state) in commit::known(root).ok()?.into_iter().filter(|(_, state)| !state.closed) {
-        for (path, left) in &state.left {
-            let now = files.read(path).ok().map(|text| plain_value(&text));
-            kept.settings += 1;
-            kept.drifted += u64::from(now != left.as_deref().map(plain_value));
-        }
+    let changes = held(root, &known);
+    let attributes = changes.iter().flat_map(|change| &change.attributes);
+    for attribute in attributes.filter(|attribute| attribute.is_changed()) {
+        kept.settings += 1;
+        kept.drifted += u64::from(attribute.has_drifted());
     }
     Some(kept)
 }

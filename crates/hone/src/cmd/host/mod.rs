@@ -22,7 +22,7 @@ use book::Book;
 
 pub(crate) use apply::Made;
 pub(crate) use rollout::Gates;
-pub(crate) use status::Status;
+pub(crate) use status::{Change, Status};
 pub(crate) use undo::Found;
 
 /// See, plan, change and take back the kernel settings of a broker's host.

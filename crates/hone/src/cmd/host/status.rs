@@ -8,7 +8,7 @@ use clap::Args;
 use hone_host::block_latency::{self, Device, Seen};
 use hone_host::commit;
 use hone_host::disks::{DataPath, Disk};
-use hone_host::journal::State;
+use hone_host::held::{Held, held};
 use hone_host::kernel::{Files, Kernel as _, plain_value};
 use hone_host::knob::{Advice, Effect, Family, KNOBS, Knob, Place};
 use hone_host::latency::{self, Latency, Times};
@@ -51,6 +51,8 @@ pub(crate) struct Status {
     pub(crate) timers: Option<Times>,
     pub(crate) fsync: Option<Times>,
     pub(crate) changes: Vec<Change>,
+    /// Journals of which nothing is known.
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 /// A knob of this host.
@@ -75,9 +77,24 @@ pub(crate) struct Change {
     pub(crate) id: String,
     pub(crate) profile: String,
     pub(crate) confirmed: bool,
+    /// Whether it was made in an earlier boot.
+    pub(crate) earlier_boot: bool,
+    /// Whether all of it went with that boot.
+    pub(crate) gone: bool,
+    /// Until its guard comes.
     pub(crate) seconds_left: Option<u64>,
+    /// Of one that a guard shall take back: whether that is there.
+    pub(crate) guarded: Option<bool>,
     /// Values that are not what Hone left there.
     pub(crate) drifted: Vec<String>,
+}
+
+/// A change of which nothing is known here.
+#[derive(Debug, Serialize)]
+pub(crate) struct Unreadable {
+    /// The change; empty where it is the folder of all journals.
+    pub(crate) id: String,
+    pub(crate) why: String,
 }
 
 const FSYNC_WRITES: usize = 100;
@@ -105,6 +122,7 @@ fn look(arguments: &Arguments, root: &Path) -> Result<Status> {
         None => None,
     };
     let Watched { latency, timers, blocks, no_blocks } = watched;
+    let known = commit::known(root);
     Ok(Status {
         data,
         facts,
@@ -114,7 +132,12 @@ fn look(arguments: &Arguments, root: &Path) -> Result<Status> {
         no_blocks,
         timers,
         fsync,
-        changes: changes(&files, root)?,
+        changes: held(root, &known).iter().map(change).collect(),
+        unreadable: known
+            .unreadable
+            .into_iter()
+            .map(|one| Unreadable { id: one.id, why: one.why.to_string() })
+            .collect(),
     })
 }
 
@@ -181,22 +204,16 @@ fn watching_blocks(
     is_asked.then(|| std::thread::spawn(move || block_latency::watch(&devices, over, &interrupt::requested)))
 }
 
-fn changes(files: &Files, root: &Path) -> Result<Vec<Change>> {
-    let open = commit::known(root)?.into_iter().filter(|(_, state)| !state.closed);
-    Ok(open.map(|(_, state)| change(files, &state)).collect())
-}
-
-fn change(files: &Files, state: &State) -> Change {
-    let says = |path: &String| files.read(path).ok().map(|text| plain_value(&text));
-    let differs = |(path, left): &(&String, &Option<String>)| says(path) != left.as_deref().map(plain_value);
+fn change(held: &Held) -> Change {
+    let drifted = held.attributes.iter().filter(|attribute| attribute.has_drifted());
     Change {
-        id: state.begun.id.clone(),
-        profile: state.begun.profile.clone(),
-        confirmed: state.confirmed,
-        seconds_left: state
-            .armed
-            .filter(|_| !state.confirmed)
-            .map(|(_, deadline_s)| deadline_s.saturating_sub(commit::since_boot_s())),
-        drifted: state.left.iter().filter(differs).map(|(path, _)| path.clone()).collect(),
+        id: held.id.clone(),
+        profile: held.profile.clone(),
+        confirmed: held.confirmed,
+        earlier_boot: held.earlier_boot,
+        gone: held.gone,
+        seconds_left: held.guard.map(|guard| guard.seconds_left),
+        guarded: held.guard.map(|guard| guard.lives),
+        drifted: drifted.map(|attribute| attribute.path.clone()).collect(),
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
-use hone_host::commit::{self, Recovered, TakenBack};
+use hone_host::commit::{self, Recovered, TakenBack, Turn};
 use serde::Serialize;
 
 use super::super::Desk;
 use super::Book;
 use crate::{Ending, show};
 
-/// Keep the last change: its guard is told to go, and the next boot gets the same values.
+/// Keep a change, the last one unless named: its guard is told to go, and the next boot gets the same values.
 ///
 /// The files are one of sysctl.d, rules of udev that know a disk by its wwid or serial, and one of tmpfiles.d; all are read
 /// before a broker's service starts.
@@ -20,9 +20,25 @@ pub(crate) struct Confirm {
     /// Keep it until the next boot only.
     #[arg(long)]
     this_boot: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
-/// Give the last change more time: its guard comes this long from now, unless it is renewed again or confirmed.
+/// Which change is meant.
+#[derive(Debug, Args)]
+struct Which {
+    /// This change and no other one, as 00001.
+    #[arg(long, value_name = "ID")]
+    change: Option<String>,
+}
+
+impl Which {
+    fn id(&self) -> Option<&str> {
+        self.change.as_deref()
+    }
+}
+
+/// Give a change more time, the last one unless named: its guard comes this long from now, unless it is renewed again or confirmed.
 ///
 /// Whoever changes hosts from afar renews as long as it lives; when it is gone, the guard takes the change back.
 #[derive(Debug, Args)]
@@ -30,6 +46,8 @@ pub(crate) struct Renew {
     /// From now on, as 60s, 10m. A guard that would come later is left as it is.
     #[arg(value_name = "TIME", value_parser = super::apply::time)]
     within: std::time::Duration,
+    #[command(flatten)]
+    which: Which,
 }
 
 /// What a renewal did.
@@ -41,17 +59,19 @@ pub(crate) struct Renewed {
     pub(crate) seconds_left: u64,
 }
 
-/// Take the last change back, confirmed or not: every value as it was, and the files of the next boot.
+/// Take a change back, the last one unless named: every value as it was, and the files of the next boot.
 ///
-/// What somebody else has set since is told and left as it is.
+/// What somebody else has set since is told and left as it is. Behind a boot what the change's files have set again is taken back, too.
 #[derive(Debug, Args)]
 pub(crate) struct Revert {
-    /// Also write over what somebody else has set since.
+    /// Also write over what somebody else has set since; where no change is open, of the last one that left something.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
-/// After a crash: take back what was broken off or is overdue, and say what is in force.
+/// After a crash: take back what was broken off, is overdue or has lost its guard, and say what is in force.
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
     /// Also write over what somebody else has set since.
@@ -87,20 +107,21 @@ impl Found {
         let is_whole = |change: &Recovered| match change {
             Recovered::TakenBack(back) => back.is_whole(),
             Recovered::Waiting { .. } | Recovered::InForce { .. } => true,
+            Recovered::Unreadable { .. } => false,
         };
         if self.changes.iter().all(is_whole) { Ending::Done } else { Ending::CouldNot }
     }
 }
 
 pub(crate) fn confirm(arguments: &Confirm, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
-    let confirmed = commit::confirm(root, !arguments.this_boot)?;
+    let confirmed = commit::confirm(root, arguments.which.id(), !arguments.this_boot)?;
     let entered = book.confirmed(&confirmed, desk);
     desk.show_found("host-confirmed", &confirmed, show::host::confirmed)?;
     entered.map(|()| Ending::Done)
 }
 
 pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Ending> {
-    let (id, seconds_left) = commit::renew(root, arguments.within)?;
+    let (id, seconds_left) = commit::renew(root, arguments.which.id(), arguments.within)?;
     desk.show_found("host-renewed", &Renewed { id, seconds_left }, |renewed| {
         format!(
             "Change {} is taken back in {} s unless it is confirmed or renewed.\n",
@@ -111,7 +132,7 @@ pub(crate) fn renew(arguments: &Renew, root: &Path, desk: &Desk) -> Result<Endin
 }
 
 pub(crate) fn revert(arguments: &Revert, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
-    let back = commit::take_last_back(root, arguments.force)?;
+    let back = commit::take_last_back(root, arguments.which.id(), arguments.force)?;
     let entered = book.taken_back("host revert", &back, desk);
     let ending = told(Found { changes: vec![Recovered::TakenBack(back)], uninstalled: false }, desk)?;
     entered.map(|()| ending)
@@ -121,19 +142,24 @@ pub(crate) fn recover(arguments: &Recover, root: &Path, book: &Book, desk: &Desk
     let changes = commit::recover(root, arguments.force)?;
     let entered = changes.iter().try_for_each(|change| match change {
         Recovered::TakenBack(back) => book.taken_back("host recover", back, desk),
-        Recovered::Waiting { .. } | Recovered::InForce { .. } => Ok(()),
+        Recovered::Waiting { .. } | Recovered::InForce { .. } | Recovered::Unreadable { .. } => Ok(()),
     });
     let ending = told(Found { changes, uninstalled: false }, desk)?;
     entered.map(|()| ending)
 }
 
 pub(crate) fn uninstall(arguments: &Uninstall, root: &Path, desk: &Desk) -> Result<Ending> {
+    // A run that tries settings would go on with journals that are gone.
+    let _turn = Turn::take(root)?;
+    let known = commit::known(root);
     let mut changes = Vec::new();
-    for (_, state) in commit::known(root)? {
-        if !state.closed {
-            changes.push(Recovered::TakenBack(commit::take_last_back(root, arguments.force)?));
-        }
+    // The last one first: it has found the values of those before it.
+    for (_, state) in known.states.iter().rev().filter(|(_, state)| !state.closed) {
+        let back = commit::take_last_back(root, Some(&state.begun.id), arguments.force)?;
+        changes.push(Recovered::TakenBack(back));
     }
+    let unreadable = known.unreadable.into_iter();
+    changes.extend(unreadable.map(|one| Recovered::Unreadable { id: one.id, why: one.why.to_string() }));
     let mut found = Found { changes, uninstalled: false };
     if found.ending() == Ending::Done {
         commit::forget(root)?;
@@ -149,6 +175,7 @@ fn told(found: Found, desk: &Desk) -> Result<Ending> {
 }
 
 pub(crate) fn guard(arguments: &Guard, root: &Path, book: &Book, desk: &Desk) -> Result<Ending> {
+    crate::host::guard::outlive_others();
     let back: Option<TakenBack> = commit::guard(root, &arguments.id)?;
     if let Some(back) = &back {
         // The values are back: an entry that can't be written is told in the guard's log, and ends nothing.

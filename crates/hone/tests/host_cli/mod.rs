@@ -30,8 +30,8 @@ pub(crate) fn journal(root: &Path, id: &str) -> PathBuf {
 /// A guard's process and its deadline in seconds since boot, as the journal says it last.
 pub(crate) fn armed(journal: &Path) -> Option<(u32, u64)> {
     let text = fs::read_to_string(journal).unwrap_or_default();
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let last = lines.filter(|line| line["entry"] == "armed").last()?;
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let last = lines.rfind(|line| line["entry"] == "armed")?;
     Some((u32::try_from(last["pid"].as_u64()?).ok()?, last["deadline_s"].as_u64()?))
 }
 

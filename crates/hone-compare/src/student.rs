@@ -94,7 +94,7 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// ln Γ(x) for x > 0, by Stirling's series after the argument is raised to at least 8.
-fn ln_gamma(mut x: f64) -> f64 {
+pub(crate) fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 8.0 {
         shift -= x.ln();

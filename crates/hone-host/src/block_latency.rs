@@ -270,12 +270,19 @@ mod tests {
         assert_eq!(filter(&[]), "0");
     }
 
+    /// A printed skip; where HONE_REQUIRE_ROOT says so, a failure.
+    #[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
+    fn skip(why: &str) {
+        assert!(std::env::var_os("HONE_REQUIRE_ROOT").is_none(), "{why}");
+        eprintln!("skipped: {why}");
+    }
+
     /// The real kernel, where this is root: requests are seen, and nothing is left.
     #[test]
     fn a_disk_that_writes_is_seen_and_nothing_is_left() {
         // SAFETY: a question without side effects.
         if unsafe { libc::geteuid() } != 0 {
-            return;
+            return skip("this is not root");
         }
         let found = std::thread::spawn(|| {
             let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -306,9 +313,12 @@ mod tests {
             (seen, devices, left)
         });
         let (seen, devices, left) = found.join().unwrap();
-        let Ok(seen) = seen else { return }; // a kernel without, or a container
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(error) => return skip(&format!("a kernel without tracefs, or a container: {error}")),
+        };
         if devices.is_empty() {
-            return; // an overlay
+            return skip("the sources are on no disk that is known, as on an overlay");
         }
         assert!(seen.blocks.iter().any(|times| times.times.count > 0), "{seen:?}");
         assert!(left.is_none_or(|path| !path.exists()));

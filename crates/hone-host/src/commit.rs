@@ -180,6 +180,11 @@ pub fn since_boot_s() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0)
 }
 
+/// The second since boot at which so many will have passed, rounded up: nobody has less time than was said.
+fn after_s(seconds: u64) -> u64 {
+    since_boot_s().saturating_add(1).saturating_add(seconds)
+}
+
 pub(crate) fn boot_id(files: &Files) -> Result<String, CommitError> {
     let text = files.read("proc/sys/kernel/random/boot_id").map_err(|_| CommitError::NoBoot)?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty()).ok_or(CommitError::NoBoot)
@@ -357,7 +362,7 @@ pub fn guard(root: &Path, id: &str) -> Result<Option<TakenBack>, CommitError> {
         return Ok(None);
     };
     // One that follows another that was killed keeps its time.
-    let first_s = || since_boot_s().saturating_add(within_s);
+    let first_s = || after_s(within_s);
     let deadline_s = state.armed.map_or_else(first_s, |(_, deadline_s)| deadline_s);
     let entry = Entry::Armed { pid: std::process::id(), deadline_s };
     Journal::resume(&path)?.append(&entry)?;
@@ -408,9 +413,9 @@ pub fn renew(root: &Path, id: Option<&str>, within: Duration) -> Result<(String,
     if !is_guard(pid, &id) {
         return Err(refused("its guard is gone; take it back by `hone host revert`"));
     }
-    let deadline_s = before_s.max(now_s.saturating_add(within.as_secs()));
+    let deadline_s = before_s.max(after_s(within.as_secs()));
     Journal::resume(&path)?.append(&Entry::Armed { pid, deadline_s })?;
-    Ok((id, deadline_s.saturating_sub(now_s)))
+    Ok((id, deadline_s.saturating_sub(after_s(0))))
 }
 
 /// How often a sleeping guard looks whether it is still needed. A clock that stops while the machine sleeps is no measure of
@@ -434,7 +439,7 @@ fn slept_until(mut deadline_s: u64, path: &Path) -> Result<bool, JournalError> {
                 if state.closed || state.confirmed {
                     return Ok(false);
                 }
-                deadline_s = state.armed.map_or(deadline_s, |(_, armed_s)| armed_s.max(deadline_s));
+                deadline_s = state.armed.map_or(deadline_s, |(_, armed_s)| armed_s);
             }
         }
         let left_s = deadline_s.saturating_sub(since_boot_s());

@@ -119,9 +119,15 @@ pub fn look(kernel: &dyn Kernel, name: &str) -> Disk {
         let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
         Some(plain_value(&text)).filter(|text| !text.is_empty())
     };
-    // A rule of udev is a line with quotes: what would break out of it is not taken.
-    let quotable = |value: &String| !value.contains(['"', '\\']) && value.chars().all(|c| !c.is_control());
-    let stable = STABLE.iter().find_map(|file| Some(((*file).to_owned(), attribute(file).filter(quotable)?)));
+    // udev compares every blank but those at the end, and `t10.` names are full of them.
+    let whole = |file: &str| {
+        let text = kernel.read(&format!("sys/block/{name}/{file}")).ok()?;
+        Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
+    };
+    // A rule of udev is a line with quotes: what would break out of it is not taken, nor the `|` between two patterns.
+    let quotable =
+        |value: &String| !value.contains(['"', '\\', '|']) && value.chars().all(|c| !c.is_control());
+    let stable = STABLE.iter().find_map(|file| Some(((*file).to_owned(), whole(file).filter(quotable)?)));
     Disk {
         name: name.to_owned(),
         identity: Identity { stable, diskseq: attribute("diskseq"), number: attribute("dev") },

@@ -22,6 +22,13 @@ pub fn is_meant(pattern: &str, name: &str) -> bool {
     pattern.iter().skip(p).all(|c| *c == '*')
 }
 
+/// The pattern that means this name and no other: what would be a pattern's stands in a set of its own.
+pub fn literal(name: &str) -> String {
+    name.chars()
+        .map(|c| if matches!(c, '*' | '?' | '[') { format!("[{c}]") } else { c.to_string() })
+        .collect()
+}
+
 /// Where the pattern goes on if what stands at `at` means this character.
 fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match pattern.get(at)? {
@@ -84,6 +91,12 @@ mod tests {
         fn foreign_patterns_do_no_harm(pattern in "[\\[\\]!*?a-c-]{0,12}", name in "[a-c\\[\\]-]{0,12}") {
             let _ = is_meant(&pattern, &name);
             prop_assert!(is_meant("*", &name));
+        }
+
+        #[test]
+        fn a_literal_means_its_own_name_alone(name in "[\\[\\]!^*?a-c-]{0,8}", other in "[\\[\\]!^*?a-c-]{0,8}") {
+            prop_assert!(is_meant(&literal(&name), &name), "{}", literal(&name));
+            prop_assert_eq!(is_meant(&literal(&name), &other), name == other);
         }
     }
 }

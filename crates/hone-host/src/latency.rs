@@ -2,7 +2,6 @@
 //! hypervisor, timers that fire late, and what a small write with fsync costs. From the kernel's own counters, without
 //! packages.
 
-use std::fs::OpenOptions;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -231,28 +230,23 @@ pub fn timer_delays(over: Duration, stop: &dyn Fn() -> bool) -> Option<Times> {
 }
 
 /// What 4 KiB with fdatasync cost in a folder, this many times, a little apart so that a broker there is not held up. The file
-/// is gone when this returns.
+/// never has a name for longer than a moment, so that nothing is left whatever ends this process.
 ///
 /// # Errors
 /// When the folder can't be written.
 pub fn fsync_probe(folder: &Path, writes: usize) -> io::Result<Option<Times>> {
     const PAUSE: Duration = Duration::from_millis(10);
-    let mut file = tempfile::Builder::new().prefix(".hone-probe-").tempfile_in(folder)?;
-    // Nobody but us can lose it: without a name it is gone with the process.
-    let path = file.path().to_owned();
+    let mut file = tempfile::tempfile_in(folder)?;
     let block = vec![0x5a_u8; 4096];
     let mut all_us = Vec::with_capacity(writes);
-    let mut own = OpenOptions::new().write(true).open(&path)?;
     for _ in 0..writes {
-        own.seek(SeekFrom::Start(0))?;
+        file.seek(SeekFrom::Start(0))?;
         let began = Instant::now();
-        own.write_all(&block)?;
-        own.sync_data()?;
+        file.write_all(&block)?;
+        file.sync_data()?;
         all_us.push(micros(began.elapsed()));
         std::thread::sleep(PAUSE);
     }
-    file.flush()?;
-    file.close()?;
     Ok(times(all_us))
 }
 
@@ -294,6 +288,20 @@ mod tests {
         assert_eq!(found.count, 3);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         assert!(fsync_probe(&folder.path().join("missing"), 1).is_err());
+    }
+
+    /// A name would be left behind when it is killed.
+    #[test]
+    fn the_probe_has_no_name_while_it_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_owned();
+        let probe = std::thread::spawn(move || fsync_probe(&path, 30));
+        let mut most = 0;
+        while !probe.is_finished() {
+            most = most.max(std::fs::read_dir(folder.path()).unwrap().count());
+        }
+        probe.join().unwrap().unwrap();
+        assert_eq!(most, 0);
     }
 
     #[test]

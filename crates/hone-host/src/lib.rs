@@ -17,12 +17,13 @@
 //!   [`later_boot`] what of it is in force there, and [`held`] all that is not taken back.
 //! - [`export`] writes counters and settings for Prometheus.
 //! - [`lint`] reads texts of tuning, and says what they would do to a host and leave behind.
+//! - [`setting`] is one that a user names.
 //! - [`origin`] finds who set a value, [`relevance`] what can't matter here and [`under_load`] what a load can't touch, [`latency`] what delays a broker already, and
 //!   [`block_latency`] how long disks take for each request.
 //! - [`rollout`] is a change brought to many hosts: which ones, who comes next, and what was done to whom.
 //!
 //! Whatever reads a file takes the root under which it looks, so that a recorded machine can be observed on any
-//! other one. Only [`change`], [`persist`] and [`setting`] change the machine, the undo first (and [`affinity`] the cores
+//! other one. Only [`change`] and [`persist`] change the machine, the undo first (and [`affinity`] the cores
 //! of processes that the caller started), and nothing starts a program.
 
 pub mod affinity;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::disks::Disk;
+use crate::glob::literal;
 use crate::knob::rank;
 
 /// A file of settings for the next boot.
@@ -135,7 +136,8 @@ fn udev_rule(path: &str, value: &str, disks: &[Disk]) -> Result<String, String> 
         ));
     };
     Ok(format!(
-        "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ATTR{{{attribute}}}==\"{text}\", ATTR{{queue/{file}}}=\"{value}\"\n"
+        "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", ATTR{{{attribute}}}==\"{}\", ATTR{{queue/{file}}}=\"{value}\"\n",
+        literal(text)
     ))
 }
 
@@ -259,7 +261,9 @@ fn take_one_away(root: &Path, path: &Path, id: &str, below: Option<&BootFile>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disks::Identity;
+    use crate::disks::{Identity, look};
+    use crate::glob::is_meant;
+    use crate::kernel::Files;
 
     fn wanted() -> Vec<(String, String)> {
         [
@@ -297,6 +301,40 @@ mod tests {
         assert!(text(TMPFILES).ends_with("\nw /sys/kernel/mm/transparent_hugepage/enabled - - - - never\n"));
         assert_eq!(boot.left_out.len(), 1);
         assert!(boot.left_out[0].starts_with("vdb has neither wwid nor serial"));
+    }
+
+    /// The rule of a disk whose attribute says this, as pattern; `None` where there is none.
+    fn pattern_for(attribute: &str) -> Option<String> {
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().join("sys/block/sda/device/wwid");
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, attribute).unwrap();
+        let wanted = [("sys/block/sda/queue/nomerges".to_owned(), "2".to_owned())];
+        let boot = files("7", &wanted, &[look(&Files::new(root.path()), "sda")]);
+        let text = &boot.files.first()?.text;
+        let pattern = text.split_once("ATTR{device/wwid}==\"").unwrap().1.split_once('"').unwrap().0;
+        Some(pattern.to_owned())
+    }
+
+    /// udev takes what stands there for a pattern, and leaves out nothing but blanks at the attribute's end.
+    #[test]
+    fn a_rule_means_its_own_disk_and_no_other() {
+        for (attribute, other) in [
+            (
+                "t10.ATA     QEMU HARDDISK                           QM00001            \n",
+                "t10.ATA QEMU HARDDISK QM00001",
+            ),
+            ("     WD-1\n", "WD-1"),
+            ("A*1\n", "AB1"),
+            ("A?1\n", "AB1"),
+            ("A[12]\n", "A1"),
+            ("[!A]]\n", "B]"),
+        ] {
+            let pattern = pattern_for(attribute).unwrap();
+            assert!(is_meant(&pattern, attribute.trim_end()), "`{pattern}` and `{attribute}`");
+            assert!(!is_meant(&pattern, other), "`{pattern}` and `{other}`");
+        }
+        assert_eq!(pattern_for("A|1\n"), None, "there is no way to write it");
     }
 
     #[test]

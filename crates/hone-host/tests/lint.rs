@@ -357,3 +357,40 @@ fn the_imagined_host_answers_as_the_kernel_does() {
     }
     assert!(changed > 300, "{changed}");
 }
+
+/// Both loops leave out what has no scheduler; the second one by a function.
+#[test]
+fn a_loop_goes_on_or_ends_where_the_script_says_so() {
+    let loops = |body: &str| format!("#!/bin/bash\nset -e\n{body}");
+    // A device without a scheduler is on this host.
+    let bare = [("sys/block/loop9/queue/read_ahead_kb", "128\n"), ("sys/block/loop9/dev", "7:9\n")];
+    for body in [
+        "for q in /sys/block/*/queue; do\n  [ -e \"$q/scheduler\" ] || continue\n  echo none > \"$q/scheduler\"\ndone\n",
+        "for q in /sys/block/*/queue; do\n  if [ ! -e \"$q/scheduler\" ]; then continue; fi\n  echo none > \"$q/scheduler\"\ndone\n",
+        "one() {\n  [ -e \"$1/scheduler\" ] || return 0\n  echo none > \"$1/scheduler\"\n}\nfor q in /sys/block/*/queue; do one \"$q\"; done\n",
+        "for a in 1; do\n  for q in /sys/block/*/queue; do\n    [ -e \"$q/scheduler\" ] || continue 2\n    echo none > \"$q/scheduler\"\n  done\ndone\n",
+        "for q in /sys/block/loop9/queue /sys/block/nvme0n1/queue; do\n  [ -e \"$q/scheduler\" ] || break\ndone\necho none > /sys/block/nvme0n1/queue/scheduler\n",
+    ] {
+        let lint = found_with("ubuntu-nvme", &bare, &[own("tune.sh", &loops(body))]);
+        assert!(told(&lint, "queue.scheduler", Defect::Refused).is_empty(), "{body}: {lint:#?}");
+        assert!(told(&lint, "", Defect::EndsHalfWay).is_empty(), "{body}: {lint:#?}");
+        assert!(!setting(&lint, "queue.scheduler").places.is_empty(), "{body}");
+    }
+}
+
+/// What ends a script ends it inside of a function, too, and what a loop has left behind is not done any more.
+#[test]
+fn what_is_behind_an_end_is_not_done() {
+    for body in [
+        "stop() { exit 0; }\nstop\nsysctl -w vm.swappiness=1\n",
+        "f() {\n  return\n  sysctl -w vm.swappiness=1\n}\nf\n",
+        "for i in 1 2; do\n  break\n  sysctl -w vm.swappiness=1\ndone\n",
+        "set -e\nf() {\n  false\n}\nf\nsysctl -w vm.swappiness=1\n",
+        "while true; do\n  exit 1\ndone\nsysctl -w vm.swappiness=1\n",
+    ] {
+        let text = format!("#!/bin/bash\nsysctl -w vm.dirty_ratio=11\n{body}");
+        let lint = found("ubuntu-nvme", &[own("tune.sh", &text)]);
+        let names: Vec<&str> = lint.settings.iter().map(|setting| setting.name.as_str()).collect();
+        assert_eq!(names, ["vm.dirty_ratio"], "{body}");
+    }
+}

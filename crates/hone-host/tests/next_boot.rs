@@ -15,25 +15,20 @@ use hone_host::plan::{Plan, plan};
 use hone_host::profile::{OWN, parse};
 use hone_host::relevance::Facts;
 
+mod disk;
 #[path = "../../hone/tests/tree/mod.rs"]
 mod tree;
+use disk::{can_run, is_root};
 
-fn is_root() -> bool {
-    // SAFETY: a question without side effects.
-    unsafe { libc::geteuid() == 0 }
-}
-
-/// Whether a test can run; where HONE_REQUIRE_ROOT says so, one that can't is a failure.
-fn can_run(what: bool, why: &str) -> bool {
-    assert!(what || std::env::var_os("HONE_REQUIRE_ROOT").is_none(), "{why}");
-    what
-}
-
-/// The first of these programs that is there.
+/// The first of these programs that is there. A missing one is a printed skip, or a failure where HONE_REQUIRE_TOOLS says so.
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
 fn program(places: &[&str]) -> Option<PathBuf> {
     let found = places.iter().map(PathBuf::from).find(|path| path.exists());
     let required = std::env::var("HONE_REQUIRE_TOOLS").as_deref() == Ok("1");
     assert!(found.is_some() || !required, "{places:?} is required and missing");
+    if found.is_none() {
+        eprintln!("skipped: {places:?} is not there");
+    }
     found
 }
 

@@ -21,7 +21,7 @@ use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::folder::RunFolder;
-use crate::lever::{Held, Lever, Set};
+use crate::lever::{Held, Lever, Set, set_together};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -353,23 +353,19 @@ impl Contest<'_> {
 
     /// Sets what of the world outside is set before an arm starts: the machine, and brokers that run already.
     fn held(&self, side: &Side) -> Result<Vec<Held>> {
+        let (of_machine, others): (Vec<&Set>, Vec<&Set>) =
+            side.sets.iter().partition(|set| matches!(set.lever, Lever::Host { .. }));
+        let folder = self.folder.path();
         let mut held = Vec::new();
-        for set in &side.sets {
-            let address = match (&set.lever, &side.arm.place) {
-                (Lever::Host { .. }, _) => "",
-                (Lever::Cluster { .. }, Place::Address(address)) => address,
-                (Lever::Cluster { .. }, Place::Program(_)) => continue,
-            };
-            match set.lever.set(&set.value, address, self.folder.path(), set.was.as_deref()) {
-                Ok(one) => held.push(one),
-                // What is set already goes back before anybody hears of it.
-                refused => {
-                    held.into_iter().rev().fold(refused.map(drop), |done, held| held.end(done))?;
-                    bail!("a refused setting is set");
-                }
-            }
+        for set in others {
+            // A program's own goes with it: it is set when that runs.
+            let Place::Address(address) = &side.arm.place else { continue };
+            held = with_or_back(held, set.lever.set(&set.value, address, folder, set.was.as_deref(), None))?;
         }
-        Ok(held)
+        if of_machine.is_empty() {
+            return Ok(held);
+        }
+        with_or_back(held, set_together(&of_machine, folder, Some(guard_for(&side.workload))))
     }
 
     fn start(&self, side: &Side) -> Result<Running> {
@@ -508,6 +504,35 @@ impl std::fmt::Display for ArmFailed {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.what)
     }
+}
+
+/// One more that is set. When it is refused, what is set already goes back before anybody hears of it.
+fn with_or_back(mut held: Vec<Held>, next: Result<Held>) -> Result<Vec<Held>> {
+    match next {
+        Ok(one) => {
+            held.push(one);
+            Ok(held)
+        }
+        refused => {
+            held.into_iter().rev().fold(refused.map(drop), |done, held| held.end(done))?;
+            bail!("a refused setting is set")
+        }
+    }
+}
+
+/// What a window may take beside its load: a start, a topic that is filled, a broker that drains. It is long, since the guard is for the
+/// case that this process is gone.
+const GUARD_SPARE_S: f64 = 600.0;
+const LONGEST_GUARD_S: f64 = 86_400.0;
+
+/// After this time the guard takes back what a window has set.
+fn guard_for(load: &Workload) -> Duration {
+    let within_s = load.duration_s + load.timeout_s + GUARD_SPARE_S;
+    Duration::from_secs_f64(if within_s.is_finite() {
+        within_s.clamp(GUARD_SPARE_S, LONGEST_GUARD_S)
+    } else {
+        LONGEST_GUARD_S
+    })
 }
 
 fn in_its_window(side: &Side) -> ArmFailed {

@@ -1,17 +1,23 @@
 //! Changes of the world outside: a setting of a running cluster, a setting of the kernel. Set for a window, put back after
 //! it. What has to be put back is on the disk before anything is set, so that it can be put back after any crash.
 
+mod host;
+
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use hone_host::commit::Turn;
 use hone_host::setting::Setting;
 use hone_load::{Admin, ClusterSetting, Security};
 use hone_record::Change;
 use serde::{Deserialize, Serialize};
 
 use crate::progress::{Progress, alarm};
+use host::OfMachine;
 
 /// Name of the file in a run's folder; those of further settings that are set at the same time have a number in it.
 const UNDO: &str = "undo.json";
@@ -42,14 +48,7 @@ enum WayBack {
         /// What each broker made of it.
         in_force: Vec<(i32, String)>,
     },
-    Host {
-        root: PathBuf,
-        name: String,
-        set: String,
-        /// The setting that ruled, which may be another one.
-        ruling: String,
-        value: String,
-    },
+    Host(OfMachine),
 }
 
 /// A setting outside of an arm, and what it is for that arm's windows.
@@ -66,6 +65,8 @@ pub(crate) struct Set {
 enum Back {
     /// It is as it was.
     Done,
+    /// It was as it was already.
+    Gone,
     /// Somebody set something else meanwhile; left alone. Says what.
     Drifted(String),
 }
@@ -74,6 +75,10 @@ enum Back {
 #[derive(Debug)]
 pub(crate) struct Held {
     way_back: Option<WayBack>,
+    /// Whether it was set, so that there has to be something to put back.
+    is_set: bool,
+    /// The machine is this run's as long as its settings are.
+    _turn: Option<Turn>,
     /// How to get to the cluster. No part of the file, because it holds passwords.
     security: Security,
     file: PathBuf,
@@ -102,64 +107,84 @@ impl Lever {
     }
 
     /// Sets it at the broker of `address` (or on this machine), after the way back is on the disk. `was` is what was in force
-    /// when the run began, where that is known.
+    /// when the run began, where that is known. A setting of the machine goes back by itself after `guard`.
     ///
     /// # Errors
     /// When it is not as it was any more, or when it is refused, in the words of who refuses; nothing is set then.
-    pub(crate) fn set(&self, value: &str, address: &str, folder: &Path, was: Option<&str>) -> Result<Held> {
-        let (way_back, now, security) = match self {
-            Self::Cluster { name, security } => {
-                let seen = Admin::connect_with(address, security)?.cluster_setting(name)?;
-                let now = in_force(&seen);
-                let (address, name, set) = (address.to_owned(), name.clone(), value.to_owned());
-                let ClusterSetting { for_cluster: value, in_force } = seen;
-                (WayBack::Cluster { address, name, set, value, in_force }, now, security.clone())
-            }
+    pub(crate) fn set(
+        &self,
+        value: &str,
+        address: &str,
+        folder: &Path,
+        was: Option<&str>,
+        guard: Option<Duration>,
+    ) -> Result<Held> {
+        let (name, security) = match self {
+            Self::Cluster { name, security } => (name, security),
             Self::Host { root, name } => {
-                let setting = Setting::parse(root, name)?;
-                let (ruling, before) = setting.way_back()?;
-                let relative = |setting: &Setting| -> Result<String> {
-                    Ok(setting.path().strip_prefix(root)?.display().to_string())
-                };
-                let (name, ruling) = (relative(&setting)?, relative(&ruling)?);
-                let (root, set) = (root.clone(), plain(value));
-                (
-                    WayBack::Host { root, name, set, ruling, value: before },
-                    setting.read()?,
-                    Security::default(),
-                )
+                return on_machine(root, [(name.as_str(), value, was)], folder, guard);
             }
         };
-        if let Some(was) = was.filter(|was| *was != now) {
-            bail!(
-                "{} was `{was}` when the run began and is `{now}` now: somebody else changes it too, another run perhaps. \
-                 Nothing was set; see to it that it is `{was}` and nobody else's, or begin a new run",
-                way_back.what()
-            );
+        let seen = Admin::connect_with(address, security)?.cluster_setting(name)?;
+        let now = in_force(&seen);
+        let (address, name, set) = (address.to_owned(), name.clone(), value.to_owned());
+        let ClusterSetting { for_cluster: before, in_force } = seen;
+        if let Some(was) = was {
+            as_it_was(&format!("{name} at {address}"), was, &now)?;
         }
-        let held = Held::keep(way_back, security, folder)?;
-        match self.carry_out(value, address) {
-            Ok(()) => Ok(held),
-            refused => held.end(refused).and_then(|()| bail!("a refused setting is set")),
-        }
-    }
-
-    fn carry_out(&self, value: &str, address: &str) -> Result<()> {
-        match self {
-            Self::Cluster { name, security } => {
-                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value)?)
-            }
-            Self::Host { root, name } => Ok(Setting::parse(root, name)?.write(value)?),
-        }
+        let way_back = WayBack::Cluster { address: address.clone(), name, set, value: before, in_force };
+        let held = Held::keep(way_back, security.clone(), folder, None)?;
+        held.once(|| self.set_for_good(value, &address))
     }
 
     /// Sets it for good at a broker that goes after the window.
     pub(crate) fn set_for_good(&self, value: &str, address: &str) -> Result<()> {
         match self {
-            Self::Cluster { .. } => self.carry_out(value, address),
+            Self::Cluster { name, security } => {
+                Ok(Admin::connect_with(address, security)?.set_for_cluster(name, value)?)
+            }
             Self::Host { .. } => bail!("a setting of the machine outlives the broker"),
         }
     }
+}
+
+/// Sets settings of this machine together: one change with one way back.
+///
+/// # Errors
+/// As those of [`Lever::set`].
+pub(crate) fn set_together(sets: &[&Set], folder: &Path, guard: Option<Duration>) -> Result<Held> {
+    let of_machine = |set: &&&Set| matches!(set.lever, Lever::Host { .. });
+    let Some(Lever::Host { root, .. }) = sets.iter().find(of_machine).map(|set| &set.lever) else {
+        bail!("there is no setting of the machine among them");
+    };
+    let wanted = sets.iter().filter_map(|set| match &set.lever {
+        Lever::Host { name, .. } => Some((name.as_str(), set.value.as_str(), set.was.as_deref())),
+        Lever::Cluster { .. } => None,
+    });
+    on_machine(root, wanted, folder, guard)
+}
+
+fn on_machine<'a>(
+    root: &Path,
+    wanted: impl IntoIterator<Item = (&'a str, &'a str, Option<&'a str>)>,
+    folder: &Path,
+    guard: Option<Duration>,
+) -> Result<Held> {
+    let settings = OfMachine::read(root, folder, wanted.into_iter())?;
+    let turn = settings.turn()?;
+    let held = Held::keep(WayBack::Host(settings.clone()), Security::default(), folder, Some(turn))?;
+    held.once(|| settings.set(guard))
+}
+
+/// Refuses what is not as it was when the run began.
+fn as_it_was(what: &str, was: &str, now: &str) -> Result<()> {
+    if was == now {
+        return Ok(());
+    }
+    bail!(
+        "{what} was `{was}` when the run began and is `{now}` now: somebody else changes it too, another run perhaps. \
+         Nothing was set; see to it that it is `{was}` and nobody else's, or begin a new run"
+    );
 }
 
 /// One value when all brokers have the same, otherwise each with its own.
@@ -186,18 +211,16 @@ impl WayBack {
                 let mut admin = Admin::connect_with(address, security)?;
                 let now = admin.cluster_setting(name)?.for_cluster;
                 if now.as_ref() != Some(set) && now != *value {
-                    return Ok(Back::Drifted(now.unwrap_or_else(|| "not set any more".to_owned())));
+                    let now = now.unwrap_or_else(|| "not set any more".to_owned());
+                    return Ok(Back::Drifted(format!(
+                        "{} was set to `{set}` and is `{now}` now",
+                        self.what()
+                    )));
                 }
                 let before = ClusterSetting { for_cluster: value.clone(), in_force: in_force.clone() };
                 admin.bring_back(name, &before)?;
             }
-            Self::Host { root, name, set, ruling, value } => {
-                let (now, ruling) = (Setting::parse(root, name)?.read()?, Setting::parse(root, ruling)?);
-                if now != *set && ruling.read()? != *value {
-                    return Ok(Back::Drifted(now));
-                }
-                ruling.write(value)?;
-            }
+            Self::Host(settings) => return settings.go(),
         }
         Ok(Back::Done)
     }
@@ -205,7 +228,7 @@ impl WayBack {
     fn what(&self) -> String {
         match self {
             Self::Cluster { address, name, .. } => format!("{name} at {address}"),
-            Self::Host { root, name, .. } => root.join(name).display().to_string(),
+            Self::Host(settings) => settings.what(),
         }
     }
 
@@ -217,40 +240,37 @@ impl WayBack {
             Self::Cluster { address, name, value: None, .. } => {
                 format!("{name} at {address}, not set any more")
             }
-            Self::Host { root, ruling, value, .. } => format!("{} = {value}", root.join(ruling).display()),
+            Self::Host(settings) => settings.words(),
         }
     }
 
     fn drifted(&self, now: &str, kept: &Path) -> String {
-        let (Self::Cluster { set, .. } | Self::Host { set, .. }) = self;
         format!(
-            "{} was set to `{set}` and is `{now}` now: somebody decided otherwise, so it is left as it is. Before the run it \
-             was: {} (kept in {})",
-            self.what(),
+            "{now}: somebody decided otherwise, so it is left as it is. Before the run it was: {} (kept in {})",
             self.words(),
             kept.display()
         )
     }
 
-    /// Puts back, and clears the file away. The drift in words, when it was left alone for one.
-    fn go_and_clear(&self, security: &Security, file: &Path) -> Result<Option<String>> {
+    /// Puts back, and clears the file away. Answers how that ended, a drift in words with where it is kept.
+    fn go_and_clear(&self, security: &Security, file: &Path) -> Result<Back> {
         match self.go(security).with_context(|| not_put_back(self, file))? {
-            Back::Done => {
-                fs::remove_file(file).with_context(|| format!("{} can't be removed", file.display()))?;
-                Ok(None)
-            }
             Back::Drifted(now) => {
                 let name = file.file_stem().unwrap_or_default().to_string_lossy();
                 let kept = file.with_file_name(format!("{name}{DRIFTED}"));
                 fs::rename(file, &kept).with_context(|| format!("{} can't be renamed", file.display()))?;
-                Ok(Some(self.drifted(&now, &kept)))
+                Ok(Back::Drifted(self.drifted(&now, &kept)))
+            }
+            back => {
+                fs::remove_file(file).with_context(|| format!("{} can't be removed", file.display()))?;
+                Ok(back)
             }
         }
     }
 }
 
 impl Held {
-    fn keep(way_back: WayBack, security: Security, folder: &Path) -> Result<Self> {
+    fn keep(way_back: WayBack, security: Security, folder: &Path, turn: Option<Turn>) -> Result<Self> {
         let free = (0..MOST).map(|place| undo_file(folder, place)).find(|file| !file.exists());
         let file = free.with_context(|| {
             format!("{} settings are set already, so nothing more is; see {}", MOST, folder.display())
@@ -263,7 +283,18 @@ impl Held {
         fs::write(&temporary, serde_json::to_string_pretty(&way_back)?).with_context(failed)?;
         lock.sync_all().and_then(|()| fs::rename(&temporary, &file)).with_context(failed)?;
         File::open(folder).and_then(|folder| folder.sync_all()).with_context(failed)?;
-        Ok(Self { way_back: Some(way_back), security, file, _lock: lock })
+        Ok(Self { way_back: Some(way_back), is_set: false, _turn: turn, security, file, _lock: lock })
+    }
+
+    /// With the setting in force.
+    fn once(mut self, set: impl FnOnce() -> Result<()>) -> Result<Self> {
+        match set() {
+            Ok(()) => {
+                self.is_set = true;
+                Ok(self)
+            }
+            refused => self.end(refused).and_then(|()| bail!("a refused setting is set")),
+        }
     }
 
     /// Ends what was done while it was set: puts it back and answers what came of it.
@@ -280,8 +311,14 @@ impl Held {
 
     fn put_back(&mut self) -> Result<()> {
         let Some(way_back) = self.way_back.take() else { return Ok(()) };
-        let drift = way_back.go_and_clear(&self.security, &self.file)?;
-        drift.map_or(Ok(()), |drift| Err(anyhow!(drift)))
+        match way_back.go_and_clear(&self.security, &self.file)? {
+            Back::Drifted(drift) => Err(anyhow!(drift)),
+            Back::Gone if self.is_set => bail!(
+                "{} went back inside of the window, which is then none: by its guard, or by `hone host revert`",
+                way_back.what()
+            ),
+            Back::Done | Back::Gone => Ok(()),
+        }
     }
 }
 
@@ -335,7 +372,10 @@ fn left_over(file: PathBuf) -> Result<LeftOver> {
     let unreadable = || format!("{} can't be read", file.display());
     let lock = match File::options().read(true).write(true).open(&file) {
         Ok(lock) => lock,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(LeftOver::Nothing),
+        // Beside the runs there are files, as the ledger.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(LeftOver::Nothing);
+        }
         Err(error) => return Err(error).with_context(unreadable),
     };
     match lock.try_lock() {
@@ -375,8 +415,10 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
         let LeftOver::Left { way_back, file, _lock } = left else { continue };
         was_left = true;
         match way_back.go_and_clear(security, &file)? {
-            None => progress.line(&format!("Put back what an earlier run left set: {}", way_back.words())),
-            Some(drift) => alarm(&format!("of an earlier run, {drift}")),
+            Back::Drifted(drift) => alarm(&format!("of an earlier run, {drift}")),
+            Back::Done | Back::Gone => {
+                progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
+            }
         }
     }
     Ok(was_left)
@@ -408,6 +450,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
         fs::write(root.path().join("proc/sys/vm/swappiness"), value).unwrap();
+        fs::create_dir_all(root.path().join("proc/sys/kernel/random")).unwrap();
+        fs::write(root.path().join("proc/sys/kernel/random/boot_id"), "first-boot\n").unwrap();
         root
     }
 
@@ -424,7 +468,7 @@ mod tests {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
         let file = run.path().join(UNDO);
         for by_order in [true, false] {
-            let held = lever(&root).set("1", "", run.path(), None).unwrap();
+            let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
             assert_eq!((value(&root).as_str(), file.exists()), ("1", true));
             // A run that goes on is left alone.
             let message = put_back_left_over(run.path(), &Security::default(), &Progress::new(true))
@@ -445,9 +489,9 @@ mod tests {
         let (root, runs) = (machine("60\n"), tempfile::tempdir().unwrap());
         let run = runs.path().join("compare-001");
         fs::create_dir(&run).unwrap();
-        // Files lie beside the runs, too.
+        // It lies beside the runs.
         fs::write(runs.path().join("ledger.jsonl"), "").unwrap();
-        let mut held = lever(&root).set("1", "", &run, None).unwrap();
+        let mut held = lever(&root).set("1", "", &run, None, None).unwrap();
         // As kill -9 would: the lock goes, the setting and its file stay.
         held.way_back = None;
         drop(held);
@@ -459,33 +503,82 @@ mod tests {
     }
 
     #[test]
-    fn several_settings_go_back_the_last_one_first() {
+    fn settings_of_a_machine_are_one_change_and_go_back_together() {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
-        let first = lever(&root).set("1", "", run.path(), None).unwrap();
-        let mut second = lever(&root).set("2", "", run.path(), None).unwrap();
-        assert!(run.path().join(UNDO).exists() && run.path().join("undo-1.json").exists());
-        assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).is_err());
-        let mut first = first;
-        // As kill -9 would: in the wrong order the value of the second would be taken for somebody else's.
-        (first.way_back, second.way_back) = (None, None);
-        drop((first, second));
-        assert_eq!(value(&root), "2");
+        let ratio = root.path().join("proc/sys/vm/dirty_ratio");
+        fs::write(&ratio, "20\n").unwrap();
+        fs::write(root.path().join("proc/sys/vm/dirty_bytes"), "0\n").unwrap();
+        let set = |name: &str, value: &str| Set {
+            lever: Lever::Host { root: root.path().to_owned(), name: name.to_owned() },
+            value: value.to_owned(),
+            was: None,
+        };
+        let sets = [set("vm.swappiness", "1"), set("vm.dirty_ratio", "11")];
+        let mut held = set_together(&sets.iter().collect::<Vec<_>>(), run.path(), None).unwrap();
+        let of_ratio = || fs::read_to_string(&ratio).unwrap().trim().to_owned();
+        assert_eq!((value(&root), of_ratio()), ("1".to_owned(), "11".to_owned()));
+        // The host is this run's.
+        let other = tempfile::tempdir().unwrap();
+        let refused = lever(&root).set("2", "", other.path(), None, None).unwrap_err().to_string();
+        assert!(refused.contains("another run tries settings of this host"), "{refused}");
+        // As kill -9 would.
+        held.way_back = None;
+        drop(held);
         assert!(put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap());
-        assert_eq!(value(&root), "60");
-        assert!(!run.path().join("undo-1.json").exists() && !run.path().join(UNDO).exists());
+        assert_eq!((value(&root), of_ratio()), ("60".to_owned(), "20".to_owned()));
+        let journals = fs::read_dir(root.path().join("var/lib/hone/host")).unwrap();
+        let journals = journals.filter(|entry| {
+            entry.as_ref().unwrap().path().extension().is_some_and(|extension| extension == "journal")
+        });
+        assert_eq!(journals.count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn what_went_back_inside_of_its_window_is_told() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
+        assert!(hone_host::commit::take_one_back(root.path(), "00001").unwrap().unwrap().is_whole());
+        let message = format!("{:#}", held.end(Ok(())).unwrap_err());
+        assert!(message.contains("went back inside of the window"), "{message}");
+        assert!(!run.path().join(UNDO).exists());
+    }
+
+    #[test]
+    fn the_last_one_that_was_set_goes_back_first() {
+        let run = tempfile::tempdir().unwrap();
+        for (file, name) in [(UNDO, "first"), ("undo-1.json", "second")] {
+            let way_back = WayBack::Cluster {
+                address: "127.0.0.1:1".to_owned(),
+                name: name.to_owned(),
+                set: String::new(),
+                value: None,
+                in_force: Vec::new(),
+            };
+            fs::write(run.path().join(file), serde_json::to_string(&way_back).unwrap()).unwrap();
+        }
+        let found = left_overs(run.path()).unwrap();
+        let names: Vec<String> = found
+            .iter()
+            .map(|left| match left {
+                LeftOver::Left { way_back, .. } => way_back.what(),
+                LeftOver::Nothing | LeftOver::Held => String::new(),
+            })
+            .collect();
+        assert_eq!(names, ["second at 127.0.0.1:1", "first at 127.0.0.1:1"]);
     }
 
     #[test]
     fn nothing_is_set_when_the_way_back_can_not_be_kept() {
         let root = machine("60\n");
-        let message = lever(&root).set("1", "", Path::new("/no/such/folder"), None).unwrap_err().to_string();
+        let message =
+            lever(&root).set("1", "", Path::new("/no/such/folder"), None, None).unwrap_err().to_string();
         assert!(message.contains("so nothing is set"), "{message}");
         assert_eq!(value(&root), "60");
     }
 
     /// As kill -9 would: the lock goes, the setting and its file stay.
     fn killed(root: &tempfile::TempDir, run: &Path) {
-        lever(root).set("1", "", run, None).unwrap().way_back = None;
+        lever(root).set("1", "", run, None, None).unwrap().way_back = None;
         assert_eq!(value(root), "1");
     }
 
@@ -496,7 +589,7 @@ mod tests {
         fs::create_dir(&run).unwrap();
         let file = root.path().join("proc/sys/vm/swappiness");
         // By a run that goes on: its window was not what it says.
-        let held = lever(&root).set("1", "", &run, None).unwrap();
+        let held = lever(&root).set("1", "", &run, None, None).unwrap();
         fs::write(&file, "30").unwrap();
         let message = format!("{:#}", held.end(Ok(())).unwrap_err());
         assert!(message.contains("was set to `1` and is `30` now"), "{message}");
@@ -539,9 +632,9 @@ mod tests {
     #[test]
     fn nothing_is_set_when_it_is_not_as_it_was_when_the_run_began() {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
-        lever(&root).set("1", "", run.path(), Some("60")).unwrap().end(Ok(())).unwrap();
+        lever(&root).set("1", "", run.path(), Some("60"), None).unwrap().end(Ok(())).unwrap();
         fs::write(root.path().join("proc/sys/vm/swappiness"), "30").unwrap();
-        let message = lever(&root).set("1", "", run.path(), Some("60")).unwrap_err().to_string();
+        let message = lever(&root).set("1", "", run.path(), Some("60"), None).unwrap_err().to_string();
         assert!(message.contains("was `60` when the run began and is `30` now"), "{message}");
         assert_eq!(value(&root), "30");
         assert!(!run.path().join(UNDO).exists());
@@ -550,7 +643,7 @@ mod tests {
     #[test]
     fn a_failure_and_a_failure_to_put_back_are_both_told() {
         let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
-        let held = lever(&root).set("1", "", run.path(), None).unwrap();
+        let held = lever(&root).set("1", "", run.path(), None, None).unwrap();
         fs::remove_file(root.path().join("proc/sys/vm/swappiness")).unwrap();
         let message = format!("{:#}", held.end::<()>(Err(anyhow!("the window failed"))).unwrap_err());
         assert!(message.contains("could not be put back"), "{message}");

@@ -3,12 +3,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
 use hone_load::Admin;
 
+#[path = "../../hone-host/tests/disk/mod.rs"]
+mod disk;
+mod host_cli;
 mod stage;
+use host_cli::{let_its_time_come, waits_for};
 use stage::{Broker, hone_command, hone_in};
 
 const SMALL: [&str; 14] = [
@@ -30,6 +35,14 @@ const SMALL: [&str; 14] = [
 
 fn for_cluster(broker: &Broker, name: &str) -> Option<String> {
     Admin::connect(&broker.address).unwrap().cluster_setting(name).unwrap().for_cluster
+}
+
+/// Waits for a window in which the setting is in force. The trial before the run is over when what was asked for is written down.
+fn in_a_window_of_b(child: &mut Child, run: &Path, is_set: impl Fn() -> bool) {
+    while !(run.join("asked.json").exists() && run.join("undo.json").exists() && is_set()) {
+        thread::sleep(Duration::from_millis(100));
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    }
 }
 
 fn window(run: &Path, index: usize, side: &str) -> serde_json::Value {
@@ -122,13 +135,8 @@ fn a_killed_run_leaves_a_setting_that_the_next_one_puts_back() {
         // Whichever arm is first, both are met: A's window leaves nothing set, so the run goes on until B's.
         let mut child = start();
         let undo = folder.path().join(format!("runs/compare-{number}/undo.json"));
-        let mut held = 0;
-        // The trial before the run sets it for a moment only.
-        while held < 10 {
-            thread::sleep(Duration::from_millis(100));
-            held = if undo.exists() { held + 1 } else { 0 };
-            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        }
+        let run = folder.path().join(format!("runs/compare-{number}"));
+        in_a_window_of_b(&mut child, &run, || for_cluster(&broker, "compression.type").is_some());
         let running = hone_in(folder.path(), &["compare", "--undo", &format!("runs/compare-{number}")]);
         running.expect_code(1).expect_error("still goes on");
         child.kill().unwrap();
@@ -157,12 +165,8 @@ fn what_an_admin_set_since_is_left_as_it_is() {
         .spawn()
         .unwrap();
     let undo = folder.path().join("runs/compare-001/undo.json");
-    let mut held = 0;
-    while held < 10 {
-        thread::sleep(Duration::from_millis(100));
-        held = if undo.exists() { held + 1 } else { 0 };
-        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-    }
+    let run = folder.path().join("runs/compare-001");
+    in_a_window_of_b(&mut child, &run, || for_cluster(&broker, "compression.type").is_some());
     let by_hand = || {
         Admin::connect(&broker.address).unwrap().set_for_cluster("compression.type", "lz4").unwrap();
     };
@@ -212,12 +216,8 @@ fn an_interrupt_and_a_terminal_that_goes_put_the_setting_back() {
             .spawn()
             .unwrap();
         let undo = folder.path().join(format!("runs/compare-00{number}/undo.json"));
-        let mut held = 0;
-        while held < 10 {
-            thread::sleep(Duration::from_millis(100));
-            held = if undo.exists() { held + 1 } else { 0 };
-            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-        }
+        let run = folder.path().join(format!("runs/compare-00{number}"));
+        in_a_window_of_b(&mut child, &run, || for_cluster(&broker, "compression.type").is_some());
         for signal in signals {
             // SAFETY: the child has not been waited for, so its pid is its own.
             unsafe { libc::kill(child.id() as i32, *signal) };
@@ -236,6 +236,9 @@ fn a_setting_of_the_machine_is_asked_for_set_and_put_back() {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, "60\n").unwrap();
     let root = folder.path().join("root");
+    let boot = root.join("proc/sys/kernel/random/boot_id");
+    fs::create_dir_all(boot.parent().unwrap()).unwrap();
+    fs::write(boot, "first-boot\n").unwrap();
     let args = [
         "compare",
         &broker.address,
@@ -254,6 +257,69 @@ fn a_setting_of_the_machine_is_asked_for_set_and_put_back() {
         (&"60".into(), &"1".into())
     );
     assert_eq!(fs::read_to_string(&file).unwrap().trim(), "60");
+}
+
+/// The kernel sets the requests and the scheduler's own settings anew with the scheduler: they come back as well.
+#[test]
+fn a_scheduler_comes_back_with_all_that_it_takes_along() {
+    use hone_host::kernel::{Files, Kernel as _};
+    let Some(disk) = disk::Loop::attach() else { return };
+    let (folder, broker, root) =
+        (tempfile::tempdir().unwrap(), Broker::start(), disk::root_over_this_kernel());
+    for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "77"), ("iosched/read_expire", "444")]
+    {
+        Files::new(Path::new("/")).write(&format!("sys/block/{}/queue/{file}", disk.name), value).unwrap();
+    }
+    let before = disk::queue(&disk.name);
+    let change = format!("host.sys/block/{}/queue/scheduler=none", disk.name);
+    let args = ["compare", &broker.address, "--change", &change, "--yes", "--host-root"];
+    let ran = hone_in(folder.path(), &[&args[..], &[root.path().to_str().unwrap()], &SMALL].concat());
+    assert!([0, 3].contains(&ran.code), "{}", ran.stderr);
+    assert_eq!(disk::queue(&disk.name), before);
+}
+
+/// Journals under a root of changes that are in force.
+fn in_force(root: &Path) -> Option<std::path::PathBuf> {
+    let entries = fs::read_dir(root.join("var/lib/hone/host")).ok()?;
+    entries.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.contains("\"applied\"") && !text.contains("\"reverted\"")
+    })
+}
+
+#[test]
+fn a_setting_of_the_machine_goes_back_by_its_guard_when_the_run_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let broker = Broker::start();
+    let root = folder.path().join("root");
+    let files = [("proc/sys/kernel/random/boot_id", "first-boot\n"), ("proc/sys/vm/swappiness", "60\n")];
+    for (path, text) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let mut child = hone_command()
+        .args(["compare", &broker.address, "--change", "host.vm.swappiness=1", "--yes", "--host-root"])
+        .arg(&root)
+        .args(["--rate", "200", "--duration", "60", "--warmup", "10", "--control-pairs", "0", "--seed", "3"])
+        .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    in_a_window_of_b(&mut child, &folder.path().join("runs/compare-001"), || in_force(&root).is_some());
+    // Nobody else changes this host meanwhile.
+    let own = "about = \"x\"\n[[knobs]]\nname = \"vm.swappiness\"\nvalue = \"10\"\nreason = \"x\"\nsource = \"x\"\n";
+    fs::write(folder.path().join("own.toml"), own).unwrap();
+    let apply = ["host", "apply", "own.toml", "--all", "--root", root.to_str().unwrap()];
+    hone_in(folder.path(), &apply).expect_code(1).expect_error("neither confirmed nor taken back");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let swappiness = || fs::read_to_string(root.join("proc/sys/vm/swappiness")).unwrap().trim().to_owned();
+    assert_eq!(swappiness(), "1");
+    let_its_time_come(&in_force(&root).unwrap());
+    waits_for("the way back", || swappiness() == "60");
+    assert!(folder.path().join("runs/compare-001/undo.json").exists());
+    hone_in(folder.path(), &["compare", "--undo", "runs/compare-001"]).expect_code(0);
+    assert!(!folder.path().join("runs/compare-001/undo.json").exists());
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 mod host_cli;
-use host_cli::{command, hone, said};
+use host_cli::{armed, command, hone, journal, let_its_time_come, said, waits_for};
 
 /// A machine with one disk under the root; its files accept anything.
 fn machine() -> tempfile::TempDir {
@@ -63,14 +62,6 @@ const BEFORE: [&str; 5] = ["20", "10", "60", "1", "0"];
 /// As the profile `latency` wants it; nothing is swapped here, so swappiness stays.
 const LATENCY: [&str; 5] = ["10", "3", "60", "10", "0"];
 
-fn waits_for(what: &str, is: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !is() {
-        assert!(Instant::now() < until, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_plan_writes_nothing_and_says_what_cannot_matter() {
     let root = machine();
@@ -114,12 +105,27 @@ fn applied_confirmed_reverted_and_nothing_left() {
     assert!(!root.path().join("var/lib/hone").exists());
 }
 
+/// Seconds since boot, with their fraction.
+fn since_boot_s() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 #[test]
 fn without_a_confirmation_the_guard_takes_it_back() {
     let root = machine();
-    let text = ok(root.path(), &["apply", "latency", "--confirm-within", "3s"]);
-    assert!(text.contains("taken back in 3 s unless"), "{text}");
+    let begun_s = since_boot_s();
+    let text = ok(root.path(), &["apply", "latency", "--confirm-within", "10m"]);
+    let ended_s = since_boot_s();
+    assert!(text.contains("taken back in 600 s unless"), "{text}");
     assert_eq!(values(root.path()), LATENCY);
+    let journal = journal(root.path(), "00001");
+    let deadline_s = armed(&journal).unwrap().1 as f64;
+    assert!(deadline_s >= begun_s + 600.0, "nobody has less time than was said: {begun_s} {deadline_s}");
+    assert!(deadline_s <= ended_s + 601.0, "{ended_s} {deadline_s}");
+    let_its_time_come(&journal);
     waits_for("the way back", || values(root.path()) == BEFORE);
     let late = hone(root.path(), &["confirm"]);
     assert!(!late.status.success());
@@ -129,17 +135,20 @@ fn without_a_confirmation_the_guard_takes_it_back() {
 fn with_a_confirmation_the_guard_goes() {
     let root = machine();
     let json: serde_json::Value =
-        serde_json::from_str(&ok(root.path(), &["apply", "latency", "--confirm-within", "4s", "--json"]))
+        serde_json::from_str(&ok(root.path(), &["apply", "latency", "--confirm-within", "10m", "--json"]))
             .unwrap();
     let guard = json["body"]["applied"]["guard"].as_u64().unwrap();
     ok(root.path(), &["confirm", "--this-boot"]);
+    // Whether it hears of the confirmation or of its time first, it finds both.
+    let journal = journal(root.path(), "00001");
+    let_its_time_come(&journal);
     let is_guard = || {
         fs::read(format!("/proc/{guard}/cmdline"))
             .is_ok_and(|line| line.windows(5).any(|word| word == b"guard"))
     };
     waits_for("the guard's end", || !is_guard());
-    std::thread::sleep(Duration::from_secs(4));
     assert_eq!(values(root.path()), LATENCY);
+    assert!(!fs::read_to_string(&journal).unwrap().contains("\"reverting\""));
     assert!(!root.path().join("etc").exists());
 }
 
@@ -149,13 +158,13 @@ fn a_change_that_was_killed_half_way_is_taken_back_by_its_guard() {
     let root = machine();
     let stuck = root.path().join("sys/block/nvme0n1/queue/nomerges");
     let mut applying =
-        command(root.path(), &["apply", "redpanda", "--disk", "nvme0n1", "--all", "--confirm-within", "4s"])
+        command(root.path(), &["apply", "redpanda", "--disk", "nvme0n1", "--all", "--confirm-within", "10m"])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-    // Stopped as soon as the first value is in force; the guard is armed by then.
-    let journal = root.path().join("var/lib/hone/host/00001.journal");
+    // Killed as soon as a write is announced; the guard is armed by then.
+    let journal = journal(root.path(), "00001");
     waits_for("a first write", || {
         fs::read_to_string(&journal)
             .is_ok_and(|text| text.contains("\"intent\"") || text.contains("\"applied\""))
@@ -167,6 +176,7 @@ fn a_change_that_was_killed_half_way_is_taken_back_by_its_guard() {
         text.find("\"armed\"").unwrap() < text.find("\"intent\"").unwrap(),
         "armed before the first write"
     );
+    let_its_time_come(&journal);
     waits_for("the way back", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"reverted\""))
     });

@@ -395,8 +395,10 @@ fn waits_for(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
 fn three_hosts_of_a_real_cluster() {
     if std::env::var_os("HONE_LONG").is_none() {
+        eprintln!("skipped: three JVMs and some minutes are for HONE_LONG=1");
         return;
     }
     let Some(lab) = Lab::start() else { return };

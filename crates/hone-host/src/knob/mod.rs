@@ -248,6 +248,14 @@ pub fn rival(path: &str) -> Option<String> {
     Some(other.to_owned())
 }
 
+/// All attributes that a write of the one at this path can change, as [`Place::closure`] has them; of one that Hone does not know, itself.
+pub fn closure(path: &str, kernel: &dyn Kernel) -> Vec<String> {
+    match of_path(path) {
+        Some(place) => place.closure(kernel),
+        None => std::iter::once(path.to_owned()).chain(rival(path)).collect(),
+    }
+}
+
 /// The place in the order of writes: a scheduler before the requests, those before what the scheduler keeps.
 pub fn rank(path: &str) -> u8 {
     let file = path.rsplit('/').next().unwrap_or_default();
@@ -350,5 +358,9 @@ mod tests {
         assert!(closure.is_sorted_by_key(|path| rank(path)));
         let dirty = Place::new(by_name("vm.dirty_ratio").unwrap(), None);
         assert_eq!(dirty.closure(&files), ["proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"]);
+        // By their paths alone, known or not.
+        assert_eq!(super::closure("sys/block/vda/queue/scheduler", &files), closure);
+        assert_eq!(super::closure("proc/sys/vm/dirty_bytes", &files).len(), 2);
+        assert_eq!(super::closure("proc/sys/net/core/somaxconn", &files), ["proc/sys/net/core/somaxconn"]);
     }
 }

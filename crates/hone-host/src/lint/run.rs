@@ -54,6 +54,8 @@ struct Runner<'a, 'k> {
     depth: usize,
     steps: usize,
     stops_on_error: bool,
+    /// Whether somebody asks for the answer (`if`, `||`), so that a failure ends nothing.
+    is_asked: bool,
     variables: BTreeMap<String, String>,
     functions: BTreeMap<String, Vec<Step>>,
     called: std::collections::BTreeSet<String>,
@@ -75,11 +77,45 @@ fn answered(worked: bool) -> Answer {
     Answer { worked: Some(worked), output: Some(String::new()) }
 }
 
-/// Whether the script goes on.
+/// Where the script goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
+    /// With the next command.
     On,
+    /// With the next turn of the loop so many loops up, 1 being the innermost.
+    Next(usize),
+    /// Behind the loop so many loops up.
+    Break(usize),
+    /// Behind the call of the function.
+    Return,
+    /// Nowhere.
     Ended,
+}
+
+impl Flow {
+    /// What a word of the shell makes of it; `None` of other commands.
+    fn of(words: &[String]) -> Option<Self> {
+        let (name, arguments) = words.split_first()?;
+        let loops = arguments.first().and_then(|count| count.parse().ok()).unwrap_or(1).max(1);
+        match name.as_str() {
+            "exit" => Some(Self::Ended),
+            "return" => Some(Self::Return),
+            "continue" => Some(Self::Next(loops)),
+            "break" => Some(Self::Break(loops)),
+            _ => None,
+        }
+    }
+
+    /// What is left of it outside of a loop whose body ended so; `None` when the loop has another turn.
+    fn outside(self) -> Option<Self> {
+        match self {
+            Self::On | Self::Next(0 | 1) => None,
+            Self::Next(loops) => Some(Self::Next(loops - 1)),
+            Self::Break(0 | 1) => Some(Self::On),
+            Self::Break(loops) => Some(Self::Break(loops - 1)),
+            Self::Return | Self::Ended => Some(self),
+        }
+    }
 }
 
 /// Words in the name of a function or a file that takes back.
@@ -130,6 +166,7 @@ impl<'a, 'k> Runner<'a, 'k> {
             depth: 0,
             steps: 0,
             stops_on_error: false,
+            is_asked: false,
             variables: [("EUID", "0"), ("UID", "0")]
                 .map(|(name, text)| (name.to_owned(), text.to_owned()))
                 .into(),
@@ -159,11 +196,11 @@ impl Runner<'_, '_> {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[String]) -> Answer {
-        let Some(body) = self.functions.get(name).cloned() else { return Answer::default() };
+    fn call(&mut self, name: &str, arguments: &[String]) -> (Flow, Answer) {
+        let Some(body) = self.functions.get(name).cloned() else { return (Flow::On, Answer::default()) };
         self.called.insert(name.to_owned());
         if self.depth >= DEEPEST {
-            return Answer::default();
+            return (Flow::On, Answer::default());
         }
         self.depth += 1;
         let before: Vec<Option<String>> = (1..10)
@@ -172,16 +209,26 @@ impl Runner<'_, '_> {
                 self.variables.insert(at.to_string(), value)
             })
             .collect();
-        self.list(&body, false);
+        let (flow, answer) = self.list(&body, false);
         for (at, value) in (1_usize..).zip(before) {
             self.variables.insert(at.to_string(), value.unwrap_or_default());
         }
         self.depth -= 1;
-        Answer { worked: None, output: None }
+        // Loops of the caller are none of a function's business.
+        let flow = if flow == Flow::Ended { flow } else { Flow::On };
+        (flow, Answer { worked: answer.worked, output: None })
     }
 
-    /// `is_asked`: the answer is asked for, so a failure ends nothing.
+    /// `is_asked`: the answer is asked for, so a failure ends nothing, also inside of what is called.
     fn list(&mut self, steps: &[Step], is_asked: bool) -> (Flow, Answer) {
+        let before = self.is_asked;
+        self.is_asked |= is_asked;
+        let ended = self.steps_of(steps);
+        self.is_asked = before;
+        ended
+    }
+
+    fn steps_of(&mut self, steps: &[Step]) -> (Flow, Answer) {
         let mut last = answered(true);
         for (at, step) in steps.iter().enumerate() {
             self.steps += 1;
@@ -197,8 +244,12 @@ impl Runner<'_, '_> {
                 continue;
             }
             let is_joined = steps.get(at + 1).is_some_and(|next| next.joint != Joint::Then);
+            let was_asked = self.is_asked;
+            self.is_asked |= is_joined || step.negated;
             let (flow, mut answer) = self.node(step);
-            if flow == Flow::Ended {
+            self.is_asked = was_asked;
+            let is_sure = step.joint == Joint::Then || last.worked.is_some();
+            if flow != Flow::On && self.believes(is_sure) {
                 return (flow, answer);
             }
             if step.negated {
@@ -206,7 +257,7 @@ impl Runner<'_, '_> {
             }
             let is_fatal = answer.worked == Some(false)
                 && self.stops_on_error
-                && !is_asked
+                && !self.is_asked
                 && !is_joined
                 && !step.negated
                 && matches!(step.node, Node::Pipe(_));
@@ -220,6 +271,11 @@ impl Runner<'_, '_> {
         (Flow::On, last)
     }
 
+    /// Whether an end counts that hangs on a condition: better a setting too many than one too few.
+    fn believes(&self, is_sure: bool) -> bool {
+        is_sure || self.steps > MOST_STEPS
+    }
+
     fn node(&mut self, step: &Step) -> (Flow, Answer) {
         self.line = step.line;
         match &step.node {
@@ -231,14 +287,17 @@ impl Runner<'_, '_> {
             }
             Node::For { name, words, body } => self.looped_over(name, words, body),
             Node::If(arms) => self.conditions(arms),
-            Node::Loop(body) => self.list(body, false),
+            Node::Loop(body) => {
+                let (flow, answer) = self.list(body, false);
+                (flow.outside().unwrap_or(Flow::On), answer)
+            }
             Node::Case(arms) => {
                 for (pattern, body) in arms {
                     let before = self.role;
                     if takes_back(pattern) {
                         self.role = Role::Rollback;
                     }
-                    self.list(body, true);
+                    self.list(body, false);
                     self.role = before;
                 }
                 (Flow::On, Answer::default())
@@ -251,8 +310,8 @@ impl Runner<'_, '_> {
         for value in values {
             self.variables.insert(name.to_owned(), value);
             let (flow, answer) = self.list(body, false);
-            if flow == Flow::Ended {
-                return (flow, answer);
+            if let Some(outside) = flow.outside() {
+                return (outside, answer);
             }
         }
         (Flow::On, answered(true))
@@ -261,12 +320,14 @@ impl Runner<'_, '_> {
     fn conditions(&mut self, arms: &[(Vec<Step>, Vec<Step>)]) -> (Flow, Answer) {
         for (condition, body) in arms {
             let (flow, answer) = self.list(condition, true);
-            if flow == Flow::Ended {
+            if flow != Flow::On {
                 return (flow, answer);
             }
-            // What can't be known is taken for true: better a setting too many than one too few.
+            // What can't be known is taken for true, as long as it ends nothing.
             if answer.worked != Some(false) {
-                return self.list(body, false);
+                let (flow, came) = self.list(body, false);
+                let is_believed = self.believes(answer.worked.is_some());
+                return (if is_believed { flow } else { Flow::On }, came);
             }
         }
         (Flow::On, answered(true))
@@ -279,7 +340,7 @@ impl Runner<'_, '_> {
             let own = command.input.as_ref().map(|word| self.text_of(word));
             let flow;
             (flow, answer) = self.simple(command, own.or(input));
-            if flow == Flow::Ended {
+            if flow != Flow::On {
                 return (flow, answer);
             }
             input = answer.output.clone();
@@ -296,10 +357,16 @@ impl Runner<'_, '_> {
         let Some(words) = without_prefixes(&words) else {
             return (Flow::On, answered(true));
         };
-        if matches!(words.first().map(String::as_str), Some("exit")) {
-            return (Flow::Ended, answered(words.get(1).is_none_or(|code| code == "0")));
+        if let Some(flow) = Flow::of(words) {
+            let is_code = matches!(flow, Flow::Ended | Flow::Return);
+            let code = words.get(1).filter(|_| is_code).map_or(Ok(0), |code| code.parse::<i64>());
+            let worked = code.ok().map(|code| code == 0);
+            return (flow, Answer { worked, output: Some(String::new()) });
         }
-        let mut answer = self.command(words, input);
+        let (flow, mut answer) = match words.split_first() {
+            Some((name, arguments)) if self.functions.contains_key(name) => self.call(name, arguments),
+            _ => (Flow::On, self.command(words, input)),
+        };
         for (append, target) in &command.outputs {
             let target = self.text_of(target);
             let text = answer.output.take();
@@ -307,7 +374,7 @@ impl Runner<'_, '_> {
                 answer = worked;
             }
         }
-        (Flow::On, answer)
+        (flow, answer)
     }
 
     /// Writes a text into a file or a setting. `None` where that is nothing to answer for.
@@ -345,9 +412,6 @@ impl Runner<'_, '_> {
 
     fn command(&mut self, words: &[String], input: Option<String>) -> Answer {
         let Some((name, arguments)) = words.split_first() else { return answered(true) };
-        if self.functions.contains_key(name) {
-            return self.call(name, arguments);
-        }
         match name.rsplit('/').next().unwrap_or_default() {
             "echo" => worked(echoed(arguments)),
             "printf" => worked(printed(arguments)),
@@ -378,7 +442,7 @@ impl Runner<'_, '_> {
             "true" | ":" | "chmod" | "chown" | "mkdir" | "sleep" | "logger" | "udevadm" | "sync"
             | "touch" => answered(true),
             "false" => answered(false),
-            "shift" | "return" | "command" | "type" | "which" | "read" => Answer::default(),
+            "shift" | "command" | "type" | "which" | "read" => Answer::default(),
             _ => self.foreign(words),
         }
     }

@@ -1,5 +1,5 @@
 //! Who comes next: one canary that is not the controller's host, then the others of its rack, then rack by rack, and the
-//! controller's host last of all. Asked anew before each host, since controllers move.
+//! controller's host last of all, whoever is wanted first. Asked anew before each host, since controllers move.
 
 /// A host that is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub fn next(left: &[Candidate<'_>], last_rack: Option<&str>) -> Option<usize> {
     };
     let rank = |host: &&Candidate<'_>| {
         (
-            !host.is_wanted_first,
             host.has_controller,
+            !host.is_wanted_first,
             last_rack.is_some() && host.rack != last_rack,
             of_controllers_rack(host),
             host.rack.map(str::to_owned),
@@ -71,7 +71,9 @@ mod tests {
     #[test]
     fn the_user_may_say_who_comes_first() {
         assert_eq!(order(&["a", "b", "c"], &[2], Some(1))[0], 1);
-        assert_eq!(order(&["a", "b"], &[0], Some(0)), [0, 1]);
+        // But not the controller's host, unless it is the only one.
+        assert_eq!(order(&["a", "b"], &[0], Some(0)), [1, 0]);
+        assert_eq!(order(&["a"], &[0], Some(0)), [0]);
     }
 
     #[test]

@@ -15,9 +15,13 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Whether a test can run; where HONE_REQUIRE_ROOT says so, one that can't is a failure.
+/// Whether a test can run: one that can't is a printed skip, and where HONE_REQUIRE_ROOT says so, a failure.
+#[expect(clippy::print_stderr, reason = "a test that does not run must say so")]
 pub fn can_run(what: bool, why: &str) -> bool {
     assert!(what || std::env::var_os("HONE_REQUIRE_ROOT").is_none(), "{why}");
+    if !what {
+        eprintln!("skipped: {why}");
+    }
     what
 }
 
@@ -46,9 +50,12 @@ fn control(request: libc::Ioctl, number: i32) -> Option<i32> {
 impl Loop {
     /// One of ours, where that is possible.
     pub fn attach() -> Option<Self> {
-        let disk = if can_run(is_root(), "this is not root") { Self::attached() } else { None };
-        let can_run = can_run(disk.is_some(), "no loop device can be had");
-        disk.filter(|_| can_run)
+        if !can_run(is_root(), "this is not root") {
+            return None;
+        }
+        let disk = Self::attached();
+        can_run(disk.is_some(), "no loop device can be had");
+        disk
     }
 
     fn attached() -> Option<Self> {

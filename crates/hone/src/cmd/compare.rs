@@ -570,6 +570,9 @@ fn ratio(text: &str) -> Result<f64> {
         .ok_or_else(|| Usage(format!("--effect `{text}`: write 5% or 0.05, at least 0.1%")).into())
 }
 
+/// A setting is tried for a moment; this is for the case that the process ends in it.
+const GUARD_OF_A_TRIAL: Duration = Duration::from_secs(60);
+
 /// Shows a change of the world outside, asks where it is the machine's, and tries it once: what is refused is refused now,
 /// and not after an hour of control pairs. Answers what is in force now.
 fn try_lever(
@@ -598,7 +601,7 @@ fn try_lever(
         confirm(&what, desk)?;
     }
     desk.progress.line(&format!("Change: {what}"));
-    lever.set(&change.to, address, folder.path(), Some(&now))?.end(Ok(()))?;
+    lever.set(&change.to, address, folder.path(), Some(&now), Some(GUARD_OF_A_TRIAL))?.end(Ok(()))?;
     Ok(Some(now))
 }
 

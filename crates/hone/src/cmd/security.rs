@@ -71,6 +71,50 @@ impl SecurityOptions {
     }
 }
 
+/// An option that names a file, and the file.
+pub(crate) type Named<'a> = (&'static str, &'a Path);
+
+impl SecurityOptions {
+    /// The files that they name.
+    pub(crate) fn files(&self) -> Vec<Named<'_>> {
+        let all = [
+            ("--tls-ca", &self.tls_ca),
+            ("--tls-cert", &self.tls_cert),
+            ("--tls-key", &self.tls_key),
+            ("--sasl-password-file", &self.sasl_password_file),
+        ];
+        all.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
+    }
+
+    /// The same options as words, for another process; `place` says where a file is for that one.
+    ///
+    /// # Errors
+    /// When the password is in no file: it would have to stand among the words.
+    pub(crate) fn words(&self, place: impl Fn(Named<'_>) -> Result<String>) -> Result<Vec<String>> {
+        let mut words = Vec::new();
+        let is_bare = self.tls || self.tls_insecure_skip_verify;
+        words.extend(is_bare.then(|| "--tls".to_owned()));
+        words.extend(self.tls_insecure_skip_verify.then(|| "--tls-insecure-skip-verify".to_owned()));
+        let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        for (option, path) in self.files() {
+            add(option, place((option, path))?);
+        }
+        if let Some(name) = &self.tls_server_name {
+            add("--tls-server-name", name.clone());
+        }
+        if let (Some(mechanism), Some(user)) = (self.sasl_mechanism, &self.sasl_user) {
+            add("--sasl-mechanism", mechanism.name().to_owned());
+            add("--sasl-user", user.clone());
+            if self.sasl_password_file.is_none() {
+                bail!(Usage(
+                    "what is printed holds no password: name the file that has it (--sasl-password-file FILE)".to_owned()
+                ));
+            }
+        }
+        Ok(words)
+    }
+}
+
 /// From a file or the environment, never from the command line, which every process of the machine may read.
 fn password(file: Option<&Path>, user: &str) -> Result<Password> {
     let text = match file {

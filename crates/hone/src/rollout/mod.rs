@@ -105,11 +105,23 @@ struct Harm {
     why: String,
     /// It was measured, and is worse.
     worse: bool,
+    /// The host was told to confirm, and nobody heard what came of it.
+    may_stay: bool,
 }
 
 impl Harm {
     fn other(why: impl Into<String>) -> Self {
-        Self { why: why.into(), worse: false }
+        Self { why: why.into(), worse: false, may_stay: false }
+    }
+
+    fn worse(why: String) -> Self {
+        Self { worse: true, ..Self::other(why) }
+    }
+
+    /// A gate behind a soak that did not open. An interrupt is no measurement.
+    fn behind_a_soak(why: Closed) -> Self {
+        let worse = matches!(why, Closed::Sick(_));
+        Self { worse, ..closed(why) }
     }
 }
 
@@ -117,6 +129,8 @@ impl Harm {
 enum Visited {
     /// It keeps its change, or had nothing to change.
     Kept,
+    /// It was not touched: the controller came to it, and others are left.
+    Later,
     Halt(Harm),
 }
 
@@ -131,7 +145,7 @@ pub(crate) fn begin(
 ) -> Result<Report> {
     let (gate, health) = Gate::at(&settings.bootstrap, security, settings.rules.clone())?;
     let hosts = placed(hosts, &health.brokers)?;
-    known_first(settings, &hosts)?;
+    known_first(settings.first.as_deref(), &hosts, health.controller)?;
     let profile_text = source.file.as_ref().map(std::fs::read_to_string).transpose()?;
     let begun = Begun {
         journal: FORMAT,
@@ -195,12 +209,16 @@ pub(crate) fn resume(
     course.go(&health, &mut log, security, folder)
 }
 
-fn known_first(settings: &Settings, hosts: &[Host]) -> Result<()> {
-    match &settings.first {
-        Some(first) if !hosts.iter().any(|host| host.name == *first) => {
-            bail!(Usage(format!("--canary {first} is no host of the inventory")))
+fn known_first(first: Option<&str>, hosts: &[Host], controller: Option<i32>) -> Result<()> {
+    let Some(first) = first else { return Ok(()) };
+    match hosts.iter().find(|host| host.name == first) {
+        None => bail!(Usage(format!("--canary {first} is no host of the inventory"))),
+        Some(host) if hosts.len() > 1 && controller.is_some() && host.broker == controller => {
+            bail!(Usage(format!(
+                "--canary {first} is the host of the cluster's controller, which comes last; name another one"
+            )))
         }
-        _ => Ok(()),
+        Some(_) => Ok(()),
     }
 }
 
@@ -214,7 +232,7 @@ pub(crate) fn dry(
 ) -> Result<Report> {
     let (mut gate, health) = Gate::at(&settings.bootstrap, security, settings.rules.clone())?;
     let hosts = placed(hosts, &health.brokers)?;
-    known_first(settings, &hosts)?;
+    known_first(settings.first.as_deref(), &hosts, health.controller)?;
     let scratch = tempfile::tempdir()?;
     let lines = Lines::new(scratch.path(), settings.remote_hone.as_deref())?;
     progress.doing("looking at the cluster");
@@ -341,8 +359,15 @@ impl Course<'_> {
         let last = state.visited.last().and_then(|name| self.hosts.iter().find(|host| host.name == *name));
         let mut last_rack = last.and_then(|host| host.rack.clone());
         let is_canary_done = left.len() < self.hosts.len();
+        let mut put_off = 0;
         while !left.is_empty() {
-            let controller = self.gate.look().ok().and_then(|health| health.controller);
+            let controller = match self.gate.controller() {
+                Ok(controller) => Some(controller),
+                Err(why) => {
+                    let why = closed(why).why;
+                    return halted(Harm::other(format!("{why}; no further host was touched")), visits, log);
+                }
+            };
             let is_first = visits.is_empty() && !is_canary_done;
             let Some(at) =
                 next_of(self.settings, &self.hosts, &left, controller, last_rack.as_deref(), is_first)
@@ -351,16 +376,24 @@ impl Course<'_> {
             };
             left.retain(|other| *other != at);
             let Some(host) = self.hosts.get(at).cloned() else { break };
-            last_rack = host.rack.clone();
             let mut visit = Visit::of(&host, Fate::Waiting, Planned::default(), Vec::new());
-            let visited = self.visit(&host, &mut visit, log);
-            visits.push(visit);
-            match visited? {
-                Visited::Kept => {}
-                Visited::Halt(harm) => {
-                    log.append(&Entry::Halted { why: harm.why.clone() })?;
-                    return Ok((visits, Some(harm)));
+            let visited = self.visit(&host, &mut visit, left.len(), log);
+            if matches!(visited, Ok(Visited::Later)) {
+                left.push(at);
+                put_off += 1;
+                if put_off > self.hosts.len() {
+                    let why = format!(
+                        "{}: the controller came to each host whose turn it was; it was not touched",
+                        host.name
+                    );
+                    return halted(Harm::other(why), visits, log);
                 }
+                continue;
+            }
+            last_rack = host.rack.clone();
+            visits.push(visit);
+            if let Visited::Halt(harm) = visited? {
+                return halted(harm, visits, log);
             }
         }
         log.append(&Entry::Finished)?;
@@ -368,7 +401,7 @@ impl Course<'_> {
     }
 
     /// One host: plan, gate, apply, verify, soak, gate, confirm; else its change is taken back.
-    fn visit(&mut self, host: &Host, visit: &mut Visit, log: &mut Log) -> Result<Visited> {
+    fn visit(&mut self, host: &Host, visit: &mut Visit, others: usize, log: &mut Log) -> Result<Visited> {
         let name = host.name.clone();
         let (lines, progress) = (self.lines, self.progress);
         progress.doing(&format!("{name}: planning"));
@@ -397,6 +430,21 @@ impl Course<'_> {
                 }));
             }
         };
+        // Controllers move, and the gate and the latencies took their time.
+        if others > 0 {
+            match self.gate.controller() {
+                Ok(controller) if host.broker == Some(controller) => {
+                    progress
+                        .line(&format!("{name}: the cluster's controller is there now, so it comes later"));
+                    return Ok(Visited::Later);
+                }
+                Ok(_) => {}
+                Err(why) => {
+                    let why = closed(why).why;
+                    return Ok(Visited::Halt(Harm::other(format!("{why}; {name} was not touched"))));
+                }
+            }
+        }
         let known: Vec<String> = match remote.changes() {
             Ok(changes) => changes.into_iter().map(|change| change.id).collect(),
             Err(error) => {
@@ -424,7 +472,10 @@ impl Course<'_> {
                                 progress.line(&format!("{name}: keeps its change"));
                                 return Ok(Visited::Kept);
                             }
-                            Err(error) => Harm::other(format!("it can't be confirmed: {error:#}")),
+                            Err(error) => Harm {
+                                may_stay: true,
+                                ..Harm::other(format!("it can't be confirmed: {error:#}"))
+                            },
                         }
                     }
                     Err(harm) => harm,
@@ -487,10 +538,7 @@ impl Course<'_> {
         };
         if broken_off.is_none() {
             self.progress.doing(&format!("{}: gate after the change", host.name));
-            let health = self
-                .gate
-                .until_well(&mut || lease.alive())
-                .map_err(|why| Harm { worse: true, ..closed(why) })?;
+            let health = self.gate.until_well(&mut || lease.alive()).map_err(Harm::behind_a_soak)?;
             visit.findings.push(gate::well(&health, &self.settings.rules));
             after.lags = self.gate.lags().map_err(|error| Harm::other(error.to_string()))?;
         }
@@ -499,12 +547,8 @@ impl Course<'_> {
             findings.iter().filter(|finding| finding.bad).map(|finding| finding.text.clone()).collect();
         visit.findings.extend(findings);
         match (broken_off, bad.first()) {
-            (Some(why), _) => {
-                Err(Harm { why: self.with_failure(format!("worse during the soak: {why}")), worse: true })
-            }
-            (None, Some(_)) => {
-                Err(Harm { why: self.with_failure(format!("worse: {}", bad.join("; "))), worse: true })
-            }
+            (Some(why), _) => Err(Harm::worse(self.with_failure(format!("worse during the soak: {why}")))),
+            (None, Some(_)) => Err(Harm::worse(self.with_failure(format!("worse: {}", bad.join("; "))))),
             (None, None) => lease.holds().map_err(Harm::other),
         }
     }
@@ -539,18 +583,27 @@ impl Course<'_> {
                 Entry::Reverted { host: name.to_owned(), whole: false, why: harm.why.clone() },
                 format!("{name}: taken back, but for {}", back.left.join(", ")),
             ),
-            Err(error) => (
-                Entry::Unknown { host: name.to_owned(), why: format!("{error:#}") },
-                format!(
-                    "{name}: can't be told to take it back ({error:#}); its own guard does so within {} s",
-                    self.settings.lease_s
-                ),
-            ),
+            Err(error) => {
+                let then = if harm.may_stay {
+                    "it may have confirmed its change and keep it; once it can be reached, take it back with --undo".to_owned()
+                } else {
+                    format!("its own guard does so within {} s", self.settings.lease_s)
+                };
+                (
+                    Entry::Unknown { host: name.to_owned(), why: format!("{error:#}") },
+                    format!("{name}: can't be told to take it back ({error:#}); {then}"),
+                )
+            }
         };
         log.append(&entry)?;
         self.progress.line(&told);
         Ok(Visited::Halt(Harm { why: format!("{name}: {}", harm.why), ..harm }))
     }
+}
+
+fn halted(harm: Harm, visits: Vec<Visit>, log: &mut Log) -> Result<(Vec<Visit>, Option<Harm>)> {
+    log.append(&Entry::Halted { why: harm.why.clone() })?;
+    Ok((visits, Some(harm)))
 }
 
 fn closed(why: Closed) -> Harm {
@@ -748,4 +801,34 @@ pub(crate) fn inspect(folder: &Path) -> Result<Report> {
         remarks: Vec::new(),
         would_take_s: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hone_host::rollout::inventory::named;
+
+    #[test]
+    fn an_interrupt_behind_a_soak_is_no_measurement() {
+        assert!(!Harm::behind_a_soak(Closed::Interrupted).worse);
+        assert!(Harm::behind_a_soak(Closed::Sick("under-replicated".to_owned())).worse);
+    }
+
+    #[test]
+    fn the_controllers_host_is_no_canary() {
+        let mut hosts = named(&["a", "b"].map(str::to_owned)).unwrap();
+        for (host, id) in hosts.iter_mut().zip(1..) {
+            host.broker = Some(id);
+        }
+        let known = |first: &str, hosts: &[Host], controller: Option<i32>| {
+            known_first(Some(first), hosts, controller).map_err(|error| error.to_string())
+        };
+        assert_eq!(known("a", &hosts, Some(2)), Ok(()));
+        assert!(
+            known("b", &hosts, Some(2)).unwrap_err().contains("b is the host of the cluster's controller")
+        );
+        assert_eq!(known("b", &hosts, None), Ok(()));
+        assert_eq!(known("b", &hosts[1..], Some(2)), Ok(()), "the only one has to be first");
+        assert!(known("c", &hosts, Some(2)).unwrap_err().contains("no host of the inventory"));
+    }
 }

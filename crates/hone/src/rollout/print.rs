@@ -30,8 +30,8 @@ fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", words.join(", "))
 }
 
-/// The options of a gate, but for the files.
-fn gate_options(settings: &Settings) -> Vec<String> {
+/// The options of a gate, but for the files of what was seen.
+fn gate_options(settings: &Settings, security: &[String]) -> Vec<String> {
     let mut words = vec!["--bootstrap".to_owned(), settings.bootstrap.join(",")];
     let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
     add("--baseline", format!("{}s", settings.baseline_s));
@@ -45,6 +45,7 @@ fn gate_options(settings: &Settings) -> Vec<String> {
     if settings.no_canary {
         words.push("--no-canary".to_owned());
     }
+    words.extend(security.iter().cloned());
     words
 }
 
@@ -56,11 +57,18 @@ pub(crate) struct Play<'a> {
     pub(crate) hosts: &'a [Host],
     pub(crate) data: Option<&'a str>,
     pub(crate) settings: &'a Settings,
+    /// Options of TLS and login; their files are on the machine that runs the play.
+    pub(crate) security: &'a [String],
 }
 
 impl Play<'_> {
     /// The YAML text.
     pub(crate) fn text(&self) -> String {
+        format!("{}{}{PLAY_TASKS}", self.head(), self.profile_tasks())
+    }
+
+    /// What is said once: hosts, and the words that the tasks take.
+    fn head(&self) -> String {
         let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let pattern = if names.is_empty() { "hone_rollout".to_owned() } else { names.join(",") };
         let remote_profile =
@@ -70,9 +78,7 @@ impl Play<'_> {
             apply.push("--all".to_owned());
         }
         let confirm = if self.settings.this_boot { list(["--this-boot"]) } else { "[]".to_owned() };
-        let mut text = String::new();
-        let _ = write!(
-            text,
+        format!(
             "# Kernel settings, one host at a time, behind the health of the cluster. Written by `hone host rollout --print ansible`.
 # `hone` is needed in PATH on the hosts and on the machine that runs this play. Hosts come in the order of the inventory: put the one with the
 # cluster's controller last.
@@ -96,7 +102,8 @@ impl Play<'_> {
     hone_change: \"{{{{ ((hone_applied.stdout | default('') or '{{}}') | from_json).get('body', {{}}).get('applied', {{}}).get('id', '') if hone_applied is succeeded else '' }}}}\"
     hone_data: {data}
     hone_broker: {broker}
-    hone_before: \"/tmp/hone-before-{{{{ inventory_hostname | replace('/', '_') }}}}.json\"
+    # In a folder that is nobody else's: who could write it would decide what is worse.
+    hone_before: \"{{{{ hone_folder.path }}}}/before.json\"
   tasks:
 ",
             pattern = quoted(&pattern),
@@ -104,23 +111,23 @@ impl Play<'_> {
             guard_s = guard_s(self.settings),
             soak_s = self.settings.soak_s,
             apply = list(apply.iter().map(String::as_str)),
-            gate = list(gate_options(self.settings).iter().map(String::as_str)),
+            gate = list(gate_options(self.settings, self.security).iter().map(String::as_str)),
             data = self.by_host(|host| host.data.as_ref().map(|data| quoted(&data.display().to_string())), self.data),
             broker = self.by_host(|host| host.broker.map(|broker| quoted(&broker.to_string())), None),
-        );
-        if let Some(profile) = self.profile_text {
-            let _ = write!(
-                text,
-                "    - name: The profile's folder
+        )
+    }
+
+    /// A profile that is none of Hone's own is brought to the host.
+    fn profile_tasks(&self) -> String {
+        let Some(profile) = self.profile_text else { return String::new() };
+        format!(
+            "    - name: The profile's folder
       ansible.builtin.file: {{path: /etc/hone, state: directory, mode: \"0755\"}}
     - name: The profile
       ansible.builtin.copy: {{dest: /etc/hone/profile.toml, mode: \"0644\", content: !unsafe {}}}
 ",
-                quoted(profile)
-            );
-        }
-        text.push_str(PLAY_TASKS);
-        text
+            quoted(profile)
+        )
     }
 
     /// An expression that gives a value by the host's name, and nothing for others.
@@ -138,7 +145,13 @@ impl Play<'_> {
     }
 }
 
-const PLAY_TASKS: &str = r#"    - name: The gate before the change, and latencies without it
+const PLAY_TASKS: &str = r#"    - name: A folder for what is seen before the change
+      ansible.builtin.tempfile: {state: directory, prefix: hone-}
+      register: hone_folder
+      delegate_to: localhost
+      become: false
+      changed_when: false
+    - name: The gate before the change, and latencies without it
       ansible.builtin.command:
         argv: "{{ ['hone', 'host', 'rollout', '--gate-only', '--keep', hone_before] + hone_gate_options }}"
       delegate_to: localhost
@@ -173,6 +186,12 @@ const PLAY_TASKS: &str = r#"    - name: The gate before the change, and latencie
         - name: Halt
           ansible.builtin.fail:
             msg: "{{ inventory_hostname }} {{ 'was taken back' if hone_applied is changed and hone_applied is succeeded else 'was not changed, or goes back by its own guard' }}: {{ ansible_failed_result.stdout | default(ansible_failed_result.msg | default('')) }}"
+      always:
+        - name: The folder is not needed any more
+          ansible.builtin.file: {path: "{{ hone_folder.path }}", state: absent}
+          delegate_to: localhost
+          become: false
+          changed_when: false
 "#;
 
 /// A DaemonSet of Kubernetes.
@@ -183,7 +202,14 @@ pub(crate) struct Kubernetes<'a> {
     pub(crate) image: &'a str,
     pub(crate) data: Option<&'a str>,
     pub(crate) settings: &'a Settings,
+    /// Options of TLS and login, whose files are in [`SECRETS`].
+    pub(crate) security: &'a [String],
+    /// Those files: their names there, and where they are now.
+    pub(crate) secrets: &'a [(String, String)],
 }
+
+/// Where a pod has the files of a secret.
+pub(crate) const SECRETS: &str = "/security";
 
 /// What the container runs; the settings are its arguments.
 const SCRIPT: &str = include_str!("daemonset.sh");
@@ -192,6 +218,14 @@ impl Kubernetes<'_> {
     /// The YAML text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(DAEMONSET_HEAD);
+        if !self.secrets.is_empty() {
+            let files: Vec<String> =
+                self.secrets.iter().map(|(name, path)| format!("--from-file={name}={path}")).collect();
+            let words = ["kubectl", "create", "secret", "generic", "hone-host-security"].into_iter();
+            let words = words.chain(files.iter().map(String::as_str));
+            let line = shlex::try_join(words).unwrap_or_default().replace(['\n', '\r'], " ");
+            let _ = writeln!(text, "# The files of TLS and login come out of a secret:\n#   {line}");
+        }
         if let Some(profile) = self.profile_text {
             let _ = write!(
                 text,
@@ -219,9 +253,17 @@ data:
         if self.profile_text.is_some() {
             text.push_str("            - {name: profile, mountPath: /profile, readOnly: true}\n");
         }
+        if !self.secrets.is_empty() {
+            let _ = writeln!(text, "            - {{name: security, mountPath: {SECRETS}, readOnly: true}}");
+        }
         text.push_str("      volumes:\n        - {name: host, hostPath: {path: /, type: Directory}}\n");
         if self.profile_text.is_some() {
             text.push_str("        - {name: profile, configMap: {name: hone-host-profile}}\n");
+        }
+        if !self.secrets.is_empty() {
+            text.push_str(
+                "        - {name: security, secret: {secretName: hone-host-security, defaultMode: 0400}}\n",
+            );
         }
         text
     }
@@ -238,7 +280,7 @@ data:
             words.push("--all".to_owned());
         }
         words.push("--".to_owned());
-        words.extend(gate_options(self.settings));
+        words.extend(gate_options(self.settings, self.security));
         words
     }
 }
@@ -256,7 +298,8 @@ const DAEMONSET_HEAD: &str = "# Kernel settings of nodes, one node at a time, be
 #   done
 # Put the node with the cluster's controller last. To take it back on a node:
 #   kubectl label node $node hone.dev/host-settings-   and, there:   /var/lib/hone/bin/hone-of-daemonset host revert
-# The image needs hone, sh and nsenter (util-linux).
+# The image needs hone, sh and nsenter (util-linux), and the node systemd: the guard is a unit there, and outlives the pod; elsewhere it would
+# end with the pod's control group. A node without it is left as it is.
 ";
 
 const DAEMONSET_BODY: &str = "apiVersion: apps/v1
@@ -330,6 +373,7 @@ mod tests {
             hosts: &hosts,
             data: Some("/d'x"),
             settings: &settings,
+            security: &[],
         };
         let text = play.text();
         assert!(text.contains("content: !unsafe \"about = \\\"{{ x }}\\\"\""), "{text}");
@@ -340,10 +384,13 @@ mod tests {
             image: "i: \"x\"",
             data: Some("/$(HOME)"),
             settings: &settings,
+            security: &[],
+            secrets: &[("tls-ca".to_owned(), "/a b\nkind: evil".to_owned())],
         };
         let text = manifest.text();
         assert!(text.contains("- \"/$$(HOME)\""), "{text}");
         assert!(text.contains("image: \"i: \\\"x\\\"\""), "{text}");
+        assert!(!text.lines().any(|line| line.starts_with("kind: evil")), "{text}");
         assert!(
             !text.lines().any(|line| line.contains("$(command") && !line.contains("$$(command")),
             "{text}"

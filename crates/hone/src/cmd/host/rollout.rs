@@ -16,7 +16,7 @@ use super::apply::time;
 use crate::folder::RunFolder;
 use crate::moment::now_unix_ms;
 use crate::rollout::gate::{self, Finding, Gate, Rules, Stretch, Watched};
-use crate::rollout::print::{Kubernetes, Play};
+use crate::rollout::print::{Kubernetes, Play, SECRETS};
 use crate::rollout::{self, CANARY_TOPIC, Settings, Source};
 use crate::{Ending, Usage, show};
 
@@ -396,6 +396,10 @@ fn broker(word: &str, health: &Health) -> Result<i32> {
     rollout::placing::broker_of(word, &health.brokers)
 }
 
+fn utf8(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).with_context(|| format!("{} is no UTF-8", path.display()))
+}
+
 fn printed(
     arguments: &Arguments,
     tool: Tool,
@@ -410,6 +414,7 @@ fn printed(
     };
     let settings = Settings { bootstrap, ..settings.clone() };
     let data = arguments.data.clone().map(|data| data.display().to_string());
+    let security = &arguments.security;
     let text = match tool {
         Tool::Ansible => {
             let hosts = if arguments.inventory.is_some() || !arguments.hosts.is_empty() {
@@ -423,17 +428,25 @@ fn printed(
                 hosts: &hosts,
                 data: data.as_deref(),
                 settings: &settings,
+                security: &security.words(|(_, file)| utf8(&std::path::absolute(file)?))?,
             }
             .text()
         }
-        Tool::Daemonset => Kubernetes {
-            profile: name,
-            profile_text: text,
-            image: &arguments.image,
-            data: data.as_deref(),
-            settings: &settings,
+        Tool::Daemonset => {
+            let name_of = |option: &str| option.trim_start_matches('-').to_owned();
+            let secrets =
+                security.files().into_iter().map(|(option, file)| Ok((name_of(option), utf8(file)?)));
+            Kubernetes {
+                profile: name,
+                profile_text: text,
+                image: &arguments.image,
+                data: data.as_deref(),
+                settings: &settings,
+                security: &security.words(|(option, _)| Ok(format!("{SECRETS}/{}", name_of(option))))?,
+                secrets: &secrets.collect::<Result<Vec<_>>>()?,
+            }
+            .text()
         }
-        .text(),
     };
     print(&text)?;
     Ok(Ending::Done)

@@ -202,7 +202,9 @@ fn planned_brought_kept_told_and_taken_back() {
     let host = &done["body"]["hosts"][0];
     assert_eq!(host["fate"]["is"], "confirmed", "{host}");
     let findings = host["findings"].to_string();
-    assert!(findings.contains("well 3 times in a row") && findings.contains("rounds"), "{findings}");
+    // A busy machine has time for too few rounds in so short a soak, and says so.
+    let is_judged = findings.contains("the changed broker 1 against itself before");
+    assert!(findings.contains("well 3 times in a row") && is_judged, "{findings}");
     assert_eq!(scene.values("k1"), ["11", "1"]);
     assert!(scene.path().join("k1/etc/sysctl.d/99-zz-hone.conf").exists());
     assert_eq!(scene.canaries(), Vec::<String>::new());

@@ -6,6 +6,7 @@
 #   bench/batch-story.sh --kafka               against Apache Kafka (bench/kafka.sh: one node, its own defaults)
 #   bench/batch-story.sh --small               minutes in place of an hour; the figures then say little
 #   HONE=path RATE=records/s PRODUCERS=n WINDOW_S=n PAIRS=n CONTROLS=n OUT=folder bench/batch-story.sh
+#   CLIENT='java -cp jars/* examples/clients/java/Client.java' bench/batch-story.sh     by another client than librdkafka
 #
 # Leaves its records, the table (proof.md) and the page (report.html) in $OUT/batch-prove-NNN.
 set -euo pipefail
@@ -41,6 +42,7 @@ cleanup() {
 trap cleanup EXIT
 
 target=()
+[ -z "${CLIENT:-}" ] || more+=(--client "$CLIENT")
 if [ -n "$kafka" ]; then
   data=$(mktemp -d)
   bench/kafka.sh fetch

@@ -212,7 +212,7 @@ impl Ledger {
         if !self.is_still(&file)? && !self.check()?.lines.iter().any(|line| line.hash == hash) {
             return Ok(None);
         }
-        let behind = checked.torn.last().filter(|_| lines::ends_torn(&before)).cloned();
+        let behind = checked.torn.into_iter().next_back().filter(|torn| lines::ends_at(&before, torn.line));
         Ok(Some(Appended { hash, behind, fault: checked.faults.into_iter().next() }))
     }
 

@@ -55,6 +55,11 @@ pub(crate) fn ends_torn(bytes: &[u8]) -> bool {
     bytes.last().is_some_and(|last| *last != b'\n')
 }
 
+/// Whether that is so of the line with this number, which then is the last one. A whole entry may have no end, too, behind an editor.
+pub(crate) fn ends_at(bytes: &[u8], line: usize) -> bool {
+    ends_torn(bytes) && bytes.split(|byte| *byte == b'\n').count() == line
+}
+
 /// Each line that is not empty, with its number.
 pub(crate) fn read(bytes: &[u8]) -> impl Iterator<Item = (usize, Found)> {
     let lines = bytes.split(|byte| *byte == b'\n').enumerate();

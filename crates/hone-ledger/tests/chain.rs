@@ -189,6 +189,21 @@ fn behind_a_torn_line_an_entry_says_so() {
     assert!(fs::read_to_string(ledger.path()).unwrap().starts_with(&format!("{whole}{}\n", &whole[..100])));
 }
 
+/// An editor took the last line feed away: the piece further up is no news.
+#[test]
+fn behind_a_whole_entry_without_an_end_no_old_piece_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger_of(folder.path(), [1]);
+    let whole = fs::read_to_string(ledger.path()).unwrap();
+    fs::write(ledger.path(), format!("{}\n{whole}", &whole[..100])).unwrap();
+    ledger.append(&entry(2)).unwrap();
+    let cut = fs::read_to_string(ledger.path()).unwrap();
+    fs::write(ledger.path(), cut.trim_end()).unwrap();
+    let appended = ledger.append(&entry(3)).unwrap();
+    assert_eq!((appended.behind, appended.fault), (None, None));
+    assert_eq!(ledger.read().unwrap().lines.len(), 3);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 

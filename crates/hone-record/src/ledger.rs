@@ -47,7 +47,7 @@ pub struct LedgerEntry {
     pub pairs: Option<u32>,
     /// What was found; `None` where nothing was measured.
     pub verdict: Option<Verdict>,
-    /// What was done about it: `keep`, `drop`, `accepted`, `rejected`, `foretold`, `applied` ...
+    /// What was done about it: `keep`, `drop`, `accepted`, `rejected`, `put back`, `foretold`, `applied` ...
     pub decision: String,
     /// Why, in words.
     pub why: String,
@@ -92,6 +92,9 @@ pub enum RecordRole {
 /// Where a change acts, as the beginning of [`LedgerEntry::change`] has it.
 pub const ALTITUDES: [&str; 4] = ["binary", "broker", "client", "host"];
 
+/// The change of an entry that is of all kept changes together, of which each has an entry of its own.
+pub const ALL_TOGETHER: &str = "all: all together";
+
 impl LedgerEntry {
     /// Fills in what a comparison decided: rule, workload, metric, estimate, verdict.
     #[must_use]
@@ -112,6 +115,11 @@ impl LedgerEntry {
     pub fn altitude(&self) -> Option<&str> {
         let (named, _) = self.change.split_once(": ")?;
         ALTITUDES.contains(&named).then_some(named)
+    }
+
+    /// Whether it is of all that was kept together, and so of no change of its own.
+    pub fn is_of_all(&self) -> bool {
+        self.change == ALL_TOGETHER
     }
 
     /// The change without its altitude.

@@ -66,7 +66,7 @@ pub use heatmap::{
 };
 pub use histogram::{Hdr, HdrError, LATENCY_HIGH_NS, LATENCY_LOW_NS, PackedHdr};
 pub use host_trial::{HostTrial, StallCounts, StallVerdict, TriedKnob, TriedSetting, UntriedKnob};
-pub use ledger::{ALTITUDES, LedgerEntry, RecordRef, RecordRole};
+pub use ledger::{ALL_TOGETHER, ALTITUDES, LedgerEntry, RecordRef, RecordRole};
 pub use likeness::refused_for_loads;
 pub use machine::{Machine, PmuState};
 pub use median::median;
@@ -82,7 +82,7 @@ pub use saved::{SavedComparison, SavedEstimate, SavedFinding, SavedSide};
 pub use selftest::{SelfCheck, SelfTest};
 pub use stall::{STALL_FROM_MS, Stall, Stalls};
 pub use story::{Chapter, Fate, STORY_QUANTILES, Story, WindowRow};
-pub use tuning::{Altitude, Hope, Together, Tuning, TuningStep};
+pub use tuning::{Altitude, Hope, PutBack, Together, Tuning, TuningStep};
 pub use watched::{CodeSplit, Watched, WatchedFunction, WatchedThread};
 pub use whatif::{
     BatchFigures, CheapestSetting, ClientSettings, Foreseen, ForeseenBatches, ReplayMisfit, ReplayedProducer,

@@ -28,6 +28,14 @@ impl Decision {
     }
 }
 
+impl ProofStep {
+    /// The ratio of the metric that decides, with its interval; `None` where nothing was estimated.
+    pub fn worth_in_words(&self) -> Option<String> {
+        let estimate = &self.comparison.as_ref().and_then(Comparison::primary)?.estimate;
+        Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
+    }
+}
+
 /// What was said of a step before it was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

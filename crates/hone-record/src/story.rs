@@ -123,7 +123,7 @@ impl LedgerEntry {
     pub fn fate(&self) -> Fate {
         match (self.decision.as_str(), self.verdict) {
             ("keep" | "accepted" | "applied" | "confirmed", _) => Fate::Kept,
-            ("taken back", _) => Fate::TakenBack,
+            ("taken back" | "put back" | "replaced", _) => Fate::TakenBack,
             ("drop" | "rejected", Some(Verdict::NotShown)) => Fate::NotShown,
             ("drop" | "rejected", _) => Fate::Rejected,
             _ => Fate::Undecided,
@@ -133,11 +133,11 @@ impl LedgerEntry {
 
 impl Story {
     /// The changes with a fate, each once, in the order in which they were tried. What was decided last of a change in an experiment is its
-    /// fate.
+    /// fate. All of them together are no change of their own.
     pub fn changes_of(&self, fate: Fate) -> Vec<&str> {
         let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut last: Vec<&Chapter> = Vec::new();
-        for chapter in &self.chapters {
+        for chapter in self.chapters.iter().filter(|chapter| !chapter.entry.is_of_all()) {
             let key = (chapter.entry.experiment.as_str(), chapter.entry.change.as_str());
             let place = *places.entry(key).or_insert(last.len());
             match last.get_mut(place) {
@@ -225,5 +225,23 @@ mod tests {
         );
         assert_eq!(story.groups().iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 3]);
         assert_eq!(Story::default().sentence(), "Nothing was tried yet.");
+    }
+
+    #[test]
+    fn what_was_kept_at_first_and_put_back_later_does_not_stay() {
+        let better = Some(Verdict::Better);
+        let story = Story {
+            chapters: vec![
+                chapter("client: linger=5ms", "accepted", better, "a"),
+                chapter("client: linger=20ms", "accepted", better, "a"),
+                chapter("client: linger=5ms", "replaced", None, "a"),
+                chapter("client: codec=lz4", "accepted", better, "a"),
+                chapter("client: codec=lz4", "put back", Some(Verdict::Worse), "a"),
+                chapter(crate::ALL_TOGETHER, "accepted", better, "a"),
+            ],
+            ..Story::default()
+        };
+        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"]);
+        assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
     }
 }

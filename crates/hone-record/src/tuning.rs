@@ -60,12 +60,70 @@ pub struct TuningStep {
 /// What is kept, held against the state before the first change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Together {
-    /// All of them against none; `None` where the budget did not reach so far.
+    /// All that was kept until then, against none of it. Rejected where it was not shown to help: then nothing is kept. `None` where
+    /// nothing was left to be held against the first state, or the budget did not reach so far.
     pub all: Option<ProofStep>,
-    /// The product of the ratios that the changes had when they were accepted.
-    pub product: f64,
-    /// For each change all of them against all but this one, as far as the budget reached.
+    /// The product of the ratios that the kept changes have among each other, those of `without`. Where each is worth as much beside the
+    /// others as alone it is the ratio of `all`; above that one, gains are shared. `None` where a ratio is missing.
+    pub product: Option<f64>,
+    /// For each kept change all of them against all but this one, as far as the budget reached. Accepted: shown to help again.
     pub without: Vec<ProofStep>,
+    /// What the end put back, in this order.
+    #[serde(default)]
+    pub put_back: Vec<PutBack>,
+}
+
+/// A change that helped when it was tried, and was put back in the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PutBack {
+    /// Its name.
+    pub change: String,
+    /// Why, in words.
+    pub why: String,
+    /// What was measured: all that was kept against all but this change, or against the first state.
+    pub step: ProofStep,
+}
+
+impl Together {
+    /// What became of each change in the end, in words, with what was measured and why: first what was put back.
+    pub fn in_the_end(&self) -> Vec<(&str, &ProofStep, &'static str, &str)> {
+        let back = self
+            .put_back
+            .iter()
+            .map(|gone| (gone.change.as_str(), &gone.step, "put back", gone.why.as_str()));
+        let kept = self.without.iter().map(|step| {
+            let fate = match step.decision {
+                Decision::Accepted => "kept",
+                Decision::Rejected => "kept, not shown again",
+            };
+            (step.change.as_str(), step, fate, step.why.as_str())
+        });
+        back.chain(kept).collect()
+    }
+
+    /// All that was kept against the first state, beside the product of the single ratios, in a sentence or two; `None` where it was not
+    /// measured.
+    pub fn sentence(&self) -> Option<String> {
+        let all = self.all.as_ref()?.worth_in_words()?;
+        let product = self.product.map(|product| {
+            format!(
+                " The product of what each is worth beside the others is {product:.3}: the same where the gains are independent, larger where \
+                 changes share a gain, smaller where they help each other."
+            )
+        });
+        Some(format!("All that was kept, against the first state: {all}.{}", product.unwrap_or_default()))
+    }
+
+    /// The kept changes that were not shown to help once more, beside the others.
+    pub fn not_shown_again(&self) -> Vec<&str> {
+        let rejected = self.without.iter().filter(|step| step.decision == Decision::Rejected);
+        rejected.map(|step| step.change.as_str()).collect()
+    }
+
+    /// Whether what was kept one by one was not shown to help together.
+    pub fn is_rejected(&self) -> bool {
+        self.all.as_ref().is_some_and(|all| all.decision == Decision::Rejected)
+    }
 }
 
 /// A run of `hone tune`.
@@ -91,7 +149,7 @@ pub struct Tuning {
     pub allowed: Vec<Altitude>,
     /// Seconds that the run might take; `None` for as long as there is something to try.
     pub budget_s: Option<f64>,
-    /// Seconds that its pairs took.
+    /// Seconds that it took, with its builds and what broken-off attempts measured.
     pub took_s: f64,
     /// The state before the first change, by an A/A pilot.
     pub first: BatchState,
@@ -114,12 +172,58 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// The step that says what all that was kept is worth: all together, or the only one that was accepted.
+    /// The step that says what all that was kept is worth: all together, or the only one that was accepted. `None` where nothing is kept,
+    /// or the budget did not reach so far.
     pub fn worth(&self) -> Option<&ProofStep> {
-        let all = self.together.as_ref().and_then(|together| together.all.as_ref());
         let accepted =
-            self.steps.iter().map(|step| &step.step).find(|step| step.decision == Decision::Accepted);
-        all.or(accepted).filter(|_| !self.kept.is_empty())
+            || self.steps.iter().map(|step| &step.step).find(|step| step.decision == Decision::Accepted);
+        let found = match &self.together {
+            Some(together) => together.all.as_ref(),
+            None => accepted(),
+        };
+        found.filter(|_| !self.kept.is_empty())
+    }
+
+    /// What it came to, in a few sentences.
+    pub fn sentence(&self) -> String {
+        let (what, tried) = (self.objective.label(), self.steps.len());
+        let accepted =
+            self.steps.iter().map(|step| &step.step).filter(|step| step.decision == Decision::Accepted);
+        let accepted: Vec<&str> = accepted.map(|step| step.change.as_str()).collect();
+        let end = self.end_in_words();
+        if self.kept.is_empty() && accepted.is_empty() {
+            return format!("{tried} changes were tried for {what}, and none was shown to help.{end}");
+        }
+        if self.kept.is_empty() {
+            return format!(
+                "Nothing is kept, of {tried} that were tried for {what}: one by one {} helped, and together they were not shown to.{end}",
+                accepted.join("; ")
+            );
+        }
+        let worth = self.worth().and_then(ProofStep::worth_in_words);
+        let worth = worth.map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
+        format!("{worth}Kept, of {tried} that were tried: {}.{end}", self.kept.join("; "))
+    }
+
+    /// What the end showed against single changes.
+    fn end_in_words(&self) -> String {
+        let Some(together) = &self.together else { return String::new() };
+        let list = |names: Vec<&str>, what: &str| match &names[..] {
+            [] => String::new(),
+            names => format!(" {what}: {}.", names.join("; ")),
+        };
+        let back = together.put_back.iter().map(|gone| gone.change.as_str()).collect();
+        let unmeasured = match (&together.all, &self.kept[..]) {
+            (None, [_, ..]) => {
+                " What all of it is worth together was not measured: the budget did not reach so far."
+            }
+            _ => "",
+        };
+        format!(
+            "{}{}{unmeasured}",
+            list(together.not_shown_again(), "Not shown again beside the others"),
+            list(back, "Put back in the end")
+        )
     }
 
     /// Its steps as a proof, for tables of their states: the last column is all that was kept, where that was measured.
@@ -138,5 +242,58 @@ impl Tuning {
             machine: self.machine.clone(),
             software: self.software.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(change: &str, decision: Decision) -> ProofStep {
+        ProofStep {
+            change: change.to_owned(),
+            words: Vec::new(),
+            decision,
+            why: String::new(),
+            promise: None,
+            guards: Vec::new(),
+            comparison: None,
+            before: BatchState::default(),
+            after: BatchState::default(),
+            foretold: None,
+        }
+    }
+
+    fn together(all: Option<Decision>, back: &[&str]) -> Together {
+        Together {
+            all: all.map(|decision| step("all together", decision)),
+            product: None,
+            without: vec![step("a", Decision::Accepted), step("b", Decision::Rejected)],
+            put_back: back
+                .iter()
+                .map(|change| PutBack {
+                    change: (*change).to_owned(),
+                    why: "it harms".to_owned(),
+                    step: step(change, Decision::Rejected),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn what_was_not_shown_again_is_not_simply_kept() {
+        let found = together(Some(Decision::Accepted), &["c"]);
+        assert_eq!(found.not_shown_again(), ["b"]);
+        let fates: Vec<_> = found.in_the_end().iter().map(|(change, _, fate, _)| (*change, *fate)).collect();
+        assert_eq!(fates, [("c", "put back"), ("a", "kept"), ("b", "kept, not shown again")]);
+        assert!(!found.is_rejected() && together(Some(Decision::Rejected), &[]).is_rejected());
+        assert!(!together(None, &[]).is_rejected(), "not measured");
+    }
+
+    #[test]
+    fn records_of_the_first_builds_can_be_read() {
+        let old = serde_json::json!({ "all": null, "product": 0.25, "without": [] });
+        let read: Together = serde_json::from_value(old).unwrap();
+        assert_eq!((read.product, read.put_back.len()), (Some(0.25), 0));
     }
 }

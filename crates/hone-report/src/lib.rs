@@ -21,7 +21,9 @@ mod table;
 mod sample;
 
 pub use page::{
-    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, optimization_page,
-    optimization_story, proof_page, proof_story, story_page, tuning_page, window_page,
+    capacity_page, comparison_page, comparison_story, curve_page, host_trial_page, host_trial_story,
+    optimization_page, optimization_story, proof_page, proof_story, story_page, tuning_page, tuning_story,
+    window_page,
 };
 pub use quantity::date_utc;
+pub use section::story::csv_line;

@@ -157,6 +157,15 @@ fn proof_with(found: &Proof, windows: &BTreeMap<String, Window>, told: Option<&S
 /// The page of settings of a host that were tried. `windows` holds the windows of all their comparisons under the names that
 /// [`hone_record::PairOutcome`] uses for them; a window that is not there is told as missing.
 pub fn host_trial_page(found: &HostTrial, windows: &BTreeMap<String, Window>) -> String {
+    host_trial_with(found, windows, None)
+}
+
+/// The same, with what its story has beyond it.
+pub fn host_trial_story(found: &HostTrial, windows: &BTreeMap<String, Window>, told: &Story) -> String {
+    host_trial_with(found, windows, Some(told))
+}
+
+fn host_trial_with(found: &HostTrial, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
     let all = || found.tried.iter().chain(&found.together);
     let judged = all().enumerate().map(|(index, knob)| {
         let title = format!("{}: {}", host_trial::title(found, knob), knob.verdict.label());
@@ -172,7 +181,8 @@ pub fn host_trial_page(found: &HostTrial, windows: &BTreeMap<String, Window>) ->
             first.and_then(|knob| circumstances::durability(&knob.durability, &[&knob.comparison.workload])),
         )
         .child(circumstances::machine(&found.machine))
-        .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)));
+        .children(first.map(|knob| method::of_comparison(&knob.comparison, windows)))
+        .children(told.map(story::downloads));
     document(&format!("Host settings under {} – Hone", found.target), headline::host_trial(found), main)
 }
 
@@ -192,6 +202,15 @@ pub fn story_page(told: &Story) -> String {
 
 /// The page of a service that was tuned. `windows` as for [`proof_page`].
 pub fn tuning_page(found: &Tuning, windows: &BTreeMap<String, Window>) -> String {
+    tuning_with(found, windows, None)
+}
+
+/// The same, with what its story has beyond it.
+pub fn tuning_story(found: &Tuning, windows: &BTreeMap<String, Window>, told: &Story) -> String {
+    tuning_with(found, windows, Some(told))
+}
+
+fn tuning_with(found: &Tuning, windows: &BTreeMap<String, Window>, told: Option<&Story>) -> String {
     let proof = found.as_proof();
     let judged = proof.steps.iter().enumerate().filter_map(|(index, step)| {
         let title = format!("{}: {}", step.change, step.decision.label());
@@ -208,7 +227,8 @@ pub fn tuning_page(found: &Tuning, windows: &BTreeMap<String, Window>) -> String
         .child(workloads::alone(&found.workload))
         .children(circumstances::durability(&found.durability, &[&found.workload]))
         .child(circumstances::machine(&found.machine))
-        .children(first.map(|first| method::of_comparison(first, windows)));
+        .children(first.map(|first| method::of_comparison(first, windows)))
+        .children(told.map(story::downloads));
     document(&format!("{} tuned – Hone", found.name), headline::tuning(found), main)
 }
 

@@ -1,8 +1,9 @@
 //! Whether a change is kept: the comparator's verdict, and guard rails that are counts and rules of the user's.
 
-use anyhow::Result;
-use hone_record::{BatchState, Comparison, Decision, Guard, PairKind, Verdict, Window};
+use anyhow::{Result, bail};
+use hone_record::{BatchState, Comparison, Decision, Guard, Metric, PairKind, Verdict, Window};
 
+use crate::Usage;
 use crate::folder::{RunFolder, read_record};
 use crate::require::Rule;
 use crate::show;
@@ -13,6 +14,63 @@ pub(crate) const FAILED_MORE: f64 = 0.001;
 pub(crate) const LAG_S: f64 = 0.1;
 /// Share of the windows in which a rule of the user must be met.
 const FEWEST_MET: f64 = 0.5;
+
+/// The rule's text in a run's folder.
+const RULE: &str = "rule.txt";
+
+/// What the rule of a run names.
+pub(crate) struct Terms<'a> {
+    pub(crate) primary: Metric,
+    /// Metrics that must not get worse.
+    pub(crate) guards: &'a [Metric],
+    /// Rules of the user's.
+    pub(crate) require: &'a [String],
+    pub(crate) pairs: u32,
+    pub(crate) control_pairs: u32,
+}
+
+impl Terms<'_> {
+    /// By what [`decide`] accepts a change, with the guard rails of [`guards`] and [`required`], in words; `more` are further guard rails.
+    pub(crate) fn words(&self, more: &str) -> String {
+        let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
+        let guards = if guards.is_empty() { "none of its own".to_owned() } else { guards.join(", ") };
+        let required = match self.require {
+            [] => String::new(),
+            rules => format!(
+                " {} must be met in at least {} % of its windows that can tell.",
+                rules.join(", "),
+                FEWEST_MET * 100.0
+            ),
+        };
+        format!(
+            "the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A pairs of that state, \
+             and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed before; with consumers, no \
+             larger share of the acknowledged records goes missing than before, and the lag is not both above twice the one before and above \
+             {LAG_S} s of records{more}.{required}",
+            self.primary.label(),
+            self.pairs,
+            self.control_pairs,
+            FAILED_MORE * 100.0,
+        )
+    }
+}
+
+/// Puts the rule on the disk before the first window. A run that goes on has to have the one that is there.
+///
+/// # Errors
+/// With what to do where another one is there.
+pub(crate) fn fixed(folder: &RunFolder, rule: &str) -> Result<()> {
+    let text = format!("{rule}\n");
+    match folder.read_text(RULE)? {
+        Some(earlier) if earlier == text => Ok(()),
+        Some(_) => bail!(Usage(format!(
+            "{} is another rule than this run has now: what was measured under one is not judged by another\n  next: begin a new run, or go \
+             on with the Hone and the settings that began this one",
+            folder.join(RULE).display()
+        ))),
+        None => folder.write_text(RULE, &text).map(|_| ()),
+    }
+}
 
 /// The windows that count, of the state before and of the candidate.
 ///
@@ -97,9 +155,59 @@ pub(crate) fn required(rule: &Rule, windows: &[Window]) -> Guard {
     }
 }
 
+/// The same of a change that is taken out of several: a rule that is not met without it either is not broken by it.
+pub(crate) fn broken_by(without: Guard, with: Guard) -> Guard {
+    Guard {
+        seen: format!("{}; without it {}", with.seen, without.seen),
+        held: with.held || !without.held,
+        ..with
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whatever can reject a change is named before the first window.
+    #[test]
+    fn the_rule_names_every_guard_rail_and_stays_what_it_is() {
+        let require = ["p99<10ms".to_owned()];
+        let terms = Terms {
+            primary: Metric::CpuPerRecord,
+            guards: &[Metric::LatencyP99],
+            require: &require,
+            pairs: 8,
+            control_pairs: 5,
+        };
+        let told = terms.words("; of it half comes");
+        let lossy = || state(1, 0, Some(1));
+        for guard in guards(&[lossy(), lossy()], 1.0) {
+            let word = guard.rule.split(' ').next().unwrap();
+            let word = if word == "consumer" { "lag" } else { word.trim_end_matches("ed") };
+            assert!(told.contains(word), "{} is not in: {told}", guard.rule);
+        }
+        for part in
+            ["CPU", "p99, ", "p99<10ms must be met in at least 50 %", "half comes.", "8 pairs", "5 A/A"]
+        {
+            let part = if part == "p99, " { "breaks: p99;" } else { part };
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        fixed(&folder, &told).unwrap();
+        fixed(&folder, &told).unwrap();
+        let refused = fixed(&folder, "another").unwrap_err();
+        assert!(refused.is::<Usage>() && refused.to_string().contains("another rule"), "{refused:#}");
+        assert!(folder.read_text(RULE).unwrap().unwrap().starts_with(&told), "it is not written over");
+    }
+
+    #[test]
+    fn a_rule_that_others_break_is_not_broken_by_what_is_taken_out() {
+        let guard = |held| Guard { rule: "p99<1ms".to_owned(), seen: "met in 0 of 8".to_owned(), held };
+        for (without, with, held) in [(true, false, false), (false, false, true), (false, true, true)] {
+            assert_eq!(broken_by(guard(without), guard(with)).held, held, "{without} {with}");
+        }
+    }
 
     fn state(records: u64, failed: u64, lag: Option<u64>) -> BatchState {
         BatchState {

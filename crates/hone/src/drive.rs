@@ -21,7 +21,7 @@ use crate::arm::{Arm, Place, Running};
 use crate::bench::DID_NOT_START;
 use crate::clients::Clients;
 use crate::folder::RunFolder;
-use crate::lever::{Held, Lever, Set, set_together};
+use crate::lever::{HeldTogether, Lever, Set, set_together};
 use crate::places::{Places, Seat};
 use crate::probe::TargetProbe;
 use crate::progress::Progress;
@@ -148,12 +148,17 @@ pub(crate) fn measure_pairs(
                 if failures.gives_up(pair.outcome.kind, pair.failed) {
                     let kind = if pair.outcome.kind == PairKind::Test { "A/B" } else { "control" };
                     let reason = pair.outcome.dropped.as_deref().unwrap_or_default();
-                    let of_b = pair.outcome.kind == PairKind::Test
-                        && last_were_of_b(pairs.iter().chain(std::iter::once(&pair.outcome)));
+                    let all = || pairs.iter().chain(std::iter::once(&pair.outcome));
+                    let of_b = pair.outcome.kind == PairKind::Test && last_were_of(1, all());
+                    let of_a = match pair.outcome.kind {
+                        PairKind::Test => last_were_of(0, all()),
+                        // Of equal arms: nothing is known against B where it has stood all its windows.
+                        PairKind::Control => b_has_stood(all()),
+                    };
                     let words = format!(
                         "{FAILURES_IN_A_ROW} {kind} pairs in a row do not count, the last because {reason}"
                     );
-                    bail!(GaveUp { of_b, words });
+                    bail!(GaveUp { of_a, of_b, words });
                 }
                 pair.outcome
             }
@@ -168,6 +173,8 @@ pub(crate) fn measure_pairs(
 /// An arm failed too often running for another pair to make sense.
 #[derive(Debug)]
 pub(crate) struct GaveUp {
+    /// Whether A alone had trouble: then nothing is known against B.
+    pub(crate) of_a: bool,
     /// Whether B alone had trouble in each of those pairs: then nothing is known against A.
     pub(crate) of_b: bool,
     words: String,
@@ -176,7 +183,7 @@ pub(crate) struct GaveUp {
 #[cfg(test)]
 impl GaveUp {
     pub(crate) fn for_test(of_b: bool) -> Self {
-        Self { of_b, words: "3 A/B pairs in a row do not count".to_owned() }
+        Self { of_a: !of_b, of_b, words: "3 A/B pairs in a row do not count".to_owned() }
     }
 }
 
@@ -188,11 +195,17 @@ impl std::fmt::Display for GaveUp {
 
 impl std::error::Error for GaveUp {}
 
-/// Whether in the last A/B pairs B had trouble and A had none.
-fn last_were_of_b<'a>(pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
+/// Whether in the last A/B pairs one side (0 for A, 1 for B) had trouble and the other had none.
+fn last_were_of<'a>(side: usize, pairs: impl DoubleEndedIterator<Item = &'a PairOutcome>) -> bool {
     let tests = pairs.rev().filter(|pair| pair.kind == PairKind::Test).take(FAILURES_IN_A_ROW as usize);
     let mut troubles = tests.map(|pair| &pair.troubles);
-    troubles.all(|[a, b]| a.is_empty() && !b.is_empty())
+    troubles.all(|troubles| !troubles[side].is_empty() && troubles[1 - side].is_empty())
+}
+
+/// Whether B had no trouble in any A/B pair, and there is a window of it.
+fn b_has_stood<'a>(pairs: impl Iterator<Item = &'a PairOutcome>) -> bool {
+    let tests: Vec<&PairOutcome> = pairs.filter(|pair| pair.kind == PairKind::Test).collect();
+    tests.iter().all(|pair| pair.troubles[1].is_empty()) && tests.iter().any(|pair| !pair.window_b.is_empty())
 }
 
 /// Failures running, by kind of pair: a control between two A/B pairs that failed says nothing of B.
@@ -337,9 +350,7 @@ impl Contest<'_> {
             let side = &sides[index];
             let held = self.held(side)?;
             let part = of_arm(self.window_alone(side, progress));
-            // The last one that was set goes back first.
-            let part = held.into_iter().rev().fold(part, |part, held| held.end(part));
-            match part? {
+            match held.end(part)? {
                 Ok(window) => seen.windows[index] = Some(window),
                 // The other window would have nothing to be held against.
                 Err(failure) => {
@@ -352,20 +363,25 @@ impl Contest<'_> {
     }
 
     /// Sets what of the world outside is set before an arm starts: the machine, and brokers that run already.
-    fn held(&self, side: &Side) -> Result<Vec<Held>> {
+    fn held(&self, side: &Side) -> Result<HeldTogether> {
         let (of_machine, others): (Vec<&Set>, Vec<&Set>) =
             side.sets.iter().partition(|set| matches!(set.lever, Lever::Host { .. }));
-        let folder = self.folder.path();
-        let mut held = Vec::new();
-        for set in others {
-            // A program's own goes with it: it is set when that runs.
-            let Place::Address(address) = &side.arm.place else { continue };
-            held = with_or_back(held, set.lever.set(&set.value, address, folder, set.was.as_deref(), None))?;
+        let mut held = HeldTogether::default();
+        // A program's own goes with it: it is set when that runs.
+        if let Place::Address(address) = &side.arm.place {
+            let several = others.len() > 1;
+            for set in others.iter().filter(|_| several) {
+                set.was.as_ref().map_or(Ok(()), |was| set.lever.is_as_it_was(was, address))?;
+            }
+            for set in others {
+                let was = set.was.as_deref().filter(|_| !several);
+                held = held.and(set.lever.set(&set.value, address, self.folder.path(), was, None))?;
+            }
         }
         if of_machine.is_empty() {
             return Ok(held);
         }
-        with_or_back(held, set_together(&of_machine, folder, Some(guard_for(&side.workload))))
+        held.and(set_together(&of_machine, self.folder.path(), Some(guard_for(&side.workload))))
     }
 
     fn start(&self, side: &Side) -> Result<Running> {
@@ -503,20 +519,6 @@ struct ArmFailed {
 impl std::fmt::Display for ArmFailed {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.what)
-    }
-}
-
-/// One more that is set. When it is refused, what is set already goes back before anybody hears of it.
-fn with_or_back(mut held: Vec<Held>, next: Result<Held>) -> Result<Vec<Held>> {
-    match next {
-        Ok(one) => {
-            held.push(one);
-            Ok(held)
-        }
-        refused => {
-            held.into_iter().rev().fold(refused.map(drop), |done, held| held.end(done))?;
-            bail!("a refused setting is set")
-        }
     }
 }
 
@@ -706,11 +708,18 @@ mod tests {
         };
         let (test, control) = (PairKind::Test, PairKind::Control);
         let of_b = || pair(test, &[], &["died"]);
-        assert!(last_were_of_b(
-            [pair(test, &["died"], &[]), of_b(), pair(control, &[], &[]), of_b(), of_b()].iter()
-        ));
-        assert!(!last_were_of_b([of_b(), of_b(), pair(test, &["died"], &["died"])].iter()));
-        assert!(!last_were_of_b([of_b(), pair(test, &[], &[]), of_b()].iter()));
+        let mixed = [pair(test, &["died"], &[]), of_b(), pair(control, &[], &[]), of_b(), of_b()];
+        assert!(last_were_of(1, mixed.iter()));
+        assert!(!last_were_of(0, mixed.iter()));
+        assert!(!last_were_of(1, [of_b(), of_b(), pair(test, &["died"], &["died"])].iter()));
+        assert!(!last_were_of(1, [of_b(), pair(test, &[], &[]), of_b()].iter()));
+        let of_a = || pair(test, &["died"], &[]);
+        assert!(last_were_of(0, [of_a(), pair(control, &["died"], &[]), of_a(), of_a()].iter()));
+        // Where the control gives up, B is known by its own windows alone.
+        let seen = |b: &[&str]| PairOutcome { window_b: "b.json".to_owned(), ..pair(test, &["died"], b) };
+        assert!(b_has_stood([seen(&[]), of_a(), pair(control, &["died"], &["died"])].iter()));
+        assert!(!b_has_stood([seen(&[]), seen(&["died"])].iter()));
+        assert!(!b_has_stood([of_a(), pair(control, &["died"], &[])].iter()));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! What all entries of the ledger have in common, whoever decides, and what is said when one can't be written.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
@@ -123,9 +124,11 @@ pub(crate) fn enter_once(
         return Ok(());
     }
     let entry = entry()?;
+    // Two steps of a run may be of one change, and rest on no window: then what they ask, or decide, is another thing.
     let same = |other: &LedgerEntry| {
         (&other.run, &other.verb, &other.change, &other.workload, &other.records)
             == (&entry.run, &entry.verb, &entry.change, &entry.workload, &entry.records)
+            && (&other.question, &other.decision) == (&entry.question, &entry.decision)
     };
     let known = Ledger::at(path).check().unwrap_or_default();
     if !known.lines.iter().any(|line| same(&line.entry)) {
@@ -168,4 +171,132 @@ pub(crate) fn hash_of(path: &Path) -> Result<String> {
         .and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes))
         .with_context(|| format!("{} can't be read", path.display()))?;
     Ok(sha256_hex(&bytes))
+}
+
+/// Where the runs behind a ledger's entries are.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    folders: BTreeMap<String, PathBuf>,
+    /// As they come in the ledger.
+    order: Vec<String>,
+}
+
+impl Runs {
+    /// Looks for each run where its entries say, and, where runs were moved together with their ledger, beside it. Every machine numbers its
+    /// runs from one on, and branches of several machines are merged: what lies beside the ledger under a run's name is that run only where a
+    /// window of it lies there as it was.
+    pub(crate) fn of<'a>(ledger: &Path, entries: impl Iterator<Item = &'a LedgerEntry>) -> Self {
+        let home = ledger.parent().unwrap_or(Path::new("."));
+        let mut runs = Self::default();
+        for entry in entries.filter(|entry| !entry.run.is_empty()) {
+            if runs.folders.contains_key(&entry.run) {
+                continue;
+            }
+            let run = Path::new(&entry.run);
+            let moved = || Some(home.join(run.file_name()?)).filter(|folder| lies_in(folder, entry));
+            if let Some(folder) = Some(run.to_owned()).filter(|run| run.is_dir()).or_else(moved) {
+                runs.folders.insert(entry.run.clone(), folder);
+                runs.order.push(entry.run.clone());
+            }
+        }
+        runs
+    }
+
+    /// Those that are there, as they come in the ledger.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.order.iter().filter_map(|run| self.folders.get(run)).map(PathBuf::as_path)
+    }
+
+    /// That of an entry; `None` where it is not there any more.
+    pub(crate) fn folder_of(&self, entry: &LedgerEntry) -> Option<&Path> {
+        self.folders.get(&entry.run).map(PathBuf::as_path)
+    }
+
+    /// The file of a record; `None` where it is not there any more.
+    pub(crate) fn place_of(&self, entry: &LedgerEntry, record: &RecordRef) -> Option<PathBuf> {
+        inside(self.folder_of(entry)?, record).filter(|place| place.is_file())
+    }
+}
+
+/// A path of a ledger is somebody else's text: it may not lead out of the run.
+fn inside(folder: &Path, record: &RecordRef) -> Option<PathBuf> {
+    let path = Path::new(&record.path);
+    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
+    is_inside.then(|| folder.join(path))
+}
+
+/// Whether a folder has a window of an entry. A design says nothing: runs that ask the same have the same.
+fn lies_in(folder: &Path, entry: &LedgerEntry) -> bool {
+    let windows = entry.records.iter().filter(|record| record.role != RecordRole::Design);
+    folder.is_dir()
+        && windows
+            .filter_map(|record| Some((inside(folder, record)?, record)))
+            .any(|(place, record)| place.is_file() && hash_of(&place).is_ok_and(|hash| hash == record.sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(question: &str, decision: &str) -> LedgerEntry {
+        LedgerEntry {
+            run: "/runs/a-001".to_owned(),
+            change: "client: linger=5ms".to_owned(),
+            question: question.to_owned(),
+            decision: decision.to_owned(),
+            ..LedgerEntry::default()
+        }
+    }
+
+    /// Of one change, without a window: a step, a later step, and what became of it.
+    #[test]
+    fn entries_that_rest_on_nothing_are_told_apart() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "a").unwrap();
+        let path = parent.path().join(NAME);
+        let all = [("step 1?", "rejected"), ("step 2?", "rejected"), ("step 2?", "put back")];
+        // Each is entered, its note is lost, as a kill between the two leaves it, and it is entered once more.
+        for (number, (question, decision)) in all.iter().enumerate() {
+            for _ in 0..2 {
+                let note = format!("{number}.json");
+                let entered = || Ok(entry(question, decision));
+                enter_once(&folder, &note, &path, entered, &Progress::new(true)).unwrap();
+                folder.remove(&note).unwrap();
+            }
+        }
+        assert_eq!(Ledger::at(&path).check().unwrap().lines.len(), 3);
+    }
+
+    /// A colleague's run has the name of one of ours.
+    #[test]
+    fn a_run_of_the_same_name_beside_the_ledger_is_not_taken_for_another_ones() {
+        let home = tempfile::tempdir().unwrap();
+        let run = home.path().join("a-001");
+        fs::create_dir(&run).unwrap();
+        for (name, text) in [("design.json", "one"), ("a.json", "two"), ("b.json", "three")] {
+            fs::write(run.join(name), text).unwrap();
+        }
+        let record = |path: &str, text: &str, role| RecordRef {
+            path: path.to_owned(),
+            sha256: sha256_hex(text.as_bytes()),
+            role,
+        };
+        let elsewhere = |records: Vec<RecordRef>| {
+            let entry = LedgerEntry { run: "/not/here/a-001".to_owned(), records, ..entry("", "") };
+            let runs = Runs::of(&home.path().join(NAME), std::iter::once(&entry));
+            entry.records.iter().map(|record| runs.place_of(&entry, record).is_some()).collect::<Vec<_>>()
+        };
+        let design = || record("design.json", "one", RecordRole::Design);
+        // They asked the same, and measured something else.
+        let theirs = vec![design(), record("a.json", "other", RecordRole::Before)];
+        assert_eq!(elsewhere(theirs), [false, false]);
+        // Moved with its ledger; of its windows one was changed since, which is still seen.
+        let moved = vec![
+            design(),
+            record("a.json", "two", RecordRole::Before),
+            record("b.json", "was another", RecordRole::After),
+        ];
+        assert_eq!(elsewhere(moved), [true, true, true]);
+        assert_eq!(elsewhere(vec![record("../a-001/a.json", "two", RecordRole::Before)]), [false]);
+    }
 }

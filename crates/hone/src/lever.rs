@@ -137,6 +137,19 @@ impl Lever {
         held.once(|| self.set_for_good(value, &address))
     }
 
+    /// Refuses one that is not as it was when the run began. Of several that are set together each is looked at before the first is set,
+    /// since one may take another along.
+    ///
+    /// # Errors
+    /// When it is another value now, or can't be read.
+    pub(crate) fn is_as_it_was(&self, was: &str, address: &str) -> Result<()> {
+        let what = match self {
+            Self::Cluster { name, .. } => format!("{name} at {address}"),
+            Self::Host { name, .. } => name.clone(),
+        };
+        as_it_was(&what, was, &self.now(address)?)
+    }
+
     /// Sets it for good at a broker that goes after the window.
     pub(crate) fn set_for_good(&self, value: &str, address: &str) -> Result<()> {
         match self {
@@ -331,6 +344,47 @@ impl Drop for Held {
     }
 }
 
+/// Settings that are set together. The last one that was set goes back first, also on the way out of a panic.
+#[derive(Debug, Default)]
+pub(crate) struct HeldTogether(Vec<Held>);
+
+impl HeldTogether {
+    /// With one more, set after the others.
+    ///
+    /// # Errors
+    /// When it was refused; what is set already goes back before anybody hears of it.
+    pub(crate) fn and(mut self, next: Result<Held>) -> Result<Self> {
+        match next {
+            Ok(one) => {
+                self.0.push(one);
+                Ok(self)
+            }
+            refused => self.end(refused.map(drop)).and_then(|()| bail!("a refused setting is set")),
+        }
+    }
+
+    /// As [`Held::end`], for all of them: one that can't be put back keeps no other from it.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn end<T>(mut self, done: Result<T>) -> Result<T> {
+        let mut done = done;
+        while let Some(held) = self.0.pop() {
+            done = held.end(done);
+        }
+        done
+    }
+}
+
+impl Drop for HeldTogether {
+    fn drop(&mut self) {
+        // A vector alone would drop its first one first.
+        while let Some(held) = self.0.pop() {
+            drop(held);
+        }
+    }
+}
+
 fn not_put_back(way_back: &WayBack, file: &Path) -> String {
     format!(
         "{} could not be put back; try again with: hone compare --undo {} (with --tls and login as in that run), or put it \
@@ -410,16 +464,21 @@ pub(crate) fn put_back_left_over(folder: &Path, security: &Security, progress: &
     if found.iter().any(|left| matches!(left, LeftOver::Held)) {
         bail!("the run in {} still goes on; it puts its setting back itself", folder.display());
     }
-    let mut was_left = false;
+    let (mut was_left, mut problems) = (false, Vec::new());
     for left in found {
         let LeftOver::Left { way_back, file, _lock } = left else { continue };
         was_left = true;
-        match way_back.go_and_clear(security, &file)? {
-            Back::Drifted(drift) => alarm(&format!("of an earlier run, {drift}")),
-            Back::Done | Back::Gone => {
+        match way_back.go_and_clear(security, &file) {
+            Ok(Back::Drifted(drift)) => alarm(&format!("of an earlier run, {drift}")),
+            Ok(Back::Done | Back::Gone) => {
                 progress.line(&format!("Put back what an earlier run left set: {}", way_back.words()));
             }
+            // The others are tried all the same.
+            Err(problem) => problems.push(format!("{problem:#}")),
         }
+    }
+    if !problems.is_empty() {
+        bail!(problems.join("\n"));
     }
     Ok(was_left)
 }
@@ -500,6 +559,46 @@ mod tests {
         assert_eq!(value(&root), "60");
         assert!(!run.join(UNDO).exists());
         assert!(!put_back_left_over(&run, &Security::default(), &Progress::new(true)).unwrap());
+    }
+
+    /// One that can't be put back must not keep the others from it.
+    #[test]
+    fn what_can_be_put_back_is_put_back_beside_what_can_not() {
+        let (root, gone, run) = (machine("60\n"), machine("60\n"), tempfile::tempdir().unwrap());
+        for root in [&root, &gone] {
+            let mut held = lever(root).set("1", "", run.path(), None, None).unwrap();
+            held.way_back = None;
+        }
+        fs::remove_dir_all(gone.path().join("proc")).unwrap();
+        let problem = put_back_left_over(run.path(), &Security::default(), &Progress::new(true)).unwrap_err();
+        assert!(format!("{problem:#}").contains("could not be put back"), "{problem:#}");
+        assert_eq!(value(&root), "60");
+        assert!(!run.path().join(UNDO).exists() && undo_file(run.path(), 1).exists());
+    }
+
+    /// As on the way out of a panic: the second was set on top of the first.
+    #[test]
+    fn settings_that_are_dropped_together_go_back_the_last_one_first() {
+        let (root, run) = (machine("60\n"), tempfile::tempdir().unwrap());
+        // The same settings under another root: of one root, one run at a time sets any.
+        let other = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(root.path().join("proc"), other.path().join("proc")).unwrap();
+        let mut both = HeldTogether::default();
+        for (root, value) in [(&root, "1"), (&other, "2")] {
+            both = both.and(lever(root).set(value, "", run.path(), None, None)).unwrap();
+        }
+        assert_eq!(value(&root), "2");
+        drop(both);
+        assert_eq!(value(&root), "60");
+        assert!(left_overs(run.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_somebody_else_has_changed_since_is_seen() {
+        let root = machine("60\n");
+        lever(&root).is_as_it_was("60", "").unwrap();
+        let problem = lever(&root).is_as_it_was("10", "").unwrap_err().to_string();
+        assert!(problem.contains("was `10` when the run began and is `60` now"), "{problem}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod starter;
 mod story;
 mod survey;
 mod targets;
+mod topics;
 mod tune;
 
 /// How a verb ended; the exit code is an interface.

@@ -6,15 +6,17 @@ use std::path::Path;
 use anyhow::Result;
 use hone_ledger::{Checked, Ledger};
 use hone_record::{
-    BatchState, Chapter, Comparison, Diagnosis, LedgerEntry, Machine, Optimization, Proof, RecordRef,
-    RecordRole, Story, VariantState, Window, WindowRow,
+    BatchState, Chapter, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization, Proof,
+    ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
 };
 
 use crate::batch::prove;
 use crate::cmd::compare;
 use crate::folder::read_record;
-use crate::ledger::{NAME, hash_of};
+use crate::host::trial;
+use crate::ledger::{NAME, Runs, hash_of};
 use crate::optimize::ledger as edges;
+use crate::tune::book;
 
 /// What was found of the runs behind a ledger, beside the entries.
 #[derive(Default)]
@@ -42,17 +44,12 @@ pub(crate) fn of_ledger(path: &Path) -> Result<Story> {
             )
         })
         .collect();
-    let mut runs: Vec<String> = Vec::new();
+    let runs = Runs::of(path, lines.iter().map(|line| &line.entry));
     let chapters: Vec<Chapter> = lines
         .into_iter()
-        .map(|line| {
-            if !line.entry.run.is_empty() && !runs.contains(&line.entry.run) {
-                runs.push(line.entry.run.clone());
-            }
-            Chapter { line: Some(line.number), ..chapter(path, line.entry, &mut limits) }
-        })
+        .map(|line| Chapter { line: Some(line.number), ..chapter(&runs, line.entry, &mut limits) })
         .collect();
-    let around = around(path, &runs);
+    let around = around(runs.folders());
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     Ok(Story {
         title: title(&chapters, &whole),
@@ -77,12 +74,11 @@ fn title(chapters: &[Chapter], ledger: &Path) -> String {
 }
 
 /// An entry with the figures of its windows. What is not there any more, or has changed, is left out and told.
-fn chapter(ledger: &Path, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapter {
-    let place = |record: &RecordRef| crate::cmd::ledger::place_of(ledger, &entry, record);
+fn chapter(runs: &Runs, entry: LedgerEntry, limits: &mut Vec<String>) -> Chapter {
     let (mut gone, mut changed) = (0_usize, 0_usize);
     let mut windows = Vec::new();
     for record in entry.records.iter().filter(|record| record.role != RecordRole::Design) {
-        let Some(path) = place(record) else {
+        let Some(path) = runs.place_of(&entry, record) else {
             gone += 1;
             continue;
         };
@@ -116,15 +112,9 @@ fn with_windows(entry: LedgerEntry, windows: Vec<(String, RecordRole, Window)>) 
 }
 
 /// What the runs' own records say of where the time went, and where it was.
-fn around(ledger: &Path, runs: &[String]) -> Around {
+fn around<'a>(folders: impl Iterator<Item = &'a Path>) -> Around {
     let mut found = Around::default();
-    let beside = ledger.parent().unwrap_or(Path::new("."));
-    for run in runs.iter().map(Path::new) {
-        let moved = run.file_name().map(|name| beside.join(name));
-        let Some(folder) = [Some(run.to_owned()), moved].into_iter().flatten().find(|run| run.is_dir())
-        else {
-            continue;
-        };
+    for folder in folders {
         if let Ok(diagnosis) = read_record::<Diagnosis>(&folder.join("diagnosis.json")) {
             found.diagnoses.push(diagnosis);
         }
@@ -135,6 +125,10 @@ fn around(ledger: &Path, runs: &[String]) -> Around {
             found.optimizations.push(optimization);
         } else if let Ok(proof) = read_record::<Proof>(&folder.join("proof.json")) {
             ran_on = Some(proof.machine);
+        } else if let Ok(tuning) = read_record::<Tuning>(&folder.join("tuning.json")) {
+            ran_on = Some(tuning.machine);
+        } else if let Ok(trial) = read_record::<HostTrial>(&folder.join("host-trial.json")) {
+            ran_on = Some(trial.machine);
         } else if let Ok(comparison) = read_record::<Comparison>(&folder.join("comparison.json")) {
             ran_on = Some(comparison.machine);
         }
@@ -155,9 +149,12 @@ fn around(ledger: &Path, runs: &[String]) -> Around {
 /// The entries of a run in the ledger beside it; none where it has none, or can't be read.
 fn entries_of(folder: &Path) -> Vec<LedgerEntry> {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let Some((home, name)) = whole.parent().zip(whole.file_name()) else { return Vec::new() };
-    let checked = Ledger::at(home.join(NAME)).check().unwrap_or_default();
-    let is_own = |entry: &LedgerEntry| Path::new(&entry.run).file_name() == Some(name);
+    let Some(path) = whole.parent().map(|home| home.join(NAME)) else { return Vec::new() };
+    let checked = Ledger::at(&path).check().unwrap_or_default();
+    let runs = Runs::of(&path, checked.lines.iter().map(|line| &line.entry));
+    let is_own = |entry: &LedgerEntry| {
+        runs.folder_of(entry).and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == whole)
+    };
     checked.lines.into_iter().map(|line| line.entry).filter(is_own).collect()
 }
 
@@ -172,7 +169,9 @@ fn windows_in(folder: &Path, comparison: &Comparison) -> Vec<(String, RecordRole
 /// The ledger's own entry about a comparison where there is one, else what the record says.
 fn known_or(entries: &[LedgerEntry], told: LedgerEntry) -> LedgerEntry {
     let same = |entry: &&LedgerEntry| (&entry.change, &entry.workload) == (&told.change, &told.workload);
-    let known = entries.iter().rev().find(same).cloned();
+    // One change may have several entries in a run, each of another question.
+    let exact = |entry: &&LedgerEntry| same(entry) && entry.question == told.question;
+    let known = entries.iter().rev().find(exact).or_else(|| entries.iter().rev().find(same)).cloned();
     // The clock of now has nothing to do with what was measured then, nor has who looks at it.
     known.unwrap_or(LedgerEntry { at_unix_ms: 0, who: String::new(), hone: String::new(), ..told })
 }
@@ -209,7 +208,7 @@ pub(crate) fn of_optimization(folder: &Path, found: &Optimization) -> Story {
 pub(crate) fn of_proof(folder: &Path, found: &Proof) -> Story {
     let run = folder.display().to_string();
     let entries = entries_of(folder);
-    let chapter = |step: &hone_record::ProofStep| {
+    let chapter = |step: &ProofStep| {
         let told = LedgerEntry {
             experiment: found.target.clone(),
             ..prove::entry_of("batch prove", step, &found.rule, &run)
@@ -238,6 +237,60 @@ pub(crate) fn of_comparison(folder: &Path, found: &Comparison) -> Story {
         source: run.display().to_string(),
         chapters: vec![with_windows(entry, windows_in(folder, found))],
         machines: vec![found.machine.clone()],
+        ..Story::default()
+    }
+}
+
+/// A tuning in its folder: each step, and in the end what was put back and all together.
+pub(crate) fn of_tuning(folder: &Path, found: &Tuning) -> Story {
+    let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
+    let entries = entries_of(folder);
+    let about = book::About {
+        name: &found.name,
+        workload: &found.workload.name,
+        objective: found.objective,
+        rule: &found.rule,
+        run: &run,
+    };
+    let chapter = |told: LedgerEntry, step: &ProofStep| {
+        let windows = step.comparison.iter().flat_map(|comparison| windows_in(folder, comparison)).collect();
+        let entry = known_or(&entries, told);
+        Chapter { before: step.before.clone(), after: step.after.clone(), ..with_windows(entry, windows) }
+    };
+    let steps = found.steps.iter().enumerate();
+    let steps = steps.map(|(index, step)| chapter(book::of_step(&about, index + 1, step), &step.step));
+    let closings = book::closings(&about, found).into_iter().map(|(told, step)| match step {
+        Some(step) => chapter(told, step),
+        None => with_windows(known_or(&entries, told), Vec::new()),
+    });
+    let together = found.together.iter().filter_map(|together| together.all.as_ref());
+    let together = together.map(|step| chapter(book::of_all(&about, step), step));
+    Story {
+        title: found.name.clone(),
+        chapters: steps.chain(closings).chain(together).collect(),
+        source: run.clone(),
+        machines: vec![found.machine.clone()],
+        limits: found.limits.clone(),
+        ..Story::default()
+    }
+}
+
+/// Settings of a host that were tried, in their folder.
+pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial) -> Story {
+    let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).display().to_string();
+    let entries = entries_of(folder);
+    let chapter = |knob: &TriedKnob| {
+        let told = trial::entry_of(&found.target, &found.workload.name, knob, &run);
+        let entry = known_or(&entries, told);
+        let told = with_windows(entry, windows_in(folder, &knob.comparison));
+        Chapter { before: knob.before.clone(), after: knob.after.clone(), ..told }
+    };
+    Story {
+        title: format!("Host settings under {}", found.target),
+        chapters: found.tried.iter().chain(&found.together).map(chapter).collect(),
+        source: run.clone(),
+        machines: vec![found.machine.clone()],
+        limits: found.limits.clone(),
         ..Story::default()
     }
 }

@@ -72,7 +72,11 @@ fn what_was_done_is_shown_filtered_exported_and_verified() {
     let all = shown(&[]);
     assert_eq!(all[1]["parents"], serde_json::json!([all[0]["hash"]]));
     assert!(all[0]["entry"]["who"].as_str().unwrap().contains('@'), "{}", all[0]);
-    assert!(all[0]["entry"]["hone"].as_str().unwrap().starts_with("0.1.0 ("), "{}", all[0]);
+    assert!(
+        all[0]["entry"]["hone"].as_str().unwrap().starts_with(concat!(env!("CARGO_PKG_VERSION"), " (")),
+        "{}",
+        all[0]
+    );
     assert_eq!(shown(&["--last", "1"])[0]["entry"]["decision"], "taken back");
     assert_eq!((shown(&["--kind", "host"]).len(), shown(&["--kind", "host apply"]).len()), (3, 1));
     assert_eq!((shown(&["--kind", "hos"]).len(), shown(&["--verdict", "better"]).len()), (0, 0));
@@ -177,8 +181,15 @@ fn a_command_that_is_killed_leaves_a_ledger_that_verifies() {
         std::thread::sleep(std::time::Duration::from_millis(20 + round * 25));
         let _ = child.kill();
         child.wait().unwrap();
+        // One that was killed before its first entry has left none.
         if path.exists() {
             ledger(root.path(), &["verify", path.to_str().unwrap()]).expect_code(0);
         }
     }
+    // Whatever they left: who comes behind them gets in.
+    for words in [&["recover"][..], &["revert"], &["apply", "latency"]] {
+        host(root.path(), words, &path);
+    }
+    let found = ledger(root.path(), &["verify", "--json", path.to_str().unwrap()]).expect_code(0).json();
+    assert!(found["body"]["entries"].as_u64().unwrap() > 0, "{found}");
 }

@@ -129,6 +129,27 @@ fn a_record_outside_of_its_run_is_not_read() {
     assert_eq!(told.story(&["runs"]).chapters.last().unwrap().after.windows, 0);
 }
 
+/// Branches of two machines were merged, and both have numbered their runs from one on.
+#[test]
+fn a_colleagues_run_of_the_same_name_is_neither_shown_nor_called_changed() {
+    let told = Told::new();
+    let ledger = Ledger::at(told.path().join("runs/ledger.jsonl"));
+    let mut entry = ledger.read().unwrap().lines[0].entry.clone();
+    entry.run = "/home/colleague/runs/broker-000".to_owned();
+    entry.ratio = Some([0.123, 0.12, 0.13]);
+    for record in &mut entry.records {
+        record.sha256 = "ab".repeat(32);
+    }
+    ledger.append(&entry).unwrap();
+    let verified = hone_in(told.path(), &["ledger", "verify", "--records", "--json"]).expect_code(0).json();
+    let records = &verified["body"]["records"];
+    assert_eq!(records["changed"], serde_json::json!([]));
+    assert_eq!(records["gone"].as_u64().unwrap(), entry.records.len() as u64);
+    let story = told.story(&["runs"]);
+    assert_eq!(story.chapters.last().unwrap().after.windows, 0, "not the figures of our run");
+    assert_eq!(story.chapters[0].after.windows, 3);
+}
+
 #[test]
 fn the_page_of_a_run_carries_its_story() {
     let dir = tempfile::tempdir().unwrap();

@@ -101,7 +101,7 @@ pub(crate) fn curve(found: &Curve) -> Element {
 
 /// Of a service that was tuned.
 pub(crate) fn tuning(found: &Tuning) -> Element {
-    header("Tuned", &found.name).child(el("p").class("sentence").text(&super::tuning::sentence(found))).child(
+    header("Tuned", &found.name).child(el("p").class("sentence").text(&found.sentence())).child(
         el("p").class("meta").text(&format!(
             "{} · {} · {}",
             found.target,

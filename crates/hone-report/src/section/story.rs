@@ -276,7 +276,8 @@ pub(crate) fn downloads(story: &Story) -> Element {
     section.children(story.limits.iter().map(|limit| paragraph(limit)))
 }
 
-fn csv_line(cells: &[String]) -> String {
+/// A line of comma-separated values, as RFC 4180 has them.
+pub fn csv_line(cells: &[String]) -> String {
     let cell = |text: &String| {
         let needs = text.contains(['"', ',', '\n', '\r']);
         if needs { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.clone() }

@@ -1,29 +1,11 @@
 //! A service that was tuned: what was tried and why, what was kept, and what that is worth together.
 
-use hone_record::{Comparison, ProofStep, Tuning};
+use hone_record::Tuning;
 
 use super::{paragraph, section};
 use crate::escape::{Element, Markup, el};
 use crate::quantity;
 use crate::table::{Cell, Column, Table};
-
-/// What it came to.
-pub(crate) fn sentence(tuning: &Tuning) -> String {
-    let what = tuning.objective.label();
-    if tuning.kept.is_empty() {
-        return format!("{} changes were tried for {what}, and none was shown to help.", tuning.steps.len());
-    }
-    let worth = tuning
-        .worth()
-        .and_then(ratio)
-        .map_or(String::new(), |worth| format!("{what} is {worth} of what it was. "));
-    format!("{worth}Kept, of {} that were tried: {}.", tuning.steps.len(), tuning.kept.join("; "))
-}
-
-fn ratio(step: &ProofStep) -> Option<String> {
-    let estimate = &step.comparison.as_ref().and_then(Comparison::primary)?.estimate;
-    Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
-}
 
 /// Why each change was tried, what was hoped of it, and what came.
 pub(crate) fn choices(tuning: &Tuning) -> Element {
@@ -41,7 +23,7 @@ pub(crate) fn choices(tuning: &Tuning) -> Element {
             Cell::text(step.altitude.label()),
             Cell::text(&step.hope.why),
             Cell::number(&format!("{} %", quantity::significant(step.hope.share * 100.0))),
-            Cell::number(&ratio(&step.step).unwrap_or_else(|| "not measured".to_owned())),
+            Cell::number(&step.step.worth_in_words().unwrap_or_else(|| "not measured".to_owned())),
             Cell::text(step.step.decision.label()),
         ];
         table.row(Markup::text(&step.step.change), cells);
@@ -52,16 +34,10 @@ pub(crate) fn choices(tuning: &Tuning) -> Element {
     )))
 }
 
-/// Whether the wins compose.
+/// Whether the gains compose, and what became of each change beside the others.
 pub(crate) fn together(tuning: &Tuning) -> Option<Element> {
     let together = tuning.together.as_ref()?;
-    let all = together.all.as_ref().and_then(ratio).map(|worth| {
-        paragraph(&format!(
-            "All that was kept against the first state: {worth}. The product of the single ratios is {:.3}; what is lost between the two are \
-             gains that the changes share.",
-            together.product
-        ))
-    });
+    let all = together.sentence().map(|told| paragraph(&told));
     let columns = vec![
         Column::words("change"),
         Column::numbers(Markup::text("all against all but this")),
@@ -69,14 +45,10 @@ pub(crate) fn together(tuning: &Tuning) -> Option<Element> {
         Column::words("by the comparator"),
     ];
     let mut table = Table::new("Without each", columns);
-    for step in &together.without {
-        let kept = if tuning.kept.contains(&step.change) { "kept" } else { "put back" };
-        let cells = vec![
-            Cell::number(&ratio(step).unwrap_or_else(|| "not measured".to_owned())),
-            Cell::text(kept),
-            Cell::text(&step.why),
-        ];
-        table.row(Markup::text(&step.change), cells);
+    for (change, step, fate, why) in together.in_the_end() {
+        let worth = step.worth_in_words().unwrap_or_else(|| "not measured".to_owned());
+        let cells = vec![Cell::number(&worth), Cell::text(fate), Cell::text(why)];
+        table.row(Markup::text(change), cells);
     }
     Some(section("together", "What it is worth together").children(all).child(table.finish()))
 }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hone_compare::Plan;
-use hone_load::{Admin, Security, Topic};
+use hone_load::{Security, Topic};
 use hone_record::{
     BatchState, Comparison, Decision, Durability, Expectation, Foretold, LedgerEntry, Metric, Mode, Proof,
     ProofStep, Verdict, Window, Workload,
@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 use super::step::{Step, promise};
 use crate::Usage;
 use crate::arm::{Arm, Place};
-use crate::decide::{FAILED_MORE, LAG_S, decide, guards, required, windows};
+use crate::decide::{Terms, decide, fixed, guards, required, windows};
 use crate::drive::{Contest, GaveUp, compare};
 use crate::folder::{RunFolder, read_record};
 use crate::places::Places;
 use crate::progress::Progress;
 use crate::require::Rule;
 use crate::standing::Standing;
+use crate::topics::{Topics, looked_after};
 use crate::{ledger, show};
 
 /// All that was asked for, as it is kept for the next attempt.
@@ -66,72 +67,8 @@ pub(crate) struct Asked {
 }
 
 pub(crate) const ASKED: &str = "asked.json";
-/// Topics that may be there, as long as the note is.
-const TOPICS: &str = "topics.json";
 /// What the ledger says of a card.
 const TRIED: &str = "tried";
-
-/// A name for topics that no other run has.
-pub(crate) fn topic_prefix() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    format!("hone-prove-{now:x}-{:x}-", std::process::id())
-}
-
-/// Topics of a run, written down before the first is made.
-#[derive(Debug, Serialize, Deserialize)]
-struct TopicsNote {
-    address: String,
-    prefix: String,
-}
-
-/// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
-/// left for later; so is another than this run's where there is a login, which is this run's alone.
-pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, progress: &Progress) {
-    for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
-        if !run.path().join(TOPICS).is_file() {
-            continue;
-        }
-        let Ok(folder) = RunFolder::open(&run.path()) else { continue };
-        // One that goes on looks after its own.
-        let Ok(_held) = folder.held() else { continue };
-        if let Some(address) = elsewhere(&folder, place, security) {
-            progress.line(&format!(
-                "{} left topics on {address}, which may not see this run's login; delete them with: hone batch prove --resume, or by hand",
-                folder.path().display()
-            ));
-            continue;
-        }
-        if let Err(error) = sweep(&folder, security, progress) {
-            progress.line(&format!(
-                "{} left topics behind that can't be deleted now: {error:#}",
-                folder.path().display()
-            ));
-        }
-    }
-}
-
-/// The address of a run's topics, where this run's login is none of its business.
-fn elsewhere(folder: &RunFolder, place: &str, security: &Security) -> Option<String> {
-    let is_open = security.sasl.is_none() && security.tls.is_none();
-    let note = folder.read_note::<TopicsNote>(TOPICS).ok()??;
-    (!is_open && note.address != place).then_some(note.address)
-}
-
-/// Deletes this run's topics that are still there, and the note that says so.
-fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
-    let Some(note) = folder.read_note::<TopicsNote>(TOPICS)? else { return Ok(()) };
-    let mut admin = Admin::connect_with(&note.address, security)?;
-    let left = admin
-        .topics()?
-        .into_iter()
-        .map(|listed| listed.topic)
-        .filter(|topic| topic.starts_with(&note.prefix));
-    for topic in left.collect::<Vec<_>>() {
-        admin.delete_topic(&topic)?;
-        progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
-    }
-    folder.remove(TOPICS)
-}
 
 /// A run.
 pub(crate) struct Session<'a> {
@@ -202,21 +139,16 @@ impl Asked {
 
     /// The rule by which a step is accepted.
     pub(crate) fn rule(&self) -> String {
-        let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
-        let guards = if guards.is_empty() { "none of its own".to_owned() } else { guards.join(", ") };
-        let required = match &self.require[..] {
-            [] => String::new(),
-            rules => format!(" {} must be met in at least half of its windows.", rules.join(", ")),
+        let terms = Terms {
+            primary: self.primary,
+            guards: &self.guards,
+            require: &self.require,
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
         };
         format!(
-            "A step is accepted when the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} \
-             A/A pairs of that state, and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed \
-             before; with consumers, no larger share of the acknowledged records goes missing than before, and the lag is not both above twice the one before and \
-             above {LAG_S} s of records; of a foretold fall of batches/s at least half comes.{required} What is not shown to help is rejected and put back.",
-            self.primary.label(),
-            self.pairs,
-            self.control_pairs,
-            FAILED_MORE * 100.0
+            "A step is accepted when {} What is not shown to help is rejected and put back.",
+            terms.words("; of a foretold fall of batches/s at least half comes")
         )
     }
 }
@@ -228,23 +160,18 @@ impl Session<'_> {
     /// When the target fails in the state before a step, something beside the target fails, or the user interrupts.
     pub(crate) fn run(&self) -> Result<Proof> {
         let _held = self.folder.held()?;
+        // Nothing is measured of which the entry could not be written.
+        hone_ledger::Ledger::open(self.home.join(ledger::NAME))?;
         // Before the first window, so that nobody can wonder which came first.
-        self.folder.write_text("rule.txt", &format!("{}\n", self.asked.rule()))?;
+        fixed(self.folder, &self.asked.rule())?;
         let arm = self.asked.arm("kept", self.security)?;
-        if let Place::Address(address) = &arm.place {
-            let note = TopicsNote { address: address.clone(), prefix: self.asked.topic_prefix.clone() };
-            // Those of an earlier attempt first: it may have been killed.
-            sweep(self.folder, self.security, self.progress)?;
-            if !self.asked.keep_topics {
-                self.folder.write_note(TOPICS, &note)?;
+        let topics = match &arm.place {
+            Place::Address(address) if !self.asked.keep_topics => {
+                Some(Topics { address: address.clone(), prefix: self.asked.topic_prefix.clone() })
             }
-        }
-        let found = self.steps();
-        // A broker that can't be asked now is asked by the next run.
-        if let Err(error) = sweep(self.folder, self.security, self.progress) {
-            self.progress.line(&format!("the run's topics could not be looked after: {error:#}"));
-        }
-        found
+            Place::Address(_) | Place::Program(_) => None,
+        };
+        looked_after(self.folder, topics.as_ref(), self.security, self.progress, || self.steps())
     }
 
     fn steps(&self) -> Result<Proof> {
@@ -452,23 +379,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_is_shown_to_no_other_cluster() {
-        let runs = tempfile::tempdir().unwrap();
-        let folder = RunFolder::create(runs.path(), "batch-prove").unwrap();
-        let note = TopicsNote { address: "other:9092".to_owned(), prefix: "hone-prove-1-".to_owned() };
-        folder.write_note(TOPICS, &note).unwrap();
-        let login = hone_load::security::Sasl {
-            mechanism: hone_load::security::Mechanism::Plain,
-            user: "me".to_owned(),
-            password: hone_load::security::Password::new("secret".to_owned()),
-        };
-        let secured = Security { sasl: Some(login), ..Security::default() };
-        assert_eq!(elsewhere(&folder, "this:9092", &secured).as_deref(), Some("other:9092"));
-        assert_eq!(elsewhere(&folder, "other:9092", &secured), None);
-        assert_eq!(elsewhere(&folder, "this:9092", &Security::default()), None);
-    }
-
-    #[test]
     fn the_ledger_names_the_owner_of_a_setting() {
         let of = |words: &[&str]| {
             let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -504,12 +414,5 @@ mod tests {
             (step.before, step.after) = (of(1_000), of(after));
             assert_eq!(foretold(&step).unwrap().came_true, Some(came_true), "{after}");
         }
-    }
-
-    #[test]
-    fn prefixes_name_the_run() {
-        let prefix = topic_prefix();
-        assert!(prefix.starts_with("hone-prove-") && prefix.ends_with('-'));
-        assert!(prefix.len() < 60, "a topic's name has 249 letters at most");
     }
 }

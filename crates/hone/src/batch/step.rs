@@ -147,6 +147,20 @@ impl Step {
         Ok(load)
     }
 
+    /// What `hone batch settings` has an option for, as its arguments, and the other parts as they were written.
+    pub(crate) fn as_options(&self) -> (Vec<String>, Vec<String>) {
+        let (mut options, mut others) = (Vec::new(), Vec::new());
+        for part in parts(&self.text) {
+            match part.split_once('=').map(|(word, value)| (word.trim(), value.trim())) {
+                Some((word, value)) if producer::WORDS.contains(&word) => {
+                    options.extend([format!("--{word}"), value.to_owned()]);
+                }
+                _ => others.push(part),
+            }
+        }
+        (options, others)
+    }
+
     fn parsed(&self) -> Result<Parsed> {
         let mut producer = settings::Change::default();
         let mut others = Vec::new();

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use hone_ledger::{Checked, Fault, Head, Ledger, Line, Repeated};
-use hone_record::{LedgerEntry, RecordRef, Verdict};
+use hone_record::{LedgerEntry, Verdict};
 use serde::Serialize;
 
 use super::{Desk, default_runs, print};
-use crate::ledger::{NAME, hash_of};
+use crate::ledger::{NAME, Runs, hash_of};
 use crate::{Ending, Usage, show};
 
 /// What was tried, what was decided, and why; and whether anybody has changed it since.
 ///
-/// Every command that decides something writes an entry: compare, optimize, diagnose --replay,
-/// batch prove, whatif and caching, host apply, confirm and revert. A ledger only grows, and each
+/// Every command that decides something writes an entry: compare, optimize, tune, diagnose --replay,
+/// batch prove, whatif and caching, host try, apply, confirm and revert. A ledger only grows, and each
 /// line is chained to those before it by their hashes. Branches that both wrote are merged by git
 /// (`ledger.jsonl merge=union` in .gitattributes).
 ///
@@ -292,13 +292,14 @@ fn verified(path: &Path, checked: Checked, wanted: &[String], records: Option<He
     }
 }
 
-/// Looks for each record in the run's folder, and, where runs were moved, beside the ledger.
+/// Looks for each record in its run's folder.
 fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
     let mut held = HeldRecords::default();
+    let runs = Runs::of(ledger, lines.iter().map(|line| &line.entry));
     let mut known: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for line in lines {
         for record in &line.entry.records {
-            let Some(path) = place_of(ledger, &line.entry, record) else {
+            let Some(path) = runs.place_of(&line.entry, record) else {
                 held.gone += 1;
                 continue;
             };
@@ -309,15 +310,4 @@ fn held(ledger: &Path, lines: &[Line]) -> HeldRecords {
         }
     }
     held
-}
-
-/// The file of a record; `None` where it is not there any more.
-pub(crate) fn place_of(ledger: &Path, entry: &LedgerEntry, record: &RecordRef) -> Option<PathBuf> {
-    let run = Path::new(&entry.run);
-    let beside = ledger.parent().unwrap_or(Path::new(".")).join(run.file_name()?);
-    // A path of a ledger is somebody else's text: it may not lead out of the run.
-    let path = Path::new(&record.path);
-    let is_inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-    let mut places = [run.to_owned(), beside].into_iter().map(|folder| folder.join(path));
-    places.find(|place| is_inside && place.is_file())
 }

@@ -69,11 +69,7 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let experiment = experiment::parse_asked(&text, &arguments.file, &asked)?;
     // What is kept says all that makes a run this one.
     let text = text + &mark(&asked);
-    let training = experiment.training.iter().map(|training| &training.workload);
-    for workload in experiment.judging.iter().chain(training) {
-        bench::check(workload)?;
-    }
-    rule::check(&experiment)?;
+    check_rule_and_loads(&experiment)?;
     if arguments.dry_run {
         return dry_run(&arguments, &experiment, desk);
     }
@@ -93,26 +89,36 @@ pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     Ok(if worse { Ending::Worse } else { Ending::Done })
 }
 
+/// Whether an experiment can be read, and its loads and its rule be had.
+///
+/// # Errors
+/// With what is wrong.
+pub(super) fn check(file: &Path) -> Result<()> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the experiment {} can't be read", file.display()))?;
+    let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
+    check_rule_and_loads(&experiment)
+}
+
+fn check_rule_and_loads(experiment: &Experiment) -> Result<()> {
+    let training = experiment.training.iter().map(|training| &training.workload);
+    for workload in experiment.judging.iter().chain(training) {
+        bench::check(workload)?;
+    }
+    rule::check(experiment)
+}
+
 /// The plain program of an experiment and its variants, each behind the one that it builds on: everything up to the judging, by a run in
-/// `output`.
+/// `output`. One that was broken off there goes on.
 ///
 /// # Errors
 /// As for the phases.
 pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
-    for phase in [Phase::Baseline, Phase::Train, Phase::Build] {
-        let arguments = Arguments {
-            file: file.to_owned(),
-            output: output.to_owned(),
-            resume: None,
-            dry_run: false,
-            only: Some(phase),
-            matrix: false,
-            variants: None,
-        };
-        run(arguments, desk)?;
-    }
     let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
     let experiment = experiment::parse_asked(&text, file, &Asked::default())?;
+    for phase in [Phase::Baseline, Phase::Train, Phase::Build] {
+        run(phase_of(file, output, &experiment.name, phase), desk)?;
+    }
     let made = newest(output, &experiment.name)?.join("bin");
     let program = |variant: &str| -> Option<PathBuf> {
         let mut files = fs::read_dir(made.join(variant)).ok()?.flatten().map(|entry| entry.path());
@@ -123,6 +129,19 @@ pub(super) fn programs(file: &Path, output: &Path, desk: &Desk) -> Result<(PathB
     let of_variants =
         variants.filter(|name| name != BASELINE).filter_map(|name| Some((name.clone(), program(&name)?)));
     Ok((plain, of_variants.collect()))
+}
+
+/// A phase of the only run in a folder: the one that is there goes on, whatever its phase.
+fn phase_of(file: &Path, output: &Path, name: &str, phase: Phase) -> Arguments {
+    Arguments {
+        file: file.to_owned(),
+        output: output.to_owned(),
+        resume: newest(output, name).is_ok().then_some(None),
+        dry_run: false,
+        only: Some(phase),
+        matrix: false,
+        variants: None,
+    }
 }
 
 /// How a run is begun where another one was to be gone on with.
@@ -383,6 +402,17 @@ mod tests {
         );
         assert_eq!(again.only, Some(Phase::Train));
         assert_eq!(again.resume, Some(Some("/var/tmp/my runs/x-001".into())));
+    }
+
+    /// Builds of an hour are not made twice because the second of them was interrupted.
+    #[test]
+    fn builds_that_were_broken_off_go_on() {
+        let home = tempfile::tempdir().unwrap();
+        let of = |phase| phase_of(Path::new("x.toml"), home.path(), "x", phase).resume;
+        assert_eq!(of(Phase::Baseline), None, "nothing is there yet");
+        fs::create_dir(home.path().join("x-001")).unwrap();
+        assert_eq!(of(Phase::Baseline), Some(None));
+        assert_eq!(of(Phase::Build), Some(None));
     }
 
     #[test]

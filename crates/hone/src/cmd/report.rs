@@ -115,9 +115,11 @@ fn story_of(source: &Source) -> Result<Story> {
         Some("optimization") => Ok(story::of_optimization(folder, &read_record(record)?)),
         Some("proof") => Ok(story::of_proof(folder, &read_record(record)?)),
         Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?)),
+        Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?)),
+        Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?)),
         _ => bail!(Usage(format!(
-            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, batch prove and compare, and for \
-             a ledger",
+            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, tune, batch prove, host try and \
+             compare, and for a ledger",
             record.display()
         ))),
     }
@@ -177,14 +179,14 @@ fn page(record: &Path) -> Result<String> {
             let found: HostTrial = read_record(record)?;
             let comparisons = found.tried.iter().chain(&found.together).map(|knob| &knob.comparison);
             let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::host_trial_page(&found, &windows))
+            Ok(hone_report::host_trial_story(&found, &windows, &story::of_host_trial(folder, &found)))
         }
         Some("tuning") => {
             let found: Tuning = read_record(record)?;
             let proof = found.as_proof();
             let comparisons = proof.steps.iter().filter_map(|step| step.comparison.as_ref());
             let windows = windows(folder, comparisons.flat_map(|comparison| &comparison.pairs))?;
-            Ok(hone_report::tuning_page(&found, &windows))
+            Ok(hone_report::tuning_story(&found, &windows, &story::of_tuning(folder, &found)))
         }
         Some("capacity") => Ok(hone_report::capacity_page(&read_record(record)?)),
         Some("curve") => Ok(hone_report::curve_page(&read_record(record)?)),

@@ -5,28 +5,33 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use hone_ledger::Ledger;
 use hone_load::Security;
-use hone_record::{Tuning, Verdict};
+use hone_record::{Together, Tuning};
 use hone_tool::System;
 
 use super::security::SecurityOptions;
 use super::{Desk, default_runs, optimize, report};
 use crate::arm;
 use crate::folder::RunFolder;
+use crate::ledger;
 use crate::lever;
 use crate::progress::Progress;
 use crate::show;
 use crate::standing::Standing;
+use crate::topics::sweep_left_overs;
 use crate::tune::file::{Asked, Built, parse};
-use crate::tune::session::Session;
+use crate::tune::session::{Session, pairs_s};
 use crate::{Ending, Usage};
 
 /// Tune a service: look at it, try the most hopeful change, keep it or put it back, look again.
 ///
 /// FILE names the load, what decides, what may be changed, and perhaps changes to try. Hone adds those that follow from what it sees: the
 /// batches of the producers, codecs that make the broker pack anew. Each is one comparison as of `hone compare`, against the state that was
-/// kept until then. In the end all that was kept is held against the first state, and against all but each one of it. Everything is
-/// put back; what to set to keep it is told.
+/// kept until then. In the end all that was kept is held against all but each one of it, and against the first state; what does not help
+/// there is put back. Everything is as it was behind the run; what to set to keep it is told.
+///
+/// Exit code 3: what was kept one by one was not shown to help together.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   hone tune hone.toml
@@ -82,6 +87,8 @@ pub(crate) struct Arguments {
 const ASKED: &str = "asked.json";
 const BUILT: &str = "built.json";
 const STANDING: &str = "standing.json";
+/// What settings outside of the target were when the run began.
+const FOUND: &str = "found.json";
 
 pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let security = arguments.security.security()?;
@@ -92,9 +99,9 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("{} can't be read: {error}", path.display())))?;
     let asked = parse(&text, path, &arm::embedded()?)?;
-    if asked.build.is_none() {
-        asked.base(&security)?.check(&asked.candidates)?;
-    }
+    // Builds take long, so whatever can be refused is refused before them.
+    asked.check_all(&security)?;
+    asked.build.as_deref().map_or(Ok(()), optimize::check)?;
     if arguments.dry_run {
         return desk.show_found("tuning-plan", &asked, show::tuning::plan).map(|()| Ending::Done);
     }
@@ -106,11 +113,10 @@ pub(crate) fn run(arguments: &Arguments, desk: &Desk) -> Result<Ending> {
         .into());
     }
     lever::put_back_left_overs(&arguments.output, &security, &desk.progress)?;
+    sweep_left_overs(&arguments.output, &asked.place, &security, &desk.progress);
     let folder = RunFolder::create(&arguments.output, &asked.name)?;
     folder.write_note(ASKED, &asked)?;
-    let asked = built(asked, &folder, desk)?;
-    folder.write_note(STANDING, &standing(&asked, &security)?)?;
-    go(&asked, &arguments.output, &folder, arguments.markdown, &security, desk)
+    go(asked, &arguments.output, &folder, arguments.markdown, &security, desk)
 }
 
 fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) -> Result<Ending> {
@@ -121,53 +127,67 @@ fn resume(path: &Path, arguments: &Arguments, security: &Security, desk: &Desk) 
     std::env::set_current_dir(&asked.working_folder)
         .with_context(|| format!("the run began in {}", asked.working_folder.display()))?;
     lever::put_back_left_over(folder.path(), security, &desk.progress)?;
-    let asked = built(asked, &folder, desk)?;
-    let now = standing(&asked, security)?;
-    match folder.read_note::<Standing>(STANDING)? {
-        Some(then) => then.same_as(&now, folder.path())?,
-        None => folder.write_note(STANDING, &now)?,
-    }
     let home = folder.path().parent().unwrap_or(folder.path()).to_owned();
-    go(&asked, &home, &folder, arguments.markdown, security, desk)
+    go(asked, &home, &folder, arguments.markdown, security, desk)
+}
+
+/// What earlier attempts have built, and what they took in seconds.
+struct Builds {
+    asked: Asked,
+    earlier_s: f64,
 }
 
 /// Makes the builds that the file asks for by `hone optimize`, or takes those of an earlier attempt.
-fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Asked> {
-    let Some(file) = asked.build.clone() else { return Ok(asked) };
-    let built = match folder.read_note::<Built>(BUILT)? {
+fn built(asked: Asked, folder: &RunFolder, desk: &Desk) -> Result<Builds> {
+    let Some(file) = asked.build.clone() else { return Ok(Builds { asked, earlier_s: 0.0 }) };
+    let known = folder.read_note::<Built>(BUILT)?;
+    let earlier_s = known.as_ref().map_or(0.0, |built| built.took_s);
+    let built = match known {
         Some(built) => built,
         None => {
             desk.progress.line(&format!("Builds: by {}", file.display()));
+            let begun = Instant::now();
             let (plain, variants) = optimize::programs(&file, &folder.join("builds"), desk)?;
-            let built = Built { plain, variants };
+            let built = Built { plain, variants, took_s: begun.elapsed().as_secs_f64() };
             folder.write_note(BUILT, &built)?;
             built
         }
     };
-    let asked = asked.with_builds(&built)?;
-    asked.base(&Security::default())?.check(&asked.candidates)?;
-    Ok(asked)
+    Ok(Builds { asked: asked.with_builds(&built)?, earlier_s })
 }
 
-fn standing(asked: &Asked, security: &Security) -> Result<Standing> {
+/// Notes what the run stands on, or holds it against what an earlier attempt stood on.
+fn same_standing(asked: &Asked, folder: &RunFolder, security: &Security) -> Result<()> {
     let machine = hone_host::observe::machine(Path::new("/"));
-    Standing::of([asked.base(security)?.first()].iter(), &machine)
+    let arms = asked.base(security)?.arms(&asked.candidates)?;
+    let now = Standing::of(arms.iter(), &machine)?;
+    match folder.read_note::<Standing>(STANDING)? {
+        Some(then) => then.same_as(&now, folder.path()),
+        None => folder.write_note(STANDING, &now),
+    }
 }
 
-/// Measures what is not measured yet, keeps record, Markdown and page, and shows all of it.
+/// Builds and measures what is not there yet, keeps record, Markdown and page, and shows all of it.
 fn go(
-    asked: &Asked,
+    asked: Asked,
     home: &Path,
     folder: &RunFolder,
     markdown: bool,
     security: &Security,
     desk: &Desk,
 ) -> Result<Ending> {
+    let begun = Instant::now();
     let _held = folder.held()?;
     desk.progress.line(&format!("Run folder: {}", folder.path().display()));
-    let tuning = tuned(asked, home, folder, security, &desk.progress).with_context(|| {
-        format!("go on behind the last pair with: hone tune --resume {}", folder.path().display())
-    })?;
+    // Nothing is measured of which the entry could not be written.
+    Ledger::open(home.join(ledger::NAME))?;
+    let earlier_s = pairs_s(folder.path());
+    let way_on =
+        || format!("go on behind the last pair with: hone tune --resume {}", folder.path().display());
+    let builds = built(asked, folder, desk).with_context(way_on)?;
+    same_standing(&builds.asked, folder, security)?;
+    let place = Place { home, folder, begun, earlier_s: earlier_s + builds.earlier_s };
+    let tuning = tuned(&builds.asked, &place, security, &desk.progress).with_context(way_on)?;
     let record = folder.write_record("tuning.json", tuning.clone())?;
     folder.write_text("tuning.md", &show::tuning::markdown(&tuning))?;
     let page = report::write(&record, None)?;
@@ -179,30 +199,33 @@ fn go(
     Ok(ending)
 }
 
-fn tuned(
-    asked: &Asked,
-    home: &Path,
-    folder: &RunFolder,
-    security: &Security,
-    progress: &Progress,
-) -> Result<Tuning> {
-    let runner = System::new(folder.join("logs"))?;
-    let session = Session {
-        asked,
-        folder,
-        home,
-        security,
-        runner: &runner,
-        progress,
-        base: asked.base(security)?,
-        begun: Instant::now(),
-    };
-    session.run()
+/// Where a run is, and in which second.
+struct Place<'a> {
+    home: &'a Path,
+    folder: &'a RunFolder,
+    begun: Instant,
+    earlier_s: f64,
 }
 
-/// Worse where what was kept one by one is worse together.
+fn tuned(asked: &Asked, place: &Place<'_>, security: &Security, progress: &Progress) -> Result<Tuning> {
+    let Place { home, folder, begun, earlier_s } = *place;
+    let runner = System::new(folder.join("logs"))?;
+    let mut base = asked.base(security)?;
+    base.found = match folder.read_note(FOUND)? {
+        Some(found) => found,
+        None => {
+            let found = base.look(&asked.candidates)?;
+            folder.write_note(FOUND, &found)?;
+            found
+        }
+    };
+    Session { asked, folder, home, security, runner: &runner, progress, base, begun, earlier_s }.run()
+}
+
+/// Worse where what was kept one by one was not shown to help together.
 fn ending(tuning: &Tuning) -> Ending {
-    let all = tuning.together.as_ref().and_then(|together| together.all.as_ref());
-    let verdict = all.and_then(|step| step.comparison.as_ref()).map(hone_record::Comparison::verdict);
-    if verdict == Some(Verdict::Worse) { Ending::Worse } else { Ending::Done }
+    match tuning.together.as_ref().is_some_and(Together::is_rejected) {
+        true => Ending::Worse,
+        false => Ending::Done,
+    }
 }

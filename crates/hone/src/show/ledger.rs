@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use hone_record::{Foretold, LedgerEntry};
 
+use super::profile::plain;
 use super::{count, number, wrapped};
 use crate::cmd::ledger::{Book, Shown, Verified};
 
 /// Digits of a hash that are shown where all of it would be in the way.
 const SHORT: usize = 12;
 
-/// The entries, a paragraph for each.
+/// The entries, a paragraph for each. A ledger's texts may be anybody's, so no character reaches a terminal that it would obey.
 pub(crate) fn text(book: &Book) -> String {
     let mut out: String = book.entries.iter().map(paragraph).collect();
     let _ = writeln!(
@@ -35,9 +36,9 @@ fn paragraph(shown: &Shown) -> String {
         "{:>4}  {}  {}  {}\n      {}\n",
         shown.line,
         hone_report::date_utc(entry.at_unix_ms),
-        if entry.verb.is_empty() { "-" } else { &entry.verb },
-        found.join(", "),
-        entry.change
+        if entry.verb.is_empty() { "-".to_owned() } else { plain(&entry.verb) },
+        plain(&found.join(", ")),
+        plain(&entry.change)
     );
     let lines = [
         figures(entry),
@@ -47,9 +48,9 @@ fn paragraph(shown: &Shown) -> String {
     ];
     for line in lines.into_iter().flatten().filter(|line| !line.is_empty()) {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(out, "      {}", wrapped(&line).replace('\n', "\n      "));
+        let _ = writeln!(out, "      {}", wrapped(&plain(&line)).replace('\n', "\n      "));
     }
-    let _ = writeln!(out, "      {}\n", origin(shown));
+    let _ = writeln!(out, "      {}\n", plain(&origin(shown)));
     out
 }
 
@@ -113,7 +114,11 @@ pub(crate) fn verified(found: &Verified) -> String {
             let _ = writeln!(
                 out,
                 "Line {} is {}: {}\n  expected: {}\n  there is: {}",
-                first.line, first.kind, first.means, first.expected, first.found
+                first.line,
+                first.kind,
+                first.means,
+                plain(&first.expected),
+                plain(&first.found)
             );
             for other in others.iter().take(9) {
                 let _ = writeln!(out, "  also line {}: {}, {}", other.line, other.kind, other.means);
@@ -127,7 +132,7 @@ pub(crate) fn verified(found: &Verified) -> String {
         }
     }
     for (line, text) in &found.torn {
-        let piece: String = text.chars().take(60).collect();
+        let piece = plain(&text.chars().take(60).collect::<String>());
         let _ = writeln!(
             out,
             "Line {line} is torn: its writer was killed, and its entry did not get in. Nothing else is missing for it. There is: {piece}..."
@@ -148,7 +153,7 @@ pub(crate) fn verified(found: &Verified) -> String {
             count(records.changed.len() as u64)
         );
         for (line, path) in &records.changed {
-            let _ = writeln!(out, "  line {line} rests on {path}, which has another content now");
+            let _ = writeln!(out, "  line {line} rests on {}, which has another content now", plain(path));
         }
     }
     for (line, hash) in &found.heads {
@@ -193,14 +198,9 @@ const COLUMNS: [Column; 26] = [
     ("sha256", |shown| shown.hash.clone()),
 ];
 
-/// Comma-separated values as RFC 4180 has them.
+/// Comma-separated values.
 pub(crate) fn csv(book: &Book) -> String {
-    let cell = |text: &str| {
-        let needs = text.contains(['"', ',', '\n', '\r']);
-        if needs { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-    };
-    let line =
-        |cells: Vec<String>| cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(",") + "\r\n";
+    let line = |cells: Vec<String>| hone_report::csv_line(&cells);
     let head = line(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect());
     let rows = book.entries.iter().map(|shown| line(COLUMNS.iter().map(|(_, value)| value(shown)).collect()));
     std::iter::once(head).chain(rows).collect()
@@ -272,6 +272,46 @@ mod tests {
             "Line 2 is not as it was written",
         ] {
             assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    }
+
+    /// A ledger may be somebody else's: a text of it clears no screen and hides no line.
+    #[test]
+    fn no_text_of_a_ledger_moves_the_cursor() {
+        let evil = "\u{1b}[2J\u{9b}H\rx".to_owned();
+        let mut book = book();
+        let shown = &mut book.entries[0];
+        for text in
+            [&mut shown.entry.change, &mut shown.entry.why, &mut shown.entry.run, &mut shown.entry.who]
+        {
+            evil.clone_into(text);
+        }
+        for text in [&mut shown.entry.verb, &mut shown.entry.decision, &mut shown.entry.workload] {
+            evil.clone_into(text);
+        }
+        shown.entry.undo = Some(evil.clone());
+        let found = Verified {
+            path: "l".to_owned(),
+            entries: 1,
+            unchained_lines: Vec::new(),
+            torn: vec![(2, evil.clone())],
+            repeated: Vec::new(),
+            heads: Vec::new(),
+            faults: vec![crate::cmd::ledger::ShownFault {
+                line: 1,
+                kind: "edited",
+                means: "changed",
+                expected: evil.clone(),
+                found: evil.clone(),
+            }],
+            missing_heads: Vec::new(),
+            records: Some(crate::cmd::ledger::HeldRecords {
+                changed: vec![(1, evil)],
+                ..crate::cmd::ledger::HeldRecords::default()
+            }),
+        };
+        for told in [text(&book), verified(&found)] {
+            assert!(told.chars().all(|letter| letter == '\n' || !letter.is_control()), "{told:?}");
         }
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn markdown(story: &Story) -> String {
 /// What a reviewer wants to know, and where the rest is.
 pub(crate) fn comment(story: &Story) -> String {
     let kept = story.changes_of(Fate::Kept).len();
-    let all: usize = [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided]
+    let all: usize = [Fate::Kept, Fate::Rejected, Fate::NotShown, Fate::Undecided, Fate::TakenBack]
         .map(|fate| story.changes_of(fate).len())
         .iter()
         .sum();
@@ -66,7 +66,7 @@ pub(crate) fn comment(story: &Story) -> String {
     if skipped > 0 {
         let _ = write!(out, "\n{skipped} earlier ones are in the report.\n");
     }
-    for line in story.groups().iter().filter_map(|group| tail(group)) {
+    for line in story.groups().iter().filter_map(|group| tail(story, group)) {
         let _ = write!(out, "\n{line}\n");
     }
     let [decided, came_true] = story.predictions();
@@ -142,9 +142,13 @@ fn steps(group: &[&Chapter]) -> String {
 }
 
 /// The tail before the first change and after the last one that was kept: what a review asks for beside the verdict.
-fn tail(group: &[&Chapter]) -> Option<String> {
+fn tail(story: &Story, group: &[&Chapter]) -> Option<String> {
     let first = group.first()?;
-    let last = group.iter().rev().find(|chapter| chapter.entry.fate() == Fate::Kept)?;
+    // What was kept at first may have been put back since.
+    let kept = story.changes_of(Fate::Kept);
+    let stays = |entry: &LedgerEntry| entry.is_of_all() || kept.contains(&entry.change_alone());
+    let last =
+        group.iter().rev().find(|chapter| chapter.entry.fate() == Fate::Kept && stays(&chapter.entry))?;
     let told: Vec<String> = STORY_QUANTILES
         .iter()
         .filter_map(|(name, quantile)| {
@@ -233,6 +237,20 @@ mod tests {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(!text.contains("<script") && !text.contains("\n# no heading"), "{text}");
+    }
+
+    /// Of a change that was put back later the tail is nobody's.
+    #[test]
+    fn the_tail_is_that_of_what_stays() {
+        let mut told = story();
+        told.chapters.truncate(2);
+        told.chapters[1].entry.change = "client: linger=5ms".to_owned();
+        assert!(comment(&told).contains("with linger=5ms"), "{}", comment(&told));
+        let mut back = told.chapters[1].clone();
+        (back.entry.decision, back.after.windows) = ("put back".to_owned(), 0);
+        told.chapters.push(back);
+        let text = comment(&told);
+        assert!(text.contains("1 of 2 changes kept") && text.contains("with p\\|go"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A run of `hone tune`: what was seen, tried and kept, and what it is worth together.
 
-use hone_record::{Comparison, ProofStep, Tuning, TuningStep};
+use hone_record::{Tuning, TuningStep};
 
 use super::{number, proof, wrapped};
 use crate::tune::candidate::Candidate;
@@ -35,31 +35,16 @@ pub(crate) fn markdown(tuning: &Tuning) -> String {
     out
 }
 
-/// What the run came to, in one sentence or two.
+/// What the run came to, in a few sentences.
 pub(crate) fn headline(tuning: &Tuning) -> String {
-    let what = tuning.objective.label();
-    let head = format!("{}: {}, {}.", tuning.name, tuning.target, tuning.load);
-    let tried = tuning.steps.len();
-    if tuning.kept.is_empty() {
-        return format!(
-            "{head} {tried} changes were tried for {what}, and none was shown to help. It ended because {}.",
-            tuning.stopped
-        );
-    }
-    let worth = tuning
-        .worth()
-        .and_then(ratio)
-        .map_or(String::new(), |worth| format!(" {what} is {worth} of what it was."));
     format!(
-        "{head}{worth} Kept, of {tried} that were tried: {}. It ended because {}.",
-        tuning.kept.join("; "),
+        "{}: {}, {}. {} It ended because {}.",
+        tuning.name,
+        tuning.target,
+        tuning.load,
+        tuning.sentence(),
         tuning.stopped
     )
-}
-
-fn ratio(step: &ProofStep) -> Option<String> {
-    let estimate = &step.comparison.as_ref().and_then(Comparison::primary)?.estimate;
-    Some(format!("{:.3} [{:.3}, {:.3}]", estimate.ratio, estimate.low, estimate.high))
 }
 
 /// What would be tried first, and how long that takes at least.
@@ -119,19 +104,11 @@ fn step_line(index: usize, step: &TuningStep) -> String {
 
 fn together(tuning: &Tuning) -> Vec<String> {
     let Some(together) = &tuning.together else { return Vec::new() };
-    let mut lines: Vec<String> = Vec::new();
-    if let Some(worth) = together.all.as_ref().and_then(ratio) {
-        lines.push(format!(
-            "All that was kept, against the first state: {worth}. The product of the single ratios is {:.3}.",
-            together.product
-        ));
-    }
-    lines.extend(together.without.iter().map(|step| {
-        let kept = if tuning.kept.contains(&step.change) { "kept" } else { "put back" };
-        let worth = ratio(step).map_or(String::new(), |worth| format!(" {worth}"));
-        format!("{} among the others:{worth} ({kept}). {}", step.change, step.why)
-    }));
-    lines
+    let among = together.in_the_end().into_iter().map(|(change, step, fate, why)| {
+        let worth = step.worth_in_words().map_or(String::new(), |worth| format!(" {worth}"));
+        format!("{change} among the others:{worth} ({fate}). {why}")
+    });
+    together.sentence().into_iter().chain(among).collect()
 }
 
 fn notes(tuning: &Tuning) -> Vec<String> {
@@ -146,7 +123,7 @@ fn notes(tuning: &Tuning) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hone_record::{Altitude, Decision, Hope, Metric, Together};
+    use hone_record::{Altitude, Decision, Hope, Metric, ProofStep, PutBack, Together};
 
     use super::*;
     use crate::show::proof::tests::proof as a_proof;
@@ -171,8 +148,13 @@ mod tests {
         ];
         let together = Together {
             all: Some(steps[2].step.clone()),
-            product: 0.5,
-            without: vec![steps[0].step.clone(), steps[2].step.clone()],
+            product: Some(0.5),
+            without: vec![ProofStep { decision: Decision::Rejected, ..steps[2].step.clone() }],
+            put_back: vec![PutBack {
+                change: "linger=20ms".to_owned(),
+                why: "it breaks p99<1ms".to_owned(),
+                step: steps[0].step.clone(),
+            }],
         };
         Tuning {
             name: "orders".to_owned(),
@@ -206,10 +188,11 @@ mod tests {
                 "Kept, of 3 that were tried: codec=zstd.",
                 "nothing is left that is hoped to help",
                 "Tried because batches are small; hoped to save 25.0 %. Next would have been codec=lz4.",
-                "The product of the single ratios is 0.500.",
+                "Not shown again beside the others: codec=zstd. Put back in the end: linger=20ms.",
+                "The product of what each is worth beside the others is 0.500",
                 "linger=20ms among the others:",
-                "(put back)",
-                "(kept)",
+                "(put back). it breaks p99<1ms",
+                "(kept, not shown again)",
                 "To make it last: - codec=zstd: set it",
             ] {
                 assert!(told.contains(expected), "`{expected}` is not told: {told}");
@@ -219,7 +202,23 @@ mod tests {
 
     #[test]
     fn a_run_that_kept_nothing_says_so() {
-        let found = Tuning { kept: Vec::new(), together: None, to_keep: Vec::new(), ..tuning() };
+        let mut found = Tuning { kept: Vec::new(), together: None, to_keep: Vec::new(), ..tuning() };
+        assert!(headline(&found).contains("Nothing is kept, of 3"), "{}", headline(&found));
+        found.steps.iter_mut().for_each(|step| step.step.decision = Decision::Rejected);
         assert!(headline(&found).contains("none was shown to help"), "{}", headline(&found));
+    }
+
+    /// One by one they helped; the comparison of all of them is what is told, and where there is none, no other one.
+    #[test]
+    fn the_headline_has_no_other_figure_than_that_of_all_together() {
+        let mut found = tuning();
+        found.together = found.together.map(|together| Together { all: None, ..together });
+        let told = headline(&found);
+        assert!(
+            told.contains("was not measured: the budget did not reach") && !told.contains("of what it was"),
+            "{told}"
+        );
+        found.together = None;
+        assert!(headline(&found).contains("of what it was"), "{}", headline(&found));
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     pub(crate) ready_timeout_s: f64,
     pub(crate) stop_timeout_s: f64,
     pub(crate) host_root: PathBuf,
+    /// What the names of this run's topics begin with; no other run has it.
+    pub(crate) topic_prefix: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,6 +144,19 @@ pub(crate) struct Built {
     pub(crate) plain: PathBuf,
     /// Each behind the one that it builds on.
     pub(crate) variants: Vec<(String, PathBuf)>,
+    /// Seconds that the attempt took which ended them.
+    pub(crate) took_s: f64,
+}
+
+/// The longest that somebody waits for a target, in seconds.
+const LONGEST_WAIT_S: f64 = 3_600.0;
+
+/// Windows of a pair that are measured one after the other.
+pub(super) fn turns(mode: Mode) -> f64 {
+    match mode {
+        Mode::Solo => 2.0,
+        Mode::Duet => 1.0,
+    }
 }
 
 /// What a build by a profile is hoped to save: services have been seen to use 3 to 11 % less CPU (docs/results.md).
@@ -188,15 +203,15 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         (None, None) => "fsync before an acknowledgement".to_owned(),
         (None, Some(_)) => "unknown".to_owned(),
     };
-    for rule in &table.require {
-        rule.parse::<Rule>().map_err(|problem| Usage(format!("require: {problem}")))?;
-    }
+    let read = |rule: &String| rule.parse::<Rule>().map_err(|problem| Usage(format!("require: {problem}")));
+    let rules: Vec<Rule> = table.require.iter().map(read).collect::<Result<_, _>>()?;
     let budget_s = table.budget.as_deref().map(budget_s).transpose()?;
-    // A wait may cost what it waits as long as the user's own rules hold.
-    let guards = match (table.guards, &table.require[..]) {
-        (Some(guards), _) => guards,
-        (None, []) => vec![Metric::LatencyP99],
-        (None, _) => Vec::new(),
+    // A wait may cost what it waits as long as the user's own rules about waits hold.
+    let says_how_late = rules.iter().any(|rule| rule.latency_limit_us().is_some());
+    let guards = match table.guards {
+        Some(guards) => guards,
+        None if says_how_late => Vec::new(),
+        None => vec![Metric::LatencyP99],
     };
     check_build(table.build.as_deref(), &place)?;
     let asked = Asked {
@@ -225,6 +240,7 @@ fn asked(file: File, embedded: &str) -> Result<Asked> {
         ready_timeout_s: table.ready_timeout_s,
         stop_timeout_s: table.stop_timeout_s,
         host_root: PathBuf::from("/"),
+        topic_prefix: crate::topics::prefix("tune"),
     };
     asked.check()?;
     Ok(asked)
@@ -295,6 +311,15 @@ impl Asked {
     /// What can be known before anything is started: every candidate alone on the first state, and what it promises.
     fn check(&self) -> Result<()> {
         hone_load::check(&self.workload)?;
+        for (name, value, most) in [
+            ("ready_timeout_s", self.ready_timeout_s, LONGEST_WAIT_S),
+            ("stop_timeout_s", self.stop_timeout_s, LONGEST_WAIT_S),
+            ("lateness_limit_ms", self.lateness_limit_us / 1e3, LONGEST_WAIT_S * 1e3),
+        ] {
+            if !(0.0..=most).contains(&value) {
+                bail!(Usage(format!("[tune]: {name} must lie between 0 and {most}, got {value}")));
+            }
+        }
         for candidate in &self.candidates {
             if !self.allowed.contains(&candidate.altitude) {
                 bail!(Usage(format!(
@@ -324,6 +349,16 @@ impl Asked {
         Ok(())
     }
 
+    /// With a program that is there in the place of builds that are not made yet.
+    pub(super) fn with_stand_in(&self) -> Result<Self> {
+        let asked = self.clone();
+        if asked.build.is_none() {
+            return Ok(asked);
+        }
+        let plain = std::env::current_exe().context("the path of this program can't be found")?;
+        asked.with_builds(&Built { plain, variants: Vec::new(), took_s: 0.0 })
+    }
+
     /// With its builds: the plain one as the target's program, the others as candidates.
     pub(crate) fn with_builds(mut self, built: &Built) -> Result<Self> {
         let plain = built.plain.to_str().context("the path of the plain build is no text")?;
@@ -349,8 +384,8 @@ impl Asked {
 
     /// Seconds of the windows of one comparison, without starts and warm-ups.
     pub(crate) fn windows_s(&self) -> f64 {
-        let windows = if self.mode == Mode::Solo { 2.0 } else { 1.0 };
-        f64::from(self.pairs + self.control_pairs) * windows * self.workload.duration_s
+        let pairs = f64::from(self.pairs) + f64::from(self.control_pairs);
+        pairs * turns(self.mode) * self.workload.duration_s
     }
 
     /// Rules of the user's.
@@ -380,6 +415,49 @@ mod tests {
         assert_eq!(asked.guards, [Metric::LatencyP99]);
         assert!(!asked.allowed.contains(&Altitude::Host) && !asked.durability && asked.find);
         assert_eq!(asked.target, "an embedded broker");
+    }
+
+    /// A rule about failures says nothing of how late anything may be.
+    #[test]
+    fn the_guard_rail_goes_only_where_a_rule_limits_a_latency() {
+        for (rule, guards) in [
+            ("errors<1%", &[Metric::LatencyP99][..]),
+            ("throughput>10", &[Metric::LatencyP99]),
+            ("p99>1ms", &[Metric::LatencyP99]),
+            ("p99<10ms", &[]),
+            ("max<1s", &[]),
+        ] {
+            let asked = read(&PLAIN.replace("budget", &format!("require = [\"{rule}\"]\nbudget"))).unwrap();
+            assert_eq!(asked.guards, guards, "{rule}");
+        }
+    }
+
+    /// What would fail behind an hour of builds, and figures that no clock or design takes.
+    #[test]
+    fn what_can_be_known_is_known_before_anything_is_built() {
+        let security = hone_load::Security::default();
+        let with = |lines: &str| read(&PLAIN.replace("budget", &format!("{lines}\nbudget")));
+        for (lines, expected) in [
+            ("pairs = 1", "too few"),
+            ("pairs = 4294967295\ncontrol_pairs = 4294967295", "pairs must lie between"),
+            ("control_pairs = 4294967295", "must lie between"),
+            ("alpha = 0.7", "alpha"),
+            ("objective = \"latency-p999\"", "requests in every window"),
+            ("ready_timeout_s = -1", "ready_timeout_s must lie between 0 and 3600"),
+            ("stop_timeout_s = nan", "stop_timeout_s must lie between"),
+            ("ready_timeout_s = inf", "ready_timeout_s must lie between"),
+            ("lateness_limit_ms = inf", "lateness_limit_ms must lie between"),
+        ] {
+            let found = with(lines).and_then(|mut asked| {
+                asked.place = "sh --port {port}".to_owned();
+                (asked.workload.requests_per_s, asked.workload.duration_s) = (100.0, 1.0);
+                asked.guards = Vec::new();
+                asked.check_all(&security)
+            });
+            let error = found.expect_err(lines);
+            assert!(format!("{error:#}").contains(expected), "{lines}: {error:#}");
+            assert!(crate::is_usage(&error), "{lines}: {error:#}");
+        }
     }
 
     #[test]
@@ -432,6 +510,7 @@ mod tests {
         let built = Built {
             plain: PathBuf::from("/a b/broker"),
             variants: vec![("pgo".to_owned(), PathBuf::from("/pgo/broker"))],
+            took_s: 1.0,
         };
         let asked = asked.with_builds(&built).unwrap();
         assert!(asked.place.starts_with("'/a b/broker' --listen"), "{}", asked.place);

@@ -8,24 +8,26 @@ use anyhow::{Context as _, Result};
 use hone_compare::Plan;
 use hone_load::{Admin, Security, Topic};
 use hone_record::{
-    BatchState, Decision, Durability, LedgerEntry, Mode, PairOutcome, ProofStep, Together, Tuning,
-    TuningStep, Window, Workload,
+    BatchState, Comparison, Decision, Durability, LedgerEntry, Mode, PairOutcome, ProofStep, Together,
+    Tuning, TuningStep, Window, Workload,
 };
 use hone_tool::Runner;
 use serde::{Deserialize, Serialize};
 
+use super::book::{About, REPLACED, closing, of_all, of_step};
 use super::candidate::{Candidate, family};
-use super::file::Asked;
+use super::file::{Asked, turns};
+use super::lasting;
 use super::propose::{Costs, LEAST_HOPE, Seen, propose};
 use super::side::{Base, Side};
 use crate::arm::Place;
-use crate::batch::prove::entry_of;
-use crate::decide::{FAILED_MORE, decide, guards, required, windows};
+use crate::decide::{Terms, broken_by, decide, fixed, guards, required, windows};
 use crate::drive::{Contest, GaveUp, compare, fixed_before, measure_pairs};
 use crate::folder::{RunFolder, read_record};
 use crate::ledger;
 use crate::places::Places;
 use crate::progress::Progress;
+use crate::topics::{Topics, looked_after};
 
 /// Pairs of equal arms, before anything is changed.
 const PILOT_PAIRS: u32 = 5;
@@ -46,7 +48,10 @@ pub(crate) struct Session<'a> {
     pub(crate) runner: &'a dyn Runner,
     pub(crate) progress: &'a Progress,
     pub(crate) base: Base,
+    /// When this attempt began, builds and all.
     pub(crate) begun: Instant,
+    /// What earlier attempts took, in seconds.
+    pub(crate) earlier_s: f64,
 }
 
 /// What is tried next, written down before its first window.
@@ -67,9 +72,7 @@ pub(super) struct Standing {
     states: Vec<BatchState>,
     /// The one that all next ones are held against.
     now: BatchState,
-    /// Seconds of pairs that earlier attempts measured.
-    earlier_s: f64,
-    /// The longest comparison so far, by its pairs.
+    /// What the longest comparison so far would have taken with both windows of each pair at the same time, in seconds.
     longest_s: f64,
 }
 
@@ -86,15 +89,48 @@ impl Asked {
             workload: self.workload.clone(),
             host_root: self.host_root.clone(),
             security: security.clone(),
+            found: BTreeMap::new(),
         })
+    }
+
+    /// All that can be known before anything is built or started: what each change would be made to, and whether the windows can tell what is
+    /// asked.
+    ///
+    /// # Errors
+    /// With the candidate, where it is one's fault.
+    pub(crate) fn check_all(&self, security: &Security) -> Result<()> {
+        let asked = self.with_stand_in()?;
+        let base = asked.base(security)?;
+        base.check(&asked.candidates)?;
+        let first = base.with([])?;
+        hone_compare::pilot(&asked.pilot_plan(&first))?;
+        hone_compare::plan(&asked.plan([&first, &first]))?;
+        for candidate in &asked.candidates {
+            hone_compare::plan(&asked.plan([&first, &base.with([candidate])?]))
+                .with_context(|| format!("candidate `{}`", candidate.name))?;
+        }
+        Ok(())
+    }
+
+    /// What both share can't be in two states at once.
+    fn mode_of(&self, sides: [&Side; 2]) -> Mode {
+        let outside =
+            sides.iter().any(|side| !side.sets.is_empty() || matches!(side.place, Place::Address(_)));
+        if outside { Mode::Solo } else { self.mode }
+    }
+
+    fn pilot_plan(&self, side: &Side) -> Plan {
+        Plan {
+            pairs: PILOT_PAIRS,
+            pilot_pairs: PILOT_PAIRS,
+            control_pairs: PILOT_PAIRS,
+            ..self.plan([side, side])
+        }
     }
 
     /// The design of a trial.
     fn plan(&self, sides: [&Side; 2]) -> Plan {
-        let outside =
-            sides.iter().any(|side| !side.sets.is_empty() || matches!(side.place, Place::Address(_)));
-        // What both share can't be in two states at once.
-        let mode = if outside { Mode::Solo } else { self.mode };
+        let mode = self.mode_of(sides);
         Plan {
             mode,
             places: mode == Mode::Duet && Places::halves().is_some(),
@@ -116,21 +152,20 @@ impl Asked {
 
     /// The rule by which a change is kept.
     pub(crate) fn rule(&self) -> String {
-        let guards: Vec<&str> = self.guards.iter().map(|guard| guard.label()).collect();
-        let guards = if guards.is_empty() { "none of its own".to_owned() } else { guards.join(", ") };
-        let required = match &self.require[..] {
-            [] => String::new(),
-            rules => format!(" {} must be met in at least half of its windows.", rules.join(", ")),
+        let terms = Terms {
+            primary: self.objective,
+            guards: &self.guards,
+            require: &self.require,
+            pairs: self.pairs,
+            control_pairs: self.control_pairs,
         };
         format!(
-            "A change is kept when the comparator calls it better by {}, over {} pairs of windows against the state kept so far and {} A/A \
-             pairs of that state, and no guard rail breaks: {guards}; not more than {} % of the requests fail beyond those that failed \
-             before.{required} What is not shown to help is put back. {} In the end all that was kept is held against the first state, and \
-             against all but each one of it: what makes the others worse is put back.",
-            self.objective.label(),
-            self.pairs,
-            self.control_pairs,
-            FAILED_MORE * 100.0,
+            "A change is kept when {} What is not shown to help is put back. {} In the end, where two or more were accepted, all of them are \
+             held against all but each: what makes the others worse, breaks a guard rail that holds without it, or does not stand the load \
+             with them is put back, the worst one first, and the others are held against each other again. What is left is held against \
+             the first state by the same rule as a change; where that is not shown to help, the one that is worth least is put back, and \
+             the rest is tested again.",
+            terms.words(""),
             if self.durability {
                 "Changes of what an acknowledgement promises were allowed."
             } else {
@@ -154,7 +189,18 @@ impl Session<'_> {
     /// When the target fails in a state that was kept, something beside the target fails, or the user interrupts.
     pub(crate) fn run(&self) -> Result<Tuning> {
         // Before the first window, so that nobody can wonder which came first.
-        self.folder.write_text("rule.txt", &format!("{}\n", self.asked.rule()))?;
+        fixed(self.folder, &self.asked.rule())?;
+        let topics = match &self.base.place {
+            Place::Address(address) => {
+                Some(Topics { address: address.clone(), prefix: self.asked.topic_prefix.clone() })
+            }
+            // They go with the broker.
+            Place::Program(_) => None,
+        };
+        looked_after(self.folder, topics.as_ref(), self.security, self.progress, || self.tuned())
+    }
+
+    fn tuned(&self) -> Result<Tuning> {
         let mut standing = Standing { candidates: self.asked.candidates.clone(), ..Standing::default() };
         let first = self.pilot(&mut standing)?;
         let stopped = self.steps(&mut standing)?;
@@ -165,14 +211,8 @@ impl Session<'_> {
     /// Equal arms: what the first state does, how long a pair takes, and that the load stands at all.
     fn pilot(&self, standing: &mut Standing) -> Result<Option<Window>> {
         let side = self.base.with([])?;
-        let plan = Plan {
-            pairs: PILOT_PAIRS,
-            pilot_pairs: PILOT_PAIRS,
-            control_pairs: PILOT_PAIRS,
-            ..self.asked.plan([&side, &side])
-        };
         let contest = Contest {
-            design: hone_compare::pilot(&plan)?,
+            design: hone_compare::pilot(&self.asked.pilot_plan(&side))?,
             prefix: "pilot/".to_owned(),
             ..self.contest(["now", "now"], [&side, &side])?
         };
@@ -186,16 +226,11 @@ impl Session<'_> {
             .map(|name| read_record(&self.folder.join(name)))
             .collect::<Result<_>>()?;
         let pair_s = took_s(&pairs) / pairs.len().max(1) as f64;
-        standing.longest_s = pair_s * f64::from(self.asked.pairs + self.asked.control_pairs);
-        standing.earlier_s = self.earlier_s(&pairs);
+        let trial_pairs = f64::from(self.asked.pairs) + f64::from(self.asked.control_pairs);
+        standing.longest_s = pair_s * trial_pairs / turns(contest.design.mode);
         standing.now = BatchState::of(&found);
         standing.states.push(standing.now.clone());
         Ok(found.into_iter().next())
-    }
-
-    /// What pairs took before this attempt.
-    fn earlier_s(&self, pairs: &[PairOutcome]) -> f64 {
-        (took_s(pairs) - self.begun.elapsed().as_secs_f64()).max(0.0)
     }
 
     /// Tries one change after the other. Says why it ended.
@@ -208,11 +243,7 @@ impl Session<'_> {
                 Err(stopped) => return Ok(stopped),
             };
             let found = match self.folder.read_note::<TuningStep>(&note)? {
-                Some(found) => {
-                    standing.earlier_s +=
-                        found.step.comparison.as_ref().map_or(0.0, |found| took_s(&found.pairs));
-                    found
-                }
+                Some(found) => found,
                 None => {
                     let found = self.tried(index, &chosen, standing)?;
                     self.folder.write_note(&note, &found)?;
@@ -220,8 +251,13 @@ impl Session<'_> {
                     found
                 }
             };
-            self.enter_in_ledger(&format!("steps/{:02}", index + 1), found.altitude.label(), &found.step)?;
-            standing.take(chosen.candidate, found);
+            let place = format!("steps/{:02}", index + 1);
+            self.enter_step(&place, index + 1, &found)?;
+            let by = chosen.candidate.name.clone();
+            for (number, candidate) in standing.take(chosen.candidate, found).iter().enumerate() {
+                let place = format!("{place}/replaced-{:02}", number + 1);
+                self.enter_closing(&place, candidate, REPLACED, &format!("{by} takes its place"), None)?;
+            }
             index += 1;
         }
     }
@@ -238,8 +274,10 @@ impl Session<'_> {
             return Ok(Err("nothing is left that is hoped to help".to_owned()));
         }
         let best = open.remove(0);
-        if let Some(left_s) = self.left_s(standing) {
-            let needed_s = standing.longest_s * RESERVE * (1.0 + comparisons_behind(standing.kept.len() + 1));
+        if let Some(left_s) = self.left_s() {
+            let after = self.base.with(standing.kept.iter().chain([&best]))?;
+            let one_s = standing.comparison_s(self.asked.mode_of([&side, &after]));
+            let needed_s = one_s * (1.0 + standing.comparisons_behind());
             if left_s < needed_s {
                 return Ok(Err(format!(
                     "the budget is used up: {} s are left, and `{}` with what has to follow would take about {} s",
@@ -256,8 +294,14 @@ impl Session<'_> {
     }
 
     /// Seconds of the budget that are left.
-    pub(super) fn left_s(&self, standing: &Standing) -> Option<f64> {
-        Some(self.asked.budget_s? - standing.earlier_s - self.begun.elapsed().as_secs_f64())
+    fn left_s(&self) -> Option<f64> {
+        Some(self.asked.budget_s? - self.earlier_s - self.begun.elapsed().as_secs_f64())
+    }
+
+    /// Whether the budget lasts for one more comparison.
+    pub(super) fn reaches(&self, standing: &Standing, trial: &Trial<'_>) -> bool {
+        let needed_s = standing.comparison_s(self.asked.mode_of(trial.sides));
+        self.left_s().is_none_or(|left_s| left_s >= needed_s)
     }
 
     /// What Hone itself finds to try.
@@ -299,6 +343,7 @@ impl Session<'_> {
             prefix: format!("steps/{:02}/", index + 1),
             names: ["kept", &candidate.name],
             sides: [&before, &after],
+            question: Question::Step,
         };
         let found = self.judged(&trial)?;
         Ok(TuningStep {
@@ -322,7 +367,7 @@ impl Session<'_> {
             clock: None,
             storage: self.asked.storage.clone(),
             lateness_limit_us: self.asked.lateness_limit_us,
-            topic: Topic::Fresh,
+            topic: Topic::Named { prefix: self.asked.topic_prefix.clone(), keep: false },
             folder: self.folder,
             prefix: String::new(),
             runner: self.runner,
@@ -353,45 +398,68 @@ impl Session<'_> {
         let comparison = match compare(&contest, self.progress) {
             Ok(comparison) => comparison,
             Err(error) => {
-                return match error.downcast_ref::<GaveUp>() {
-                    // The change itself does not stand the load: that is an answer.
-                    Some(gave_up) if gave_up.of_b => Ok(ProofStep { why: format!("{error:#}"), ..found }),
-                    _ => Err(error),
-                };
+                let (decision, why) = answered(error, trial.question)?;
+                return Ok(ProofStep { decision, why, ..found });
             }
         };
         let states = windows(self.folder, &comparison)?;
         let rate = after.workload.requests_per_s * f64::from(after.workload.records_per_batch);
         let summed = [BatchState::of(&states[0]), BatchState::of(&states[1])];
         let mut rails = guards(&summed, rate);
-        rails.extend(self.asked.rules()?.iter().map(|rule| required(rule, &states[1])));
+        rails.extend(self.asked.rules()?.iter().map(|rule| match trial.question {
+            Question::Among => broken_by(required(rule, &states[0]), required(rule, &states[1])),
+            Question::Step | Question::Together => required(rule, &states[1]),
+        }));
         let (decision, why) = decide(&comparison, &rails);
         let [before, after] = summed;
         Ok(ProofStep { decision, why, guards: rails, comparison: Some(comparison), before, after, ..found })
     }
 
+    fn enter_step(&self, place: &str, number: usize, step: &TuningStep) -> Result<()> {
+        let of = step.step.comparison.as_ref();
+        self.enter(place, of, |about| of_step(about, number, step))
+    }
+
+    /// All together, against the first state.
+    pub(super) fn enter_all(&self, place: &str, step: &ProofStep) -> Result<()> {
+        self.enter(place.trim_end_matches('/'), step.comparison.as_ref(), |about| of_all(about, step))
+    }
+
+    /// That an accepted change is not kept any more.
+    pub(super) fn enter_closing(
+        &self,
+        place: &str,
+        candidate: &Candidate,
+        decision: &str,
+        why: &str,
+        step: Option<&ProofStep>,
+    ) -> Result<()> {
+        let of = step.and_then(|step| step.comparison.as_ref());
+        let change = format!("{}: {}", candidate.altitude.label(), candidate.name);
+        self.enter(place, of, |about| closing(about, &change, decision, why, step))
+    }
+
     /// Once, however often a run is resumed.
-    pub(super) fn enter_in_ledger(&self, place: &str, altitude: &str, step: &ProofStep) -> Result<()> {
-        let note = format!("{place}/ledger.json");
-        let path = self.home.join(ledger::NAME);
+    fn enter(
+        &self,
+        place: &str,
+        comparison: Option<&Comparison>,
+        entry: impl FnOnce(&About<'_>) -> LedgerEntry,
+    ) -> Result<()> {
         let entry = || {
-            let records = match &step.comparison {
-                Some(comparison) => ledger::records(self.folder, comparison)?,
-                None => Vec::new(),
+            let records = comparison.map_or(Ok(Vec::new()), |found| ledger::records(self.folder, found))?;
+            let (rule, run) = (self.asked.rule(), self.folder.path().display().to_string());
+            let about = About {
+                name: &self.asked.name,
+                workload: &self.asked.workload.name,
+                objective: self.asked.objective,
+                rule: &rule,
+                run: &run,
             };
-            let run = self.folder.path().display().to_string();
-            Ok(LedgerEntry {
-                experiment: format!("tune {}", self.asked.name),
-                change: format!("{altitude}: {}", step.change),
-                workload: self.asked.workload.name.clone(),
-                metric: Some(self.asked.objective),
-                records,
-                // Nothing stays changed behind the run.
-                undo: None,
-                ..entry_of("tune", step, &self.asked.rule(), &run)
-            })
+            Ok(LedgerEntry { records, ..entry(&about) })
         };
-        ledger::enter_once(self.folder, &note, &path, entry, self.progress)
+        let path = self.home.join(ledger::NAME);
+        ledger::enter_once(self.folder, &format!("{place}/ledger.json"), &path, entry, self.progress)
     }
 
     fn tuning(
@@ -408,8 +476,7 @@ impl Session<'_> {
             .map(|client| ("client".to_owned(), client.software.clone()))
             .chain(broker.map(|broker| ("broker".to_owned(), broker)))
             .collect();
-        let to_keep =
-            standing.kept.iter().map(|candidate| to_keep(candidate, &self.base)).collect::<Result<_>>()?;
+        let to_keep = lasting::to_keep(&standing.kept, &self.base.workload.engine, self.folder)?;
         Ok(Tuning {
             name: self.asked.name.clone(),
             target: self.asked.target.clone(),
@@ -422,7 +489,7 @@ impl Session<'_> {
             rule: self.asked.rule(),
             allowed: self.asked.allowed.clone(),
             budget_s: self.asked.budget_s,
-            took_s: standing.earlier_s + self.begun.elapsed().as_secs_f64(),
+            took_s: self.earlier_s + self.begun.elapsed().as_secs_f64(),
             first: standing.states.into_iter().next().unwrap_or_default(),
             steps: standing.steps,
             together,
@@ -441,22 +508,89 @@ pub(super) struct Trial<'a> {
     pub(super) prefix: String,
     pub(super) names: [&'a str; 2],
     pub(super) sides: [&'a Side; 2],
+    pub(super) question: Question,
+}
+
+/// What a trial asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether a change helps beside what is kept.
+    Step,
+    /// Whether a kept change still helps among the others.
+    Among,
+    /// Whether all that is kept helps.
+    Together,
+}
+
+/// What it means that an arm failed again and again. In a step the state that is kept has to stand the load, or nothing can be said. In the end
+/// it is the state without what is kept that fails, and nothing could say more for what is kept.
+fn answered(error: anyhow::Error, question: Question) -> Result<(Decision, String)> {
+    match error.downcast_ref::<GaveUp>() {
+        // The change itself does not stand the load: that is an answer.
+        Some(gave_up) if gave_up.of_b => Ok((Decision::Rejected, format!("{error:#}"))),
+        Some(gave_up) if gave_up.of_a && question != Question::Step => {
+            Ok((Decision::Accepted, format!("without it the load is not stood: {error:#}")))
+        }
+        _ => Err(error),
+    }
+}
+
+/// Seconds that the pairs in a run's folder took, those of steps that were not finished, too.
+pub(crate) fn pairs_s(folder: &Path) -> f64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.map(|entry| {
+        let (path, is_folder) = (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        match (is_folder, entry.file_name().to_str()) {
+            (true, Some("builds" | "logs" | "scratch" | "windows")) => 0.0,
+            (true, _) => pairs_s(&path),
+            (false, _) if folder.ends_with("pairs") => pair_s(&path),
+            (false, _) => 0.0,
+        }
+    });
+    below.sum()
+}
+
+/// One that can't be read is told by whoever goes on with it.
+fn pair_s(note: &Path) -> f64 {
+    let text = std::fs::read_to_string(note).unwrap_or_default();
+    serde_json::from_str::<PairOutcome>(&text).map_or(0.0, |pair| pair.took_s)
 }
 
 impl Standing {
-    fn take(&mut self, candidate: Candidate, found: TuningStep) {
-        let pairs_s = found.step.comparison.as_ref().map_or(0.0, |found| took_s(&found.pairs));
-        self.longest_s = self.longest_s.max(pairs_s);
+    /// Answers the kept changes whose place it takes.
+    fn take(&mut self, candidate: Candidate, found: TuningStep) -> Vec<Candidate> {
+        if let Some(comparison) = &found.step.comparison {
+            let alike_s = took_s(&comparison.pairs) / turns(comparison.design.mode);
+            self.longest_s = self.longest_s.max(alike_s);
+        }
         if found.step.after.windows > 0 {
             self.states.push(found.step.after.clone());
         }
+        let mut replaced = Vec::new();
         if found.step.decision == Decision::Accepted {
             self.now = found.step.after.clone();
             // A longer linger takes the place of a shorter one, a build that of another.
-            self.kept.retain(|kept| !candidate.takes_the_place_of(kept));
+            replaced.extend(self.kept.extract_if(.., |kept| candidate.takes_the_place_of(kept)));
             self.kept.push(candidate);
         }
         self.steps.push(found);
+        replaced
+    }
+
+    /// What a comparison takes, in seconds.
+    fn comparison_s(&self, mode: Mode) -> f64 {
+        self.longest_s * turns(mode) * RESERVE
+    }
+
+    /// Comparisons that follow when one more change is accepted: all against none, and all against all but each.
+    fn comparisons_behind(&self) -> f64 {
+        let accepted = self.steps.iter().filter(|step| step.step.decision == Decision::Accepted).count() + 1;
+        let kept = self.kept.len() + 1;
+        match (accepted, kept) {
+            (..2, _) => 0.0,
+            (_, ..2) => 1.0,
+            _ => 1.0 + kept as f64,
+        }
     }
 
     /// What may be tried, the most hopeful first: neither kept nor tried in this state.
@@ -471,27 +605,24 @@ impl Standing {
         all
     }
 
-    /// Whether it is kept, or was rejected and there is no reason to look again: another change that was kept since may be one, if it
-    /// makes the hope much larger. Of one family (lingers, say) the next one is looked at under the same rule.
+    /// Whether it is kept, or was tried and there is no reason to look again: a change that was accepted since is one, if it makes the
+    /// hope much larger. Of one family (lingers, say) what was rejected keeps the next value from being tried in the same way.
     fn is_done(&self, candidate: &Candidate) -> bool {
         if self.kept.iter().any(|kept| kept.name == candidate.name) {
             return true;
         }
-        let since = self.steps.iter().rposition(|step| step.step.decision == Decision::Accepted);
-        let rejected = |step: &&TuningStep| step.step.decision == Decision::Rejected;
-        self.steps.iter().enumerate().filter(|(_, step)| rejected(step)).any(|(index, step)| {
+        let last = self.steps.iter().rposition(|step| step.step.decision == Decision::Accepted);
+        let is_asked_for = self.candidates.contains(candidate);
+        self.steps.iter().enumerate().any(|(index, step)| {
             let is_same = step.step.change == candidate.name;
-            let is_of_family =
-                family(&step.step.change) == candidate.family() && since.is_none_or(|since| index > since);
-            let is_asked_for = self.candidates.contains(candidate);
-            (is_same || (is_of_family && !is_asked_for)) && candidate.hope.share < AGAIN * step.hope.share
+            let is_of_family = !is_asked_for
+                && step.step.decision == Decision::Rejected
+                && family(&step.step.change) == candidate.family();
+            let is_new =
+                last.is_some_and(|last| last > index) && candidate.hope.share >= AGAIN * step.hope.share;
+            (is_same || is_of_family) && !is_new
         })
     }
-}
-
-/// Comparisons that follow when so many changes are kept: all against none, and all against all but each.
-fn comparisons_behind(kept: usize) -> f64 {
-    if kept < 2 { 0.0 } else { 1.0 + kept as f64 }
 }
 
 fn took_s(pairs: &[PairOutcome]) -> f64 {
@@ -508,28 +639,6 @@ fn load_in_words(workload: &Workload) -> String {
     )
 }
 
-/// How a change is made to last.
-fn to_keep(candidate: &Candidate, base: &Base) -> Result<String> {
-    let words = candidate.words(&base.workload.engine)?.join(", ");
-    let settings: Vec<&str> = candidate.steps.iter().map(|step| &*step.text).collect();
-    Ok(match candidate.altitude {
-        hone_record::Altitude::Client => {
-            format!(
-                "{}: for the lines of your client: hone batch settings {}",
-                candidate.name,
-                settings.join(",")
-            )
-        }
-        hone_record::Altitude::Host => {
-            format!("{}: sysctl and sysfs values go with the next boot; see hone host apply", candidate.name)
-        }
-        hone_record::Altitude::Broker => {
-            format!("{}: set it where the broker or topic is configured ({words})", candidate.name)
-        }
-        hone_record::Altitude::Binary => format!("{}: deploy that build ({words})", candidate.name),
-    })
-}
-
 fn limits(asked: &Asked) -> Vec<String> {
     let mut limits = vec![
         "What is not found here may still help: candidates come from the file and from a few rules about batches, codecs and requests. A change \
@@ -543,4 +652,91 @@ fn limits(asked: &Asked) -> Vec<String> {
         );
     }
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::{Altitude, Hope};
+
+    use super::*;
+
+    fn candidate(setting: &str, share: f64) -> Candidate {
+        let hope = Hope { share, why: String::new() };
+        Candidate::of_settings(&[setting.to_owned()], hope).unwrap()
+    }
+
+    /// One that was tried, by its setting, what was hoped of it, and what came.
+    fn tried(setting: &str, share: f64, decision: Decision) -> (Candidate, TuningStep) {
+        let candidate = candidate(setting, share);
+        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        (step.change, step.decision) = (candidate.name.clone(), decision);
+        let hope = candidate.hope.clone();
+        (candidate, TuningStep { altitude: Altitude::Client, hope, passed_over: Vec::new(), step })
+    }
+
+    fn after(steps: &[(&str, f64, Decision)]) -> Standing {
+        let mut standing = Standing::default();
+        for (setting, share, decision) in steps {
+            let (candidate, step) = tried(setting, *share, *decision);
+            standing.take(candidate, step);
+        }
+        standing
+    }
+
+    #[test]
+    fn what_was_tried_comes_again_only_where_a_kept_change_made_it_twice_as_hopeful() {
+        use Decision::{Accepted, Rejected};
+        let is_done = |steps: &[_], setting: &str, share| after(steps).is_done(&candidate(setting, share));
+        let rejected = ("linger=5ms", 0.1, Rejected);
+        assert!(!is_done(&[], "linger=5ms", 0.1));
+        assert!(is_done(&[rejected], "linger=5ms", 0.9), "no change was kept since");
+        assert!(is_done(&[rejected], "linger=20ms", 0.9), "nor for another of its family");
+        assert!(is_done(&[rejected, ("codec=lz4", 0.1, Accepted)], "linger=5ms", 0.19));
+        assert!(!is_done(&[rejected, ("codec=lz4", 0.1, Accepted)], "linger=5ms", 0.2));
+        // One that another took the place of is no new one.
+        let replaced = [("linger=5ms", 0.1, Accepted), ("linger=20ms", 0.2, Accepted)];
+        assert!(is_done(&replaced, "linger=5ms", 0.1));
+        assert!(is_done(&replaced, "linger=20ms", 0.9), "kept");
+        assert!(!is_done(&replaced, "linger=50ms", 0.1), "what helped calls for more of it");
+    }
+
+    #[test]
+    fn whose_place_a_change_takes_is_told() {
+        let mut standing = after(&[("linger=5ms", 0.1, Decision::Accepted)]);
+        let (candidate, step) = tried("linger=20ms", 0.2, Decision::Accepted);
+        let replaced = standing.take(candidate, step);
+        assert_eq!(replaced.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["linger=5ms"]);
+        assert_eq!(standing.kept.len(), 1);
+        // All against none has to follow, though one change is kept.
+        assert_eq!(standing.comparisons_behind(), 3.0);
+        assert_eq!(Standing::default().comparisons_behind(), 0.0);
+    }
+
+    #[test]
+    fn an_arm_that_fails_in_the_end_is_an_answer() {
+        let gave_up = |of_b| anyhow::Error::from(GaveUp::for_test(of_b));
+        let decision = |of_b, question| answered(gave_up(of_b), question).ok().map(|(decision, _)| decision);
+        assert_eq!(decision(true, Question::Step), Some(Decision::Rejected));
+        assert_eq!(decision(false, Question::Step), None, "nothing can be held against what is kept");
+        for question in [Question::Among, Question::Together] {
+            assert_eq!(decision(false, question), Some(Decision::Accepted));
+            assert_eq!(decision(true, question), Some(Decision::Rejected));
+        }
+        assert!(answered(anyhow::anyhow!("interrupted"), Question::Among).is_err());
+    }
+
+    /// Also of a comparison that nobody has finished.
+    #[test]
+    fn the_time_of_earlier_attempts_is_that_of_all_their_pairs() {
+        let folder = tempfile::tempdir().unwrap();
+        let comparison = crate::show::comparison::tests::comparison(None);
+        let pair = PairOutcome { took_s: 2.5, ..comparison.pairs[0].clone() };
+        for place in ["pilot/pairs", "steps/01/pairs", "end/01/without-01/pairs", "builds/x-001/pairs"] {
+            let place = folder.path().join(place);
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("000.json"), serde_json::to_string(&pair).unwrap()).unwrap();
+        }
+        std::fs::write(folder.path().join("pilot/design.json"), "{}").unwrap();
+        assert_eq!(pairs_s(folder.path()), 7.5, "what builds took has a note of its own");
+    }
 }

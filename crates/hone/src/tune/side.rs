@@ -1,10 +1,11 @@
 //! One side of a comparison: the first state with some of the changes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use hone_load::Security;
-use hone_record::Workload;
+use hone_record::{Change, Workload};
 
 use super::candidate::Candidate;
 use crate::Usage;
@@ -20,6 +21,13 @@ pub(crate) struct Base {
     /// Where the kernel's settings lie; `/` but in tests.
     pub(super) host_root: PathBuf,
     pub(super) security: Security,
+    /// What settings outside of the target were when the run began, by [`key`].
+    pub(crate) found: BTreeMap<String, String>,
+}
+
+/// A setting by its kind and name.
+fn key(change: &Change) -> String {
+    format!("{}.{}", change.kind, change.name)
 }
 
 /// A state that can be loaded.
@@ -42,9 +50,34 @@ impl Base {
         })
     }
 
-    /// An arm in the first state.
-    pub(crate) fn first(&self) -> Arm {
-        Arm { name: "first".to_owned(), place: self.place.clone(), security: self.security.clone() }
+    /// Reads what the candidates would change outside of the target. Known once, a change by somebody else is seen before it is measured or
+    /// overwritten, and what is so already is no change.
+    ///
+    /// # Errors
+    /// When one can't be read.
+    pub(crate) fn look(&self, candidates: &[Candidate]) -> Result<BTreeMap<String, String>> {
+        let changes = candidates.iter().flat_map(|candidate| &candidate.outside);
+        let outside = changes.filter_map(|change| {
+            let lever = Lever::of(change, &self.host_root, &self.security)?;
+            let address = match (&lever, &self.place) {
+                (Lever::Host { .. }, _) => "",
+                (Lever::Cluster { .. }, Place::Address(address)) => address,
+                // A broker that is started for each window has what its command says.
+                (Lever::Cluster { .. }, Place::Program(_)) => return None,
+            };
+            Some(lever.now(address).map(|now| (key(change), now)))
+        });
+        outside.collect()
+    }
+
+    /// Every program that may be measured: the first state's, and those of the candidates.
+    ///
+    /// # Errors
+    /// When a candidate can't be made.
+    pub(crate) fn arms(&self, candidates: &[Candidate]) -> Result<Vec<Arm>> {
+        let first = Ok(self.arm("first", &self.with([])?));
+        let others = candidates.iter().map(|one| Ok(self.arm(&one.name, &self.with([one])?)));
+        std::iter::once(first).chain(others).collect()
     }
 
     /// The state with these changes, made in this order.
@@ -67,7 +100,10 @@ impl Base {
             match Lever::of(change, &self.host_root, &self.security) {
                 Some(lever) => {
                     side.sets.retain(|set| set.lever != lever);
-                    side.sets.push(Set { lever, value: change.to.clone(), was: None });
+                    let was = self.found.get(&key(change)).cloned();
+                    if was.as_ref().is_none_or(|was| !is_same_value(was, &change.to)) {
+                        side.sets.push(Set { lever, value: change.to.clone(), was });
+                    }
                 }
                 None => {
                     let [_, changed] = change::places(change, &side.place)?;
@@ -93,6 +129,11 @@ impl Base {
     }
 }
 
+/// White space is the kernel's.
+fn is_same_value(one: &str, other: &str) -> bool {
+    one.split_whitespace().eq(other.split_whitespace())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -110,6 +151,7 @@ mod tests {
             workload: file.named("w").unwrap(),
             host_root: PathBuf::from("/"),
             security: Security::default(),
+            found: BTreeMap::new(),
         }
     }
 
@@ -139,6 +181,40 @@ mod tests {
         let without = base().with(all.iter().filter(|one| one.name != "linger=20ms")).unwrap();
         let Engine::Librdkafka { settings } = &without.workload.engine else { panic!("{without:?}") };
         assert_eq!(settings.get("linger.ms").map(String::as_str), Some("5"));
+    }
+
+    #[test]
+    fn what_is_so_already_is_no_change_and_the_rest_knows_what_it_was() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("proc/sys/vm")).unwrap();
+        std::fs::write(root.path().join("proc/sys/vm/swappiness"), "60\n").unwrap();
+        let mut base = Base { host_root: root.path().to_owned(), ..base() };
+        let (same, other) = (candidate("host.vm.swappiness=60"), candidate("host.vm.swappiness=1"));
+        base.found = base.look(&[same.clone(), other.clone(), candidate("linger=5ms")]).unwrap();
+        assert_eq!(base.with([&same]).unwrap(), base.with([]).unwrap());
+        let side = base.with([&other]).unwrap();
+        assert_eq!(side.sets[0].was.as_deref(), Some("60"));
+        // Behind one that is kept it is a change: the way back to the first state.
+        assert_eq!(base.with([&other, &same]).unwrap(), base.with([]).unwrap());
+    }
+
+    /// A candidate's program that is built anew between two attempts is another one.
+    #[test]
+    fn every_candidates_program_is_one_that_a_run_stands_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("broker");
+        std::fs::write(&path, "one").unwrap();
+        let built = Candidate::of_program("pgo".to_owned(), path.clone(), Hope::default());
+        let machine = hone_record::Machine::default();
+        let standing = || {
+            let arms = base().arms(std::slice::from_ref(&built)).unwrap();
+            crate::standing::Standing::of(arms.iter(), &machine).unwrap()
+        };
+        let then = standing();
+        then.same_as(&standing(), folder.path()).unwrap();
+        std::fs::write(&path, "two").unwrap();
+        let refused = then.same_as(&standing(), folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("broker has another content"), "{refused}");
     }
 
     #[test]

@@ -1,17 +1,21 @@
-//! What the kept changes are worth together, and whether each still helps among the others.
+//! What the kept changes are worth together, and whether each still helps among the others. What does not is put back, one at a time.
+
+use std::cmp::Ordering;
 
 use anyhow::Result;
-use hone_record::{Comparison, Decision, ProofStep, Together, TuningStep, Verdict};
+use hone_record::{Comparison, Decision, ProofStep, PutBack, Together, TuningStep, Verdict};
 
+use super::book::PUT_BACK;
 use super::candidate::Candidate;
-use super::session::{Session, Standing, Trial};
+use super::session::{Question, Session, Standing, Trial};
 
-/// The name of all of them.
-const ALL: &str = "all together";
+/// The name of all of them, as in [`hone_record::ALL_TOGETHER`].
+pub(super) const ALL: &str = "all together";
 
 impl Session<'_> {
-    /// Holds all against all but each, puts back what makes the others worse, and holds what is left against the first state. Nothing where
-    /// fewer than two changes were kept: the step has said it then.
+    /// Holds all against all but each, and puts back the one that harms the others most, until none does. Holds what is left against the
+    /// first state; where that is not shown to help, the one that was worth least goes, and what is left is tested again. Nothing where
+    /// fewer than two changes were accepted: the step has said it then.
     ///
     /// # Errors
     /// As for a trial.
@@ -20,67 +24,219 @@ impl Session<'_> {
         if standing.steps.iter().filter(accepted).count() < 2 {
             return Ok(None);
         }
-        let product = product(standing);
-        let mut without = Vec::new();
-        let several = standing.kept.iter().filter(|_| standing.kept.len() > 1);
-        for (index, one) in several.enumerate() {
-            let found = self.once(&format!("without/{:02}", index + 1), || {
-                let rest = self.base.with(standing.kept.iter().filter(|other| *other != one))?;
-                let all = self.base.with(&standing.kept)?;
-                self.progress.line(&format!("Without {}: is it still worth it among the others?", one.name));
-                self.judged(&Trial {
-                    prefix: format!("without/{:02}/", index + 1),
-                    names: ["without it", &one.name],
-                    sides: [&rest, &all],
-                })
-            })?;
-            without.push(found);
+        let mut found = Together { all: None, product: None, without: Vec::new(), put_back: Vec::new() };
+        for round in 1.. {
+            found.without = self.without(round, standing)?;
+            if let Some(harm) = most_harmful(&found.without) {
+                let gone =
+                    PutBack { change: harm.change.clone(), why: harm_in_words(harm), step: harm.clone() };
+                self.put_back(standing, &mut found, gone)?;
+                continue;
+            }
+            let Some(all) = self.all(round, standing)? else { break };
+            let is_shown = all.decision == Decision::Accepted;
+            found.all = Some(all.clone());
+            let Some(last) = standing.kept.last().filter(|_| !is_shown) else { break };
+            let least = least_worth(&found.without).cloned();
+            let change = least.as_ref().map_or(&last.name, |step| &step.change).clone();
+            let why = format!("{ALL} was rejected ({}), and this one was worth least", all.why);
+            self.put_back(standing, &mut found, PutBack { change, why, step: least.unwrap_or(all) })?;
+            if standing.kept.is_empty() {
+                break;
+            }
+            found.all = None;
         }
-        let harms = |candidate: &Candidate| {
-            without.iter().any(|step| step.change == candidate.name && verdict(step) == Some(Verdict::Worse))
-        };
-        let kept: Vec<Candidate> = standing.kept.iter().filter(|one| !harms(one)).cloned().collect();
-        let all = self.all(&kept)?;
-        standing.kept = kept;
-        Ok(Some(Together { all, product, without }))
-    }
-
-    fn all(&self, kept: &[Candidate]) -> Result<Option<ProofStep>> {
-        if kept.is_empty() {
-            return Ok(None);
-        }
-        let found = self.once("together", || {
-            let (none, all) = (self.base.with([])?, self.base.with(kept)?);
-            self.progress.line("All that was kept, against the first state");
-            self.judged(&Trial {
-                prefix: "together/".to_owned(),
-                names: ["first", ALL],
-                sides: [&none, &all],
-            })
-        })?;
-        self.enter_in_ledger("together", "all", &found)?;
+        found.without.retain(|step| standing.kept.iter().any(|kept| kept.name == step.change));
+        let is_whole = found.without.len() == standing.kept.len();
+        found.product = product(&found.without).filter(|_| is_whole);
         Ok(Some(found))
     }
 
-    /// What an earlier attempt found, or what is found now.
-    fn once(&self, place: &str, measure: impl FnOnce() -> Result<ProofStep>) -> Result<ProofStep> {
-        let note = format!("{place}/step.json");
-        if let Some(found) = self.folder.read_note::<ProofStep>(&note)? {
-            return Ok(found);
+    /// All against all but each, as far as the budget reaches.
+    fn without(&self, round: usize, standing: &Standing) -> Result<Vec<ProofStep>> {
+        let mut found = Vec::new();
+        for (index, one) in standing.kept.iter().enumerate().filter(|_| standing.kept.len() > 1) {
+            let rest = self.base.with(standing.kept.iter().filter(|other| *other != one))?;
+            let all = self.base.with(&standing.kept)?;
+            let trial = Trial {
+                prefix: format!("end/{round:02}/without-{:02}/", index + 1),
+                names: ["without it", &one.name],
+                sides: [&rest, &all],
+                question: Question::Among,
+            };
+            let Some(step) = self.in_the_end(standing, &trial)? else { break };
+            found.push(step);
         }
-        let found = measure()?;
+        Ok(found)
+    }
+
+    /// All that is kept against the first state; `None` where the budget does not reach so far.
+    fn all(&self, round: usize, standing: &Standing) -> Result<Option<ProofStep>> {
+        let (none, all) = (self.base.with([])?, self.base.with(&standing.kept)?);
+        let prefix = format!("end/{round:02}/all/");
+        let trial =
+            Trial { prefix, names: ["first", ALL], sides: [&none, &all], question: Question::Together };
+        let found = self.in_the_end(standing, &trial)?;
+        if let Some(found) = &found {
+            self.enter_all(&trial.prefix, found)?;
+        }
+        Ok(found)
+    }
+
+    /// What an earlier attempt found, or what is found now; `None` where the budget does not reach so far.
+    fn in_the_end(&self, standing: &Standing, trial: &Trial<'_>) -> Result<Option<ProofStep>> {
+        let note = format!("{}step.json", trial.prefix);
+        if let Some(found) = self.folder.read_note::<ProofStep>(&note)? {
+            return Ok(Some(found));
+        }
+        if !self.reaches(standing, trial) {
+            return Ok(None);
+        }
+        self.progress.line(&match trial.question {
+            Question::Among => format!("Without {}: is it still worth it among the others?", trial.names[1]),
+            Question::Step | Question::Together => "All that was kept, against the first state".to_owned(),
+        });
+        let found = self.judged(trial)?;
         self.folder.write_note(&note, &found)?;
         self.progress.line(&format!("  {}", found.why));
-        Ok(found)
+        Ok(Some(found))
+    }
+
+    fn put_back(&self, standing: &mut Standing, found: &mut Together, gone: PutBack) -> Result<()> {
+        let (back, kept): (Vec<Candidate>, Vec<Candidate>) =
+            std::mem::take(&mut standing.kept).into_iter().partition(|one| one.name == gone.change);
+        standing.kept = kept;
+        self.progress.line(&format!("  {} is put back: {}", gone.change, gone.why));
+        for candidate in &back {
+            let place = format!("end/put-back-{:02}", found.put_back.len() + 1);
+            self.enter_closing(&place, candidate, PUT_BACK, &gone.why, Some(&gone.step))?;
+        }
+        found.put_back.push(gone);
+        Ok(())
     }
 }
 
-fn verdict(step: &ProofStep) -> Option<Verdict> {
-    step.comparison.as_ref().map(Comparison::verdict)
+/// The one that makes the others worse, breaks a guard rail that holds without it, or does not stand the load with them: of several
+/// the one that does most. None where all are needed, or not shown to be anything.
+fn most_harmful(without: &[ProofStep]) -> Option<&ProofStep> {
+    let harms = without.iter().filter_map(|step| Some((harm(step)?, step)));
+    harms
+        .max_by(|(one, _), (other, _)| one.partial_cmp(other).unwrap_or(Ordering::Equal))
+        .map(|(_, step)| step)
 }
 
-/// Of the ratios that the kept changes had when they were accepted.
-fn product(standing: &Standing) -> f64 {
-    let accepted = standing.steps.iter().filter(|step| step.step.decision == Decision::Accepted);
-    accepted.filter_map(|step| Some(step.step.comparison.as_ref()?.primary()?.estimate.ratio)).product()
+/// How bad: not standing the load comes before a broken guard rail, that before what is worse; then by the ratio.
+fn harm(step: &ProofStep) -> Option<(u8, f64)> {
+    let Some(comparison) = &step.comparison else {
+        return (step.decision == Decision::Rejected).then_some((2, 1.0));
+    };
+    let ratio = ratio_of(comparison).unwrap_or(1.0);
+    let breaks = step.guards.iter().any(|guard| !guard.held);
+    let is_worse = comparison.verdict() == Verdict::Worse;
+    (breaks || is_worse).then_some((u8::from(breaks), ratio))
+}
+
+fn harm_in_words(step: &ProofStep) -> String {
+    let broken: Vec<String> = step
+        .guards
+        .iter()
+        .filter(|guard| !guard.held)
+        .map(|guard| format!("{} ({})", guard.rule, guard.seen))
+        .collect();
+    match &broken[..] {
+        [] => format!("among the others: {}", step.why),
+        _ => format!("among the others it breaks {}. {}", broken.join("; "), step.why),
+    }
+}
+
+/// The one of which least was shown. Without which the load does not stand is worth most.
+fn least_worth(without: &[ProofStep]) -> Option<&ProofStep> {
+    let ratio =
+        |step: &ProofStep| step.comparison.as_ref().map_or(0.0, |found| ratio_of(found).unwrap_or(1.0));
+    without.iter().max_by(|one, other| ratio(one).total_cmp(&ratio(other)))
+}
+
+fn ratio_of(comparison: &Comparison) -> Option<f64> {
+    Some(comparison.primary()?.estimate.ratio)
+}
+
+/// Of the ratios that the changes have among each other.
+fn product(without: &[ProofStep]) -> Option<f64> {
+    let ratios = without.iter().map(|step| step.comparison.as_ref().and_then(ratio_of));
+    (!without.is_empty()).then(|| ratios.product())?
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::Guard;
+
+    use super::*;
+
+    /// A trial in which a change had this ratio to the others, with the verdict that follows.
+    fn step(change: &str, ratio: f64) -> ProofStep {
+        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        step.change = change.to_owned();
+        let comparison = step.comparison.as_mut().unwrap();
+        comparison.judgements.retain(|judgement| judgement.primary);
+        let judgement = &mut comparison.judgements[0];
+        judgement.verdict = if ratio < 0.95 {
+            Verdict::Better
+        } else if ratio > 1.05 {
+            Verdict::Worse
+        } else {
+            Verdict::NotShown
+        };
+        (judgement.estimate.ratio, judgement.estimate.low, judgement.estimate.high) =
+            (ratio, ratio - 0.01, ratio + 0.01);
+        step.decision = if ratio < 0.95 { Decision::Accepted } else { Decision::Rejected };
+        step.guards = Vec::new();
+        step
+    }
+
+    fn broken(step: ProofStep) -> ProofStep {
+        let guard = Guard { rule: "p99<1ms".to_owned(), seen: "met in 0 of 8".to_owned(), held: false };
+        ProofStep { guards: vec![guard], decision: Decision::Rejected, ..step }
+    }
+
+    fn unmeasured(change: &str, decision: Decision) -> ProofStep {
+        ProofStep { comparison: None, decision, ..step(change, 1.0) }
+    }
+
+    fn worst(steps: &[ProofStep]) -> Option<&str> {
+        most_harmful(steps).map(|step| step.change.as_str())
+    }
+
+    #[test]
+    fn what_harms_the_others_goes_one_at_a_time_and_the_worst_first() {
+        assert_eq!(worst(&[step("a", 0.8), step("b", 1.0)]), None, "not shown is no harm");
+        assert_eq!(worst(&[step("a", 1.2), step("b", 1.4), step("c", 0.5)]), Some("b"));
+        assert_eq!(
+            worst(&[step("a", 1.2), broken(step("b", 0.5))]),
+            Some("b"),
+            "better, and a guard rail broke"
+        );
+        assert_eq!(worst(&[broken(step("a", 1.2)), unmeasured("b", Decision::Rejected)]), Some("b"));
+        assert_eq!(worst(&[unmeasured("a", Decision::Accepted), step("b", 1.0)]), None, "needed");
+        assert!(harm_in_words(&broken(step("b", 0.5))).contains("p99<1ms (met in 0 of 8)"));
+    }
+
+    #[test]
+    fn the_one_worth_least_goes_before_the_one_without_which_nothing_stands() {
+        let steps = [unmeasured("a", Decision::Accepted), step("b", 0.7), step("c", 0.9)];
+        assert_eq!(least_worth(&steps).unwrap().change, "c");
+        assert!(least_worth(&[]).is_none());
+    }
+
+    /// Gains that are shared make the product larger than what all of them are worth: each hides behind the others.
+    #[test]
+    fn the_product_is_of_ratios_among_the_others() {
+        assert_eq!(product(&[step("a", 0.5), step("b", 0.5)]), Some(0.25));
+        assert_eq!(product(&[step("a", 0.5), unmeasured("b", Decision::Accepted)]), None);
+        assert_eq!(product(&[]), None);
+    }
+
+    #[test]
+    fn the_ledger_knows_all_together_by_its_name() {
+        assert_eq!(hone_record::ALL_TOGETHER, format!("all: {ALL}"));
+    }
 }

@@ -9,10 +9,11 @@ use super::Desk;
 use super::options::ProofOptions;
 use super::prove::{measured, record, standing};
 use crate::batch::caching::{Card, Family, FlushBounds, fsyncs_per_batch, in_force};
-use crate::batch::prove::{ASKED, Asked, sweep_left_overs};
+use crate::batch::prove::{ASKED, Asked};
 use crate::batch::step::Step;
 use crate::folder::RunFolder;
 use crate::show;
+use crate::topics::sweep_left_overs;
 use crate::{Ending, Usage};
 
 /// Say what an acknowledgement from memory would change for a topic: fsyncs, latency, and the durability class.

@@ -9,7 +9,7 @@ use hone_record::{Metric, Mode};
 use super::Desk;
 use crate::Usage;
 use crate::arm;
-use crate::batch::prove::{Asked, topic_prefix};
+use crate::batch::prove::Asked;
 use crate::batch::step::Step;
 use crate::cmd::default_runs;
 use crate::cmd::security::SecurityOptions;
@@ -144,7 +144,7 @@ impl ProofOptions {
             storage,
             lateness_limit_us: self.workload.lateness_limit_us(),
             keep_topics: false,
-            topic_prefix: topic_prefix(),
+            topic_prefix: crate::topics::prefix("prove"),
             limits,
             is_card: false,
             standing: None,

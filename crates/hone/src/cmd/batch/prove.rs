@@ -13,7 +13,7 @@ use hone_tool::System;
 use super::Desk;
 use super::options::ProofOptions;
 use crate::batch::live::{self, ASKED_LIVE, AskedLive};
-use crate::batch::prove::{ASKED, Asked, Session, sweep_left_overs};
+use crate::batch::prove::{ASKED, Asked, Session};
 use crate::batch::step::{Step, foretold_of, of_file};
 use crate::cmd::report;
 use crate::folder::{RunFolder, read_record};
@@ -21,6 +21,7 @@ use crate::moment::now_unix_ms;
 use crate::notation::Written;
 use crate::show;
 use crate::standing::Standing;
+use crate::topics::sweep_left_overs;
 use crate::{Ending, Usage};
 
 /// Prove changes of producers one after the other: each step is measured against the state that was kept until then, and kept

@@ -1,0 +1,159 @@
+//! Topics that a run makes on a cluster that goes on running: on the disk before the first is made, so that those of a killed run are found and
+//! deleted.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use hone_load::{Admin, Security};
+use serde::{Deserialize, Serialize};
+
+use crate::folder::RunFolder;
+use crate::progress::Progress;
+
+/// Topics that may be there, as long as the note is.
+const NOTE: &str = "topics.json";
+/// How the names of all of them begin. Nothing else is ever deleted, whatever a note says.
+const OWN: &str = "hone-";
+
+/// A name for topics that no other run has.
+pub(crate) fn prefix(verb: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    format!("{OWN}{verb}-{now:x}-{:x}-", std::process::id())
+}
+
+/// Topics of a run on a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Topics {
+    /// A broker of the cluster.
+    pub(crate) address: String,
+    /// What their names begin with.
+    pub(crate) prefix: String,
+}
+
+/// Does the work of a run. Topics that an earlier attempt left are deleted before it, its own after it, however it ends; those of a run that is
+/// killed by whoever comes next. `topics` is `None` where they go with their broker or shall stay.
+///
+/// # Errors
+/// Those of the work; and when what an earlier attempt left can't be deleted.
+pub(crate) fn looked_after<T>(
+    folder: &RunFolder,
+    topics: Option<&Topics>,
+    security: &Security,
+    progress: &Progress,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    sweep(folder, security, progress)?;
+    if let Some(topics) = topics {
+        folder.write_note(NOTE, topics)?;
+    }
+    let found = work();
+    // A broker that can't be asked now is asked by the next run.
+    if let Err(error) = sweep(folder, security, progress) {
+        progress.line(&format!("the run's topics could not be looked after: {error:#}"));
+    }
+    found
+}
+
+/// Deletes topics that runs under this folder left on a cluster when they were killed. One that does not answer any more is told and
+/// left for later; so is another than this run's where there is a login, which is this run's alone.
+pub(crate) fn sweep_left_overs(runs: &Path, place: &str, security: &Security, progress: &Progress) {
+    for run in std::fs::read_dir(runs).into_iter().flatten().flatten() {
+        if !run.path().join(NOTE).is_file() {
+            continue;
+        }
+        let Ok(folder) = RunFolder::open(&run.path()) else { continue };
+        // One that goes on looks after its own.
+        let Ok(_held) = folder.held() else { continue };
+        if let Some(address) = elsewhere(&folder, place, security) {
+            progress.line(&format!(
+                "{} left topics on {address}, which may not see this run's login; go on with that run, or delete them by hand",
+                folder.path().display()
+            ));
+            continue;
+        }
+        if let Err(error) = sweep(&folder, security, progress) {
+            progress.line(&format!(
+                "{} left topics behind that can't be deleted now: {error:#}",
+                folder.path().display()
+            ));
+        }
+    }
+}
+
+/// The address of a run's topics, where this run's login is none of its business.
+fn elsewhere(folder: &RunFolder, place: &str, security: &Security) -> Option<String> {
+    let is_open = security.sasl.is_none() && security.tls.is_none();
+    let note = folder.read_note::<Topics>(NOTE).ok()??;
+    (!is_open && note.address != place).then_some(note.address)
+}
+
+/// Deletes this run's topics that are still there, and the note that says so.
+fn sweep(folder: &RunFolder, security: &Security, progress: &Progress) -> Result<()> {
+    let Some(note) = folder.read_note::<Topics>(NOTE)? else { return Ok(()) };
+    if !note.prefix.starts_with(OWN) || note.prefix.len() == OWN.len() {
+        bail!(
+            "{} says that the run's topics begin with `{}`, which no run's do; nothing was deleted: see which topics are left at {}, and \
+             remove the file",
+            folder.join(NOTE).display(),
+            note.prefix,
+            note.address
+        );
+    }
+    let mut admin = Admin::connect_with(&note.address, security)?;
+    let left = admin
+        .topics()?
+        .into_iter()
+        .map(|listed| listed.topic)
+        .filter(|topic| topic.starts_with(&note.prefix));
+    for topic in left.collect::<Vec<_>>() {
+        admin.delete_topic(&topic)?;
+        progress.line(&format!("Deleted {topic} at {}, which a run that was killed had left", note.address));
+    }
+    folder.remove(NOTE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noted(runs: &Path, prefix: &str) -> RunFolder {
+        let folder = RunFolder::create(runs, "batch-prove").unwrap();
+        let note = Topics { address: "127.0.0.1:1".to_owned(), prefix: prefix.to_owned() };
+        folder.write_note(NOTE, &note).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_login_is_shown_to_no_other_cluster() {
+        let runs = tempfile::tempdir().unwrap();
+        let folder = noted(runs.path(), "hone-prove-1-");
+        let login = hone_load::security::Sasl {
+            mechanism: hone_load::security::Mechanism::Plain,
+            user: "me".to_owned(),
+            password: hone_load::security::Password::new("secret".to_owned()),
+        };
+        let secured = Security { sasl: Some(login), ..Security::default() };
+        assert_eq!(elsewhere(&folder, "this:9092", &secured).as_deref(), Some("127.0.0.1:1"));
+        assert_eq!(elsewhere(&folder, "127.0.0.1:1", &secured), None);
+        assert_eq!(elsewhere(&folder, "this:9092", &Security::default()), None);
+    }
+
+    #[test]
+    fn prefixes_name_the_run() {
+        let prefix = prefix("prove");
+        assert!(prefix.starts_with("hone-prove-") && prefix.ends_with('-'));
+        assert!(prefix.len() < 60, "a topic's name has 249 letters at most");
+    }
+
+    /// An empty beginning is that of every topic of the cluster.
+    #[test]
+    fn a_note_that_names_foreign_topics_deletes_none() {
+        let runs = tempfile::tempdir().unwrap();
+        for prefix in ["", "orders", "hone-"] {
+            let folder = noted(runs.path(), prefix);
+            let refused = sweep(&folder, &Security::default(), &Progress::new(true)).unwrap_err();
+            assert!(refused.to_string().contains("nothing was deleted"), "{refused:#}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A run's entries in the ledger: each step, all together, and what of it is not kept any more.
+
+use hone_record::{ALL_TOGETHER, Decision, LedgerEntry, Metric, ProofStep, PutBack, Tuning, TuningStep};
+
+use crate::batch::prove::entry_of;
+use crate::ledger;
+
+/// What is said of a kept change when another one takes its place.
+pub(super) const REPLACED: &str = "replaced";
+/// What is said of a change that helped and was put back in the end.
+pub(super) const PUT_BACK: &str = "put back";
+
+/// What all entries of a run have in common.
+pub(crate) struct About<'a> {
+    pub(crate) name: &'a str,
+    /// The workload's name.
+    pub(crate) workload: &'a str,
+    pub(crate) objective: Metric,
+    pub(crate) rule: &'a str,
+    /// The run's folder.
+    pub(crate) run: &'a str,
+}
+
+/// A change that was tried, as the step with this number.
+pub(crate) fn of_step(about: &About<'_>, number: usize, step: &TuningStep) -> LedgerEntry {
+    LedgerEntry {
+        change: format!("{}: {}", step.altitude.label(), step.step.change),
+        question: format!("Does {} help, beside the state kept until step {number}?", step.step.change),
+        ..of(about, &step.step)
+    }
+}
+
+/// All that is kept, against the first state.
+pub(crate) fn of_all(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
+    LedgerEntry {
+        change: ALL_TOGETHER.to_owned(),
+        question: "Does all that was kept help, beside the first state?".to_owned(),
+        ..of(about, step)
+    }
+}
+
+/// That a change (with its altitude) which was accepted is not kept any more; `step` is what was measured for it, if anything.
+pub(crate) fn closing(
+    about: &About<'_>,
+    change: &str,
+    decision: &str,
+    why: &str,
+    step: Option<&ProofStep>,
+) -> LedgerEntry {
+    let nothing = || LedgerEntry {
+        rule: about.rule.to_owned(),
+        run: about.run.to_owned(),
+        experiment: experiment(about),
+        workload: about.workload.to_owned(),
+        ..ledger::entry("tune")
+    };
+    LedgerEntry {
+        change: change.to_owned(),
+        question: "Does it still help, beside what was kept since?".to_owned(),
+        decision: decision.to_owned(),
+        why: why.to_owned(),
+        ..step.map_or_else(nothing, |step| of(about, step))
+    }
+}
+
+/// The same for all that a finished run has accepted and does not keep, with what was measured for it.
+pub(crate) fn closings<'a>(
+    about: &About<'_>,
+    found: &'a Tuning,
+) -> Vec<(LedgerEntry, Option<&'a ProofStep>)> {
+    let back: &[PutBack] = found.together.as_ref().map_or(&[], |together| &together.put_back);
+    let accepted = found.steps.iter().filter(|step| step.step.decision == Decision::Accepted);
+    let gone = accepted.filter(|step| !found.kept.contains(&step.step.change));
+    let closed = gone.map(|step| {
+        let change = format!("{}: {}", step.altitude.label(), step.step.change);
+        match back.iter().find(|back| back.change == step.step.change) {
+            Some(back) => (closing(about, &change, PUT_BACK, &back.why, Some(&back.step)), Some(&back.step)),
+            None => (closing(about, &change, REPLACED, "another change takes its place", None), None),
+        }
+    });
+    closed.collect()
+}
+
+fn experiment(about: &About<'_>) -> String {
+    format!("tune {}", about.name)
+}
+
+fn of(about: &About<'_>, step: &ProofStep) -> LedgerEntry {
+    LedgerEntry {
+        experiment: experiment(about),
+        workload: about.workload.to_owned(),
+        metric: Some(about.objective),
+        // Nothing stays changed behind the run.
+        undo: None,
+        ..entry_of("tune", step, about.rule, about.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hone_record::{Altitude, Fate, Hope, Story};
+
+    use super::*;
+
+    /// What a reader of the ledger takes for kept is what the run keeps.
+    #[test]
+    fn a_change_that_is_put_back_is_not_kept_in_the_story() {
+        let about = About {
+            name: "orders",
+            workload: "w",
+            objective: Metric::CpuPerRecord,
+            rule: "r",
+            run: "/runs/orders-001",
+        };
+        let mut step = crate::show::proof::tests::proof().steps.remove(0);
+        (step.change, step.decision) = ("linger=20ms".to_owned(), hone_record::Decision::Accepted);
+        let tuned = |change: &str| TuningStep {
+            altitude: Altitude::Client,
+            hope: Hope::default(),
+            passed_over: Vec::new(),
+            step: ProofStep { change: change.to_owned(), ..step.clone() },
+        };
+        let entries = [
+            of_step(&about, 1, &tuned("linger=5ms")),
+            of_step(&about, 2, &tuned("linger=20ms")),
+            closing(&about, "client: linger=5ms", REPLACED, "linger=20ms takes its place", None),
+            of_step(&about, 3, &tuned("codec=lz4")),
+            closing(&about, "client: codec=lz4", PUT_BACK, "worse among the others", Some(&step)),
+            of_all(&about, &step),
+        ];
+        let chapter = |entry: &LedgerEntry| hone_record::Chapter {
+            entry: entry.clone(),
+            ..hone_record::Chapter::default()
+        };
+        let story = Story { chapters: entries.iter().map(chapter).collect(), ..Story::default() };
+        assert_eq!(story.changes_of(Fate::Kept), ["linger=20ms"]);
+        assert_eq!(story.changes_of(Fate::TakenBack), ["linger=5ms", "codec=lz4"]);
+        assert!(entries.iter().all(|entry| entry.undo.is_none() && entry.run == about.run));
+        assert_eq!(entries[2].metric, None, "nothing was measured for it");
+    }
+}

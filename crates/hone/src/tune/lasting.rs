@@ -1,0 +1,164 @@
+//! How kept changes are made to last: a run leaves everything as it found it.
+
+use anyhow::Result;
+use hone_record::{Altitude, Engine};
+use serde::Serialize;
+
+use super::candidate::Candidate;
+use crate::folder::RunFolder;
+
+/// A profile of `hone host apply` with the host's settings that were kept.
+const PROFILE: &str = "keep-host.toml";
+
+/// A line for each kept change; those of the host have one together, and a profile in the run's folder.
+///
+/// # Errors
+/// When the load's engine has no such setting, or the profile can't be written.
+pub(super) fn to_keep(kept: &[Candidate], engine: &Engine, folder: &RunFolder) -> Result<Vec<String>> {
+    let of_host = |candidate: &&Candidate| candidate.altitude == Altitude::Host;
+    let mut lines: Vec<String> = kept
+        .iter()
+        .filter(|candidate| !of_host(candidate))
+        .map(|candidate| line(candidate, engine))
+        .collect::<Result<_>>()?;
+    let host: Vec<&Candidate> = kept.iter().filter(of_host).collect();
+    let (knobs, others) = knobs(&host);
+    lines.extend(others);
+    if !knobs.is_empty() {
+        let names: Vec<&str> = host.iter().map(|candidate| candidate.name.as_str()).collect();
+        let profile = Profile { about: "What a run of hone tune has kept", knobs };
+        let path = folder.write_text(PROFILE, &toml::to_string(&profile)?)?.display().to_string();
+        let command = shlex::try_join(["hone", "host", "apply", &path])?;
+        lines.push(format!("{}: {command} (and hone host confirm, so that it stays)", names.join("; ")));
+    }
+    Ok(lines)
+}
+
+fn line(candidate: &Candidate, engine: &Engine) -> Result<String> {
+    let (name, words) = (&candidate.name, candidate.words(engine)?.join(", "));
+    Ok(match candidate.altitude {
+        Altitude::Client => of_client(candidate, engine)?,
+        Altitude::Broker | Altitude::Host => {
+            format!("{name}: set it where the broker or topic is configured ({words})")
+        }
+        Altitude::Binary => format!("{name}: deploy that build ({words})"),
+    })
+}
+
+/// What `hone batch settings` knows, as its command; the rest by the client's own names.
+fn of_client(candidate: &Candidate, engine: &Engine) -> Result<String> {
+    let (mut options, mut others) = (Vec::new(), Vec::new());
+    for step in &candidate.steps {
+        let (known, rest) = step.as_options();
+        options.extend(known);
+        others.extend(rest);
+    }
+    let mut told: Vec<String> = Vec::new();
+    if !options.is_empty() {
+        let client = matches!(engine, Engine::Librdkafka { .. }).then_some(["--client", "librdkafka"]);
+        let words = ["hone", "batch", "settings"].into_iter().chain(client.into_iter().flatten());
+        let command = shlex::try_join(words.chain(options.iter().map(String::as_str)))?;
+        told.push(format!("for the lines of your client: {command}"));
+    }
+    if !others.is_empty() {
+        told.push(format!("set it in the client itself ({})", others.join(", ")));
+    }
+    Ok(format!("{}: {}", candidate.name, told.join("; and ")))
+}
+
+/// In the form of a profile.
+#[derive(Debug, Serialize)]
+struct Profile {
+    about: &'static str,
+    knobs: Vec<Knob>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Knob {
+    name: String,
+    value: String,
+    reason: String,
+    source: &'static str,
+}
+
+/// The settings that a profile can have, and a line for each of the others.
+fn knobs(host: &[&Candidate]) -> (Vec<Knob>, Vec<String>) {
+    let (mut knobs, mut others) = (Vec::new(), Vec::new());
+    for candidate in host {
+        for change in &candidate.outside {
+            let path = change.name.trim_start_matches('/');
+            let name = path.strip_prefix("proc/sys/").map_or(path.to_owned(), |name| name.replace('/', "."));
+            let value = change.to.clone();
+            let reason = "it was shown to help under the load of the run".to_owned();
+            let knob = Knob { name, value, reason, source: "hone tune" };
+            let alone = Profile { about: "one", knobs: vec![knob.clone()] };
+            let is_known =
+                toml::to_string(&alone).is_ok_and(|text| hone_host::profile::parse(PROFILE, &text).is_ok());
+            if is_known {
+                knobs.push(knob);
+            } else {
+                others.push(format!(
+                    "{}: have `{}` written to {} at each start of the machine, by a rule of udev or a unit of systemd",
+                    candidate.name, change.to, change.name
+                ));
+            }
+        }
+    }
+    (knobs, others)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::CommandFactory as _;
+    use hone_record::Hope;
+
+    use super::*;
+
+    fn kept(settings: &[&str]) -> Vec<Candidate> {
+        let of = |setting: &&str| Candidate::of_settings(&[(*setting).to_owned()], Hope::default()).unwrap();
+        settings.iter().map(of).collect()
+    }
+
+    fn lines(settings: &[&str]) -> (Vec<String>, tempfile::TempDir) {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "run").unwrap();
+        let engine = Engine::Librdkafka { settings: BTreeMap::new() };
+        (to_keep(&kept(settings), &engine, &folder).unwrap(), parent)
+    }
+
+    /// What is printed can be pasted.
+    #[test]
+    fn the_commands_are_commands() {
+        let settings = [
+            "linger=20ms,codec=gzip,batch-size=65536",
+            "acks=-1",
+            "producers=4",
+            "client.batch.num.messages=10",
+            "host.vm.swappiness=1",
+        ];
+        let (lines, _parent) = lines(&settings);
+        let mut commands = 0;
+        for line in lines.iter().filter(|line| line.contains("hone ")) {
+            let (_, command) = line.split_once("hone ").unwrap();
+            let command = command.split(" (").next().unwrap();
+            let words = shlex::split(&format!("hone {command}")).unwrap();
+            crate::cmd::Cli::command().try_get_matches_from(&words).unwrap_or_else(|e| panic!("{line}: {e}"));
+            commands += 1;
+        }
+        assert_eq!(commands, 3, "{lines:?}");
+        assert!(lines[0].ends_with("--linger 20ms --codec gzip --batch-size 65536"), "{lines:?}");
+        assert_eq!(lines[2], "producers=4: set it in the client itself (producers=4)");
+    }
+
+    #[test]
+    fn the_profile_of_the_host_can_be_read() {
+        let (lines, parent) =
+            lines(&["host.proc/sys/vm/swappiness=1", "host.sys/block/vda/queue/nomerges=2"]);
+        let text = std::fs::read_to_string(parent.path().join("run-001").join(PROFILE)).unwrap();
+        let profile = hone_host::profile::parse("own", &text).unwrap();
+        assert_eq!((profile.knobs[0].name.as_str(), profile.knobs[0].value.as_str()), ("vm.swappiness", "1"));
+        assert!(lines[0].contains("have `2` written to sys/block/vda"), "{lines:?}");
+    }
+}

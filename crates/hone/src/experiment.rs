@@ -619,7 +619,7 @@ impl File {
 
     fn judging(&self) -> Result<Vec<Workload>, Wrong> {
         if self.optimize.judge.is_empty() {
-            return Err(in_optimize("judge", "no workload judges; name at least one"));
+            return Err(in_optimize("judge", "[optimize]: no workload judges; name at least one"));
         }
         self.optimize.judge.iter().map(|name| self.workload("judge", name)).collect()
     }

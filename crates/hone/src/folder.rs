@@ -114,17 +114,6 @@ impl RunFolder {
         }
     }
 
-    /// Removes a folder in it; one that is not there is as good.
-    pub(crate) fn remove_folder(&self, name: &str) -> Result<()> {
-        let path = self.join(name);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("{} can't be removed", path.display()))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Writes a private note of this run (not a record that others read).
     pub(crate) fn write_note<T: Serialize>(&self, name: &str, note: &T) -> Result<()> {
         self.write_text(name, &serde_json::to_string_pretty(note)?).map(|_| ())

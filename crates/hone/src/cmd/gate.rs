@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::{CommitGate, GateOutcome};
+use hone_record::GateOutcome;
 use hone_tool::{System, interrupt};
 
 use super::{Desk, default_runs, report};
@@ -177,31 +177,8 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
         Usage(format!("the folder of {} can't be read: {error}", arguments.file.display()))
     })?;
     let repository = Repository::around(&runner, &folder)?;
-    let named = arguments.base.clone().or_else(|| git::base_of_ci(|name| std::env::var(name).ok()));
-    let named = named.ok_or_else(git::no_base)?;
-    let is_tree = arguments.head == WORKTREE;
-    let head_name = if is_tree { "HEAD" } else { &arguments.head };
-    let (base, head) = (repository.commit(&named)?, repository.commit(head_name)?);
-    let (base, words) = if arguments.exact {
-        (base, named)
-    } else {
-        let parted = repository.merge_base(&base, &head)?;
-        let words = if parted == base { named } else { format!("where the head parted from {named}") };
-        (parted, words)
-    };
-    let mut notes = Vec::new();
-    if base == head && !is_tree && !arguments.even_if_same {
-        bail!(Usage(format!(
-            "base and head are the same commit, {head}: nothing is asked; on the branch itself name the commit before, --base HEAD~1"
-        )));
-    }
-    let changed = repository.changed_files()?;
-    if changed > 0 && !is_tree {
-        let (files, are) = if changed == 1 { ("file differs", "is") } else { ("files differ", "are") };
-        notes.push(format!(
-            "In the working tree {changed} {files} from HEAD, and {are} no part of the head; --head {WORKTREE} takes the tree as it is."
-        ));
-    }
+    let [base, head] = sides(arguments, &repository)?;
+    let mut notes: Vec<String> = not_committed(arguments, &repository)?.into_iter().collect();
     let top = repository.top.canonicalize().unwrap_or_else(|_| repository.top.clone());
     let path = folder
         .strip_prefix(&top)
@@ -210,8 +187,9 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
         .and_then(|path| path.to_str().map(str::to_owned))
         .with_context(|| format!("{} has no path in {} that is a text", file.display(), top.display()))?;
     let tree = fs::read_to_string(&file).ok();
-    let base_text = repository.file_of(&base, &path)?;
-    let head_text = if is_tree { tree.clone() } else { repository.file_of(&head, &path)? };
+    let base_text = repository.file_of(&base.commit, &path)?;
+    let is_tree = arguments.head == WORKTREE;
+    let head_text = if is_tree { tree.clone() } else { repository.file_of(&head.commit, &path)? };
     let texts =
         Texts { path: &path, base: base_text.as_deref(), head: head_text.as_deref(), tree: tree.as_deref() };
     let judges = |text: &str| {
@@ -220,23 +198,13 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
     };
     let chosen = choice::choose(texts, arguments.file_of, judges)?;
     notes.extend(chosen.note);
-    let [base_subject, head_subject] = [&base, &head].map(|commit| repository.subject(commit));
-    let head = if is_tree {
-        Named {
-            asked: "the working tree".to_owned(),
-            subject: "what is not committed".to_owned(),
-            commit: head,
-        }
-    } else {
-        Named { asked: arguments.head.clone(), subject: head_subject?, commit: head }
-    };
     Ok(Asked {
         name: experiment::name_in(chosen.text).unwrap_or_else(|| "gate".to_owned()),
         top,
         text: chosen.text.to_owned(),
         file_of: chosen.of.to_owned(),
         is_heads: chosen.is_heads,
-        base: Named { asked: words, commit: base, subject: base_subject? },
+        base,
         head,
         even_if_same: arguments.even_if_same,
         require_power: arguments.require_power,
@@ -244,6 +212,46 @@ fn resolved(arguments: &Arguments) -> Result<Asked> {
         notes,
         path,
     })
+}
+
+/// Base and head; that of a working tree has no commit of its own yet, and stands on HEAD.
+fn sides(arguments: &Arguments, repository: &Repository<'_>) -> Result<[Named; 2]> {
+    let named = arguments.base.clone().or_else(|| git::base_of_ci(|name| std::env::var(name).ok()));
+    let named = named.ok_or_else(git::no_base)?;
+    let is_tree = arguments.head == WORKTREE;
+    let base = repository.commit(&named)?;
+    let head = repository.commit(if is_tree { "HEAD" } else { &arguments.head })?;
+    let (base, words) = if arguments.exact {
+        (base, named)
+    } else {
+        let parted = repository.merge_base(&base, &head)?;
+        let words = if parted == base { named } else { format!("where the head parted from {named}") };
+        (parted, words)
+    };
+    if base == head && !is_tree && !arguments.even_if_same {
+        bail!(Usage(format!(
+            "base and head are the same commit, {head}: nothing is asked; on the branch itself name the commit before, --base HEAD~1"
+        )));
+    }
+    let [subject_of_base, subject_of_head] = [&base, &head].map(|commit| repository.subject(commit));
+    let (asked, subject) = if is_tree {
+        ("the working tree".to_owned(), "what is not committed".to_owned())
+    } else {
+        (arguments.head.clone(), subject_of_head?)
+    };
+    let base = Named { asked: words, commit: base, subject: subject_of_base? };
+    Ok([base, Named { asked, commit: head, subject }])
+}
+
+/// What of the working tree is no part of the head, as a note.
+fn not_committed(arguments: &Arguments, repository: &Repository<'_>) -> Result<Option<String>> {
+    let changed = if arguments.head == "HEAD" { repository.changed_files()? } else { 0 };
+    let (files, are) = if changed == 1 { ("file differs", "is") } else { ("files differ", "are") };
+    Ok((changed > 0).then(|| {
+        format!(
+            "In the working tree {changed} {files} from HEAD, and {are} no part of the head; --head {WORKTREE} takes the tree as it is."
+        )
+    }))
 }
 
 /// Where checkouts and builds lie.
@@ -296,15 +304,7 @@ fn go(
         progress.detail(&format!("{:.0} s  {}", at.elapsed.as_secs_f64(), at.last_line.unwrap_or_default()));
     });
     let session = Session { asked, experiment, folder, home, runner: &runner, progress: &desk.progress };
-    let found = session.run().map_err(|error| {
-        let way_on = format!("hone gate --resume {}", folder.path().display());
-        if interrupt::requested() {
-            anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}")
-        } else {
-            // Outermost, so that what went wrong stands first.
-            error.context(format!("broken off; finished steps are kept, and {way_on} goes on with them. Why"))
-        }
-    })?;
+    let found = session.run().map_err(|error| with_way_on(error, folder.path()))?;
     let page = report::write(&folder.join("commit-gate.json"), None)?;
     write_papers(arguments, Came::Found(&found))?;
     let ending = match found.outcome {
@@ -314,6 +314,21 @@ fn go(
     };
     desk.show(found, |found| format!("{}\nReport: {}\n", show::commit_gate::text(found), page.display()))?;
     Ok(ending)
+}
+
+/// An error keeps what was done; say how to go on.
+fn with_way_on(error: anyhow::Error, run: &Path) -> anyhow::Error {
+    let way_on = format!("hone gate --resume {}", run.display());
+    if interrupt::requested() {
+        return anyhow::anyhow!("interrupted; finished steps are kept. To go on: {way_on}");
+    }
+    // What was asked for makes no more sense the second time.
+    if crate::is_usage(&error) {
+        return error;
+    }
+    anyhow::anyhow!(
+        "{error:#}\nbroken off; finished steps are kept. To go on once the reason is gone: {way_on}"
+    )
 }
 
 /// The files that a CI system reads.
@@ -346,13 +361,9 @@ fn write_papers(arguments: &Arguments, came: Came<'_>) -> Result<()> {
 
 fn comment_of(came: Came<'_>) -> String {
     match came {
-        Came::Found(found) => comment(found),
+        Came::Found(found) => show::commit_gate::comment(found),
         Came::Failed { name, error, .. } => {
             format!("**hone gate, {name}**: could not tell.\n\n```\n{}\n```\n", error.replace("```", "'''"))
         }
     }
-}
-
-fn comment(found: &CommitGate) -> String {
-    show::commit_gate::comment(found)
 }

@@ -26,7 +26,7 @@ use crate::{Ending, Usage, ledger, show, story};
   hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, comparison, proof, host trial, tuning, capacity, curve, window).
+    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve, window).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.

@@ -151,7 +151,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_line() {
         for (more, expected) in [
             ("", "no workload judges"),
-            ("[gate]\njudge = [\"c\"]\n", "hone.toml:10: there is no workload `c`"),
+            ("[gate]\njudge = [\"c\"]\n", "hone.toml:11: there is no workload `c`"),
             ("[gate]\nworse_by = \"little\"\n", "`little` is no share"),
             ("[gate]\nworse_by = 0\n", "`0` is no share"),
             ("[gate]\nwors_by = 1\n", "did you mean `worse_by`?"),

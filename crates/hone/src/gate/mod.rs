@@ -151,7 +151,7 @@ impl Session<'_> {
         };
         self.folder.write_record("commit-gate.json", found.clone())?;
         self.enter_in_ledger(&found)?;
-        self.folder.remove_folder(SNAPSHOT)?;
+        remove(&self.folder.join(SNAPSHOT))?;
         Ok(found)
     }
 
@@ -232,15 +232,17 @@ impl Session<'_> {
             line.and_then(|line| u32::try_from(line).ok())
         };
         let mut found = Vec::new();
+        // A head that broke down under one load is loaded no more.
+        let mut broken = broken;
         for workload in &self.experiment.judging {
             let name = workload.name.as_str();
-            match comparisons.iter().find(|comparison| comparison.workload.name == name) {
-                Some(comparison) => found.extend(hold::findings(comparison, wishes, line(name))),
-                None if broken.is_some() => {
-                    let why = broken.unwrap_or_default();
-                    found.push(hold::broke_down(name, primary, wishes, why, line(name)));
+            match (comparisons.iter().find(|comparison| comparison.workload.name == name), broken.take()) {
+                (Some(comparison), why) => {
+                    broken = why;
+                    found.extend(hold::findings(comparison, wishes, line(name)));
                 }
-                None => {}
+                (None, Some(why)) => found.push(hold::broke_down(name, primary, wishes, why, line(name))),
+                (None, None) => {}
             }
         }
         found

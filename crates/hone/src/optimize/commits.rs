@@ -45,7 +45,7 @@ struct Note {
 
 const NOTE: &str = "builds.json";
 
-/// So many commits' builds are kept; the oldest goes first.
+/// So many commits' builds are kept.
 const MOST_KEPT: usize = 8;
 
 /// One attempt at a run of builds and comparisons: alone with its folders, and behind the cleaning up of attempts that were killed.
@@ -176,6 +176,8 @@ fn find(place: &Path) -> Option<Vec<Built>> {
         (file_facts(&program).ok()?.sha256 == built.facts.sha256).then_some(())?;
         built.executable = program;
     }
+    // The one that nobody has asked for longest goes first.
+    let _ = fs::File::open(place).and_then(|folder| folder.set_modified(std::time::SystemTime::now()));
     (!builds.is_empty()).then_some(builds)
 }
 

@@ -478,7 +478,8 @@ impl Comparison {
         })
     }
 
-    fn lacks_control(&self, judgement: &Judgement) -> bool {
+    /// Whether a control was planned and can't be read, or differs itself: what the test shows then is told of nothing.
+    pub fn lacks_control(&self, judgement: &Judgement) -> bool {
         let margin = 1.0 + self.design.rule.equivalence;
         match &judgement.control {
             None => self.design.control_pairs > 0,

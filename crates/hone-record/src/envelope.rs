@@ -4,8 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BatchCost, BatchWatch, Capacity, Comparison, Curve, Diagnosis, Foretelling, Heatmap, HostTrial,
-    LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning, WhatIf, Window,
+    BatchCost, BatchWatch, Capacity, CommitGate, Comparison, Curve, Diagnosis, Foretelling, Heatmap,
+    HostTrial, LedgerEntry, Machine, Optimization, Proof, SavedComparison, SelfTest, Story, Tuning, WhatIf,
+    Window,
 };
 
 /// Version of every record file that this build writes. A reader refuses a newer one instead of guessing.
@@ -28,6 +29,9 @@ impl Body for Window {
 }
 impl Body for Comparison {
     const KIND: &'static str = "comparison";
+}
+impl Body for CommitGate {
+    const KIND: &'static str = "commit-gate";
 }
 impl Body for SavedComparison {
     const KIND: &'static str = "saved-comparison";

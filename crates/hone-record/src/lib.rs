@@ -11,6 +11,7 @@ mod artifact;
 mod batch_watch;
 mod batches;
 mod capacity;
+mod commit_gate;
 mod comparison;
 mod diagnosis;
 mod envelope;
@@ -49,6 +50,7 @@ pub use batches::{
     ProducerXray, Sampled, Spread, TopicXray, XrayRead,
 };
 pub use capacity::{Capacity, CapacityDesign, CapacityEnd, Curve, CurveOver, CurvePoint};
+pub use commit_gate::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState};
 pub use comparison::{
     Budget, BuildSpread, Change, Comparison, Design, Disturbance, Estimate, Judgement, Mode, OneLayout,
     PairKind, PairOutcome, Pilot, Promise, Rule, Verdict, control_arm,

@@ -11,10 +11,12 @@ use crate::cmd::client::engine;
 use crate::notation::{Written, mean_bytes, payload};
 use crate::optimize::tree::{self, Variant};
 use crate::ready::Ready;
+pub(crate) use gate::GateWishes;
 use target::TargetFile;
 pub(crate) use target::{Form, Target};
 pub(crate) use wish::ProfileWish;
 
+mod gate;
 pub(crate) mod go;
 pub(crate) mod target;
 mod wish;
@@ -46,6 +48,8 @@ pub(crate) struct Experiment {
     pub(crate) builds: u32,
     pub(crate) go: go::GoWishes,
     pub(crate) compare: Compare,
+    /// Where a commit fails.
+    pub(crate) gate: GateWishes,
 }
 
 impl Experiment {
@@ -147,12 +151,15 @@ struct File {
     name: String,
     target: TargetFile,
     workload: BTreeMap<String, WorkloadFile>,
+    #[serde(default)]
     optimize: Optimize,
     #[serde(default)]
     compare: Compare,
+    #[serde(default)]
+    gate: gate::GateFile,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Optimize {
     train: Names,
@@ -184,7 +191,7 @@ struct Optimize {
 }
 
 /// One name, or several.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Names(Vec<String>);
 
 impl<'de> Deserialize<'de> for Names {
@@ -488,16 +495,30 @@ pub(crate) fn parse_asked(text: &str, file: &Path, asked: &Asked) -> Result<Expe
         parsed.optimize.variants = Some(variants.clone());
     }
     let checked = parsed.checked();
-    checked.map_err(|(section, key, problem)| {
+    checked.map_err(|wrong| {
         // No line of the text is to blame.
-        if key == "variants" && asked.variants.is_some() {
-            let problem = format!("--variants: {problem}");
+        if wrong.1 == "variants" && asked.variants.is_some() {
+            let problem = format!("--variants: {}", wrong.2);
             return ExperimentError { file: file.to_owned(), line: None, problem, source_line: None };
         }
-        let line = line_of(text, &section, key);
-        let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
-        ExperimentError { file: file.to_owned(), line, problem, source_line }
+        with_line(wrong, text, file)
     })
+}
+
+/// Reads an experiment's text for a gate: nothing is trained, and all else follows from `[gate]`.
+pub(crate) fn parse_for_gate(text: &str, file: &Path) -> Result<Experiment, ExperimentError> {
+    let mut parsed: File = toml::from_str(text).map_err(|error| explain(&error, text, file))?;
+    parsed.for_gate().and_then(|()| parsed.checked()).map_err(|(section, key, problem)| {
+        // What an optimisation is asked there, a gate is asked in its own table, where that says anything.
+        let own = section == "optimize" && line_of(text, "gate", key).is_some();
+        with_line((if own { "gate".to_owned() } else { section }, key, problem), text, file)
+    })
+}
+
+fn with_line((section, key, problem): Wrong, text: &str, file: &Path) -> ExperimentError {
+    let line = line_of(text, &section, key);
+    let source_line = line.and_then(|line| text.lines().nth(line - 1)).map(|line| line.trim().to_owned());
+    ExperimentError { file: file.to_owned(), line, problem, source_line }
 }
 
 /// The table, its key, and what is wrong with it.
@@ -573,6 +594,7 @@ impl File {
             soak_s: self.optimize.soak_s()?,
             builds: self.optimize.builds()?,
             go,
+            gate: self.gate.wishes(&self.compare),
             compare: self.compare,
         })
     }
@@ -597,7 +619,7 @@ impl File {
 
     fn judging(&self) -> Result<Vec<Workload>, Wrong> {
         if self.optimize.judge.is_empty() {
-            return Err(in_optimize("judge", "no workload judges; name at least one"));
+            return Err(in_optimize("judge", "[optimize]: no workload judges; name at least one"));
         }
         self.optimize.judge.iter().map(|name| self.workload("judge", name)).collect()
     }
@@ -800,7 +822,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 
 /// The line on which a key of a table is set, or that of the table, for problems that are found after parsing. The table
 /// without a name is the beginning of the file.
-fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
+pub(crate) fn line_of(text: &str, table: &str, key: &str) -> Option<usize> {
     let mut here = String::new();
     let mut head = None;
     for (index, line) in text.lines().enumerate() {

@@ -24,6 +24,7 @@ mod diagnose;
 mod drive;
 mod experiment;
 mod folder;
+mod gate;
 mod heat;
 mod host;
 mod kubernetes;

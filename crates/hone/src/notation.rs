@@ -136,6 +136,16 @@ pub(crate) fn payload(text: &str, compressible_share: f64) -> Payload {
     }
 }
 
+/// `5%` or `0.05`, from 0.1 % to a hundredfold.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.trim().parse::<f64>(),
+    };
+    let share = share.ok().filter(|share| (0.001..=100.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is no share; write 5% or 0.05, at least 0.1%"))
+}
+
 /// A time with its unit, in seconds: `500us`, `2ms`, `30s`, `5m`, `1h`.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();

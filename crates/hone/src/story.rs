@@ -6,16 +6,18 @@ use std::path::Path;
 use anyhow::Result;
 use hone_ledger::{Checked, Ledger};
 use hone_record::{
-    BatchState, Chapter, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization, Proof,
-    ProofStep, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
+    BatchState, Chapter, CommitGate, Comparison, Diagnosis, HostTrial, LedgerEntry, Machine, Optimization, Proof,
+    ProofStep, RecordRef, RecordRole, Story, TriedKnob, Tuning, VariantState, Window, WindowRow,
 };
 
 use crate::batch::prove;
 use crate::cmd::compare;
 use crate::folder::read_record;
+use crate::gate;
 use crate::host::trial;
 use crate::ledger::{NAME, Runs, hash_of};
 use crate::optimize::ledger as edges;
+use crate::show;
 use crate::tune::book;
 
 /// What was found of the runs behind a ledger, beside the entries.
@@ -291,6 +293,26 @@ pub(crate) fn of_host_trial(folder: &Path, found: &HostTrial) -> Story {
         source: run.clone(),
         machines: vec![found.machine.clone()],
         limits: found.limits.clone(),
+        ..Story::default()
+    }
+}
+
+/// A gate in its folder: a chapter for each load.
+pub(crate) fn of_gate(folder: &Path, found: &CommitGate) -> Story {
+    let run = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let entries = entries_of(folder);
+    let chapter = |comparison: &Comparison| {
+        let told = known_or(&entries, gate::entry_of(found, comparison));
+        with_windows(told, windows_in(folder, comparison))
+    };
+    Story {
+        title: found.name.clone(),
+        source: run.display().to_string(),
+        chapters: found.comparisons.iter().map(chapter).collect(),
+        machines: found.comparisons.iter().take(1).map(|comparison| comparison.machine.clone()).collect(),
+        limits: std::iter::once(show::commit_gate::sentence(found))
+            .chain(found.notes.iter().cloned())
+            .collect(),
         ..Story::default()
     }
 }

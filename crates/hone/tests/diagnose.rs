@@ -342,27 +342,6 @@ fn a_budget_of_a_load_is_by_operation_and_of_that_load() {
         .expect_error("under workload `t`, and this runs under workload `j`");
 }
 
-/// The example for CI names flags that there are.
-#[test]
-fn the_workflow_of_the_gate_calls_hone_as_it_can_be_called() {
-    let workflow = fs::read_to_string(of_checkout("examples/ci/github-diagnose-gate.yml")).unwrap();
-    let lines = workflow.lines().map(|line| line.trim_start().trim_start_matches("run: "));
-    let calls: Vec<&str> = lines.filter(|line| line.starts_with("hone ")).collect();
-    assert!(calls.iter().any(|call| call.contains("--gate")), "{calls:?}");
-    for call in calls {
-        // What stands behind `--` is the program's own.
-        let own = call.split(" -- ").next().unwrap();
-        let verb = own.split_whitespace().nth(1).unwrap();
-        let help = hone(&[verb, "--help"]).expect_code(0).stdout;
-        let flags: Vec<&str> = help.split(|letter: char| letter.is_whitespace() || letter == ',').collect();
-        for word in own.split_whitespace().filter(|word| word.starts_with('-')) {
-            assert!(flags.contains(&word), "`{word}` is no flag of hone {verb}: {call}");
-        }
-    }
-    let page = fs::read_to_string(of_checkout("docs/diagnose.md")).unwrap();
-    assert!(page.contains("../examples/ci/github-diagnose-gate.yml"));
-}
-
 /// A program of 48 functions with loops of different lengths; the middle one runs most. Their bodies differ, so that none is folded.
 fn loops() -> String {
     let function = |number: u64| {

@@ -23,6 +23,7 @@ use crate::change;
 use crate::drive::{Clock, Contest, compare};
 use crate::folder::RunFolder;
 use crate::lever::{self, Lever, Set};
+use crate::notation::share;
 use crate::places::Places;
 use crate::standing::Standing;
 use crate::targets::process_behind;
@@ -560,14 +561,8 @@ fn seconds(text: &str) -> Result<f64> {
 
 /// `5%` or `0.05`, as a ratio above 1.
 fn ratio(text: &str) -> Result<f64> {
-    let share = match text.trim().strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.trim().parse::<f64>(),
-    };
-    let share = share.ok().filter(|share| (0.001..=100.0).contains(share));
-    share
-        .map(|share| 1.0 + share)
-        .ok_or_else(|| Usage(format!("--effect `{text}`: write 5% or 0.05, at least 0.1%")).into())
+    let share = share(text).map_err(|problem| Usage(format!("--effect: {problem}")))?;
+    Ok(1.0 + share)
 }
 
 /// A setting is tried for a moment; this is for the case that the process ends in it.

@@ -19,6 +19,7 @@ pub(crate) mod client;
 pub(crate) mod compare;
 mod diagnose;
 pub(crate) mod doctor;
+mod gate;
 mod heatmap;
 pub(crate) mod host;
 pub(crate) mod init;
@@ -70,6 +71,7 @@ enum Verb {
     Compare(Box<compare::Arguments>),
     Init(init::Arguments),
     Optimize(optimize::Arguments),
+    Gate(gate::Arguments),
     Profile(profile::Arguments),
     Diagnose(diagnose::Arguments),
     Heatmap(heatmap::Arguments),
@@ -110,6 +112,7 @@ pub(crate) fn run(cli: Cli, given: BTreeSet<String>) -> Result<Ending> {
         Verb::Compare(arguments) => compare::run(&arguments, &desk),
         Verb::Init(arguments) => init::run(&arguments, &desk),
         Verb::Optimize(arguments) => optimize::run(arguments, &desk),
+        Verb::Gate(arguments) => gate::run(&arguments, &desk),
         Verb::Profile(arguments) => profile::run(arguments, &desk),
         Verb::Diagnose(arguments) => diagnose::run(&arguments, &desk),
         Verb::Heatmap(arguments) => heatmap::run(&arguments, &desk),

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use hone_record::{Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window};
+use hone_record::{
+    CommitGate, Comparison, Envelope, HostTrial, Optimization, PairOutcome, Proof, Story, Tuning, Window,
+};
 
 use super::{Desk, print};
 use crate::folder::read_record;
@@ -24,7 +26,7 @@ use crate::{Ending, Usage, ledger, show, story};
   hone report runs/batch-prove-003 --comment | gh pr comment --body-file -
   hone report window.json --output page.html")]
 pub(crate) struct Arguments {
-    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, comparison, proof, host trial, tuning, capacity, curve, window).
+    /// A run's folder, a ledger or the folder that has it, or a record file (optimization, gate, comparison, proof, host trial, tuning, capacity, curve, window).
     path: PathBuf,
     /// The page; next to the record unless named: report.html for a run, the record's name for a window, story.html for a ledger. With
     /// --markdown, --comment or --json, the file in place of stdout.
@@ -41,11 +43,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, desk: &Desk) -> Result<Ending> {
     let source = find(&arguments.path)?;
     if arguments.markdown || arguments.comment || desk.json {
-        let told = story_of(&source)?;
         let text = match (arguments.markdown, arguments.comment) {
-            (true, _) => show::story::markdown(&told),
-            (_, true) => show::story::comment(&told),
-            _ => Envelope::new(told).to_text()?,
+            (true, _) => show::story::markdown(&story_of(&source)?),
+            (_, true) => comment_of(&source)?,
+            _ => Envelope::new(story_of(&source)?).to_text()?,
         };
         desk.progress.clear();
         match &arguments.output {
@@ -74,7 +75,8 @@ enum Source {
 }
 
 /// The records that stand for a whole run.
-const RESULTS: [&str; 7] = [
+const RESULTS: [&str; 8] = [
+    "commit-gate.json",
     "optimization.json",
     "comparison.json",
     "capacity.json",
@@ -117,11 +119,22 @@ fn story_of(source: &Source) -> Result<Story> {
         Some("comparison") => Ok(story::of_comparison(folder, &read_record(record)?)),
         Some("tuning") => Ok(story::of_tuning(folder, &read_record(record)?)),
         Some("host-trial") => Ok(story::of_host_trial(folder, &read_record(record)?)),
+        Some("commit-gate") => Ok(story::of_gate(folder, &read_record(record)?)),
         _ => bail!(Usage(format!(
-            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, tune, batch prove, host try and \
-             compare, and for a ledger",
+            "{} is no run that tried something: --markdown, --comment and --json are for those of optimize, gate, tune, batch prove, host try \
+             and compare, and for a ledger",
             record.display()
         ))),
+    }
+}
+
+/// A gate's own words say first whether it passed.
+fn comment_of(source: &Source) -> Result<String> {
+    match source {
+        Source::Record(record) if kind_of(record)?.as_deref() == Some("commit-gate") => {
+            Ok(show::commit_gate::comment(&read_record(record)?))
+        }
+        _ => Ok(show::story::comment(&story_of(source)?)),
     }
 }
 
@@ -168,6 +181,14 @@ fn page(record: &Path) -> Result<String> {
             let found: Comparison = read_record(record)?;
             let windows = windows(folder, &found.pairs)?;
             Ok(hone_report::comparison_story(&found, &windows, &story::of_comparison(folder, &found)))
+        }
+        Some("commit-gate") => {
+            let found: CommitGate = read_record(record)?;
+            let told = story::of_gate(folder, &found);
+            match &found.comparisons[..] {
+                [only] => Ok(hone_report::comparison_story(only, &windows(folder, &only.pairs)?, &told)),
+                _ => Ok(hone_report::story_page(&told)),
+            }
         }
         Some("proof") => {
             let found: Proof = read_record(record)?;

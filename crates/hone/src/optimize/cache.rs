@@ -39,7 +39,8 @@ const NO_PART: [&str; 18] = [
     "LESSOPEN",
     "LESSCLOSE",
 ];
-const NO_PART_BEGINS: [&str; 6] = ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST"];
+const NO_PART_BEGINS: [&str; 10] =
+    ["SSH_", "XDG_SESSION", "DBUS_", "GITHUB_", "RUNNER_", "HIST", "CI_", "GITLAB_", "ACTIONS_", "SYSTEMD_"];
 
 /// Programs of build systems that no receipt tells of.
 const BUILDERS: [&str; 9] = ["make", "cmake", "meson", "ninja", "ld", "ar", "as", "pkg-config", "sh"];
@@ -60,17 +61,7 @@ impl Cache {
     /// `None` for targets that need none.
     pub(super) fn of(job: &Job<'_>, workshop: &dyn Workshop, order: &Order) -> Result<Option<Self>> {
         let Some(source) = job.source_hash()? else { return Ok(None) };
-        // A compiler that was built anew may say the same version.
-        let stamped =
-            |tool: ToolReceipt| format!("{} {} {:?}", tool.path, tool.version, stamp(Path::new(&tool.path)));
-        let tools: Vec<String> = workshop.receipts().into_iter().map(stamped).collect();
-        // A profile is named by its contents.
-        let commands = workshop.commands(order)?;
-        let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
-        let key = sha256_hex(
-            format!("{hone}\n{source}\n{order:?}\n{tools:?}\n{commands:?}\n{builders:?}\n{environment:?}")
-                .as_bytes(),
-        );
+        let key = key(&source, workshop, order, 1)?;
         Ok(Some(Self { file: job.work().join(format!("built-{}.json", order.variant)), key }))
     }
 
@@ -87,6 +78,23 @@ impl Cache {
         let text = serde_json::to_string(&Kept { key: self.key.clone(), built: built.clone() })?;
         fs::write(&self.file, text).with_context(|| format!("{} can't be written", self.file.display()))
     }
+}
+
+/// One hash over all that builds are made of: Hone, sources, tools, commands, environment. `builds` is how many layouts there are.
+pub(super) fn key(source: &str, workshop: &dyn Workshop, order: &Order, builds: u32) -> Result<String> {
+    // A compiler that was built anew may say the same version.
+    let stamped =
+        |tool: ToolReceipt| format!("{} {} {:?}", tool.path, tool.version, stamp(Path::new(&tool.path)));
+    let tools: Vec<String> = workshop.receipts().into_iter().map(stamped).collect();
+    // A profile is named by its contents.
+    let commands = workshop.commands(order)?;
+    let (environment, builders, hone) = (environment(std::env::vars_os()), builders(), hone()?);
+    Ok(sha256_hex(
+        format!(
+            "{hone}\n{source}\n{order:?} {builds}\n{tools:?}\n{commands:?}\n{builders:?}\n{environment:?}"
+        )
+        .as_bytes(),
+    ))
 }
 
 /// What of an environment a build can hear.

@@ -9,6 +9,7 @@ mod cache;
 mod carry;
 mod ceiling;
 mod check;
+pub(crate) mod commits;
 pub(crate) mod dry;
 mod elsewhere;
 pub(crate) mod emulated;

@@ -70,14 +70,14 @@ struct Finished<T> {
 }
 
 /// What a step brings: its result, and what is told of it.
-pub(super) struct Told<T> {
+pub(crate) struct Told<T> {
     pub(super) result: T,
     pub(super) note: String,
     pub(super) command: Option<String>,
 }
 
 /// The steps with their receipts, in order.
-pub(super) struct Steps<'a> {
+pub(crate) struct Steps<'a> {
     folder: &'a RunFolder,
     progress: &'a Progress,
     only: Option<Phase>,
@@ -99,7 +99,7 @@ impl<'a> Steps<'a> {
     ///
     /// # Errors
     /// Those of the step, and [`PhaseEnd`] when it is not of the phase that was asked for.
-    pub(super) fn run<T: Serialize + DeserializeOwned>(
+    pub(crate) fn run<T: Serialize + DeserializeOwned>(
         &mut self,
         phase: Phase,
         name: &str,

@@ -5,6 +5,7 @@ pub(crate) mod batch_watch;
 pub(crate) mod before_after;
 pub(crate) mod caching;
 pub(crate) mod client_settings;
+pub(crate) mod commit_gate;
 pub(crate) mod comparison;
 pub(crate) mod curve;
 pub(crate) mod diagnosis;

@@ -1,0 +1,314 @@
+//! A commit held against the one that it builds on: both checked out and built in the same place, one after the other, and loaded in
+//! pairs. The user's repository is read only.
+
+pub(crate) mod choice;
+pub(crate) mod git;
+pub(crate) mod hold;
+pub(crate) mod papers;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use hone_binary::sha256_hex;
+use hone_record::{CommitBuild, CommitGate, Comparison, GateFinding, GateOutcome, GateState, LedgerEntry};
+use hone_tool::Runner;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Experiment, line_of};
+use crate::folder::RunFolder;
+use crate::optimize::Job;
+use crate::optimize::commits::{self, BASE, HEAD, Kept, Side};
+use crate::progress::Progress;
+use crate::{ledger, show};
+use git::{Repository, remove};
+
+/// A commit that somebody asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Named {
+    /// In words.
+    pub(crate) asked: String,
+    pub(crate) commit: String,
+    pub(crate) subject: String,
+}
+
+/// All that was asked for, as it is kept for the next attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// The experiment's name.
+    pub(crate) name: String,
+    /// A folder of the repository.
+    pub(crate) top: PathBuf,
+    /// The experiment file, by its path in the repository.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    pub(crate) file_of: String,
+    /// Whether the file's own commands are those of the head's checkout.
+    pub(crate) is_heads: bool,
+    pub(crate) base: Named,
+    pub(crate) head: Named,
+    pub(crate) even_if_same: bool,
+    pub(crate) require_power: bool,
+    /// Where sources are checked out, and builds kept.
+    pub(crate) cache: PathBuf,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A run.
+pub(crate) struct Session<'a> {
+    pub(crate) asked: &'a Asked,
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) folder: &'a RunFolder,
+    /// Where runs and their ledger lie.
+    pub(crate) home: &'a Path,
+    pub(crate) runner: &'a dyn Runner,
+    pub(crate) progress: &'a Progress,
+}
+
+/// What the working tree's commit lies in.
+pub(crate) const SNAPSHOT: &str = "snapshot.git";
+
+/// The place of a repository's gate in the cache: always the same, so that paths in programs are the same in all runs.
+pub(crate) fn area(cache: &Path, name: &str, top: &Path) -> PathBuf {
+    let hash = sha256_hex(top.as_os_str().as_encoded_bytes());
+    cache.join(format!("{name}-{}", hash.get(..8).unwrap_or(&hash)))
+}
+
+/// Goes with every end but a kill; what a kill leaves, the next attempt removes.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = remove(&self.0);
+    }
+}
+
+impl Session<'_> {
+    /// Builds, loads and judges what is not done yet.
+    ///
+    /// # Errors
+    /// When a commit can't be built, when the base does not stand its load, or when the user interrupts. What was done stays.
+    pub(crate) fn run(&self) -> Result<CommitGate> {
+        let asked = self.asked;
+        let rule = hold::rule(
+            self.experiment.compare.primary,
+            &self.experiment.gate,
+            self.experiment.judging.len(),
+            asked.require_power,
+        );
+        // Before the first window, so that nobody can wonder which came first.
+        self.folder.write_text("rule.txt", &format!("{rule}\n"))?;
+        self.folder.write_text("experiment.toml", &asked.text)?;
+        let area = area(&asked.cache, &self.experiment.name, &asked.top);
+        let _alone = self.alone(&area)?;
+        let repository = Repository::around(self.runner, &asked.top)?;
+        let source = Temporary(area.join("source"));
+        let tree = Temporary(self.folder.scratch().join("tree"));
+        let file = source.0.join(&asked.path);
+        let building = self.job(&file);
+        let (base, head, comparisons, broken) = commits::attempt(&building, |steps| {
+            let mut build = |name: &str, named: &Named| {
+                let sources = format!("{} {} {}", named.commit, asked.path, self.target());
+                let kept = Kept { folder: &area.join("kept"), sources: &sources };
+                fs::create_dir_all(kept.folder)
+                    .with_context(|| format!("{} can't be made", kept.folder.display()))?;
+                commits::build(&building, steps, name, kept, || self.check_out(&repository, &source.0, named))
+                    .with_context(|| format!("{name}: {} ({})", short(&named.commit), named.subject))
+            };
+            let (base, head) = (build(BASE, &asked.base)?, build(HEAD, &asked.head)?);
+            remove(&source.0)?;
+            if commits::is_same_program([&base, &head]) && !asked.even_if_same {
+                return Ok((base, head, Vec::new(), None));
+            }
+            let ruling = if asked.is_heads { &asked.head } else { &asked.base };
+            self.check_out(&repository, &tree.0, ruling)?;
+            let judging = tree.0.join(&asked.path);
+            let (comparisons, broken) = commits::hold(&self.job(&judging), steps, [&base, &head])?;
+            Ok((base, head, comparisons, broken))
+        })?;
+        let is_same = commits::is_same_program([&base, &head]);
+        let mut notes = asked.notes.clone();
+        notes.extend(self.notes(&base, &head, is_same));
+        let findings = self.findings(&comparisons, broken.as_deref());
+        let outcome = match (is_same, &findings[..]) {
+            (true, []) => GateOutcome::SameProgram,
+            (_, findings) => hold::outcome(findings, asked.require_power),
+        };
+        let found = CommitGate {
+            name: asked.name.clone(),
+            file: asked.path.clone(),
+            file_of: asked.file_of.clone(),
+            base: commit_build(&asked.base, &base),
+            head: commit_build(&asked.head, &head),
+            rule,
+            worse_by: self.experiment.gate.worse_by.clone(),
+            require_power: asked.require_power,
+            comparisons,
+            findings,
+            outcome,
+            notes,
+            run: self.folder.path().display().to_string(),
+        };
+        self.folder.write_record("commit-gate.json", found.clone())?;
+        self.enter_in_ledger(&found)?;
+        remove(&self.folder.join(SNAPSHOT))?;
+        Ok(found)
+    }
+
+    /// One run of a repository's gate at a time has its checkout.
+    fn alone(&self, area: &Path) -> Result<File> {
+        let path = area.join("lock");
+        fs::create_dir_all(area).with_context(|| {
+            format!("the cache {} can't be written; name another with --cache", area.display())
+        })?;
+        let lock = File::create(&path).with_context(|| format!("{} can't be made", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(lock),
+            Err(_) => bail!(
+                "another gate of `{}` builds in {}; wait for its end, or give this one another --cache",
+                self.experiment.name,
+                area.display()
+            ),
+        }
+    }
+
+    fn job<'b>(&'b self, file: &'b Path) -> Job<'b> {
+        Job {
+            experiment: self.experiment,
+            file,
+            folder: self.folder,
+            home: self.home,
+            runner: self.runner,
+            progress: self.progress,
+            only: None,
+        }
+    }
+
+    /// What the file says of the build.
+    fn target(&self) -> String {
+        let file: Option<toml::Table> = self.asked.text.parse().ok();
+        file.and_then(|file| Some(file.get("target")?.to_string())).unwrap_or_default()
+    }
+
+    fn check_out(&self, repository: &Repository<'_>, folder: &Path, named: &Named) -> Result<()> {
+        let snapshot = self.folder.join(SNAPSHOT);
+        let more = if snapshot.is_dir() { vec![snapshot] } else { Vec::new() };
+        repository
+            .check_out(folder, &named.commit, &more)
+            .with_context(|| format!("{} ({}) can't be checked out", short(&named.commit), named.asked))
+    }
+
+    /// What a reader should know of the builds.
+    fn notes(&self, base: &Side, head: &Side, is_same: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        let versions = |side: &Side| {
+            side.tools.iter().map(|tool| (tool.path.clone(), tool.version.clone())).collect::<Vec<_>>()
+        };
+        if versions(base) != versions(head) {
+            notes.push(
+                "The two commits were built by different tools: what these bring is part of the difference."
+                    .to_owned(),
+            );
+        }
+        if is_same && self.asked.even_if_same {
+            notes.push(
+                "Both commits build the same program, byte for byte: whatever the pairs show is noise."
+                    .to_owned(),
+            );
+        } else if self.experiment.builds < 2 && !is_same {
+            notes.push(
+                "Each commit was built once: a small difference may be the luck of where its functions lie. `builds = 5` in [gate] makes \
+                 that luck a part of the interval."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn findings(&self, comparisons: &[Comparison], broken: Option<&str>) -> Vec<GateFinding> {
+        let (wishes, primary) = (&self.experiment.gate, self.experiment.compare.primary);
+        let line = |workload: &str| {
+            let line = line_of(&self.asked.text, &format!("workload.{workload}"), "");
+            line.and_then(|line| u32::try_from(line).ok())
+        };
+        let mut found = Vec::new();
+        // A head that broke down under one load is loaded no more.
+        let mut broken = broken;
+        for workload in &self.experiment.judging {
+            let name = workload.name.as_str();
+            match (comparisons.iter().find(|comparison| comparison.workload.name == name), broken.take()) {
+                (Some(comparison), why) => {
+                    broken = why;
+                    found.extend(hold::findings(comparison, wishes, line(name)));
+                }
+                (None, Some(why)) => found.push(hold::broke_down(name, primary, wishes, why, line(name))),
+                (None, None) => {}
+            }
+        }
+        found
+    }
+
+    fn enter_in_ledger(&self, found: &CommitGate) -> Result<()> {
+        let path = self.home.join(ledger::NAME);
+        for comparison in &found.comparisons {
+            let note = format!("ledger-{}.json", comparison.workload.name);
+            let entry = || {
+                let records = ledger::records(self.folder, comparison)?;
+                Ok(LedgerEntry { records, ..entry_of(found, comparison) })
+            };
+            ledger::enter_once(self.folder, &note, &path, entry, self.progress)?;
+        }
+        Ok(())
+    }
+}
+
+/// Enough of a hash to name a commit.
+fn short(commit: &str) -> &str {
+    commit.get(..10).unwrap_or(commit)
+}
+
+fn commit_build(named: &Named, side: &Side) -> CommitBuild {
+    let first = side.builds.first();
+    CommitBuild {
+        asked: named.asked.clone(),
+        commit: named.commit.clone(),
+        subject: named.subject.clone(),
+        programs_sha256: side.builds.iter().map(|built| built.facts.sha256.clone()).collect(),
+        file_bytes: first.map_or(0, |built| built.facts.file_bytes),
+        text_bytes: first.map_or(0, |built| built.facts.text_bytes),
+        build_s: first.map_or(0.0, |built| built.build_s),
+        kept: side.is_kept,
+        tools: side.tools.clone(),
+    }
+}
+
+/// What a gate says of one load, without the hashes of its windows.
+pub(crate) fn entry_of(found: &CommitGate, comparison: &Comparison) -> LedgerEntry {
+    let (base, head) = (found.base.short(), found.head.short());
+    let is_worse = |finding: &GateFinding| {
+        finding.workload == comparison.workload.name && finding.state == GateState::Worse
+    };
+    LedgerEntry {
+        experiment: found.name.clone(),
+        change: format!("binary: commit {head} on {base}"),
+        question: format!(
+            "Is {head} ({}) worse than {base} under {}?",
+            found.head.subject, comparison.workload.name
+        ),
+        decision: if found.findings.iter().any(is_worse) { "failed" } else { "passed" }.to_owned(),
+        why: show::comparison::sentence(comparison),
+        run: found.run.clone(),
+        ..ledger::entry("gate").judged_by(comparison)
+    }
+}
+
+/// What can be known before anything is built.
+///
+/// # Errors
+/// With what makes no sense.
+pub(crate) fn check(experiment: &Experiment) -> Result<()> {
+    for workload in &experiment.judging {
+        crate::bench::check(workload)?;
+    }
+    crate::optimize::rule::check(experiment)
+}

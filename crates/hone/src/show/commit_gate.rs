@@ -1,0 +1,308 @@
+//! A commit held against its base, as text and as a comment of a pull request.
+
+use std::fmt::Write as _;
+
+use hone_record::{CommitBuild, CommitGate, GateFinding, GateOutcome, GateState, Mode};
+
+use super::ledger::in_a_cell;
+use super::table::table;
+use super::{comparison, number, span_us, wrapped};
+use crate::experiment::Experiment;
+use crate::gate::Asked;
+
+/// A share as a percentage, without digits that say nothing.
+pub(crate) fn percent(share: f64) -> String {
+    let text = format!("{:.1}", share * 100.0);
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+fn change(ratio: f64) -> String {
+    let text = format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    if text == "-0.0 %" { "+0.0 %".to_owned() } else { text }
+}
+
+/// What follows, in one or two sentences.
+pub(crate) fn sentence(found: &CommitGate) -> String {
+    let sides = format!("{} beside {}", found.head.short(), found.base.short());
+    let of = |finding: &GateFinding| self::finding(found, finding);
+    match found.outcome {
+        GateOutcome::SameProgram => format!(
+            "Passed: {} and {} build the same program, byte for byte, so there is nothing to measure.",
+            found.base.short(),
+            found.head.short()
+        ),
+        GateOutcome::Worse => {
+            let failures: Vec<String> = found.failures().map(of).collect();
+            format!("Failed: {sides} is worse. {}.", failures.join(". "))
+        }
+        GateOutcome::TooLittlePower => {
+            let weak: Vec<String> = found.failures().map(of).collect();
+            format!(
+                "Could not tell: {sides}. {}. More pairs, or longer windows, would tell more.",
+                weak.join(". ")
+            )
+        }
+        GateOutcome::Passed => {
+            let weak: Vec<String> = found
+                .findings
+                .iter()
+                .filter(|finding| finding.primary && !finding.has_power())
+                .map(of)
+                .collect();
+            match &weak[..] {
+                [] => format!("Passed: {sides} is not shown to be worse."),
+                weak => format!(
+                    "Passed: {sides} is not shown to be worse, and a growth by the limit would not have been seen. {}.",
+                    weak.join(". ")
+                ),
+            }
+        }
+    }
+}
+
+/// One finding in a line, for people and for CI systems.
+pub(crate) fn finding(found: &CommitGate, finding: &GateFinding) -> String {
+    let label = label(found, finding);
+    let under = format!("{label} under {}", finding.workload);
+    let limit = percent(finding.worse_by);
+    let smallest = || match finding.detectable_ratio {
+        Some(ratio) => {
+            format!("the smallest growth that these pairs would have shown is {}", percent(ratio - 1.0))
+        }
+        None => format!("nothing can be told of it: {}", finding.why),
+    };
+    match (finding.state, finding.ratio) {
+        (GateState::Worse, Some([ratio, low, high])) => format!(
+            "{under}: {} [{}, {}], and the limit is {limit}",
+            change(ratio),
+            change(low),
+            change(high)
+        ),
+        (GateState::Worse | GateState::NotSeen, _) => format!("{under}: {}", finding.why),
+        (GateState::Tolerated, Some([ratio, ..])) => {
+            format!("{under}: {}, which is worse, and below the limit of {limit}", change(ratio))
+        }
+        (GateState::Held, Some([ratio, low, high])) => {
+            format!("{under}: {} [{}, {}]", change(ratio), change(low), change(high))
+        }
+        (GateState::NotShown, _) => format!("{under}: not shown; {} (limit {limit})", smallest()),
+        (state, None) => format!("{under}: {}", state.label()),
+    }
+}
+
+/// The metric's name in the words of its load.
+fn label(found: &CommitGate, finding: &GateFinding) -> &'static str {
+    let comparison = found.comparisons.iter().find(|one| one.workload.name == finding.workload);
+    comparison.map_or(finding.metric.label(), |comparison| comparison.label(finding.metric))
+}
+
+/// All of it.
+pub(crate) fn text(found: &CommitGate) -> String {
+    let mut out = format!("Gate {}, by {} ({})\n", found.name, found.file, found.file_of);
+    for (name, side) in [("base", &found.base), ("head", &found.head)] {
+        let _ = writeln!(out, "  {name}  {}", side_words(side));
+    }
+    let _ = write!(out, "\n{}\n", wrapped(&sentence(found)));
+    if !found.findings.is_empty() {
+        let _ = write!(out, "\n{}", table(&rows(found)));
+    }
+    for one in &found.comparisons {
+        let _ = write!(out, "\nUnder {}:\n\n{}", one.workload.name, comparison::text(one));
+    }
+    let notes: Vec<String> = found.notes.iter().map(|note| wrapped(&format!("note: {note}"))).collect();
+    if !notes.is_empty() {
+        let _ = write!(out, "\n{}\n", notes.join("\n"));
+    }
+    let _ = write!(out, "\n{}\n", wrapped(&found.rule));
+    out
+}
+
+fn side_words(side: &CommitBuild) -> String {
+    let how = if side.kept { "kept, built" } else { "built" };
+    format!("{}  {}: {}; {how} in {:.1} s", side.short(), side.asked, side.subject, side.build_s)
+}
+
+fn rows(found: &CommitGate) -> Vec<Vec<String>> {
+    let head = ["load", "metric", "base", "head", "change", "interval", "limit", "would have shown", ""];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(found.findings.iter().map(|finding| row(found, finding)));
+    rows
+}
+
+fn row(found: &CommitGate, finding: &GateFinding) -> Vec<String> {
+    let value = |value: f64| match finding.metric.unit() {
+        "µs" => span_us(value),
+        _ => format!("{}/s", number(value)),
+    };
+    let [base, head] = finding.values.map_or(["-".to_owned(), "-".to_owned()], |values| values.map(value));
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let mark = if finding.primary { "" } else { " (guard)" };
+    vec![
+        finding.workload.clone(),
+        format!("{}{mark}", label(found, finding)),
+        base,
+        head,
+        or_none(finding.ratio.map(|[ratio, ..]| change(ratio))),
+        or_none(finding.ratio.map(|[_, low, high]| format!("[{}, {}]", change(low), change(high)))),
+        percent(finding.worse_by),
+        or_none(finding.detectable_ratio.map(|ratio| percent(ratio - 1.0))),
+        finding.state.label().to_owned(),
+    ]
+}
+
+/// What a reviewer wants to know, as Markdown.
+pub(crate) fn comment(found: &CommitGate) -> String {
+    let mut out = format!("**hone gate, {}**: {}\n", in_a_cell(&found.name), in_a_cell(&sentence(found)));
+    if !found.findings.is_empty() {
+        let rows = rows(found);
+        let line = |row: &Vec<String>| {
+            format!("| {} |\n", row.iter().map(|cell| in_a_cell(cell)).collect::<Vec<_>>().join(" | "))
+        };
+        let (head, body) = rows.split_first().map_or((String::new(), String::new()), |(head, body)| {
+            (line(head), body.iter().map(line).collect::<String>())
+        });
+        let _ = write!(out, "\n{head}|---|---|---:|---:|---:|---:|---:|---:|---|\n{body}");
+    }
+    for note in &found.notes {
+        let _ = write!(out, "\n{}\n", in_a_cell(note));
+    }
+    let machine = found.comparisons.first().map(|one| &one.machine);
+    let machine = machine
+        .map(|machine| format!(", on {} cores of {}", machine.cores, machine.cpu_model))
+        .unwrap_or_default();
+    let _ = write!(
+        out,
+        "\n<sub>{} ({}) beside {} ({}){}. Intervals over pairs of windows; \"would have shown\" is the smallest effect that these pairs \
+         would have found in four of five runs; measured by hone.</sub>\n",
+        found.head.short(),
+        in_a_cell(&found.head.asked),
+        found.base.short(),
+        in_a_cell(&found.base.asked),
+        in_a_cell(&machine)
+    );
+    out
+}
+
+/// What a run would do.
+pub(crate) fn plan(asked: &Asked, experiment: &Experiment, rule: &str) -> String {
+    let mut out = format!("Gate {}, by {} ({})\n", asked.name, asked.path, asked.file_of);
+    for (name, named) in [("base", &asked.base), ("head", &asked.head)] {
+        let short = named.commit.get(..10).unwrap_or(&named.commit);
+        let _ = writeln!(out, "  {name}  {short}  {}: {}", named.asked, named.subject);
+    }
+    let builds = experiment.builds;
+    let each = if builds > 1 { format!(", {builds} layouts each") } else { String::new() };
+    let _ = writeln!(out, "\nBuilds: base and head{each}, in {}", asked.cache.display());
+    for workload in &experiment.judging {
+        let compare = &experiment.compare;
+        let words = if workload.engine.operations().is_some() {
+            format!(
+                "{} rounds of base, a copy of base, and head: {} windows",
+                compare.rounds,
+                3 * compare.rounds
+            )
+        } else {
+            let at_once = if compare.mode == Mode::Duet { 1.0 } else { 2.0 };
+            let pairs = compare.pairs + compare.control_pairs;
+            format!(
+                "{} pairs of base and head and {} of base and base: {:.0} s of windows, and as many starts and warm-ups",
+                compare.pairs,
+                compare.control_pairs,
+                f64::from(pairs) * at_once * workload.duration_s
+            )
+        };
+        let _ = writeln!(out, "Load {}: {words}", workload.name);
+    }
+    for note in &asked.notes {
+        let _ = writeln!(out, "{}", wrapped(&format!("note: {note}")));
+    }
+    let _ = write!(out, "\n{}\n", wrapped(rule));
+    out
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use hone_record::{Metric, Verdict};
+
+    use super::*;
+
+    pub(crate) fn gate(outcome: GateOutcome, state: GateState) -> CommitGate {
+        let side = |commit: &str, subject: &str| CommitBuild {
+            asked: "main".to_owned(),
+            commit: commit.repeat(40),
+            subject: subject.to_owned(),
+            programs_sha256: vec![commit.repeat(64)],
+            file_bytes: 5,
+            text_bytes: 3,
+            build_s: 1.0,
+            kept: false,
+            tools: Vec::new(),
+        };
+        let finding = GateFinding {
+            workload: "judge".to_owned(),
+            metric: Metric::CpuPerRecord,
+            primary: true,
+            worse_by: 0.03,
+            ratio: Some([1.31, 1.25, 1.38]),
+            values: Some([10.0, 13.1]),
+            detectable_ratio: Some(1.052),
+            verdict: Some(Verdict::Worse),
+            state,
+            why: "the 95 % interval excludes 1".to_owned(),
+            line: Some(12),
+        };
+        CommitGate {
+            name: "orders".to_owned(),
+            file: "load/hone.toml".to_owned(),
+            file_of: "the same in both".to_owned(),
+            base: side("a", "before"),
+            head: side("b", "after | <x>"),
+            rule: "The rule.".to_owned(),
+            worse_by: BTreeMap::from([(Metric::CpuPerRecord, 0.03)]),
+            require_power: outcome == GateOutcome::TooLittlePower,
+            comparisons: Vec::new(),
+            findings: if outcome == GateOutcome::SameProgram { Vec::new() } else { vec![finding] },
+            outcome,
+            notes: vec!["a note".to_owned()],
+            run: "runs/orders-gate-001".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_follows_is_said_first_and_with_its_figures() {
+        for (outcome, state, expected) in [
+            (
+                GateOutcome::Worse,
+                GateState::Worse,
+                "is worse. CPU per record under judge: +31.0 % [+25.0 %, +38.0 %], and the limit is 3 %.",
+            ),
+            (
+                GateOutcome::Passed,
+                GateState::Held,
+                "Passed: bbbbbbbbbb beside aaaaaaaaaa is not shown to be worse.",
+            ),
+            (GateOutcome::Passed, GateState::NotShown, "would have shown is 5.2 % (limit 3 %)"),
+            (
+                GateOutcome::TooLittlePower,
+                GateState::NotShown,
+                "Could not tell: bbbbbbbbbb beside aaaaaaaaaa.",
+            ),
+            (GateOutcome::SameProgram, GateState::Held, "byte for byte"),
+        ] {
+            let told = sentence(&gate(outcome, state));
+            assert!(told.contains(expected), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_comment_is_one_table_whatever_a_message_says() {
+        let told = comment(&gate(GateOutcome::Worse, GateState::Worse));
+        let rows: Vec<&str> = told.lines().filter(|line| line.starts_with("| ")).collect();
+        assert_eq!(rows.len(), 2, "{told}");
+        assert!(rows[1].ends_with("| 5.2 % | WORSE |"), "{told}");
+        assert_eq!([0.03, 0.001, 0.125].map(percent), ["3 %", "0.1 %", "12.5 %"]);
+        assert_eq!(change(0.9999), "+0.0 %");
+    }
+}

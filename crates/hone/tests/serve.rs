@@ -455,6 +455,7 @@ fn a_slower_commit_is_a_change_point_and_its_place_is_told() {
 fn a_ledger_shows_the_state_of_its_chain() {
     let dir = folder();
     let desk = Desk::over(dir.path(), &["runs"]);
+    desk.records("");
     let id = desk.json("/?json")["body"]["ledgers"][0]["id"].as_str().unwrap().to_owned();
     let page = desk.page(&format!("/ledger/{id}"));
     assert!(page.contains("Every line is as it was written") && page.contains("id=\"line-1\""), "{page}");

@@ -145,11 +145,8 @@ pub(crate) fn answer(shelf: &Shelf, path: &str, query: &str) -> Answer {
     };
     found.unwrap_or_else(|(status, title, why)| {
         // A file that is read for the first time may be there in a moment.
-        let more = if content.waiting > 0 && status == 404 {
-            " Not all files are read yet: look again."
-        } else {
-            ""
-        };
+        let is_missing = status == 404 && !content.is_whole();
+        let more = if is_missing { " Not all files are read yet: look again." } else { "" };
         Answer::problem(status, title, &format!("{why}{more}"), asked.is_json)
     })
 }

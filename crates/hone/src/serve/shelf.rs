@@ -83,8 +83,10 @@ pub(crate) struct Content {
     pub(crate) records: BTreeMap<String, Arc<Item>>,
     pub(crate) runs: BTreeMap<String, Arc<Run>>,
     pub(crate) ledgers: BTreeMap<String, (ShelfLedger, PathBuf)>,
+    /// Whether the folders were looked through at all.
+    is_known: bool,
     /// Files that are not read yet.
-    pub(crate) waiting: usize,
+    waiting: usize,
     /// What was not looked at, in words.
     pub(crate) limits: Vec<String>,
 }
@@ -237,7 +239,7 @@ impl Shelf {
         // What is new is asked for first.
         unread.sort_by_key(|met| std::cmp::Reverse(met.stamp.modified_ns));
         let runs = runs.into_iter().map(|(id, run)| (id, Arc::new(run))).collect();
-        let mut content = Content { records, runs, ledgers, waiting: unread.len(), limits };
+        let mut content = Content { records, runs, ledgers, is_known: true, waiting: unread.len(), limits };
         self.show(&content);
         let mut shown = Instant::now();
         for met in unread {
@@ -431,11 +433,19 @@ impl Content {
         self.records.values().filter(move |item| item.record.run.as_deref() == Some(run))
     }
 
+    /// Whether all is there that will be: nothing is looked for, or read, at this moment.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_known && self.waiting == 0
+    }
+
     /// What a page has to say of all that is shown.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let waiting =
-            (self.waiting > 0).then(|| format!("{} files are not read yet: look again.", self.waiting));
-        waiting.into_iter().chain(self.limits.iter().cloned()).collect()
+        let missing = match (self.is_known, self.waiting) {
+            (false, _) => Some("The folders are not looked through yet: look again.".to_owned()),
+            (true, 0) => None,
+            (true, files) => Some(format!("{files} files are not read yet: look again.")),
+        };
+        missing.into_iter().chain(self.limits.iter().cloned()).collect()
     }
 }
 
@@ -534,6 +544,8 @@ mod tests {
         fs::write(dir.path().join("runs/ledger.jsonl"), "").unwrap();
         let (shelf, _) = kept(&[dir.path().join("runs")]);
         let content = Arc::clone(&shelf.locked().content);
+        assert!(content.is_whole() && !Content::default().is_whole());
+        assert!(Content::default().notes()[0].contains("not looked through yet"));
         let runs = content.runs_now();
         assert_eq!(runs.len(), 1);
         assert_eq!(
